@@ -193,16 +193,16 @@ static void bench_workers(setting *s) {
 
 /* ---- The kernel -------------------------------------------------------------------------------------- */
 
-static void launch_expansions(setting *s, const weir__kernel *kernel, void *arguments[3],
+static void launch_expansions(setting *s, const weir_device__kernel *kernel, void *arguments[3],
                               const weir_batch *batch, int count) {
     weir_error error;
-    weir__launch launch = {.blocks_x = batch->sequence_count,
-                           .blocks_y = 4,
-                           .threads = 256,
-                           .arguments = arguments,
-                           .stream = s->stream};
+    weir_device__launch launch = {.blocks_x = batch->sequence_count,
+                                  .blocks_y = 4,
+                                  .threads = 256,
+                                  .arguments = arguments,
+                                  .stream = s->stream};
     for (int i = 0; i < count; i++)
-        check(weir__kernel_launch(s->device, kernel, &launch, &error), &error);
+        check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
     check(weir_stream_sync(s->device, s->stream, &error), &error);
 }
 
@@ -236,11 +236,11 @@ static void report_form(const weir_batch *batch) {
 
 static void bench_kernel(setting *s) {
     weir_error error;
-    weir__kernel kernel;
-    weir__kernel_source source = {.name = WEIR__EXPAND_NAME,
-                                  .text = weir__expand_text,
-                                  .text_size = weir__expand_text_size,
-                                  .run = weir__expand_run};
+    weir_device__kernel kernel;
+    weir_device__kernel_source source = {.name = WEIR_BATCH__EXPAND_NAME,
+                                         .text = weir_batch__expand_text,
+                                         .text_size = weir_batch__expand_text_size,
+                                         .run = weir_batch__expand_run};
     weir_batch_builder *builder;
     weir_batch_buffer *buffer = build_one(s, &builder);
     const weir_batch *batch = weir_batch_view(buffer);
@@ -250,7 +250,7 @@ static void bench_kernel(setting *s) {
     void *compact = memory.allocate(memory.context, (size_t)batch->compact_size, &error);
     void *out = memory.allocate(memory.context, (size_t)batch->size, &error);
     void *arguments[] = {&rules, &compact, &out};
-    check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
+    check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
     check(weir_copy_to_device(s->device, rules, batch->rules, (size_t)batch->rules_size, s->stream, &error),
           &error);
     check(weir_copy_to_device(s->device, compact, batch->compact, (size_t)batch->compact_size, s->stream,
@@ -262,7 +262,7 @@ static void bench_kernel(setting *s) {
     launch_expansions(s, &kernel, arguments, batch, count);
     bench_report("expanding a batch on the device", (bench_wall() - begin) / count * 1e6, "us", NULL, 0,
                  "20 us");
-    weir__kernel_close(s->device, &kernel);
+    weir_device__kernel_close(s->device, &kernel);
     memory.release(memory.context, rules, (size_t)batch->rules_size);
     memory.release(memory.context, compact, (size_t)batch->compact_size);
     memory.release(memory.context, out, (size_t)batch->size);
@@ -279,15 +279,15 @@ static void no_spin_on_the_host(void *const *arguments) {
     (void)arguments;
 }
 
-static void spin(setting *s, const weir__kernel *kernel, long long cycles) {
+static void spin(setting *s, const weir_device__kernel *kernel, long long cycles) {
     weir_error error;
     void *arguments[] = {&cycles};
-    weir__launch launch = {
+    weir_device__launch launch = {
         .blocks_x = 1, .blocks_y = 1, .threads = 32, .arguments = arguments, .stream = s->stream};
-    check(weir__kernel_launch(s->device, kernel, &launch, &error), &error);
+    check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
 }
 
-static double spin_alone(setting *s, const weir__kernel *kernel, long long cycles) {
+static double spin_alone(setting *s, const weir_device__kernel *kernel, long long cycles) {
     weir_error error;
     double begin = bench_wall();
     for (int i = 0; i < SPINS; i++)
@@ -296,7 +296,8 @@ static double spin_alone(setting *s, const weir__kernel *kernel, long long cycle
     return bench_wall() - begin;
 }
 
-static double spin_over_batches(setting *s, const weir__kernel *kernel, weir_run *run, long long cycles) {
+static double spin_over_batches(setting *s, const weir_device__kernel *kernel, weir_run *run,
+                                long long cycles) {
     weir_error error;
     weir_taken taken;
     fill(run);
@@ -314,14 +315,14 @@ static double spin_over_batches(setting *s, const weir__kernel *kernel, weir_run
 /* A consumer that computes on each batch for as long as its copy takes, against one without batches. */
 static void bench_overlap(setting *s) {
     weir_error error;
-    weir__kernel kernel;
-    weir__kernel_source source = {.name = "spin",
-                                  .text = (const unsigned char *)spin_text,
-                                  .text_size = sizeof spin_text - 1,
-                                  .run = no_spin_on_the_host};
+    weir_device__kernel kernel;
+    weir_device__kernel_source source = {.name = "spin",
+                                         .text = (const unsigned char *)spin_text,
+                                         .text_size = sizeof spin_text - 1,
+                                         .run = no_spin_on_the_host};
     if (weir_device_describe(s->device)->is_host)
         return;
-    check(weir__kernel_open(s->device, &source, &kernel, &error), &error);
+    check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
     weir_run *run = open_run(s, s->workers, AHEAD, false);
     double copy_seconds = 4e6 / (bare_copies(s, 4000000, RING) * 1e9);
     spin_alone(s, &kernel, 100000);
@@ -341,7 +342,7 @@ static void bench_overlap(setting *s) {
                      factor == 1 ? "98 %" : NULL);
     }
     weir_run_close(run);
-    weir__kernel_close(s->device, &kernel);
+    weir_device__kernel_close(s->device, &kernel);
 }
 
 /* ---- Digests ----------------------------------------------------------------------------------------- */

@@ -56,10 +56,10 @@ static uint64_t activations(const weir_plan *plan) {
 /* ---- sqrt(n) checkpointing ----------------------------------------------------------------------- */
 
 static uint32_t segment_of(const weir_graph *graph, uint32_t node) {
-    return node / (uint32_t)ceil(sqrt(weir__node_count(graph)));
+    return node / (uint32_t)ceil(sqrt(weir_plan__node_count(graph)));
 }
 
-static bool saves(const weir__node *node, bool is_input) {
+static bool saves(const weir_plan__node *node, bool is_input) {
     return is_input ? node->saves_inputs : node->saves_output;
 }
 
@@ -67,14 +67,14 @@ static bool saves(const weir__node *node, bool is_input) {
  * cross a segment's border, which are kept. The last segment is still there. The models declare their nodes
  * in the order in which they run. */
 static double checkpointing_cost(const weir_graph *graph) {
-    uint32_t nodes = weir__node_count(graph);
-    uint32_t tensors = weir__tensor_count(graph);
+    uint32_t nodes = weir_plan__node_count(graph);
+    uint32_t tensors = weir_plan__graph_tensor_count(graph);
     bool *wanted = calloc(tensors, sizeof *wanted);
     bool *kept = calloc(tensors, sizeof *kept);
     double cost = 0;
     for (uint32_t i = 0; i < nodes; i++) {
-        const weir__node *node = &graph->nodes[i];
-        const uint32_t *edges = weir__inputs(graph, node);
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *edges = weir_plan__inputs(graph, node);
         for (uint32_t k = 0; k < node->input_count + node->output_count; k++) {
             uint32_t producer = graph->tensors[edges[k]].producer;
             wanted[edges[k]] |= saves(node, k < node->input_count);
@@ -83,16 +83,16 @@ static double checkpointing_cost(const weir_graph *graph) {
         }
     }
     for (uint32_t i = nodes; i-- > 0;) {
-        const weir__node *node = &graph->nodes[i];
-        const uint32_t *outputs = weir__node_outputs(graph, node);
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *outputs = weir_plan__node_outputs(graph, node);
         bool runs = false;
         for (uint32_t k = 0; k < node->output_count; k++)
             runs |= wanted[outputs[k]] && !kept[outputs[k]];
         if (!runs || segment_of(graph, i) == segment_of(graph, nodes - 1))
             continue;
-        cost += (double)weir__node_cost(graph, i);
+        cost += (double)weir_plan__node_cost(graph, i);
         for (uint32_t k = 0; k < node->input_count; k++)
-            wanted[weir__inputs(graph, node)[k]] = true;
+            wanted[weir_plan__inputs(graph, node)[k]] = true;
     }
     free(wanted);
     free(kept);

@@ -144,13 +144,13 @@ static void bench_draws(void) {
         weir_error error;
         snprintf(sampling, sizeof sampling, ", \"sampling\": {\"mode\": %s}", modes[mode]);
         weir_manifest *manifest = manifest_of(SAMPLES, "feistel_v1", sampling);
-        weir_seed seed = weir__sampling_seed(manifest, "a", NULL, 0);
+        weir_seed seed = weir_sampler__sampling_seed(manifest, "a", NULL, 0);
         weir_population *population;
         double began = bench_now();
-        check(mode ? weir__population_of_weights(weir_env_default(), seed, "t", weights, SAMPLES, &population,
-                                                 &error)
-                   : weir__population_of_classes(weir_env_default(), seed, "t", classes, SAMPLES, 10,
-                                                 &population, &error),
+        check(mode ? weir_sampler__population_of_weights(weir_env_default(), seed, "t", weights, SAMPLES,
+                                                         &population, &error)
+                   : weir_sampler__population_of_classes(weir_env_default(), seed, "t", classes, SAMPLES, 10,
+                                                         &population, &error),
               &error);
         snprintf(name, sizeof name, "population of 10^7, by %s", mode ? "weight" : "class");
         bench_report(name, (bench_now() - began) / SAMPLES * 1e9, "ns/sample", NULL, 0, NULL);

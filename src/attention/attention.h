@@ -8,26 +8,26 @@
 #include "device/kernel.h"
 #include "weir/attention.h"
 
-#define WEIR__ATTENTION_OPERATOR "weir.attention"
+#define WEIR_ATTENTION__OPERATOR "weir.attention"
 
 /* Where everything is in the lists of such batches. */
-WEIR_CHECKED weir_status weir__attention_layout(uint32_t sequences, uint32_t length, uint32_t rows,
+WEIR_CHECKED weir_status weir_attention__layout(uint32_t sequences, uint32_t length, uint32_t rows,
                                                 attention_layout *out, weir_error *error);
 
 /* Makes lists on the host, after it has checked the tensors. */
-WEIR_CHECKED weir_status weir__attention_lists(const weir_env *env, const attention_lists *lists,
-                                               uint32_t threads, weir_error *error);
+WEIR_CHECKED weir_status weir_attention__make_lists(const weir_env *env, const attention_lists *lists,
+                                                    uint32_t threads, weir_error *error);
 
 /* CONTRACT_VIOLATION unless it is one of the three. */
-WEIR_CHECKED weir_status weir__attention_check_pattern(weir_attention_pattern pattern, weir_error *error);
+WEIR_CHECKED weir_status weir_attention__check_pattern(weir_attention_pattern pattern, weir_error *error);
 
 /* The lists of a pattern: of the records of its queries, and of its keys. */
-uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed);
+uint32_t weir_attention__list(weir_attention_pattern pattern, bool is_transposed);
 
-/* One record and one head; `room` has weir__attention_room bytes and is the thread's own. */
-size_t weir__attention_room(weir_attention_dtype dtype);
-void weir__attention_record(weir_attention_dtype dtype, uint32_t head_size, weir__attention_pass pass,
-                            const weir__attention_arguments *a, const uint32_t *record, uint32_t head,
+/* One record and one head; `room` has weir_attention__room bytes and is the thread's own. */
+size_t weir_attention__room(weir_attention_dtype dtype);
+void weir_attention__record(weir_attention_dtype dtype, uint32_t head_size, weir_attention__pass pass,
+                            const weir_attention__arguments *a, const uint32_t *record, uint32_t head,
                             void *room);
 
 #endif

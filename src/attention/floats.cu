@@ -5,15 +5,15 @@
  * 32 at a time: each lane computes the products with one of them; the sums are taken with a lane for every
  * 32nd number of a head. */
 
-#define FORWARD WEIR__ATTENTION_FORWARD
-#define QUERIES WEIR__ATTENTION_QUERIES
-#define KEYS    WEIR__ATTENTION_KEYS
+#define FORWARD WEIR_ATTENTION__FORWARD
+#define QUERIES WEIR_ATTENTION__QUERIES
+#define KEYS    WEIR_ATTENTION__KEYS
 #define WARP    0xffffffffu
 #define LEAST   -1e30f
 
 enum { D = HEAD_SIZE, PARTS = (D + 31) / 32, WARPS = 4 };
 
-SHARED float *head_of(const weir__attention_tensor &t, int b, int h) {
+SHARED float *head_of(const weir_attention__strided &t, int b, int h) {
     return (float *)t.data + b * t.b + h * t.h;
 }
 
@@ -42,7 +42,7 @@ SHARED float product(const float *a, const float *x) {
     return sum;
 }
 
-SHARED void put(const weir__attention_tensor &t, int b, int h, uint32_t cell, const float sum[PARTS],
+SHARED void put(const weir_attention__strided &t, int b, int h, uint32_t cell, const float sum[PARTS],
                 float factor, int lane) {
 #pragma unroll
     for (int k = 0; k < PARTS; k++)
@@ -50,11 +50,11 @@ SHARED void put(const weir__attention_tensor &t, int b, int h, uint32_t cell, co
             head_of(t, b, h)[cell * t.s + 32 * k + lane] = sum[k] * factor;
 }
 
-SHARED void take_cell(const weir__attention_arguments &a, const uint32_t *record, int h, uint32_t cell,
+SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record, int h, uint32_t cell,
                       float *mine, float *mine2, int lane) {
     int b = record[RECORD_SEQUENCE], count = record[RECORD_KEYS];
-    const weir__attention_tensor &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
-    const weir__attention_tensor &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
+    const weir_attention__strided &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
+    const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     const float *x = head_of(tx, b, h), *y = head_of(ty, b, h);
     int64_t base = ((int64_t)b * a.heads + h) * a.at.length;
     float *lse = (float *)a.lse + base, *delta = (float *)a.delta + base;
@@ -121,7 +121,7 @@ SHARED void take_cell(const weir__attention_arguments &a, const uint32_t *record
     __syncwarp(); /* the next cell uses the same shared memory */
 }
 
-extern "C" __global__ void __launch_bounds__(128) weir_attention(const weir__attention_arguments a) {
+extern "C" __global__ void __launch_bounds__(128) weir_attention(const weir_attention__arguments a) {
     __shared__ __align__(16) float mine[WARPS][2][D];
     const uint32_t *counts = a.words + a.counts, *records = a.words + a.records;
     uint64_t end = ((uint64_t)counts[WIDE] + counts[LONG] + counts[LARGE] + counts[SMALL]) * a.heads;

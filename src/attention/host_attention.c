@@ -95,12 +95,12 @@ static inline uint16_t write_float16(float value) {
 #define WRITE   write_bfloat16
 #include "attention/host_kernel.h"
 
-size_t weir__attention_room(weir_attention_dtype dtype) {
+size_t weir_attention__room(weir_attention_dtype dtype) {
     return dtype == WEIR_ATTENTION_FLOAT64 ? sizeof(double_room) : sizeof(float_room);
 }
 
-void weir__attention_record(weir_attention_dtype dtype, uint32_t head_size, weir__attention_pass pass,
-                            const weir__attention_arguments *a, const uint32_t *record, uint32_t head,
+void weir_attention__record(weir_attention_dtype dtype, uint32_t head_size, weir_attention__pass pass,
+                            const weir_attention__arguments *a, const uint32_t *record, uint32_t head,
                             void *room) {
     switch (dtype) {
     case WEIR_ATTENTION_FLOAT64:

@@ -33,30 +33,30 @@ static inline void NAME(add)(REAL *sum, REAL factor, const REAL *x, uint32_t siz
         sum[i] += factor * x[i];
 }
 
-static inline STORED *NAME(place)(const weir__attention_tensor *t, uint32_t b, uint32_t h,
+static inline STORED *NAME(place)(const weir_attention__strided *t, uint32_t b, uint32_t h,
                                   uint32_t position) {
     return (STORED *)t->data + (int64_t)b * t->b + (int64_t)h * t->h + (int64_t)position * t->s;
 }
 
-static void NAME(read)(const weir__attention_tensor *t, uint32_t b, uint32_t h, uint32_t position,
+static void NAME(read)(const weir_attention__strided *t, uint32_t b, uint32_t h, uint32_t position,
                        uint32_t size, REAL *out) {
     const STORED *from = NAME(place)(t, b, h, position);
     for (uint32_t i = 0; i < size; i++)
         out[i] = READ(from[i]);
 }
 
-static void NAME(write)(const weir__attention_tensor *t, uint32_t b, uint32_t h, uint32_t position,
+static void NAME(write)(const weir_attention__strided *t, uint32_t b, uint32_t h, uint32_t position,
                         uint32_t size, const REAL *from, REAL factor) {
     STORED *to = NAME(place)(t, b, h, position);
     for (uint32_t i = 0; i < size; i++)
         to[i] = WRITE(from[i] * factor);
 }
 
-static void NAME(begin)(NAME(room) * m, weir__attention_pass pass, const weir__attention_arguments *a,
+static void NAME(begin)(NAME(room) * m, weir_attention__pass pass, const weir_attention__arguments *a,
                         uint32_t b, uint32_t h, uint32_t rows, uint32_t size) {
     const REAL *lse = (const REAL *)a->lse + ((size_t)b * a->heads + h) * a->at.length;
     REAL *delta = (REAL *)a->delta + ((size_t)b * a->heads + h) * a->at.length;
-    bool is_keys = pass == WEIR__ATTENTION_KEYS;
+    bool is_keys = pass == WEIR_ATTENTION__KEYS;
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t cell = m->cells[i];
         memset(m->sum[i], 0, sizeof m->sum[i]);
@@ -64,7 +64,7 @@ static void NAME(begin)(NAME(room) * m, weir__attention_pass pass, const weir__a
         NAME(read)(is_keys ? &a->k : &a->q, b, h, cell, size, m->a1[i]);
         m->lse[i] = 0;
         m->most[i] = -INFINITY;
-        if (pass == WEIR__ATTENTION_FORWARD)
+        if (pass == WEIR_ATTENTION__FORWARD)
             continue;
         NAME(read)(is_keys ? &a->v : &a->g, b, h, cell, size, m->a2[i]);
         if (is_keys)
@@ -76,12 +76,12 @@ static void NAME(begin)(NAME(room) * m, weir__attention_pass pass, const weir__a
 }
 
 /* A tile of `count` keys for one of the cells. */
-static void NAME(step)(NAME(room) * m, weir__attention_pass pass, uint32_t i, uint32_t count, uint32_t size,
+static void NAME(step)(NAME(room) * m, weir_attention__pass pass, uint32_t i, uint32_t count, uint32_t size,
                        REAL scale) {
     REAL s[NAME(TILE_KEYS)], most = m->most[i];
     for (uint32_t j = 0; j < count; j++)
         s[j] = NAME(dot)(m->a1[i], m->x[j], size) * scale;
-    if (pass == WEIR__ATTENTION_FORWARD) {
+    if (pass == WEIR_ATTENTION__FORWARD) {
         for (uint32_t j = 0; j < count; j++)
             most = s[j] > most ? s[j] : most;
         REAL shrink = EXP(m->most[i] - most);
@@ -91,7 +91,7 @@ static void NAME(step)(NAME(room) * m, weir__attention_pass pass, uint32_t i, ui
             m->sum[i][k] *= shrink;
     }
     for (uint32_t j = 0; j < count; j++) {
-        bool is_keys = pass == WEIR__ATTENTION_KEYS, is_forward = pass == WEIR__ATTENTION_FORWARD;
+        bool is_keys = pass == WEIR_ATTENTION__KEYS, is_forward = pass == WEIR_ATTENTION__FORWARD;
         REAL p = EXP(s[j] - (is_forward ? most : is_keys ? m->key_lse[j] : m->lse[i]));
         if (is_forward) {
             m->lse[i] += p;
@@ -105,15 +105,15 @@ static void NAME(step)(NAME(room) * m, weir__attention_pass pass, uint32_t i, ui
     }
 }
 
-static void NAME(end)(NAME(room) * m, weir__attention_pass pass, const weir__attention_arguments *a,
+static void NAME(end)(NAME(room) * m, weir_attention__pass pass, const weir_attention__arguments *a,
                       uint32_t b, uint32_t h, uint32_t rows, uint32_t size) {
     REAL *lse = (REAL *)a->lse + ((size_t)b * a->heads + h) * a->at.length;
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t cell = m->cells[i];
-        if (pass == WEIR__ATTENTION_FORWARD) {
+        if (pass == WEIR_ATTENTION__FORWARD) {
             lse[cell] = m->most[i] + LOG(m->lse[i]);
             NAME(write)(&a->o, b, h, cell, size, m->sum[i], m->lse[i] > 0 ? 1 / m->lse[i] : 0);
-        } else if (pass == WEIR__ATTENTION_QUERIES) {
+        } else if (pass == WEIR_ATTENTION__QUERIES) {
             NAME(write)(&a->dq, b, h, cell, size, m->sum[i], (REAL)a->scale);
         } else {
             NAME(write)(&a->dk, b, h, cell, size, m->sum[i], (REAL)a->scale);
@@ -122,10 +122,10 @@ static void NAME(end)(NAME(room) * m, weir__attention_pass pass, const weir__att
     }
 }
 
-static void NAME(cells)(NAME(room) * m, weir__attention_pass pass, const weir__attention_arguments *a,
+static void NAME(cells)(NAME(room) * m, weir_attention__pass pass, const weir_attention__arguments *a,
                         const uint32_t *record, uint32_t h, uint32_t rows, uint32_t size) {
     uint32_t b = record[RECORD_SEQUENCE], keys = record[RECORD_KEYS];
-    bool is_keys = pass == WEIR__ATTENTION_KEYS;
+    bool is_keys = pass == WEIR_ATTENTION__KEYS;
     const REAL *lse = (const REAL *)a->lse + ((size_t)b * a->heads + h) * a->at.length;
     const REAL *delta = (const REAL *)a->delta + ((size_t)b * a->heads + h) * a->at.length;
     NAME(begin)(m, pass, a, b, h, rows, size);
@@ -144,7 +144,7 @@ static void NAME(cells)(NAME(room) * m, weir__attention_pass pass, const weir__a
     NAME(end)(m, pass, a, b, h, rows, size);
 }
 
-static void NAME(record)(uint32_t size, weir__attention_pass pass, const weir__attention_arguments *a,
+static void NAME(record)(uint32_t size, weir_attention__pass pass, const weir_attention__arguments *a,
                          const uint32_t *record, uint32_t h, NAME(room) * m) {
     for (uint32_t first = 0; first < record[RECORD_ROWS]; first += ROWS_SMALL) {
         uint32_t rest = record[RECORD_ROWS] - first, rows = rest < ROWS_SMALL ? rest : ROWS_SMALL;

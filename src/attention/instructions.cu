@@ -2,9 +2,9 @@
  * instructions, by name. Compiled for one pass (PASS) and one type (BFLOAT16: 1 or 0), after lists_kernel.h
  * and pass_kernel.h. */
 
-#define FORWARD WEIR__ATTENTION_FORWARD
-#define QUERIES WEIR__ATTENTION_QUERIES
-#define KEYS    WEIR__ATTENTION_KEYS
+#define FORWARD WEIR_ATTENTION__FORWARD
+#define QUERIES WEIR_ATTENTION__QUERIES
+#define KEYS    WEIR_ATTENTION__KEYS
 
 #define NOTHING 0xffffffffu /* instead of a position */
 #define LEAST   -1e30f
@@ -111,7 +111,7 @@ SHARED float row_sum(float x) {
     return x + __shfl_xor_sync(WARP, x, 2);
 }
 
-SHARED uint16_t *head_of(const weir__attention_tensor &t, int b, int h) {
+SHARED uint16_t *head_of(const weir_attention__strided &t, int b, int h) {
     return (uint16_t *)t.data + b * t.b + h * t.h;
 }
 

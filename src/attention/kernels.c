@@ -21,48 +21,48 @@ enum {
     OPTION_SIZE = 32,
 };
 
-extern const unsigned char weir__attention_lists_text[], weir__attention_cores_text[],
-    weir__attention_groups_text[], weir__attention_floats_text[];
-extern const size_t weir__attention_lists_text_size, weir__attention_cores_text_size,
-    weir__attention_groups_text_size, weir__attention_floats_text_size;
+extern const unsigned char weir_attention__lists_text[], weir_attention__cores_text[],
+    weir_attention__groups_text[], weir_attention__floats_text[];
+extern const size_t weir_attention__lists_text_size, weir_attention__cores_text_size,
+    weir_attention__groups_text_size, weir_attention__floats_text_size;
 
 typedef struct compiled {
     bool is_open;
-    weir__kernel_source source;
-    weir__kernel kernel;
+    weir_device__kernel_source source;
+    weir_device__kernel kernel;
 } compiled;
 
-struct weir__attention_kernels {
+struct weir_attention__kernels {
     const weir_env *env;
     weir_device *device;
     compiled lists;
-    compiled passes[2][WEIR__ATTENTION_PASSES][DTYPES][SIZES]; /* [1]: for what is left over */
-    compiled longs[WEIR__ATTENTION_PASSES][DTYPES];
+    compiled passes[2][WEIR_ATTENTION__PASSES][DTYPES][SIZES]; /* [1]: for what is left over */
+    compiled longs[WEIR_ATTENTION__PASSES][DTYPES];
     bool has_no_groups; /* the compiler does not know this processor's own instructions */
 };
 
-weir_status weir__attention_kernels_open(const weir_env *env, weir_device *device,
-                                         weir__attention_kernels **out, weir_error *error) {
+weir_status weir_attention__kernels_open(const weir_env *env, weir_device *device,
+                                         weir_attention__kernels **out, weir_error *error) {
     const weir_device_info *info = weir_device_describe(device);
     if (info->capability_major < OLDEST_CAPABILITY)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__ATTENTION_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_ATTENTION__OPERATOR,
                           "attention needs a GPU of compute capability 8.0 or later; %s has %u.%u",
                           info->name, info->capability_major, info->capability_minor);
-    weir__attention_kernels *kernels = weir__allocate_zero(env, 1, sizeof *kernels);
+    weir_attention__kernels *kernels = weir__allocate_zero(env, 1, sizeof *kernels);
     if (!kernels)
-        return weir__out_of_memory(error, WEIR__ATTENTION_OPERATOR, sizeof *kernels);
+        return weir__out_of_memory(error, WEIR_ATTENTION__OPERATOR, sizeof *kernels);
     kernels->env = env;
     kernels->device = device;
     *out = kernels;
     return WEIR_OK;
 }
 
-static void close_kernel(weir__attention_kernels *kernels, compiled *c) {
+static void close_kernel(weir_attention__kernels *kernels, compiled *c) {
     if (c->is_open)
-        weir__kernel_close(kernels->device, &c->kernel);
+        weir_device__kernel_close(kernels->device, &c->kernel);
 }
 
-void weir__attention_kernels_close(weir__attention_kernels *kernels) {
+void weir_attention__kernels_close(weir_attention__kernels *kernels) {
     if (!kernels)
         return;
     close_kernel(kernels, &kernels->lists);
@@ -76,10 +76,10 @@ void weir__attention_kernels_close(weir__attention_kernels *kernels) {
 }
 
 /* The options are needed by the compiler only. */
-static weir_status open_kernel(weir__attention_kernels *kernels, compiled *c, weir_error *error) {
+static weir_status open_kernel(weir_attention__kernels *kernels, compiled *c, weir_error *error) {
     if (c->is_open)
         return WEIR_OK;
-    weir_status status = weir__kernel_open(kernels->device, &c->source, &c->kernel, error);
+    weir_status status = weir_device__kernel_open(kernels->device, &c->source, &c->kernel, error);
     c->is_open = status == WEIR_OK;
     c->source.options = NULL;
     return status;
@@ -93,47 +93,47 @@ static uint32_t at_most(uint64_t blocks, const weir_device *device) {
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
-weir_status weir__attention_kernels_lists(weir__attention_kernels *kernels, const attention_lists *lists,
+weir_status weir_attention__kernels_lists(weir_attention__kernels *kernels, const attention_lists *lists,
                                           weir_stream stream, weir_error *error) {
     static const char *const options[] = {"-DWEIR_LISTS_KERNEL"};
     compiled *c = &kernels->lists;
-    c->source = (weir__kernel_source){.name = "weir_attention_lists",
-                                      .text = weir__attention_lists_text,
-                                      .text_size = weir__attention_lists_text_size,
-                                      .options = options,
-                                      .option_count = 1};
+    c->source = (weir_device__kernel_source){.name = "weir_attention_lists",
+                                             .text = weir_attention__lists_text,
+                                             .text_size = weir_attention__lists_text_size,
+                                             .options = options,
+                                             .option_count = 1};
     weir_status status = open_kernel(kernels, c, error);
     bool is_held = false;
     if (status == WEIR_OK)
-        status = weir__device_hold(kernels->device, &is_held, error);
+        status = weir_device__hold(kernels->device, &is_held, error);
     for (uint32_t phase = 0; phase < PHASES && status == WEIR_OK; phase++) {
         attention_lists given = *lists;
         void *arguments[] = {&given, &phase};
         uint64_t threads = threads_of(&lists->at, phase);
-        weir__launch launch = {.blocks_x =
-                                   at_most((threads + LISTS_THREADS - 1) / LISTS_THREADS, kernels->device),
-                               .blocks_y = 1,
-                               .threads = LISTS_THREADS,
-                               .arguments = arguments,
-                               .stream = stream};
+        weir_device__launch launch = {
+            .blocks_x = at_most((threads + LISTS_THREADS - 1) / LISTS_THREADS, kernels->device),
+            .blocks_y = 1,
+            .threads = LISTS_THREADS,
+            .arguments = arguments,
+            .stream = stream};
         if (threads > 0)
-            status = weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+            status = weir_device__kernel_launch(kernels->device, &c->kernel, &launch, error);
     }
-    weir__device_let_go(kernels->device, is_held);
+    weir_device__let_go(kernels->device, is_held);
     return status;
 }
 
 /* ---- Passes --------------------------------------------------------------------------------------- */
 
 /* As tensor_cores.cu lays it out: four warps with rooms of their own, or one room, or their sums. */
-static uint32_t shared_bytes(uint32_t head_size, weir__attention_pass pass) {
+static uint32_t shared_bytes(uint32_t head_size, weir_attention__pass pass) {
     uint32_t rows = 16 * (head_size + 8) * 2;
-    uint32_t staying = pass == WEIR__ATTENTION_FORWARD ? 1 : pass == WEIR__ATTENTION_QUERIES ? 3 : 2;
+    uint32_t staying = pass == WEIR_ATTENTION__FORWARD ? 1 : pass == WEIR_ATTENTION__QUERIES ? 3 : 2;
     return 4 * rows * (staying + 4) + 1024;
 }
 
-static weir_status open_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
-                             weir__attention_pass pass, bool is_rest, compiled **out, weir_error *error) {
+static weir_status open_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
+                             weir_attention__pass pass, bool is_rest, compiled **out, weir_error *error) {
     char text[OPTIONS][OPTION_SIZE];
     const char *options[OPTIONS];
     compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
@@ -149,38 +149,39 @@ static weir_status open_pass(weir__attention_kernels *kernels, const weir_attent
     snprintf(text[4], OPTION_SIZE, "-DMANY=%d", is_rest);
     for (int i = 0; i < OPTIONS; i++)
         options[i] = text[i];
-    c->source = (weir__kernel_source){
+    c->source = (weir_device__kernel_source){
         .name = "weir_attention",
-        .text = is_float ? weir__attention_floats_text : weir__attention_cores_text,
-        .text_size = is_float ? weir__attention_floats_text_size : weir__attention_cores_text_size,
+        .text = is_float ? weir_attention__floats_text : weir_attention__cores_text,
+        .text_size = is_float ? weir_attention__floats_text_size : weir_attention__cores_text_size,
         .options = options,
         .option_count = OPTIONS,
         .shared_bytes = bytes};
     return open_kernel(kernels, c, error);
 }
 
-static weir_status launch_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
-                               weir__attention_arguments *given, bool is_rest, uint64_t blocks,
+static weir_status launch_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
+                               weir_attention__arguments *given, bool is_rest, uint64_t blocks,
                                weir_stream stream, weir_error *error) {
     compiled *c;
     void *addresses[] = {given};
-    weir_status status = open_pass(kernels, call, (weir__attention_pass)given->pass, is_rest, &c, error);
-    weir__launch launch = {.blocks_y = 1, .threads = THREADS, .arguments = addresses, .stream = stream};
+    weir_status status = open_pass(kernels, call, (weir_attention__pass)given->pass, is_rest, &c, error);
+    weir_device__launch launch = {
+        .blocks_y = 1, .threads = THREADS, .arguments = addresses, .stream = stream};
     if (status != WEIR_OK)
         return status;
     launch.blocks_x = WEIR__NARROW(uint32_t, blocks);
-    return weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+    return weir_device__kernel_launch(kernels->device, &c->kernel, &launch, error);
 }
 
 /* ---- Long columns --------------------------------------------------------------------------------- */
 
 /* As warp_groups.cu lays it out: what stays of two groups, three stages of two tensors, and sums of each. */
-static uint32_t long_bytes(weir__attention_pass pass) {
+static uint32_t long_bytes(weir_attention__pass pass) {
     uint32_t tile = 64 * LONG_SIZE * 2;
-    return (pass == WEIR__ATTENTION_FORWARD ? 2 : 4) * tile + 3 * (2 * tile + 512) + 512 + 1024;
+    return (pass == WEIR_ATTENTION__FORWARD ? 2 : 4) * tile + 3 * (2 * tile + 512) + 512 + 1024;
 }
 
-static bool has_long(const weir__attention_kernels *kernels, const weir_attention_call *call) {
+static bool has_long(const weir_attention__kernels *kernels, const weir_attention_call *call) {
     return weir_device_describe(kernels->device)->capability_major == GROUPS_CAPABILITY &&
            !kernels->has_no_groups && call->head_size == LONG_SIZE &&
            call->pattern == WEIR_ATTENTION_COLUMN && call->length >= LENGTH_LONG &&
@@ -189,8 +190,8 @@ static bool has_long(const weir__attention_kernels *kernels, const weir_attentio
 
 /* NULL if there is none. A compiler that does not know the instructions is not an error: tensor_cores.cu
  * takes all records. */
-static weir_status open_long(weir__attention_kernels *kernels, const weir_attention_call *call,
-                             weir__attention_pass pass, const compiled **out, weir_error *error) {
+static weir_status open_long(weir_attention__kernels *kernels, const weir_attention_call *call,
+                             weir_attention__pass pass, const compiled **out, weir_error *error) {
     char text[OPTIONS][OPTION_SIZE];
     const char *options[OPTIONS];
     compiled *c = &kernels->longs[pass][call->dtype];
@@ -203,13 +204,13 @@ static weir_status open_long(weir__attention_kernels *kernels, const weir_attent
     snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", long_bytes(pass));
     for (int i = 0; i < OPTIONS - 1; i++)
         options[i] = text[i];
-    c->source = (weir__kernel_source){.name = "weir_attention_long",
-                                      .text = weir__attention_groups_text,
-                                      .text_size = weir__attention_groups_text_size,
-                                      .options = options,
-                                      .option_count = OPTIONS - 1,
-                                      .shared_bytes = long_bytes(pass),
-                                      .is_specific = true};
+    c->source = (weir_device__kernel_source){.name = "weir_attention_long",
+                                             .text = weir_attention__groups_text,
+                                             .text_size = weir_attention__groups_text_size,
+                                             .options = options,
+                                             .option_count = OPTIONS - 1,
+                                             .shared_bytes = long_bytes(pass),
+                                             .is_specific = true};
     weir_status status = open_kernel(kernels, c, error);
     if (status != WEIR_DEVICE_ERROR)
         return status;
@@ -220,16 +221,16 @@ static weir_status open_long(weir__attention_kernels *kernels, const weir_attent
 
 /* A block for each record's head. A long column has 128 cells and more, so that at most half of its records'
  * room is empty. */
-static weir_status launch_long(weir__attention_kernels *kernels, const compiled *c,
-                               weir__attention_arguments *given, weir_stream stream, weir_error *error) {
+static weir_status launch_long(weir_attention__kernels *kernels, const compiled *c,
+                               weir_attention__arguments *given, weir_stream stream, weir_error *error) {
     uint64_t records = 2 * (uint64_t)given->at.sequences * given->at.length / ROWS_LONG;
     void *addresses[] = {given};
-    weir__launch launch = {.blocks_x = WEIR__NARROW(uint32_t, records * given->heads),
-                           .blocks_y = 1,
-                           .threads = LONG_THREADS,
-                           .arguments = addresses,
-                           .stream = stream};
-    return weir__kernel_launch(kernels->device, &c->kernel, &launch, error);
+    weir_device__launch launch = {.blocks_x = WEIR__NARROW(uint32_t, records * given->heads),
+                                  .blocks_y = 1,
+                                  .threads = LONG_THREADS,
+                                  .arguments = addresses,
+                                  .stream = stream};
+    return weir_device__kernel_launch(kernels->device, &c->kernel, &launch, error);
 }
 
 /* ---- All of a pass -------------------------------------------------------------------------------- */
@@ -237,15 +238,15 @@ static weir_status launch_long(weir__attention_kernels *kernels, const compiled 
 /* How many records there are is known on the device only. The kernel for float32 has a loop; that for tensor
  * cores has a block for each unit of work (a few records' heads), as many as are usual, and a second launch
  * looks for what is left. */
-weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const weir_attention_call *call,
-                                         const weir__attention_arguments *arguments,
-                                         weir__attention_pass pass, uint64_t room, weir_stream stream,
+weir_status weir_attention__kernels_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
+                                         const weir_attention__arguments *arguments,
+                                         weir_attention__pass pass, uint64_t room, weir_stream stream,
                                          weir_error *error) {
     uint64_t turns = ((uint64_t)call->heads + 1) / 2,
              processors = weir_device_describe(kernels->device)->multiprocessors;
     uint64_t usual = (uint64_t)call->sequences * call->length * turns / CELLS_PER_UNIT + processors;
     uint64_t most = room * (call->heads > turns ? call->heads : turns); /* if all records were hubs' */
-    weir__attention_arguments given = *arguments;
+    weir_attention__arguments given = *arguments;
     given.pass = pass;
     given.dtype = call->dtype;
     given.head_size = call->head_size;
@@ -254,7 +255,7 @@ weir_status weir__attention_kernels_pass(weir__attention_kernels *kernels, const
     if (call->dtype == WEIR_ATTENTION_FLOAT32)
         return launch_pass(kernels, call, &given, false, at_most(most, kernels->device), stream, error);
     if (most > UNITS_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                           "%u sequences of %u cells with %u heads are too many for one call; split the batch",
                           call->sequences, call->length, call->heads);
     uint64_t blocks = most < usual ? most : usual;

@@ -47,17 +47,17 @@ static bool lay_out(attention_layout *at) {
     return fits;
 }
 
-weir_status weir__attention_layout(uint32_t sequences, uint32_t length, uint32_t rows, attention_layout *out,
+weir_status weir_attention__layout(uint32_t sequences, uint32_t length, uint32_t rows, attention_layout *out,
                                    weir_error *error) {
     memset(out, 0, sizeof *out);
     *out = (attention_layout){.sequences = sequences, .length = length, .rows = rows};
     if (length == 0 || length > LENGTH_MAX || rows > ROWS_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                           "sequences of %u cells and %u rows are not of a batch: they have 1 to %d cells and "
                           "up to %d rows",
                           length, rows, LENGTH_MAX, ROWS_MAX);
     if (!lay_out(out))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                           "the lists of %u sequences of %u cells and %u rows would have 16 GiB or more; use "
                           "smaller batches",
                           sequences, length, rows);
@@ -67,20 +67,20 @@ weir_status weir__attention_layout(uint32_t sequences, uint32_t length, uint32_t
 weir_status weir_attention_lists_size(uint32_t sequences, uint32_t length, uint32_t rows, uint64_t *out,
                                       weir_error *error) {
     attention_layout at;
-    weir_status status = weir__attention_layout(sequences, length, rows, &at, error);
+    weir_status status = weir_attention__layout(sequences, length, rows, &at, error);
     if (status == WEIR_OK)
         *out = at.size * sizeof(uint32_t);
     return status;
 }
 
-weir_status weir__attention_check_pattern(weir_attention_pattern pattern, weir_error *error) {
+weir_status weir_attention__check_pattern(weir_attention_pattern pattern, weir_error *error) {
     if (WEIR__LOW(uint32_t, pattern) <= WEIR_ATTENTION_INBOUND)
         return WEIR_OK;
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                       "the pattern is not column, outbound or inbound");
 }
 
-uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed) {
+uint32_t weir_attention__list(weir_attention_pattern pattern, bool is_transposed) {
     switch (pattern) {
     case WEIR_ATTENTION_OUTBOUND:
         return is_transposed ? LIST_OUTBOUND_T : LIST_OUTBOUND;
@@ -95,7 +95,7 @@ uint32_t weir__attention_list(weir_attention_pattern pattern, bool is_transposed
 
 static weir_status refuse(const char *tensor, uint32_t b, const char *what, weir_error *error) {
     weir_status status =
-        weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+        weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                    "%s is not a batch's: in sequence %u %s; give the tensors of one batch, as they came",
                    tensor, b, what);
     weir__note_text(error, "tensor", tensor, strlen(tensor));
@@ -147,7 +147,7 @@ static weir_status check_room(const attention_lists *l, weir_error *error) {
     for (uint32_t b = 0; b < l->at.sequences; b++)
         for (uint32_t d = 0; d < DIRECTIONS; d++)
             if (l->words[l->at.totals + (uint64_t)b * COUNTS + COUNT_RUNS + d] > l->at.run_room)
-                return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+                return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                                   "sequence %u has more foreign keys in fk_adj than lists have room for, %d "
                                   "per row",
                                   b, EDGES_PER_ROW);
@@ -170,8 +170,8 @@ static void run_piece(void *context, size_t index, uint32_t worker) {
         run_phase(work->lists, work->phase, thread);
 }
 
-weir_status weir__attention_lists(const weir_env *env, const attention_lists *lists, uint32_t threads,
-                                  weir_error *error) {
+weir_status weir_attention__make_lists(const weir_env *env, const attention_lists *lists, uint32_t threads,
+                                       weir_error *error) {
     WEIR__TRY(check_tensors(lists, error));
     threads = weir__threads_or_processors(threads);
     for (uint32_t phase = 0; phase < PHASES; phase++) {
@@ -197,17 +197,17 @@ weir_status weir_attention_mask(const void *lists, uint32_t sequences, uint32_t 
                                 weir_attention_pattern pattern, uint8_t *out, weir_error *error) {
     attention_layout at;
     const uint32_t *words = lists;
-    weir_status status = weir__attention_check_pattern(pattern, error);
+    weir_status status = weir_attention__check_pattern(pattern, error);
     if (status == WEIR_OK)
-        status = weir__attention_layout(sequences, length, rows, &at, error);
+        status = weir_attention__layout(sequences, length, rows, &at, error);
     if (status != WEIR_OK)
         return status;
     if (sequences == 0)
         return WEIR_OK;
     if (!lists || !out)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ATTENTION_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
                           "the lists, or the mask to be written, are missing");
-    uint32_t list = weir__attention_list(pattern, false), count = 0;
+    uint32_t list = weir_attention__list(pattern, false), count = 0;
     memset(out, 0, (size_t)sequences * length * length);
     for (uint32_t kind = 0; kind < KINDS; kind++)
         count += words[at.counts + (uint64_t)list * KINDS + kind];

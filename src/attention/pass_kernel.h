@@ -7,20 +7,20 @@
 
 /* FORWARD writes o and lse; QUERIES, of the backward pass, delta and q's gradient; KEYS, after it, those of k
  * and v. */
-typedef enum weir__attention_pass {
-    WEIR__ATTENTION_FORWARD,
-    WEIR__ATTENTION_QUERIES,
-    WEIR__ATTENTION_KEYS,
-    WEIR__ATTENTION_PASSES
-} weir__attention_pass;
+typedef enum weir_attention__pass {
+    WEIR_ATTENTION__FORWARD,
+    WEIR_ATTENTION__QUERIES,
+    WEIR_ATTENTION__KEYS,
+    WEIR_ATTENTION__PASSES
+} weir_attention__pass;
 
-typedef struct weir__attention_tensor {
+typedef struct weir_attention__strided {
     uint8_t *data;
     int64_t b, h, s; /* strides in elements */
-} weir__attention_tensor;
+} weir_attention__strided;
 
-typedef struct weir__attention_arguments {
-    weir__attention_tensor q, k, v, o, g, dq, dk, dv;
+typedef struct weir_attention__arguments {
+    weir_attention__strided q, k, v, o, g, dq, dk, dv;
     uint8_t *lse, *delta; /* [B, H, S] */
     const uint32_t *words;
     uint64_t counts;  /* of the list's records, by kind */
@@ -32,6 +32,6 @@ typedef struct weir__attention_arguments {
     uint32_t done;                   /* units of work that an earlier launch has taken */
     uint32_t skips_long;             /* the records of kind LONG are taken by warp_groups.cu */
     double scale;
-} weir__attention_arguments;
+} weir_attention__arguments;
 
 #endif

@@ -111,9 +111,9 @@ struct cells16 {
     float most0, most1, lse0, lse1, delta0, delta1;
 };
 
-SHARED void fetch_cells(rows16 *to, int step, const weir__attention_arguments &a, int b, int h, uint32_t mine,
+SHARED void fetch_cells(rows16 *to, int step, const weir_attention__arguments &a, int b, int h, uint32_t mine,
                         int lane) {
-    const weir__attention_tensor &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
+    const weir_attention__strided &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
     fetch_rows(to[0], head_of(t0, b, h), t0.s, mine, lane);
     if (PASS != FORWARD)
         fetch_rows(to[step], head_of(t1, b, h), t1.s, mine, lane);
@@ -121,7 +121,7 @@ SHARED void fetch_cells(rows16 *to, int step, const weir__attention_arguments &a
         fetch_rows(to[2 * step], head_of(a.o, b, h), a.o.s, mine, lane);
 }
 
-SHARED void begin_head(cells16 &w, rows16 *x, int step, const weir__attention_arguments &a, int64_t base,
+SHARED void begin_head(cells16 &w, rows16 *x, int step, const weir_attention__arguments &a, int64_t base,
                        uint32_t mine, bool keeps, float lse, int lane) {
     load_rows(w.a, x[0], lane);
     if (PASS != FORWARD)
@@ -224,7 +224,7 @@ SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, int left, fl
     }
 }
 
-SHARED void end_head(cells16 &w, rows16 by, rows16 by2, const weir__attention_arguments &a, int b, int h,
+SHARED void end_head(cells16 &w, rows16 by, rows16 by2, const weir_attention__arguments &a, int b, int h,
                      int64_t base, uint32_t mine, float scale, int lane) {
     float factor0 = scale, factor1 = scale;
     if (PASS == FORWARD) {
@@ -236,19 +236,19 @@ SHARED void end_head(cells16 &w, rows16 by, rows16 by2, const weir__attention_ar
         if (mine != NOTHING)
             ((float *)a.lse)[base + mine] = lane < 8 ? mine0 : mine1;
     }
-    const weir__attention_tensor &t = PASS == FORWARD ? a.o : PASS == QUERIES ? a.dq : a.dk;
+    const weir_attention__strided &t = PASS == FORWARD ? a.o : PASS == QUERIES ? a.dq : a.dk;
     put_rows(by, w.sum, factor0, factor1, head_of(t, b, h), t.s, mine, lane);
     if (PASS == KEYS)
         put_rows(by2, (float(*)[4])w.sum2, 1, 1, head_of(a.dv, b, h), a.dv.s, mine, lane);
 }
 
 /* Cells that see nothing: zeros (or not a number: see RECORD_AT). */
-SHARED void put_nothing(const weir__attention_arguments &a, int b, int h, uint32_t mine, uint32_t bits,
+SHARED void put_nothing(const weir_attention__arguments &a, int b, int h, uint32_t mine, uint32_t bits,
                         int lane) {
     uint32_t both = bits ? NOT_A_NUMBER : 0;
 #pragma unroll
     for (int set = 0; set < (PASS == KEYS ? 2 : 1); set++) {
-        const weir__attention_tensor &t = PASS == FORWARD ? a.o : PASS == QUERIES ? a.dq : set ? a.dv : a.dk;
+        const weir_attention__strided &t = PASS == FORWARD ? a.o : PASS == QUERIES ? a.dq : set ? a.dv : a.dk;
 #pragma unroll
         for (int i = 0; i < TURNS; i++) {
             int at = i * 32 + lane;
@@ -267,7 +267,7 @@ struct small_room {
 
 /* The sums of four warps, added in their order, where the rows lay. */
 template <int W>
-SHARED void add_warps(cells16 &w, const weir__attention_arguments &a, const uint32_t *record, int h,
+SHARED void add_warps(cells16 &w, const weir_attention__arguments &a, const uint32_t *record, int h,
                       float scale, unsigned char *shared) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, c = lane % 4, r0 = warp * 16 + lane / 4;
     int b = record[RECORD_SEQUENCE], rows = record[RECORD_ROWS];
@@ -305,7 +305,7 @@ SHARED void add_warps(cells16 &w, const weir__attention_arguments &a, const uint
             }
             float factor = PASS == FORWARD ? 1 / sum : set ? 1 : scale;
             uint32_t p = ((const uint16_t *)(record + RECORD_CELLS))[r];
-            const weir__attention_tensor &t = PASS == FORWARD   ? a.o
+            const weir_attention__strided &t = PASS == FORWARD   ? a.o
                                               : PASS == QUERIES ? a.dq
                                               : set             ? a.dv
                                                                 : a.dk;
@@ -318,7 +318,7 @@ SHARED void add_warps(cells16 &w, const weir__attention_arguments &a, const uint
 }
 
 template <int W>
-SHARED void take_small(const weir__attention_arguments &a, const uint32_t *record, int first_head, int heads,
+SHARED void take_small(const weir_attention__arguments &a, const uint32_t *record, int first_head, int heads,
                        unsigned char *shared) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     small_room &s = ((small_room *)shared)[warp];
@@ -335,7 +335,7 @@ SHARED void take_small(const weir__attention_arguments &a, const uint32_t *recor
         return;
     }
     int all = (count + 15) / 16, steps = W == 1 ? all : (all - warp + W - 1) / W, n = heads * steps;
-    const weir__attention_tensor &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
+    const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     const float *all_lse = (const float *)a.lse, *all_delta = (const float *)a.delta;
     float scale = (float)a.scale, scale2 = scale * LOG2E;
     cells16 w;
@@ -421,7 +421,7 @@ struct large_room {
 };
 
 /* Cells `skipped` and on of a record. */
-SHARED void take_large(const weir__attention_arguments &a, const uint32_t *record, int skipped,
+SHARED void take_large(const weir_attention__arguments &a, const uint32_t *record, int skipped,
                        int first_head, int heads, unsigned char *shared) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     large_room &s = *(large_room *)shared;
@@ -430,7 +430,7 @@ SHARED void take_large(const weir__attention_arguments &a, const uint32_t *recor
     uint32_t mine = NOTHING;
     if (lane < 16 && skipped + 16 * warp + lane < rows)
         mine = cell_of_record(&a.at, a.words, a.is_column, record, skipped + 16 * warp + lane);
-    const weir__attention_tensor &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
+    const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     float scale = (float)a.scale, scale2 = scale * LOG2E, lse_next = -LEAST;
     int64_t base = ((int64_t)b * a.heads + first_head) * a.at.length;
     cells16 w;
@@ -504,7 +504,7 @@ struct work_units {
     uint32_t wide, longs, large, small, turns, wide_end, long_end, large_end, end;
 };
 
-SHARED void take_unit(const weir__attention_arguments &a, const work_units &u, uint32_t block,
+SHARED void take_unit(const weir_attention__arguments &a, const work_units &u, uint32_t block,
                       unsigned char *shared) {
     if (block < u.wide_end) {
         take_small<4>(a, u.records + block / a.heads * RECORD_WORDS, block % a.heads, 1, shared);
@@ -522,7 +522,7 @@ SHARED void take_unit(const weir__attention_arguments &a, const work_units &u, u
     }
 }
 
-SHARED work_units units_of(const weir__attention_arguments &a) {
+SHARED work_units units_of(const weir_attention__arguments &a) {
     const uint32_t *counts = a.words + a.counts;
     work_units u;
     u.records = a.words + a.records;
@@ -540,7 +540,7 @@ SHARED work_units units_of(const weir__attention_arguments &a) {
 
 /* One block, one unit; with MANY, what is left over from the first `done` ones: a loop around everything
  * costs registers, so it is a kernel of its own, which seldom has anything to do. */
-extern "C" __global__ void __launch_bounds__(128, BLOCKS) weir_attention(const weir__attention_arguments a) {
+extern "C" __global__ void __launch_bounds__(128, BLOCKS) weir_attention(const weir_attention__arguments a) {
     extern __shared__ __align__(16) unsigned char shared[];
     static_assert(sizeof(small_room) * 4 <= SHARED_BYTES && sizeof(large_room) <= SHARED_BYTES &&
                       (4 * 16 * D + 2 * 4 * 16) * sizeof(float) <= SHARED_BYTES,

@@ -121,7 +121,7 @@ SHARED void copy_tile(uint8_t *to, const uint16_t *head, int64_t stride, uint32_
 
 /* A warp's 16 rows, through its part of a tile, so that rows are written whole. */
 SHARED void put_tile(uint8_t *tile, const float (&sum)[COLUMNS][4], float factor0, float factor1,
-                     const weir__attention_tensor &t, int b, int h, uint32_t mine0, uint32_t mine1) {
+                     const weir_attention__strided &t, int b, int h, uint32_t mine0, uint32_t mine1) {
     int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16, r = first + lane / 4, c = lane % 4;
 #pragma unroll
     for (int n = 0; n < COLUMNS; n++) {
@@ -140,7 +140,7 @@ SHARED void put_tile(uint8_t *tile, const float (&sum)[COLUMNS][4], float factor
 }
 
 /* o's gradient times o, of a group's 64 cells: two threads have a row. */
-SHARED void find_deltas(const weir__attention_arguments &a, int b, int h, uint32_t cell, float *to) {
+SHARED void find_deltas(const weir_attention__arguments &a, int b, int h, uint32_t cell, float *to) {
     int half = threadIdx.x % 2;
     float sum = 0;
     if (cell != NOTHING) {
@@ -305,7 +305,7 @@ SHARED void begin_cells(cells64 &w) {
     w.lse0 = w.lse1 = w.delta0 = w.delta1 = 0;
 }
 
-SHARED void end_cells(cells64 &w, const weir__attention_arguments &a, uint8_t *(&stays)[2], int b, int h,
+SHARED void end_cells(cells64 &w, const weir_attention__arguments &a, uint8_t *(&stays)[2], int b, int h,
                       int64_t base, uint32_t mine0, uint32_t mine1) {
     float factor0 = (float)a.scale, factor1 = factor0;
     asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x / 128)
@@ -346,9 +346,9 @@ SHARED positions find_positions(const uint16_t *column, int first, int count) {
     return p;
 }
 
-SHARED void copy_stage(long_room &s, int into, const weir__attention_arguments &a, int b, int h,
+SHARED void copy_stage(long_room &s, int into, const weir_attention__arguments &a, int b, int h,
                        const positions &p) {
-    const weir__attention_tensor &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
+    const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     copy_tile(s.x[into], head_of(tx, b, h), tx.s, p.p0, p.p1);
     copy_tile(s.y[into], head_of(ty, b, h), ty.s, p.p0, p.p1);
     if (PASS == KEYS && threadIdx.x < 2 * GROUP_ROWS) {
@@ -360,13 +360,13 @@ SHARED void copy_stage(long_room &s, int into, const weir__attention_arguments &
     }
 }
 
-SHARED void take_long(const weir__attention_arguments &a, const uint32_t *record, int h, long_room &s) {
+SHARED void take_long(const weir_attention__arguments &a, const uint32_t *record, int h, long_room &s) {
     int group = __shfl_sync(WARP, threadIdx.x / 128, 0); /* the compiler sees that a warp agrees */
     int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
     int b = record[RECORD_SEQUENCE], rows = record[RECORD_ROWS], count = record[RECORD_KEYS];
     const uint16_t *order = order_of(&a.at, a.words, b), *column = order + record[RECORD_AT];
     const uint16_t *cells = order + record[RECORD_FIRST];
-    const weir__attention_tensor &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
+    const weir_attention__strided &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
     int64_t base = ((int64_t)b * a.heads + h) * a.at.length;
     int steps = (count + GROUP_ROWS - 1) / GROUP_ROWS;
     bool has_cells = group * GROUP_ROWS < rows;
@@ -419,7 +419,7 @@ SHARED void take_long(const weir__attention_arguments &a, const uint32_t *record
         end_cells(w, a, stays, b, h, base, mine0, mine1);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) weir_attention_long(const weir__attention_arguments a) {
+extern "C" __global__ void __launch_bounds__(256, 2) weir_attention_long(const weir_attention__arguments a) {
     extern __shared__ unsigned char shared[];
     static_assert(sizeof(long_room) + 1024 <= SHARED_BYTES, "the host asks for too little shared memory");
     const uint32_t *counts = a.words + a.counts;

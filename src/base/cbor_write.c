@@ -32,7 +32,7 @@ static void start(weir_cbor_writer *w) {
 void weir_cbor_writer_memory(weir_cbor_writer *w, const weir_env *env) {
     w->data = NULL;
     w->size = w->capacity = 0;
-    w->env = weir__env(env);
+    w->env = weir__env_or_default(env);
     w->sha = NULL;
     start(w);
 }

@@ -377,7 +377,7 @@ const weir_env *weir_env_default(void) {
     return &system_env;
 }
 
-const weir_env *weir__env(const weir_env *env) {
+const weir_env *weir__env_or_default(const weir_env *env) {
     return env ? env : weir_env_default();
 }
 

@@ -39,7 +39,7 @@ void weir__note_text(weir_error *error, const char *name, const char *text, size
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-const weir_env *weir__env(const weir_env *env);
+const weir_env *weir__env_or_default(const weir_env *env);
 
 /* `count * size` bytes, checked; NULL if that overflows or memory is short. Never NULL for 0 bytes
  * otherwise. */

@@ -466,7 +466,7 @@ static __attribute__((noinline)) weir_status read_text(reader *r, const char *na
 
 weir_status weir_json_read(const char *text, size_t size, const char *name, weir_status family,
                            weir_cbor_writer *w, weir_error *error) {
-    reader r = {.env = weir__env(w->env), .text = text ? text : "", .size = size};
+    reader r = {.env = weir__env_or_default(w->env), .text = text ? text : "", .size = size};
     locale_t locale = weir__enter_c_locale();
     weir__floating floating = weir__enter_floating();
     weir_status status = read_text(&r, name, family, w, error);

@@ -16,7 +16,7 @@ static const char operator_name[] = "weir.json.write";
 
 void weir_json_writer_memory(weir_json_writer *w, const weir_env *env) {
     memset(w, 0, sizeof *w);
-    w->env = weir__env(env);
+    w->env = weir__env_or_default(env);
 }
 
 static char *reserve(weir_json_writer *w, size_t size) {

@@ -10,5 +10,5 @@ weir_seed weir_seed_load(const uint8_t bytes[16]) {
 }
 
 weir_random weir_philox(weir_seed seed, uint32_t domain, uint64_t n) {
-    return weir__philox(seed, domain, n);
+    return weir__philox_block(seed, domain, n);
 }

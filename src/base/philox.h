@@ -16,7 +16,7 @@
 #include "base/narrow.h"
 #include "weir/philox.h"
 
-static inline weir_random weir__philox(weir_seed seed, uint32_t domain, uint64_t n) {
+static inline weir_random weir__philox_block(weir_seed seed, uint32_t domain, uint64_t n) {
     philox4x32_ctr_t counter = {
         {WEIR__LOW(uint32_t, n), WEIR__LOW(uint32_t, n >> 32), seed.word[2], seed.word[3] ^ domain}};
     philox4x32_key_t key = {{seed.word[0], seed.word[1]}};
@@ -49,7 +49,7 @@ static inline weir_random weir__philox_lean(weir_seed seed, uint32_t domain, uin
                          (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(words, words))};
 }
 #else
-#define weir__philox_lean weir__philox
+#define weir__philox_lean weir__philox_block
 #endif
 
 /* (x * range) >> 128, exactly. */

@@ -1,5 +1,5 @@
 /* Philox draws side by side: 16 at a time, one in each lane, for whoever draws in a row. Written once,
- * compiled for each instruction set; the numbers are those of weir__philox. */
+ * compiled for each instruction set; the numbers are those of weir__philox_block. */
 #ifndef WEIR_BASE_PHILOX_MANY_H
 #define WEIR_BASE_PHILOX_MANY_H
 

@@ -3,19 +3,19 @@
 
 enum { ENOUGH = 1 << 15 };
 
-void weir__stream_to_hash(weir__stream *stream, const weir_env *env) {
+void weir__cbor_stream_to_hash(weir__cbor_stream *stream, const weir_env *env) {
     weir_cbor_writer_memory(&stream->writer, env);
     weir__sha256_init(&stream->sha);
     stream->file = NULL;
     stream->status = WEIR_OK;
 }
 
-void weir__stream_to_file(weir__stream *stream, const weir_env *env, weir__atomic_file *file) {
-    weir__stream_to_hash(stream, env);
+void weir__cbor_stream_to_file(weir__cbor_stream *stream, const weir_env *env, weir__atomic_file *file) {
+    weir__cbor_stream_to_hash(stream, env);
     stream->file = file;
 }
 
-static void pass_on(weir__stream *stream) {
+static void pass_on(weir__cbor_stream *stream) {
     weir_cbor_writer *w = &stream->writer;
     weir__sha256_update(&stream->sha, w->data, w->size);
     if (stream->file && stream->status == WEIR_OK)
@@ -23,12 +23,13 @@ static void pass_on(weir__stream *stream) {
     w->size = 0;
 }
 
-void weir__stream_drain(weir__stream *stream) {
+void weir__cbor_stream_drain(weir__cbor_stream *stream) {
     if (stream && stream->writer.size >= ENOUGH)
         pass_on(stream);
 }
 
-weir_status weir__stream_finish_hash(weir__stream *stream, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+weir_status weir__cbor_stream_finish_hash(weir__cbor_stream *stream, uint8_t hash[WEIR_HASH_SIZE],
+                                          weir_error *error) {
     weir_status status = weir_cbor_finish(&stream->writer, error);
     pass_on(stream);
     weir__sha256_final(&stream->sha, hash);

@@ -7,22 +7,22 @@
 #include "base/hash.h"
 #include "weir/cbor.h"
 
-typedef struct weir__stream {
+typedef struct weir__cbor_stream {
     weir_cbor_writer writer;
     weir__sha256 sha;
     weir__atomic_file *file; /* NULL: only the hash */
     weir_status status;      /* the first failed write to the file */
     weir_error error;
-} weir__stream;
+} weir__cbor_stream;
 
-void weir__stream_to_hash(weir__stream *stream, const weir_env *env);
-void weir__stream_to_file(weir__stream *stream, const weir_env *env, weir__atomic_file *file);
+void weir__cbor_stream_to_hash(weir__cbor_stream *stream, const weir_env *env);
+void weir__cbor_stream_to_file(weir__cbor_stream *stream, const weir_env *env, weir__atomic_file *file);
 
 /* Between two items: passes the bytes on if there are enough of them. NULL does nothing. */
-void weir__stream_drain(weir__stream *stream);
+void weir__cbor_stream_drain(weir__cbor_stream *stream);
 
 /* Ends it, frees the buffer, and gives the SHA-256 of the whole value. */
-WEIR_CHECKED weir_status weir__stream_finish_hash(weir__stream *stream, uint8_t hash[WEIR_HASH_SIZE],
-                                                  weir_error *error);
+WEIR_CHECKED weir_status weir__cbor_stream_finish_hash(weir__cbor_stream *stream,
+                                                       uint8_t hash[WEIR_HASH_SIZE], weir_error *error);
 
 #endif

@@ -61,7 +61,7 @@ static uint64_t aligned(uint64_t offset) {
     return plus(offset, ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
 }
 
-void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
+void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
                        uint64_t dim, uint64_t tensors) {
     uint64_t end = 0;
     batch->sequence_count = WEIR__NARROW(uint32_t, sequences);
@@ -86,9 +86,9 @@ void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, u
     batch->size = end;
 }
 
-weir_batch_room weir__batch_room(const weir__batch_limits *l) {
+weir_batch_room weir_batch__room_of(const weir_batch__limits *l) {
     weir_batch batch = {0};
-    weir__batch_place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
+    weir_batch__place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
     uint64_t blobs = plus(before, times(l->sequences, l->blob));
     return (weir_batch_room){
@@ -101,8 +101,8 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const weir__batch_limits *b) {
-    return (weir__batch_limits){
+weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b) {
+    return (weir_batch__limits){
         .sequences = larger(a->sequences, b->sequences),
         .length = larger(a->length, b->length),
         .rows = larger(a->rows, b->rows),
@@ -116,7 +116,7 @@ weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const
 }
 
 static void carve_lists(weir_batch_buffer *b) {
-    const weir__batch_limits *l = &b->limits;
+    const weir_batch__limits *l = &b->limits;
     b->samples = weir__carve(&b->lists, l->sequences, sizeof *b->samples);
     b->indices = weir__carve(&b->lists, l->sequences, sizeof *b->indices);
     b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
@@ -148,7 +148,7 @@ static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
     return true;
 }
 
-weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits,
+weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
                                     const weir_batch_memory *memory, weir_batch_buffer **out,
                                     weir_error *error) {
     weir_batch_buffer *b = weir__allocate_zero(env, 1, sizeof *b);
@@ -156,7 +156,7 @@ weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limit
         return weir__out_of_memory(error, operator_name, sizeof *b);
     b->env = env;
     b->limits = *limits;
-    b->room = weir__batch_room(limits);
+    b->room = weir_batch__room_of(limits);
     if (!open_memory(b, memory)) {
         uint64_t size = plus(b->room.compact, b->room.tensors);
         weir_status status = weir__fail(

@@ -9,7 +9,7 @@
 #include "weir/batch.h"
 
 /* What the sizes of a batch depend on, at their largest. */
-typedef struct weir__batch_limits {
+typedef struct weir_batch__limits {
     uint64_t sequences;
     uint64_t length;
     uint64_t rows;         /* R */
@@ -19,10 +19,10 @@ typedef struct weir__batch_limits {
     uint64_t dim;
     uint64_t blob;    /* bytes of a sequence in the compact form */
     uint64_t tensors; /* the optional ones that there are: bit i for weir_tensor_id i */
-} weir__batch_limits;
+} weir_batch__limits;
 
 /* What is known of a sequence before its walk. */
-typedef struct weir__sample {
+typedef struct weir_batch__sample {
     uint64_t index; /* in the dataset */
     uint64_t position;
     weir_seed walk_seed;
@@ -33,11 +33,11 @@ typedef struct weir__sample {
     uint32_t table;         /* of the anchor row */
     uint32_t place;         /* of a destination, among all of its table */
     weir_seed_row seed;     /* what it says */
-} weir__sample;
+} weir_batch__sample;
 
 struct weir_batch_buffer {
     const weir_env *env;
-    weir__batch_limits limits;
+    weir_batch__limits limits;
     weir_batch_room room;
     uint8_t *compact;
     uint8_t *tensors; /* NULL: batches are not expanded */
@@ -52,7 +52,7 @@ struct weir_batch_buffer {
     _Atomic bool is_corrupt; /* a number of the store led nowhere */
 
     weir__block lists;
-    weir__sample *samples;
+    weir_batch__sample *samples;
     uint64_t *indices;
     uint64_t *epochs;
     uint64_t *digests;
@@ -60,20 +60,20 @@ struct weir_batch_buffer {
     uint64_t *group_digests;
     uint32_t *rows;   /* limits.walked_rows a sequence */
     uint32_t *visits; /* the same */
-    weir__text_use *uses;
+    weir_batch__text_use *uses;
     uint32_t *texts; /* the store's numbers, ascending */
 };
 
 /* Sets the dims, and where the parts lie: all but the optional ones that are not among `tensors`. */
-void weir__batch_place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
+void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
                        uint64_t dim, uint64_t tensors);
 
-weir_batch_room weir__batch_room(const weir__batch_limits *limits);
+weir_batch_room weir_batch__room_of(const weir_batch__limits *limits);
 
 /* Both as large as the larger one. */
-weir__batch_limits weir__batch_limits_of_both(const weir__batch_limits *a, const weir__batch_limits *b);
+weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b);
 
-WEIR_CHECKED weir_status weir__batch_buffer_open(const weir_env *env, const weir__batch_limits *limits,
+WEIR_CHECKED weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
                                                  const weir_batch_memory *memory, weir_batch_buffer **out,
                                                  weir_error *error);
 

@@ -15,53 +15,55 @@ static const char operator_name[] = "weir.batch.build";
 
 /* ---- A thread's memory ----------------------------------------------------------------------- */
 
-static void carve(weir__batch_worker *w, const weir__recipe *recipe) {
-    const weir__batch_limits *l = &recipe->limits;
-    for (uint32_t i = 0; i < WEIR__ABREAST; i++)
-        weir__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config,
-                         weir__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
-    weir__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
-    weir__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
+static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
+    const weir_batch__limits *l = &recipe->limits;
+    for (uint32_t i = 0; i < WEIR_BATCH__ABREAST; i++)
+        weir_batch__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config,
+                               weir_batch__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
+    weir_batch__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
+    weir_batch__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     w->writer.mask_permille = recipe->stage == WEIR_STAGE_TRAIN ? recipe->config.mask_permille : 0;
-    weir__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
+    weir_batch__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
 }
 
-weir_status weir__batch_worker_open(weir__batch_worker *w, const weir__recipe *recipe, weir_error *error) {
-    *w = (weir__batch_worker){.env = recipe->env};
+weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__recipe *recipe,
+                                    weir_error *error) {
+    *w = (weir_batch__worker){.env = recipe->env};
     carve(w, recipe);
     if (!weir__block_open(&w->scratch, w->env))
         return weir__out_of_memory(error, operator_name, (size_t)w->scratch.size);
     carve(w, recipe);
-    return recipe->with_digests ? weir__digester_open(&w->digester, w->env, &recipe->limits, error) : WEIR_OK;
+    return recipe->with_digests ? weir_batch__digester_open(&w->digester, w->env, &recipe->limits, error)
+                                : WEIR_OK;
 }
 
-void weir__batch_worker_close(weir__batch_worker *w) {
+void weir_batch__worker_close(weir_batch__worker *w) {
     if (!w->env)
         return;
     weir__block_close(&w->scratch, w->env);
-    weir__digester_close(&w->digester, w->env);
+    weir_batch__digester_close(&w->digester, w->env);
 }
 
 /* ---- Which samples --------------------------------------------------------------------------- */
 
-static bool fits(const weir__batch_limits *needed, const weir_batch_buffer *buffer) {
-    weir__batch_limits both = weir__batch_limits_of_both(needed, &buffer->limits);
+static bool fits(const weir_batch__limits *needed, const weir_batch_buffer *buffer) {
+    weir_batch__limits both = weir_batch__limits_of_both(needed, &buffer->limits);
     return memcmp(&both, &buffer->limits, sizeof both) == 0 && needed->length == buffer->limits.length;
 }
 
 /* The samples at this rank's places, each of its own epoch, and their sequences. */
-static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step) {
+static void list_samples(const weir_batch__recipe *r, weir_batch_buffer *b, const weir_step *step) {
     weir_cursor at = step->cursor_before;
     uint64_t first = at.global_index + r->rank * step->micro_batch_size, epoch = 0;
     weir_seed walk_seed = {0};
     memset(b->epochs, 0, b->batch.sequence_count * sizeof *b->epochs);
     for (uint64_t i = 0; i < step->valid_count; i++) {
-        weir__sample *sequences = &b->samples[i * r->group_size];
-        weir__sample sample = {.index = b->indices[i], .position = (first + i) % r->cardinality};
+        weir_batch__sample *sequences = &b->samples[i * r->group_size];
+        weir_batch__sample sample = {.index = b->indices[i], .position = (first + i) % r->cardinality};
         uint64_t before = epoch;
         epoch = at.epoch + (first + i) / r->cardinality;
         if (i == 0 || epoch != before)
-            walk_seed = weir__walk_seed(r, epoch);
+            walk_seed = weir_batch__walk_seed(r, epoch);
         sample.walk_seed = walk_seed;
         /* A sample's sequence is the same in eval_seeded as in eval, where its position is its index. */
         sample.walk_position = r->stage == WEIR_STAGE_EVAL_SEEDED ? sample.index : sample.position;
@@ -70,12 +72,13 @@ static void list_samples(const weir__recipe *r, weir_batch_buffer *b, const weir
             b->epochs[i * r->group_size + k] = epoch;
         if (!r->rules.task->link.is_link)
             sequences[0] = sample;
-        else if (!weir__list_group(r, &sample, sequences))
+        else if (!weir_batch__list_group(r, &sample, sequences))
             b->is_corrupt = true;
     }
 }
 
-weir_status weir__batch_check_buffer(const weir__recipe *r, const weir_batch_buffer *b, weir_error *error) {
+weir_status weir_batch__check_buffer(const weir_batch__recipe *r, const weir_batch_buffer *b,
+                                     weir_error *error) {
     if (fits(&r->limits, b))
         return WEIR_OK;
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -83,7 +86,7 @@ weir_status weir__batch_check_buffer(const weir__recipe *r, const weir_batch_buf
                       "with this builder");
 }
 
-void weir__batch_empty(const weir__recipe *r, weir_batch_buffer *b, const weir_step *step,
+void weir_batch__empty(const weir_batch__recipe *r, weir_batch_buffer *b, const weir_step *step,
                        uint64_t sequence_count) {
     b->batch = (weir_batch){.step = *step,
                             .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
@@ -94,16 +97,16 @@ void weir__batch_empty(const weir__recipe *r, weir_batch_buffer *b, const weir_s
     b->is_corrupt = false;
 }
 
-weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
+weir_status weir_batch__begin(const weir_batch__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
                               weir_cursor cursor, weir_error *error) {
     weir_step step;
-    weir_status status = weir__batch_check_buffer(r, b, error);
+    weir_status status = weir_batch__check_buffer(r, b, error);
     if (status == WEIR_OK)
         status = weir_sampler_step(sampler, cursor, &step, error);
     if (status != WEIR_OK)
         return status;
     weir_sampler_indices(sampler, &step, b->indices);
-    weir__batch_empty(r, b, &step, r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
+    weir_batch__empty(r, b, &step, r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
     list_samples(r, b, &step);
     return WEIR_OK;
 }
@@ -111,54 +114,55 @@ weir_status weir__batch_begin(const weir__recipe *r, weir_sampler *sampler, weir
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
 /* Begins the walk of a sequence; false if the store is damaged. */
-static bool begin_walk(const weir__recipe *r, const weir_batch_buffer *b, uint32_t index, weir__walk *walk,
-                       weir_seed_row *seed) {
-    const weir__sample *sample = &b->samples[index];
+static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t index,
+                       weir_batch__walk *walk, weir_seed_row *seed) {
+    const weir_batch__sample *sample = &b->samples[index];
     uint32_t number =
         sample->is_given ? sample->stored : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
     if (sample->is_given)
         *seed = sample->seed;
     else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
-    weir__walk_begin(walk, &(weir__walk_start){.walk_seed = sample->walk_seed,
-                                               .position = sample->walk_position,
-                                               .observation_time = seed->observation_time,
-                                               .seed = number,
-                                               .table = sample->table,
-                                               .row = seed->row});
+    weir_batch__walk_begin(walk, &(weir_batch__walk_start){.walk_seed = sample->walk_seed,
+                                                           .position = sample->walk_position,
+                                                           .observation_time = seed->observation_time,
+                                                           .seed = number,
+                                                           .table = sample->table,
+                                                           .row = seed->row});
     return true;
 }
 
 /* The next sequence from `first` on that is walked; those that have nothing to show are padding. */
 static uint32_t next_walked(weir_batch_buffer *b, uint32_t first, uint32_t end) {
     for (; first < end && b->samples[first].is_absent; first++)
-        weir__write_padding(b, first);
+        weir_batch__write_padding(b, first);
     return first;
 }
 
 /* Asks for the pages of all seeds, and then of the rows that they begin at. */
-static void expect_seeds(const weir__recipe *r, const weir_batch_buffer *b, uint32_t first, uint32_t end) {
+static void expect_seeds(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t first,
+                         uint32_t end) {
     const uint8_t *rows = weir_store_describe(r->store)->tasks[r->task].seed_rows;
     weir_seed_row seed;
     for (uint32_t i = first; i < end; i++)
         if (!b->samples[i].is_given)
-            weir__store_expect(r->store, rows + 4 * (r->first_seed + (size_t)b->samples[i].index));
+            weir_store__expect(r->store, rows + 4 * (r->first_seed + (size_t)b->samples[i].index));
     for (uint32_t i = first; i < end; i++) {
-        const weir__table_rules *table = &r->rules.tables[b->samples[i].table];
+        const weir_batch__table_rules *table = &r->rules.tables[b->samples[i].table];
         uint32_t number = r->first_seed + WEIR__LOW(uint32_t, b->samples[i].index);
         if (!b->samples[i].is_given && table->records && weir_store_seed(r->store, r->task, number, &seed) &&
             seed.row - table->row_start < table->row_count)
-            weir__store_expect(r->store, weir__record_of(table, seed.row));
+            weir_store__expect(r->store, weir_batch__record_of(table, seed.row));
     }
 }
 
 /* Walks take turns; one that is done is written, and the next sequence's takes its place. */
-static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
+static bool walk_all(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b, uint32_t first,
                      uint32_t end) {
-    uint32_t places[WEIR__ABREAST], indices[WEIR__ABREAST], active = 0;
+    uint32_t places[WEIR_BATCH__ABREAST], indices[WEIR_BATCH__ABREAST], active = 0;
     if (__builtin_expect(r->store->reads_ahead, 0))
         expect_seeds(r, b, first, end);
-    for (; active < WEIR__ABREAST && (first = next_walked(b, first, end)) < end; active++, first++) {
+    for (; active < WEIR_BATCH__ABREAST && (first = next_walked(b, first, end)) < end; active++, first++) {
         places[active] = active;
         indices[active] = first;
         if (!begin_walk(r, b, first, &w->walks[active], &w->seeds[active]))
@@ -166,12 +170,12 @@ static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_bu
     }
     for (uint32_t k = 0; active > 0; k = k + 1 < active ? k + 1 : 0) {
         uint32_t place = places[k];
-        weir__walk *walk = &w->walks[place];
-        if (weir__walk_step(walk))
+        weir_batch__walk *walk = &w->walks[place];
+        if (weir_batch__walk_step(walk))
             continue;
         if (walk->is_corrupt)
             return false;
-        weir__write_sequence(&w->writer, b, indices[k], walk, &w->seeds[place]);
+        weir_batch__write_sequence(&w->writer, b, indices[k], walk, &w->seeds[place]);
         first = next_walked(b, first, end);
         if (first < end) {
             indices[k] = first++;
@@ -186,19 +190,19 @@ static bool walk_all(const weir__recipe *r, weir__batch_worker *w, weir_batch_bu
     return true;
 }
 
-void weir__batch_unit(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b, uint32_t first,
-                      uint32_t count) {
+void weir_batch__unit(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
+                      uint32_t first, uint32_t count) {
     uint32_t end = first + count;
     uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count * r->group_size);
     if (!b->is_corrupt && !walk_all(r, w, b, first, end < valid ? end : valid))
         b->is_corrupt = true;
     for (uint32_t i = first > valid ? first : valid; i < end; i++)
-        weir__write_padding(b, i);
+        weir_batch__write_padding(b, i);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static uint32_t most_rows(const weir__recipe *r, const weir_batch_buffer *b) {
+static uint32_t most_rows(const weir_batch__recipe *r, const weir_batch_buffer *b) {
     const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
     uint32_t most = r->config.pad_rows && b->batch.sequence_count > 0 ? r->config.max_rows : 0;
     for (uint32_t i = 0; i < b->batch.sequence_count; i++, record += SEQUENCE_SIZE) {
@@ -229,7 +233,7 @@ static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t
         weir__store64(b->compact + 8 * (size_t)i, words[i]);
 }
 
-static void describe(const weir__recipe *r, weir_batch_buffer *b) {
+static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     const weir_store_info *info = weir_store_describe(r->store);
     const weir_task *task = &info->tasks[r->task];
@@ -256,41 +260,41 @@ static void describe(const weir__recipe *r, weir_batch_buffer *b) {
 }
 
 /* Says what is damaged, if a block or a page of the store is. */
-static weir_status corrupt(const weir__recipe *r, weir_error *error) {
+static weir_status corrupt(const weir_batch__recipe *r, weir_error *error) {
     WEIR__TRY(weir_store_status(r->store, error));
     return weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
 }
 
-weir_status weir__batch_finish(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b,
+weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
                                weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     weir_batch *batch = &b->batch;
     if (b->is_corrupt)
         return corrupt(r, error);
     uint32_t texts =
-        weir__localise_texts(&w->sorter, b->uses, b->use_count, info->text_count, b->texts, b->compact);
+        weir_batch__localise_texts(&w->sorter, b->uses, b->use_count, info->text_count, b->texts, b->compact);
     uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
-    weir__batch_place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
+    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
                       info->embedding_dim, b->limits.tensors);
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
-    if (info->embedding_dim > 0 && !weir__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
+    if (info->embedding_dim > 0 && !weir_batch__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
         return corrupt(r, error);
-    if (weir__store_is_unreadable(r->store)) /* blocks that were verified before may be gone since */
+    if (weir_store__is_unreadable(r->store)) /* blocks that were verified before may be gone since */
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;
 }
 
-void weir__batch_expand(weir_batch_buffer *b, uint32_t first, uint32_t count) {
+void weir_batch__expand_sequences(weir_batch_buffer *b, uint32_t first, uint32_t count) {
     if (b->tensors)
-        weir__expand_unit(b->batch.rules, b->compact, b->tensors, first, count);
+        weir_batch__expand_unit(b->batch.rules, b->compact, b->tensors, first, count);
 }
 
-void weir__batch_digest(const weir__recipe *r, weir__batch_worker *w, weir_batch_buffer *b) {
+void weir_batch__digest(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b) {
     if (r->with_digests)
-        weir__digest_batch(&w->digester, &r->rules, b);
+        weir_batch__digest_batch(&w->digester, &r->rules, b);
 }

@@ -9,15 +9,15 @@ static const char operator_name[] = "weir.batch.build";
 
 weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *given,
                                     weir_batch_builder **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_batch_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error));
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    weir_status status = weir__recipe_open(&b->recipe, env, &options, &b->sampler, error);
+    weir_status status = weir_batch__recipe_open(&b->recipe, env, &options, &b->sampler, error);
     if (status == WEIR_OK)
-        status = weir__batch_worker_open(&b->worker, &b->recipe, error);
+        status = weir_batch__worker_open(&b->worker, &b->recipe, error);
     if (status != WEIR_OK) {
         weir_sampler_options call = {.size = sizeof call,
                                      .dataset = options.dataset,
@@ -37,72 +37,73 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     if (!b)
         return;
     const weir_env *env = b->recipe.env;
-    weir__batch_worker_close(&b->worker);
+    weir_batch__worker_close(&b->worker);
     weir_sampler_close(b->sampler);
-    weir__recipe_close(&b->recipe);
+    weir_batch__recipe_close(&b->recipe);
     weir__release(env, b);
 }
 
-static weir__batch_limits limits_of_all(weir_batch_builder *const *builders, size_t count) {
-    weir__batch_limits all = builders[0]->recipe.limits;
+static weir_batch__limits limits_of_all(weir_batch_builder *const *builders, size_t count) {
+    weir_batch__limits all = builders[0]->recipe.limits;
     for (size_t i = 1; i < count; i++)
-        all = weir__batch_limits_of_both(&all, &builders[i]->recipe.limits);
+        all = weir_batch__limits_of_both(&all, &builders[i]->recipe.limits);
     return all;
 }
 
 weir_batch_room weir_batch_capacity(weir_batch_builder *const *builders, size_t count) {
-    weir__batch_limits limits = limits_of_all(builders, count);
-    return weir__batch_room(&limits);
+    weir_batch__limits limits = limits_of_all(builders, count);
+    return weir_batch__room_of(&limits);
 }
 
 weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count,
                                    const weir_batch_memory *memory, weir_batch_buffer **out,
                                    weir_error *error) {
-    weir__batch_limits limits = limits_of_all(builders, count);
-    return weir__batch_buffer_open(builders[0]->recipe.env, &limits, memory, out, error);
+    weir_batch__limits limits = limits_of_all(builders, count);
+    return weir_batch__open_buffer(builders[0]->recipe.env, &limits, memory, out, error);
 }
 
-uint64_t weir__builder_sequences(const weir_batch_builder *b) {
+uint64_t weir_batch__builder_sequences(const weir_batch_builder *b) {
     return b->recipe.limits.sequences;
 }
 
-const void *weir__builder_rules(const weir_batch_builder *b, uint64_t *size) {
+const void *weir_batch__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     *size = b->recipe.rules.expansion_size;
     return b->recipe.rules.expansion;
 }
 
-weir_status weir__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                                weir_error *error) {
+weir_status weir_batch__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                      weir_error *error) {
     if (!b->sampler)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the builder is one for requests, which has no cursor; use weir_context_build");
-    return weir__batch_begin(&b->recipe, b->sampler, buffer, cursor, error);
+    return weir_batch__begin(&b->recipe, b->sampler, buffer, cursor, error);
 }
 
-void weir__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first, uint32_t count) {
-    weir__batch_unit(&b->recipe, &b->worker, buffer, first, count);
+void weir_batch__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first,
+                              uint32_t count) {
+    weir_batch__unit(&b->recipe, &b->worker, buffer, first, count);
 }
 
-weir_status weir__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                                 weir_error *error) {
-    weir_status status = weir__batch_finish(&b->recipe, &b->worker, buffer, error);
+weir_status weir_batch__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
+                                       weir_error *error) {
+    weir_status status = weir_batch__finish(&b->recipe, &b->worker, buffer, error);
     if (status != WEIR_OK)
-        weir__sampler_name_step(b->sampler, cursor, error);
+        weir_sampler__name_step(b->sampler, cursor, error);
     return status;
 }
 
-void weir__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
-    weir__batch_digest(&b->recipe, &b->worker, buffer);
+void weir_batch__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
+    weir_batch__digest(&b->recipe, &b->worker, buffer);
 }
 
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    WEIR__TRY(weir__builder_begin(b, cursor, buffer, error));
+    WEIR__TRY(weir_batch__builder_begin(b, cursor, buffer, error));
     uint32_t count = buffer->batch.sequence_count;
-    weir__builder_walk(b, buffer, 0, count);
-    WEIR__TRY(weir__builder_finish(b, cursor, buffer, error));
-    weir__batch_expand(buffer, 0, count);
-    weir__builder_digest(b, buffer);
+    weir_batch__builder_walk(b, buffer, 0, count);
+    WEIR__TRY(weir_batch__builder_finish(b, cursor, buffer, error));
+    weir_batch__expand_sequences(buffer, 0, count);
+    weir_batch__builder_digest(b, buffer);
     return WEIR_OK;
 }
 

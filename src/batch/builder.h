@@ -6,9 +6,9 @@
 #include "batch/build.h"
 
 struct weir_batch_builder {
-    weir__recipe recipe;
+    weir_batch__recipe recipe;
     weir_sampler *sampler; /* NULL: it answers requests */
-    weir__batch_worker worker;
+    weir_batch__worker worker;
     weir_seed split_seeds[WEIR_SPLITS]; /* of requests that the store has, in evaluation … */
     weir_seed request_seed;             /* … and of all others */
 };

@@ -9,20 +9,20 @@
 #include "base/philox.h"
 #include "base/vectors.h"
 
-static weir__narrow_choice *best_narrow_choice(void) {
+static weir_batch__narrow_choice *best_narrow_choice(void) {
 #if defined(__x86_64__)
     weir__vectors vectors = weir__vectors_of_this_machine();
     if (vectors != WEIR__BASELINE)
-        return vectors == WEIR__AVX512 ? weir__choose_narrow_avx512 : weir__choose_narrow_avx2;
+        return vectors == WEIR__AVX512 ? weir_batch__choose_narrow_avx512 : weir_batch__choose_narrow_avx2;
 #endif
-    return weir__choose_narrow_baseline;
+    return weir_batch__choose_narrow_baseline;
 }
 
-void weir__chooser_carve(weir__chooser *chooser, weir__block *block, uint32_t width) {
+void weir_batch__chooser_carve(weir_batch__chooser *chooser, weir__block *block, uint32_t width) {
     uint32_t places = 64;
     while (places < 2 * width)
         places *= 2;
-    *chooser = (weir__chooser){
+    *chooser = (weir_batch__chooser){
         .width = width,
         .table_mask = places - 1,
         .taken = weir__carve(block, width > WEIR__DRAWS ? width : WEIR__DRAWS, sizeof *chooser->taken),
@@ -32,7 +32,7 @@ void weir__chooser_carve(weir__chooser *chooser, weir__block *block, uint32_t wi
 }
 
 /* Adds a number to the table unless it is there; says whether it was not. */
-static bool add_to_table(weir__chooser *c, uint32_t number) {
+static bool add_to_table(weir_batch__chooser *c, uint32_t number) {
     uint32_t place = (number * 0x9E3779B1u) >> 7 & c->table_mask;
     while (c->table[place] != 0) {
         if (c->table[place] == number + 1)
@@ -43,11 +43,11 @@ static bool add_to_table(weir__chooser *c, uint32_t number) {
     return true;
 }
 
-static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
+static void choose_wide(weir_batch__chooser *c, weir_batch__walk_draws *draws, uint32_t n) {
     const weir__draws *block = NULL;
     for (uint32_t i = 0; i < c->width; i++) {
         if (i % WEIR__DRAWS == 0)
-            block = weir__draws_from(draws, draws->next + i);
+            block = weir_batch__draws_from(draws, draws->next + i);
         weir_random x = {block->k0[i % WEIR__DRAWS], block->k1[i % WEIR__DRAWS]};
         uint32_t j = n - c->width + i;
         uint32_t t = WEIR__LOW(uint32_t, weir__scale(x, (uint64_t)j + 1));
@@ -59,7 +59,7 @@ static void choose_wide(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
     weir__heap_sort(c->taken, c->width);
 }
 
-void weir__choose(weir__chooser *c, weir__walk_draws *draws, uint32_t n) {
+void weir_batch__choose(weir_batch__chooser *c, weir_batch__walk_draws *draws, uint32_t n) {
     if (c->width <= WEIR__DRAWS)
         c->narrow(draws, c->width, n, c->taken);
     else

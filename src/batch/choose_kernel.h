@@ -13,7 +13,7 @@ enum { CHOOSE_VECTORS = WEIR__DRAWS / CHOOSE_LANES };
 typedef int32_t choose_lanes __attribute__((vector_size(4 * CHOOSE_LANES)));
 
 /* draw(range): (x * range) >> 128, word by word; ranges are below 2^32. */
-static inline void draw_below(const weir__walk_draws *draws, const uint32_t ranges[WEIR__DRAWS],
+static inline void draw_below(const weir_batch__walk_draws *draws, const uint32_t ranges[WEIR__DRAWS],
                               uint32_t out[WEIR__DRAWS]) {
     philox_words w = draw_words(draws->seed, WEIR_DOMAIN_WALK, draws->position, draws->next);
     for (int v = 0; v < PHILOX_VECTORS; v++) {
@@ -69,7 +69,8 @@ static inline void leave_out_beyond(uint32_t numbers[WEIR__DRAWS], uint32_t widt
         numbers[i] |= i < width ? 0 : UINT32_MAX; /* above all, and changes nothing */
 }
 
-void CHOOSE_KERNEL(const weir__walk_draws *draws, uint32_t width, uint32_t n, uint32_t taken[WEIR__DRAWS]) {
+void CHOOSE_KERNEL(const weir_batch__walk_draws *draws, uint32_t width, uint32_t n,
+                   uint32_t taken[WEIR__DRAWS]) {
     uint32_t ranges[WEIR__DRAWS], numbers[WEIR__DRAWS], ranks[WEIR__DRAWS];
     for (uint32_t i = 0; i < WEIR__DRAWS; i++)
         ranges[i] = n - width + 1 + i;

@@ -12,15 +12,15 @@
 #define DOMAIN_MASK 0x6D61736Bu
 
 /* The rows of a table in a sequence. */
-typedef struct weir__table_share {
+typedef struct weir_batch__table_share {
     uint32_t rows;
     uint32_t place; /* of the next row's first cell in col_perm; before that is known, the number of cells */
 } table_share;
 
 /* A sequence that is being written. */
 typedef struct sequence {
-    const weir__rules *rules;
-    const weir__walk *walk;
+    const weir_batch__rules *rules;
+    const weir_batch__walk *walk;
     uint8_t *blob;
     uint64_t offset; /* of the blob in the compact form */
     uint32_t edges;
@@ -31,12 +31,12 @@ typedef struct sequence {
     uint64_t seen;       /* see is_hidden */
 } sequence;
 
-void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,
-                                const weir__batch_limits *limits) {
+void weir_batch__compact_writer_carve(weir_batch__compact_writer *writer, weir__block *block,
+                                      const weir_batch__rules *rules, const weir_batch__limits *limits) {
     uint64_t edges = limits->walked_rows * rules->most_parents;
-    weir__row_orders_carve(&writer->orders, block, limits->walked_rows, edges);
+    weir_batch__row_orders_carve(&writer->orders, block, limits->walked_rows, edges);
     if (rules->picks_best_order)
-        weir__row_choice_carve(&writer->orders, block, limits->walked_rows, limits->length);
+        weir_batch__row_choice_carve(&writer->orders, block, limits->walked_rows, limits->length);
     writer->out_order = weir__carve(block, limits->walked_rows, sizeof *writer->out_order);
     writer->in_order = weir__carve(block, limits->walked_rows, sizeof *writer->in_order);
     writer->tables = weir__carve(block, rules->table_count, sizeof *writer->tables);
@@ -57,12 +57,13 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 /* A row is visited while there are fewer than `length` cells: so all rows but the last have no more than
  * that, and together no more of anything than if all these cells were of the kind that has the most of it per
  * cell. Rows without cells are bounded by the number of rows alone. */
-void weir__limit_sequences(weir__batch_limits *l, const weir__rules *rules, uint64_t length, uint64_t rows) {
+void weir_batch__limit_sequences(weir_batch__limits *l, const weir_batch__rules *rules, uint64_t length,
+                                 uint64_t rows) {
     uint64_t most_bytes = 0, most_texts = 0, bytes_of_none = 0, bytes_of_all = 0, texts_of_all = 0;
     uint64_t least_cells = UINT64_MAX;
     for (uint32_t k = 0; k < rules->kind_count; k++) {
-        const weir__kind *kind = &rules->kinds[k];
-        const weir__table_rules *table = weir__table_of_kind(rules, k);
+        const weir_batch__kind *kind = &rules->kinds[k];
+        const weir_batch__table_rules *table = weir_batch__table_of_kind(rules, k);
         uint64_t bytes =
             ROW_SIZE + (uint64_t)table->parent_count * EDGE_SIZE + MARK_SIZE + table->record_size;
         most_bytes = larger(most_bytes, bytes);
@@ -84,13 +85,13 @@ void weir__limit_sequences(weir__batch_limits *l, const weir__rules *rules, uint
 
 /* ---- Places in col_perm ---------------------------------------------------------------------- */
 
-static uint32_t cells_of(const weir__walked_row *row) {
+static uint32_t cells_of(const weir_batch__walked_row *row) {
     return row[1].first_cell - row->first_cell;
 }
 
 /* Counts each table's rows and cells, and finds where its cells begin in col_perm, and the target stands. */
 static void share_out(sequence *s, table_share *tables) {
-    const weir__walked_row *row = s->walk->rows, *last = row + s->walk->row_count - 1;
+    const weir_batch__walked_row *row = s->walk->rows, *last = row + s->walk->row_count - 1;
     uint32_t place = 0, table_count = s->rules->table_count, label_table = s->rules->label_table;
     memset(tables, 0, table_count * sizeof *tables);
     for (; row <= last; row++) {
@@ -116,11 +117,11 @@ static void share_out(sequence *s, table_share *tables) {
 
 /* Notes the texts that a row uses, cells that are null, hidden or cut left out. A number beyond the store's
  * is 0: a damaged store must not make a batch that points outside its tables. */
-static weir__text_use *note_texts(const sequence *s, const weir__kind *kind, uint8_t *record, uint32_t cells,
-                                  weir__text_use *next) {
+static weir_batch__text_use *note_texts(const sequence *s, const weir_batch__kind *kind, uint8_t *record,
+                                        uint32_t cells, weir_batch__text_use *next) {
     uint32_t text_count = s->rules->info->text_count;
     for (uint32_t k = 0; k < kind->text_count; k++) {
-        const weir__text_rule *rule = &kind->texts[k];
+        const weir_batch__text_rule *rule = &kind->texts[k];
         uint32_t text = weir__load32(record + rule->slot);
         bool is_used = (rule->cell < cells) & !is_null_cell(rule->rule, record, s->seen);
         if (text >= text_count) {
@@ -141,13 +142,13 @@ static uint64_t records_offset(const sequence *s) {
 }
 
 /* Writes the rows' headers, but for their places in the row orders, and their records. */
-static weir__text_use *write_rows(sequence *s, table_share *tables, weir__text_use *next) {
-    const weir__walked_row *row = s->walk->rows;
+static weir_batch__text_use *write_rows(sequence *s, table_share *tables, weir_batch__text_use *next) {
+    const weir_batch__walked_row *row = s->walk->rows;
     uint8_t *header = s->blob;
     uint8_t *record = s->blob + records_offset(s);
     for (uint32_t r = 0; r < s->walk->row_count; r++, row++, header += ROW_SIZE) {
-        const weir__kind *kind = &s->rules->kinds[row->kind];
-        const weir__table_rules *table = &s->rules->tables[row->table];
+        const weir_batch__kind *kind = &s->rules->kinds[row->kind];
+        const weir_batch__table_rules *table = &s->rules->tables[row->table];
         table_share *share = &tables[row->table];
         weir__store32(header + ROW_RECORD, WEIR__LOW(uint32_t, (record - s->blob) / 8));
         weir__store16(header + ROW_KIND, row->kind);
@@ -187,8 +188,8 @@ static void write_marks(const sequence *s) {
 }
 
 /* Which cells are masked, if they can be: a bit each. */
-static void write_masks(const sequence *s, const weir__compact_writer *writer) {
-    const weir__outlook *o = &s->walk->outlook;
+static void write_masks(const sequence *s, const weir_batch__compact_writer *writer) {
+    const weir_batch__outlook *o = &s->walk->outlook;
     uint8_t *out = s->blob + masks_offset(s->walk->row_count, s->edges, s->tensors);
     uint32_t cells = writer->mask_permille ? s->walk->cell_count : 0;
     memset(out, 0, (size_t)masks_size(s->walk->sequence_length, s->tensors));
@@ -227,7 +228,7 @@ static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
 static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t index,
                          const weir_seed_row *seed) {
     uint8_t *out = record_of_sequence(buffer, index);
-    const weir__sample *sample = &buffer->samples[index];
+    const weir_batch__sample *sample = &buffer->samples[index];
     buffer->anchors[index] = seed->row;
     weir__store64(out + SEQUENCE_SAMPLE_INDEX, sample->index);
     weir__store64(out + SEQUENCE_POSITION, sample->position);
@@ -246,11 +247,11 @@ static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t 
     weir__store64(out + SEQUENCE_CUTOFF, (uint64_t)s->walk->outlook.cutoff);
 }
 
-static void order_rows(const sequence *s, const weir__compact_writer *writer) {
-    const weir__walk *walk = s->walk;
+static void order_rows(const sequence *s, const weir_batch__compact_writer *writer) {
+    const weir_batch__walk *walk = s->walk;
     if (!s->rules->picks_best_order) {
-        weir__row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
-                        writer->in_order);
+        weir_batch__row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
+                              writer->in_order);
         return;
     }
     uint32_t *starts = writer->orders.choice.starts;
@@ -258,18 +259,18 @@ static void order_rows(const sequence *s, const weir__compact_writer *writer) {
         starts[r] = walk->rows[r].first_cell;
     starts[0] = 0; /* the target is the anchor's too */
     starts[walk->row_count] = walk->cell_count;
-    weir__best_row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
-                         writer->in_order);
+    weir_batch__best_row_order(&writer->orders, walk->row_count, walk->edges, s->edges, writer->out_order,
+                               writer->in_order);
 }
 
-void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer *buffer, uint32_t index,
-                          weir__walk *walk, const weir_seed_row *seed) {
+void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_batch_buffer *buffer,
+                                uint32_t index, weir_batch__walk *walk, const weir_seed_row *seed) {
     sequence s = {
         .rules = walk->rules,
         .walk = walk,
-        .edges = walk->rules->may_repeat_parents
-                     ? weir__unique_edges(&writer->orders, walk->row_count, walk->edges, walk->edge_count)
-                     : walk->edge_count,
+        .edges = walk->rules->may_repeat_parents ? weir_batch__unique_edges(&writer->orders, walk->row_count,
+                                                                            walk->edges, walk->edge_count)
+                                                 : walk->edge_count,
         .tensors = WEIR__LOW(uint32_t, buffer->limits.tensors),
         .seen = moment_of((uint64_t)walk->outlook.cutoff),
     };
@@ -278,7 +279,7 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
     s.offset = atomic_fetch_add_explicit(&buffer->used, size, memory_order_relaxed);
     s.blob = buffer->compact + s.offset;
     share_out(&s, writer->tables);
-    weir__text_use *end = write_rows(&s, writer->tables, writer->uses);
+    weir_batch__text_use *end = write_rows(&s, writer->tables, writer->uses);
     write_edges(&s);
     write_marks(&s);
     if (s.tensors >> WEIR_IS_MASKED & 1)
@@ -299,7 +300,7 @@ void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer 
     }
 }
 
-void weir__write_padding(weir_batch_buffer *buffer, uint32_t index) {
+void weir_batch__write_padding(weir_batch_buffer *buffer, uint32_t index) {
     memset(record_of_sequence(buffer, index), 0, SEQUENCE_SIZE);
     buffer->anchors[index] = 0;
 }

@@ -6,29 +6,29 @@
 #include "batch/cuthill_mckee.h"
 
 /* Scratch of the thread that writes. */
-typedef struct weir__compact_writer {
-    weir__row_orders orders;
+typedef struct weir_batch__compact_writer {
+    weir_batch__row_orders orders;
     uint16_t *out_order;
     uint16_t *in_order;
-    struct weir__table_share *tables; /* of the sequence, by table */
-    weir__text_use *uses;             /* of the sequence */
+    struct weir_batch__table_share *tables; /* of the sequence, by table */
+    weir_batch__text_use *uses;             /* of the sequence */
     weir__philox_kernel *philox;
     uint32_t mask_permille; /* cells that are masked; 0 but in training */
-} weir__compact_writer;
+} weir_batch__compact_writer;
 
-void weir__compact_writer_carve(weir__compact_writer *writer, weir__block *block, const weir__rules *rules,
-                                const weir__batch_limits *limits);
+void weir_batch__compact_writer_carve(weir_batch__compact_writer *writer, weir__block *block,
+                                      const weir_batch__rules *rules, const weir_batch__limits *limits);
 
 /* Writes sequence `index` of the buffer. Any threads, each its own sequences with a writer of its own. */
-void weir__write_sequence(const weir__compact_writer *writer, weir_batch_buffer *buffer, uint32_t index,
-                          weir__walk *walk, const weir_seed_row *seed);
+void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_batch_buffer *buffer,
+                                uint32_t index, weir_batch__walk *walk, const weir_seed_row *seed);
 
 /* One that is all padding. */
-void weir__write_padding(weir_batch_buffer *buffer, uint32_t index);
+void weir_batch__write_padding(weir_batch_buffer *buffer, uint32_t index);
 
 /* The most that a sequence of up to `length` cells and `rows` rows takes: sets the limits of what is walked,
  * and `blob`. */
-void weir__limit_sequences(weir__batch_limits *limits, const weir__rules *rules, uint64_t length,
-                           uint64_t rows);
+void weir_batch__limit_sequences(weir_batch__limits *limits, const weir_batch__rules *rules, uint64_t length,
+                                 uint64_t rows);
 
 #endif

@@ -45,8 +45,9 @@ static weir_status prepare_seeds(weir_batch_builder *b, const weir_context_optio
         bool is_split = i < WEIR_SPLITS;
         snprintf(dataset, size, "%s/%s/%s", info->name, options->task,
                  is_split ? weir_split_name((weir_split)i) : "context");
-        weir__recipe_seed_by(&b->recipe, options->manifest, options->token, options->token_size, dataset);
-        *(is_split ? &b->split_seeds[i] : &b->request_seed) = weir__walk_seed(&b->recipe, 0);
+        weir_batch__recipe_seed_by(&b->recipe, options->manifest, options->token, options->token_size,
+                                   dataset);
+        *(is_split ? &b->split_seeds[i] : &b->request_seed) = weir_batch__walk_seed(&b->recipe, 0);
     }
     weir__release(b->recipe.env, dataset);
     return WEIR_OK;
@@ -54,7 +55,7 @@ static weir_status prepare_seeds(weir_batch_builder *b, const weir_context_optio
 
 weir_status weir_context_builder_open(const weir_env *env, const weir_context_options *given,
                                       weir_batch_builder **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_context_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_context_options, operator_name, error));
     const weir_store_info *info = weir_store_describe(options.store);
@@ -64,9 +65,9 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    weir_status status = weir__recipe_open_for_requests(&b->recipe, env, &options, task, error);
+    weir_status status = weir_batch__recipe_open_for_requests(&b->recipe, env, &options, task, error);
     if (status == WEIR_OK)
-        status = weir__batch_worker_open(&b->worker, &b->recipe, error);
+        status = weir_batch__worker_open(&b->worker, &b->recipe, error);
     if (status == WEIR_OK)
         status = prepare_seeds(b, &options, error);
     if (status != WEIR_OK) {
@@ -95,7 +96,7 @@ static weir_status key_not_found(const weir_table *table, const weir_context_req
                       table->name, key);
 }
 
-static weir_status find_row(const weir__recipe *r, const weir_context_request *request, uint32_t *row,
+static weir_status find_row(const weir_batch__recipe *r, const weir_context_request *request, uint32_t *row,
                             weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     const weir_task *task = &info->tasks[r->task];
@@ -129,7 +130,7 @@ static weir_status find_row(const weir__recipe *r, const weir_context_request *r
     return status != WEIR_OK ? status : key_not_found(table, request, error);
 }
 
-static weir_status find_time(const weir__recipe *r, const weir_context_request *request, uint32_t row,
+static weir_status find_time(const weir_batch__recipe *r, const weir_context_request *request, uint32_t row,
                              int64_t *time, weir_error *error) {
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     int64_t since = weir_store_row_time(r->store, row);
@@ -146,7 +147,7 @@ static weir_status find_time(const weir__recipe *r, const weir_context_request *
 }
 
 /* What a batch says when it cannot tell what the store says. */
-static weir_status damaged(const weir__recipe *r, weir_error *error) {
+static weir_status damaged(const weir_batch__recipe *r, weir_error *error) {
     weir_status status = weir_store_status(r->store, error);
     return status != WEIR_OK ? status
                              : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
@@ -155,8 +156,8 @@ static weir_status damaged(const weir__recipe *r, weir_error *error) {
 
 /* The sample that a request is. */
 static weir_status make_sample(const weir_batch_builder *b, const weir_context_request *request,
-                               weir__sample *out, weir_error *error) {
-    const weir__recipe *r = &b->recipe;
+                               weir_batch__sample *out, weir_error *error) {
+    const weir_batch__recipe *r = &b->recipe;
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     const weir_cell unknown = {.stype = task->stype, .is_null = true};
     weir_seed_row seed = {.target = unknown};
@@ -165,7 +166,7 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
         status = find_time(r, request, seed.row, &seed.observation_time, error);
     if (status != WEIR_OK)
         return status;
-    *out = (weir__sample){.index = WEIR_NO_SAMPLE, .is_given = true, .walk_seed = b->request_seed};
+    *out = (weir_batch__sample){.index = WEIR_NO_SAMPLE, .is_given = true, .walk_seed = b->request_seed};
     out->table = request->is_destination ? task->link.table : task->anchor_table;
     uint32_t stored = request->is_destination
                           ? WEIR_NONE
@@ -185,7 +186,7 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
         return status;
     if (stored != WEIR_NONE && !request->has_seed) {
         out->position = out->index;
-        out->walk_position = out->index * weir__group_size(task, &r->config, r->stage);
+        out->walk_position = out->index * weir_batch__group_size(task, &r->config, r->stage);
         out->walk_seed = b->split_seeds[seed.split];
     } else {
         out->position = out->walk_position = request->has_seed ? request->seed : 0;
@@ -207,7 +208,7 @@ static weir_status check_call(const weir_batch_builder *b, uint32_t count, const
                           "%u requests are given, but the builder takes 1 to %llu; open it with a larger "
                           "most_requests",
                           count, (unsigned long long)b->recipe.limits.sequences);
-    return weir__batch_check_buffer(&b->recipe, buffer, error);
+    return weir_batch__check_buffer(&b->recipe, buffer, error);
 }
 
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
@@ -217,7 +218,7 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
     weir_status status = check_call(b, count, buffer, error);
     if (status != WEIR_OK)
         return status;
-    weir__batch_empty(&b->recipe, buffer, &step, count);
+    weir_batch__empty(&b->recipe, buffer, &step, count);
     for (uint32_t i = 0; i < count; i++) {
         status = make_sample(b, &requests[i], &buffer->samples[i], error);
         if (status != WEIR_OK) {
@@ -227,10 +228,10 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
         buffer->indices[i] = buffer->samples[i].index;
         buffer->epochs[i] = 0;
     }
-    weir__batch_unit(&b->recipe, &b->worker, buffer, 0, count);
-    WEIR__TRY(weir__batch_finish(&b->recipe, &b->worker, buffer, error));
-    weir__batch_expand(buffer, 0, count);
-    weir__batch_digest(&b->recipe, &b->worker, buffer);
+    weir_batch__unit(&b->recipe, &b->worker, buffer, 0, count);
+    WEIR__TRY(weir_batch__finish(&b->recipe, &b->worker, buffer, error));
+    weir_batch__expand_sequences(buffer, 0, count);
+    weir_batch__digest(&b->recipe, &b->worker, buffer);
     return WEIR_OK;
 }
 

@@ -9,9 +9,10 @@
 
 enum { FEW = 64 }; /* neighbours that are sorted by insertion */
 
-void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t edges) {
+void weir_batch__row_orders_carve(weir_batch__row_orders *orders, weir__block *block, uint64_t rows,
+                                  uint64_t edges) {
     uint64_t n = rows + 2;
-    *orders = (weir__row_orders){
+    *orders = (weir_batch__row_orders){
         .degree = weir__carve(block, n, sizeof *orders->degree),
         .children = weir__carve(block, n, sizeof *orders->children),
         .parent_masks = weir__carve(block, n, sizeof *orders->parent_masks),
@@ -25,13 +26,13 @@ void weir__row_orders_carve(weir__row_orders *orders, weir__block *block, uint64
 }
 
 /* Each parent keeps the last child that named it, plus one. */
-uint32_t weir__unique_edges(const weir__row_orders *orders, uint32_t rows, struct weir__local_edge *edges,
-                            uint32_t count) {
+uint32_t weir_batch__unique_edges(const weir_batch__row_orders *orders, uint32_t rows,
+                                  struct weir_batch__local_edge *edges, uint32_t count) {
     uint32_t *last_child = orders->ends;
     uint32_t kept = 0;
     memset(last_child, 0, rows * sizeof *last_child);
     for (uint32_t i = 0; i < count; i++) {
-        struct weir__local_edge edge = edges[i];
+        struct weir_batch__local_edge edge = edges[i];
         bool is_new = last_child[edge.parent] != edge.child + 1u;
         last_child[edge.parent] = edge.child + 1u;
         edges[kept] = edge;
@@ -42,8 +43,8 @@ uint32_t weir__unique_edges(const weir__row_orders *orders, uint32_t rows, struc
 
 /* Counts each row's neighbours and children, and lists the neighbours: with loops and doubles, which do no
  * harm there, as a row is placed once. */
-static void list_neighbours(const weir__row_orders *o, uint32_t rows, const struct weir__local_edge *edges,
-                            uint32_t edge_count) {
+static void list_neighbours(const weir_batch__row_orders *o, uint32_t rows,
+                            const struct weir_batch__local_edge *edges, uint32_t edge_count) {
     uint32_t *degree = o->degree, *children = o->children, *ends = o->ends, start = 0;
     uint64_t *masks = o->parent_masks;
     uint16_t *neighbours = o->neighbours;
@@ -62,7 +63,7 @@ static void list_neighbours(const weir__row_orders *o, uint32_t rows, const stru
     }
     o->starts[rows] = start;
     for (uint32_t i = 0; i < edge_count; i++) {
-        struct weir__local_edge edge = edges[i];
+        struct weir_batch__local_edge edge = edges[i];
         neighbours[ends[edge.child]++] = edge.parent;
         neighbours[ends[edge.parent]++] = edge.child;
     }
@@ -70,7 +71,7 @@ static void list_neighbours(const weir__row_orders *o, uint32_t rows, const stru
 
 /* A degree counts no loops, and two rows that refer to each other once. Rows that do are told by their masks,
  * nearly always; then they are looked for. */
-static void correct_degrees(const weir__row_orders *o, const struct weir__local_edge *edges,
+static void correct_degrees(const weir_batch__row_orders *o, const struct weir_batch__local_edge *edges,
                             uint32_t edge_count) {
     for (uint32_t i = 0; i < edge_count; i++) {
         uint32_t child = edges[i].child, parent = edges[i].parent;
@@ -90,7 +91,7 @@ static void correct_degrees(const weir__row_orders *o, const struct weir__local_
 
 /* The first row that is not placed, by (key, number). There is hardly ever more than one to look for: rows of
  * a sequence are joined by what led to them. */
-static uint32_t least_unplaced(const weir__row_orders *o, uint32_t rows) {
+static uint32_t least_unplaced(const weir_batch__row_orders *o, uint32_t rows) {
     uint32_t least = UINT32_MAX;
     for (uint32_t r = 0; r < rows; r++) {
         uint32_t ranked = o->ranked[r] | (0u - o->placed[r]);
@@ -106,12 +107,12 @@ static void insert(const uint32_t *first, uint32_t *end, uint32_t ranked) {
     *end = ranked;
 }
 
-void weir__rank_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key) {
+void weir_batch__rank_rows(const weir_batch__row_orders *o, uint32_t rows, const uint32_t *key) {
     for (uint32_t r = 0; r < rows; r++)
         o->ranked[r] = key[r] << 16 | r;
 }
 
-void weir__spread_rows(const weir__row_orders *o, uint32_t rows, uint32_t count) {
+void weir_batch__spread_rows(const weir_batch__row_orders *o, uint32_t rows, uint32_t count) {
     const uint32_t *ranked = o->ranked, *starts = o->starts;
     uint32_t *queue = o->queue, *end = queue + count;
     uint8_t *placed = o->placed;
@@ -133,16 +134,17 @@ void weir__spread_rows(const weir__row_orders *o, uint32_t rows, uint32_t count)
     }
 }
 
-static void place_rows(const weir__row_orders *o, uint32_t rows, const uint32_t *key, uint16_t *order) {
-    weir__rank_rows(o, rows, key);
+static void place_rows(const weir_batch__row_orders *o, uint32_t rows, const uint32_t *key, uint16_t *order) {
+    weir_batch__rank_rows(o, rows, key);
     memset(o->placed, 0, rows);
-    weir__spread_rows(o, rows, 0);
+    weir_batch__spread_rows(o, rows, 0);
     for (uint32_t i = 0; i < rows; i++)
         order[i] = WEIR__LOW(uint16_t, o->queue[rows - 1 - i]);
 }
 
-void weir__row_order(const weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
-                     uint32_t edge_count, uint16_t *out, uint16_t *in) {
+void weir_batch__row_order(const weir_batch__row_orders *orders, uint32_t rows,
+                           const struct weir_batch__local_edge *edges, uint32_t edge_count, uint16_t *out,
+                           uint16_t *in) {
     list_neighbours(orders, rows, edges, edge_count);
     correct_degrees(orders, edges, edge_count);
     place_rows(orders, rows, orders->degree, out);

@@ -18,10 +18,10 @@ enum { CELL_BYTES_MOST = 4 * WEIR_TIMESTAMP_FLOATS };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-weir_status weir__digester_open(weir__digester *d, const weir_env *env, const weir__batch_limits *limits,
-                                weir_error *error) {
+weir_status weir_batch__digester_open(weir_batch__digester *d, const weir_env *env,
+                                      const weir_batch__limits *limits, weir_error *error) {
     uint64_t cells = CELL_BYTES_MOST * limits->length;
-    *d = (weir__digester){.part_size = cells > limits->rows ? cells : limits->rows};
+    *d = (weir_batch__digester){.part_size = cells > limits->rows ? cells : limits->rows};
     d->batch = XXH3_createState();
     d->part = weir__allocate(env, (size_t)d->part_size, 1);
     d->samples = weir__allocate_zero(env, (size_t)limits->sequences, sizeof *d->samples);
@@ -29,40 +29,40 @@ weir_status weir__digester_open(weir__digester *d, const weir_env *env, const we
         d->count++;
     if (d->batch && d->part && d->samples && d->count == limits->sequences)
         return WEIR_OK;
-    weir__digester_close(d, env);
+    weir_batch__digester_close(d, env);
     return weir__out_of_memory(error, operator_name, (size_t)d->part_size);
 }
 
-void weir__digester_close(weir__digester *d, const weir_env *env) {
+void weir_batch__digester_close(weir_batch__digester *d, const weir_env *env) {
     XXH3_freeState(d->batch);
     for (uint64_t i = 0; i < d->count; i++)
         XXH3_freeState(d->samples[i]);
     weir__release(env, d->samples);
     weir__release(env, d->part);
-    *d = (weir__digester){0};
+    *d = (weir_batch__digester){0};
 }
 
 /* ---- Digesting ------------------------------------------------------------------------------- */
 
 /* A part of one sequence as it is in the tensors. */
-static const uint8_t *part_of(const weir__digester *d, const weir_batch_buffer *b, weir_tensor_id id,
+static const uint8_t *part_of(const weir_batch__digester *d, const weir_batch_buffer *b, weir_tensor_id id,
                               uint32_t index, size_t size) {
     const weir_batch *batch = &b->batch;
     if (b->tensors)
         return b->tensors + batch->tensors[id].offset + index * size;
-    weir__expand_part(batch->rules, b->compact, index, id, d->part);
+    weir_batch__expand_part(batch->rules, b->compact, index, id, d->part);
     return d->part;
 }
 
-static void digest_cells(const weir__digester *d, const weir__rules *rules, const weir_batch_buffer *b,
-                         weir_tensor_id id) {
+static void digest_cells(const weir_batch__digester *d, const weir_batch__rules *rules,
+                         const weir_batch_buffer *b, weir_tensor_id id) {
     const weir_batch *batch = &b->batch;
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         size_t size = (size_t)(batch->tensors[id].size / batch->sequence_count);
         const uint8_t *part = part_of(d, b, id, i, size);
         XXH3_128bits_update(d->batch, part, size);
         if (id == WEIR_TEXT_EMBED_IDS) { /* a sample has the store's numbers, which no neighbour changes */
-            weir__expand_texts(rules, b->compact, i, b->texts, d->part);
+            weir_batch__expand_texts(rules, b->compact, i, b->texts, d->part);
             part = d->part;
         }
         XXH3_64bits_update(d->samples[i], part, size);
@@ -70,8 +70,8 @@ static void digest_cells(const weir__digester *d, const weir__rules *rules, cons
 }
 
 /* Rows [begin, end) of the matrix. A sample has its own rows alone. */
-static void digest_rows(const weir__digester *d, const weir_batch_buffer *b, uint32_t index, uint32_t begin,
-                        uint32_t end, const uint8_t *matrix) {
+static void digest_rows(const weir_batch__digester *d, const weir_batch_buffer *b, uint32_t index,
+                        uint32_t begin, uint32_t end, const uint8_t *matrix) {
     uint32_t width = b->batch.row_count;
     const uint8_t *sequence = b->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
     uint32_t rows = weir__load32(sequence + SEQUENCE_ROWS);
@@ -80,7 +80,7 @@ static void digest_rows(const weir__digester *d, const weir_batch_buffer *b, uin
         XXH3_64bits_update(d->samples[index], matrix + (size_t)(r - begin) * width, rows);
 }
 
-static void digest_edges(const weir__digester *d, const weir_batch_buffer *b, uint32_t index) {
+static void digest_edges(const weir_batch__digester *d, const weir_batch_buffer *b, uint32_t index) {
     uint32_t width = b->batch.row_count;
     if (width == 0)
         return;
@@ -92,7 +92,7 @@ static void digest_edges(const weir__digester *d, const weir_batch_buffer *b, ui
     uint32_t step = WEIR__LOW(uint32_t, d->part_size / width);
     for (uint32_t begin = 0; begin < width; begin += step) {
         uint32_t end = width - begin < step ? width : begin + step;
-        weir__expand_edges(b->compact, index, width, begin, end, d->part);
+        weir_batch__expand_edges(b->compact, index, width, begin, end, d->part);
         digest_rows(d, b, index, begin, end, d->part);
     }
 }
@@ -104,7 +104,7 @@ static void store_digest(void *state, uint8_t digest[16]) {
 }
 
 /* The digests of groups, over those of their sequences. */
-static void digest_groups(const weir__digester *d, const weir_batch_buffer *b) {
+static void digest_groups(const weir_batch__digester *d, const weir_batch_buffer *b) {
     uint32_t size = b->batch.group_size;
     for (uint32_t i = 0; i < b->batch.sequence_count / size; i++) {
         XXH3_state_t *state = d->samples[i];
@@ -118,7 +118,8 @@ static void digest_groups(const weir__digester *d, const weir_batch_buffer *b) {
     }
 }
 
-void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_batch_buffer *b) {
+void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__rules *rules,
+                              weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     XXH3_128bits_reset(d->batch);
     for (uint32_t i = 0; i < batch->sequence_count; i++)
@@ -143,8 +144,8 @@ void weir__digest_batch(const weir__digester *d, const weir__rules *rules, weir_
     store_digest(d->batch, batch->batch_digest);
 }
 
-void weir__digest_tensors(const weir__digester *d, const weir_batch *batch, const uint8_t *data,
-                          uint8_t digest[16]) {
+void weir_batch__digest_tensors(const weir_batch__digester *d, const weir_batch *batch, const uint8_t *data,
+                                uint8_t digest[16]) {
     XXH3_128bits_reset(d->batch);
     for (int id = 0; id < WEIR_TENSORS; id++)
         if (batch->tensors[id].size > 0)

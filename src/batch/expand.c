@@ -80,8 +80,8 @@ SHARED void expand_cells(const expansion *e, uint32_t wanted) {
 
 /* ---- Parts of a sequence ----------------------------------------------------------------------- */
 
-void weir__expand_part(const uint8_t *rules, const uint8_t *compact, uint32_t index, weir_tensor_id part,
-                       uint8_t *out) {
+void weir_batch__expand_part(const uint8_t *rules, const uint8_t *compact, uint32_t index,
+                             weir_tensor_id part, uint8_t *out) {
     expansion e = expansion_of(rules, compact, index);
     e.parts[part] = out;
     switch (WEIR__LOW(uint32_t, part)) {
@@ -96,8 +96,8 @@ void weir__expand_part(const uint8_t *rules, const uint8_t *compact, uint32_t in
     }
 }
 
-void weir__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, uint32_t begin, uint32_t end,
-                        uint8_t *out) {
+void weir_batch__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, uint32_t begin,
+                              uint32_t end, uint8_t *out) {
     const uint8_t *sequence = compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
     const uint8_t *edge = compact + weir__load64(sequence + SEQUENCE_BLOB) +
                           edges_offset(weir__load32(sequence + SEQUENCE_ROWS));
@@ -110,15 +110,15 @@ void weir__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, 
     }
 }
 
-void weir__expand_texts(const weir__rules *rules, const uint8_t *compact, uint32_t index,
-                        const uint32_t *texts, uint8_t *out) {
+void weir_batch__expand_texts(const weir_batch__rules *rules, const uint8_t *compact, uint32_t index,
+                              const uint32_t *texts, uint8_t *out) {
     expansion e = expansion_of(rules->expansion, compact, index);
     memset(out, 0, 4 * (size_t)e.length);
     for (uint32_t r = 0; r < e.rows; r++) {
         expanded_row row = row_of(&e, r);
-        const weir__kind *kind = &rules->kinds[weir__load16(e.blob + (size_t)r * ROW_SIZE + ROW_KIND)];
+        const weir_batch__kind *kind = &rules->kinds[weir__load16(e.blob + (size_t)r * ROW_SIZE + ROW_KIND)];
         for (uint32_t k = 0; k < kind->text_count; k++) {
-            const weir__text_rule *text = &kind->texts[k];
+            const weir_batch__text_rule *text = &kind->texts[k];
             if (text->cell < row.cells && !is_null_cell(text->rule, row.record, e.seen))
                 weir__store32(out + 4 * (size_t)(row.first + text->cell),
                               texts[weir__load32(row.record + text->slot)]);
@@ -137,12 +137,12 @@ static void expand_sequence(const uint8_t *rules, const uint8_t *compact, uint8_
         expand_asked(&e, WEIR__LOW(uint32_t, e.tensors));
         expand_padding(&e, WEIR__LOW(uint32_t, e.tensors));
     }
-    weir__expand_edges(compact, index, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
+    weir_batch__expand_edges(compact, index, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
     expand_fields(&e);
 }
 
-void weir__expand_unit(const uint8_t *rules, const uint8_t *compact, uint8_t *out, uint32_t first,
-                       uint32_t count) {
+void weir_batch__expand_unit(const uint8_t *rules, const uint8_t *compact, uint8_t *out, uint32_t first,
+                             uint32_t count) {
     uint64_t sequences = compact_word(compact, COMPACT_SEQUENCES);
     if (count == 0)
         return;
@@ -156,7 +156,8 @@ void weir__expand_unit(const uint8_t *rules, const uint8_t *compact, uint8_t *ou
 }
 
 static __attribute__((noinline)) void expand_all(const void *rules, const void *compact, void *out) {
-    weir__expand_unit(rules, compact, out, 0, WEIR__LOW(uint32_t, compact_word(compact, COMPACT_SEQUENCES)));
+    weir_batch__expand_unit(rules, compact, out, 0,
+                            WEIR__LOW(uint32_t, compact_word(compact, COMPACT_SEQUENCES)));
 }
 
 void weir_batch_expand(const void *rules, const void *compact, void *out) {
@@ -165,7 +166,7 @@ void weir_batch_expand(const void *rules, const void *compact, void *out) {
     weir__leave_floating(&kept);
 }
 
-void weir__expand_run(void *const *arguments) {
+void weir_batch__expand_run(void *const *arguments) {
     const void *rules, *compact;
     void *out;
     memcpy(&rules, arguments[0], sizeof rules);

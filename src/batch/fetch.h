@@ -3,7 +3,7 @@
 #ifndef WEIR_BATCH_FETCH_H
 #define WEIR_BATCH_FETCH_H
 
-static inline void weir__fetch(const void *address) {
+static inline void weir_batch__fetch(const void *address) {
     __builtin_prefetch(address);
     __asm__ volatile("");
 }

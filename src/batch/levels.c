@@ -14,9 +14,9 @@
 
 enum { BUCKETS_A_ROW = 4, WORD = 64 };
 
-void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
-                        bool has_priorities) {
-    *levels = (weir__levels){
+void weir_batch__levels_carve(weir_batch__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
+                              bool has_priorities) {
+    *levels = (weir_batch__levels){
         .rows = weir__carve(block, rows, sizeof *levels->rows),
         .runs = weir__carve(block, runs, sizeof *levels->runs),
         .ranked = weir__carve(block, rows, sizeof *levels->ranked),
@@ -31,7 +31,7 @@ void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows,
     levels->filled = weir__carve(block, BUCKETS_A_ROW * rows / WORD + 1, sizeof *levels->filled);
 }
 
-void weir__levels_begin(weir__levels *levels, uint32_t last) {
+void weir_batch__levels_begin(weir_batch__levels *levels, uint32_t last) {
     for (uint32_t level = 0; level <= last; level++)
         levels->first_run[level] = WEIR_NONE;
     levels->row_count = levels->run_count = levels->ranked_count = levels->current = 0;
@@ -39,17 +39,17 @@ void weir__levels_begin(weir__levels *levels, uint32_t last) {
     levels->has_ahead = false;
 }
 
-void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
-                    uint32_t first_draw) {
+void weir_batch__list_run(weir_batch__levels *levels, uint32_t level, uint32_t count, uint32_t table,
+                          uint32_t first_draw) {
     if (count == 0)
         return;
     assert(count <= levels->room - levels->row_count);
     uint32_t run = levels->run_count++;
-    levels->runs[run] = (weir__child_run){.first = levels->row_count,
-                                          .count = count,
-                                          .first_draw = first_draw,
-                                          .table = table,
-                                          .next = WEIR_NONE};
+    levels->runs[run] = (weir_batch__child_run){.first = levels->row_count,
+                                                .count = count,
+                                                .first_draw = first_draw,
+                                                .table = table,
+                                                .next = WEIR_NONE};
     levels->row_count += count;
     if (levels->first_run[level] == WEIR_NONE)
         levels->first_run[level] = run;
@@ -59,22 +59,22 @@ void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32
 }
 
 /* All children of the current level, with their priorities, in no order. */
-static void rank_children(weir__levels *levels, weir__walk_draws *draws) {
+static void rank_children(weir_batch__levels *levels, weir_batch__walk_draws *draws) {
     uint32_t count = 0;
     for (uint32_t r = levels->first_run[levels->current]; r != WEIR_NONE; r = levels->runs[r].next) {
-        weir__child_run run = levels->runs[r];
+        weir_batch__child_run run = levels->runs[r];
         const uint64_t *given = levels->priorities ? levels->priorities + run.first : NULL;
         for (uint32_t i = 0; i < run.count; i++)
-            levels->ranked[count++] =
-                (weir__ranked_row){.priority = given ? given[i] : weir__draw64_at(draws, run.first_draw + i),
-                                   .row = levels->rows[run.first + i],
-                                   .table = run.table};
+            levels->ranked[count++] = (weir_batch__ranked_row){
+                .priority = given ? given[i] : weir_batch__draw64_at(draws, run.first_draw + i),
+                .row = levels->rows[run.first + i],
+                .table = run.table};
     }
     levels->ranked_count = count;
 }
 
 /* Puts them into buckets, at most BUCKETS_A_ROW for each of them, by their highest bits. */
-static void fill_buckets(weir__levels *levels) {
+static void fill_buckets(weir_batch__levels *levels) {
     int bits = 63 - __builtin_clzll((uint64_t)levels->ranked_count * BUCKETS_A_ROW);
     memset(levels->filled, 0, sizeof *levels->filled * (((size_t)1 << bits) / WORD + 1));
     for (uint32_t i = 0; i < levels->ranked_count; i++) {
@@ -88,13 +88,13 @@ static void fill_buckets(weir__levels *levels) {
     levels->word = 0;
 }
 
-static bool goes_before(const weir__ranked_row *a, const weir__ranked_row *b) {
+static bool goes_before(const weir_batch__ranked_row *a, const weir_batch__ranked_row *b) {
     return a->priority != b->priority ? a->priority < b->priority : a->row < b->row;
 }
 
 /* Given priorities may be anything: a heap, of which again only what is visited is put in order. */
-static void sink(weir__levels *levels, uint32_t at) {
-    weir__ranked_row *heap = levels->ranked, row = heap[at];
+static void sink(weir_batch__levels *levels, uint32_t at) {
+    weir_batch__ranked_row *heap = levels->ranked, row = heap[at];
     for (uint32_t below = 2 * at + 1; below < levels->ranked_count; at = below, below = 2 * at + 1) {
         below += below + 1 < levels->ranked_count && goes_before(&heap[below + 1], &heap[below]);
         if (!goes_before(&heap[below], &row))
@@ -104,8 +104,8 @@ static void sink(weir__levels *levels, uint32_t at) {
     heap[at] = row;
 }
 
-static weir__ranked_row take_from_heap(weir__levels *levels) {
-    weir__ranked_row least = levels->ranked[0];
+static weir_batch__ranked_row take_from_heap(weir_batch__levels *levels) {
+    weir_batch__ranked_row least = levels->ranked[0];
     levels->ranked[0] = levels->ranked[--levels->ranked_count];
     if (levels->ranked_count > 0)
         sink(levels, 0);
@@ -113,7 +113,7 @@ static weir__ranked_row take_from_heap(weir__levels *levels) {
 }
 
 /* Takes the least row out of its bucket. */
-static weir__ranked_row take_least(weir__levels *levels) {
+static weir_batch__ranked_row take_least(weir_batch__levels *levels) {
     if (levels->priorities)
         return take_from_heap(levels);
     while (levels->filled[levels->word] == 0)
@@ -124,7 +124,7 @@ static weir__ranked_row take_least(weir__levels *levels) {
     for (uint32_t *link = &levels->next[*least]; *link != WEIR_NONE; link = &levels->next[*link])
         if (goes_before(&levels->ranked[*link], &levels->ranked[*least]))
             least = link;
-    weir__ranked_row row = levels->ranked[*least];
+    weir_batch__ranked_row row = levels->ranked[*least];
     *least = levels->next[*least];
     if (*first == WEIR_NONE)
         *filled &= *filled - 1;
@@ -132,7 +132,7 @@ static weir__ranked_row take_least(weir__levels *levels) {
     return row;
 }
 
-bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws) {
+bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws *draws) {
     do {
         if (levels->current == levels->last)
             return false;
@@ -148,7 +148,7 @@ bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws) {
     return true;
 }
 
-bool weir__take_child(weir__levels *levels, weir__ranked_row *out) {
+bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out) {
     if (!levels->has_ahead)
         return false;
     *out = levels->ahead;

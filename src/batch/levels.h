@@ -8,62 +8,62 @@
 
 /* Children that were listed together: of one parent, along one edge type. If their priorities are drawn, it
  * is by draws that follow each other. */
-typedef struct weir__child_run {
+typedef struct weir_batch__child_run {
     uint32_t first; /* among all listed rows */
     uint32_t count;
     uint32_t first_draw;
     uint32_t table;
     uint32_t next; /* run of the level; WEIR_NONE ends them */
-} weir__child_run;
+} weir_batch__child_run;
 
 /* A child of the level that is being visited. */
-typedef struct weir__ranked_row {
+typedef struct weir_batch__ranked_row {
     uint64_t priority;
     uint32_t row;
     uint32_t table;
-} weir__ranked_row;
+} weir_batch__ranked_row;
 
-enum { WEIR__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
+enum { WEIR_BATCH__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
 
-typedef struct weir__levels {
+typedef struct weir_batch__levels {
     uint32_t *rows;       /* listed, one after the other */
     uint64_t *priorities; /* of each; NULL: they are drawn */
     uint32_t row_count;
     uint64_t room; /* for rows */
-    weir__child_run *runs;
+    weir_batch__child_run *runs;
     uint32_t run_count;
-    uint32_t first_run[WEIR__LEVELS];
-    uint32_t last_run[WEIR__LEVELS];
+    uint32_t first_run[WEIR_BATCH__LEVELS];
+    uint32_t last_run[WEIR_BATCH__LEVELS];
 
     uint32_t current; /* level that is being visited; all below it are empty for good */
     uint32_t last;    /* level that a walk can reach */
-    weir__ranked_row *ranked;
-    uint32_t *next;         /* of a ranked row, in its bucket */
-    uint32_t *buckets;      /* the first ranked row of each */
-    uint64_t *filled;       /* a bit a bucket */
-    uint32_t word;          /* of `filled`; all below it are empty */
-    uint32_t ranked_count;  /* in buckets, or in a heap if priorities are given */
-    weir__ranked_row ahead; /* the next to be taken, if has_ahead */
+    weir_batch__ranked_row *ranked;
+    uint32_t *next;               /* of a ranked row, in its bucket */
+    uint32_t *buckets;            /* the first ranked row of each */
+    uint64_t *filled;             /* a bit a bucket */
+    uint32_t word;                /* of `filled`; all below it are empty */
+    uint32_t ranked_count;        /* in buckets, or in a heap if priorities are given */
+    weir_batch__ranked_row ahead; /* the next to be taken, if has_ahead */
     bool has_ahead;
-} weir__levels;
+} weir_batch__levels;
 
 /* For at most `rows` listed rows in `runs` runs, with drawn or given priorities. */
-void weir__levels_carve(weir__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
-                        bool has_priorities);
+void weir_batch__levels_carve(weir_batch__levels *levels, weir__block *block, uint64_t rows, uint64_t runs,
+                              bool has_priorities);
 
 /* Empty, with levels up to `last`. */
-void weir__levels_begin(weir__levels *levels, uint32_t last);
+void weir_batch__levels_begin(weir_batch__levels *levels, uint32_t last);
 
 /* Lists the `count` rows that the caller has written from rows + row_count on, as are their priorities if
  * they are given. */
-void weir__list_run(weir__levels *levels, uint32_t level, uint32_t count, uint32_t table,
-                    uint32_t first_draw);
+void weir_batch__list_run(weir_batch__levels *levels, uint32_t level, uint32_t count, uint32_t table,
+                          uint32_t first_draw);
 
 /* Makes the next level that has children the current one, whose least child is then ahead; false if there
  * is none. The current one must be empty. */
-bool weir__reach_level(weir__levels *levels, weir__walk_draws *draws);
+bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws *draws);
 
 /* Takes the child that is ahead, and puts the next least one there; false if the level is empty. */
-bool weir__take_child(weir__levels *levels, weir__ranked_row *out);
+bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out);
 
 #endif

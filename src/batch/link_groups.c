@@ -16,7 +16,7 @@ enum {
     TRIES_MORE = 64,
 };
 
-uint32_t weir__group_size(const weir_task *task, const weir_batch_config *config, weir_stage stage) {
+uint32_t weir_batch__group_size(const weir_task *task, const weir_batch_config *config, weir_stage stage) {
     if (!task->link.is_link)
         return 1;
     return FIRST_NEGATIVE + (stage == WEIR_STAGE_TRAIN ? config->links.negatives : config->links.candidates);
@@ -24,11 +24,11 @@ uint32_t weir__group_size(const weir_task *task, const weir_batch_config *config
 
 /* What the negatives of a sample are drawn from, and where to. */
 typedef struct drawing {
-    const weir__recipe *recipe;
-    weir__link_list list;
+    const weir_batch__recipe *recipe;
+    weir_store__link_list list;
     weir_seed seed;
     uint64_t number; /* that draws count from: q in the contract */
-    weir__sample *negatives;
+    weir_batch__sample *negatives;
     uint32_t wanted;
     uint32_t taken;
 } drawing;
@@ -45,15 +45,15 @@ static uint32_t candidate_count(const drawing *d) {
 }
 
 static bool draw_uniformly(drawing *d) {
-    const weir__recipe *r = d->recipe;
+    const weir_batch__recipe *r = d->recipe;
     uint32_t count = candidate_count(d);
     bool may_repeat = d->taken > 0;
     if (count == 0)
         return true;
-    weir__place_map map = weir__place_map_make(d->seed, DOMAIN_LINK, d->number, 0, count);
+    weir_sampler__place_map map = weir_sampler__place_map_make(d->seed, DOMAIN_LINK, d->number, 0, count);
     for (uint32_t k = 0; k < count && d->taken < d->wanted; k++) {
-        uint32_t candidate = WEIR__NARROW(uint32_t, weir__place_at(&map, k)), place;
-        if (!weir__link_candidate(r->store, r->task, &d->list, candidate, &place))
+        uint32_t candidate = WEIR__NARROW(uint32_t, weir_sampler__place_at(&map, k)), place;
+        if (!weir_store__link_candidate(r->store, r->task, &d->list, candidate, &place))
             return false;
         if (!may_repeat || !is_taken(d, place))
             d->negatives[d->taken++].place = place;
@@ -62,16 +62,17 @@ static bool draw_uniformly(drawing *d) {
 }
 
 static bool draw_by_popularity(drawing *d) {
-    const weir__recipe *r = d->recipe;
+    const weir_batch__recipe *r = d->recipe;
     uint32_t count = d->list.references, most = TRIES_A_NEGATIVE * d->wanted + TRIES_MORE;
     if (count == 0)
         return true;
-    weir__place_map map = weir__place_map_make(d->seed, DOMAIN_POPULARITY, d->number, 0, count);
+    weir_sampler__place_map map =
+        weir_sampler__place_map_make(d->seed, DOMAIN_POPULARITY, d->number, 0, count);
     for (uint32_t f = 0; f < count && f < most && d->taken < d->wanted; f++) {
-        uint32_t entry = WEIR__NARROW(uint32_t, weir__place_at(&map, f)), place;
+        uint32_t entry = WEIR__NARROW(uint32_t, weir_sampler__place_at(&map, f)), place;
         bool is_positive;
-        if (!weir__link_reference(r->store, r->task, entry, &place) ||
-            !weir__link_has(r->store, r->task, &d->list, place, &is_positive))
+        if (!weir_store__link_reference(r->store, r->task, entry, &place) ||
+            !weir_store__link_has(r->store, r->task, &d->list, place, &is_positive))
             return false;
         if (place < d->list.existing && !is_positive && !is_taken(d, place))
             d->negatives[d->taken++].place = place;
@@ -79,23 +80,25 @@ static bool draw_by_popularity(drawing *d) {
     return true;
 }
 
-static void make_sequence(weir__sample *out, const weir__sample *of, uint64_t walk_position, uint32_t table,
-                          uint32_t row, const weir_seed_row *pair, bool is_null, bool is_linked) {
+static void make_sequence(weir_batch__sample *out, const weir_batch__sample *of, uint64_t walk_position,
+                          uint32_t table, uint32_t row, const weir_seed_row *pair, bool is_null,
+                          bool is_linked) {
     uint32_t place = out->place;
-    *out = (weir__sample){.index = of->index,
-                          .position = of->position,
-                          .walk_seed = of->walk_seed,
-                          .walk_position = walk_position,
-                          .is_given = true,
-                          .stored = WEIR_NONE,
-                          .table = table,
-                          .place = place,
-                          .seed = *pair};
+    *out = (weir_batch__sample){.index = of->index,
+                                .position = of->position,
+                                .walk_seed = of->walk_seed,
+                                .walk_position = walk_position,
+                                .is_given = true,
+                                .stored = WEIR_NONE,
+                                .table = table,
+                                .place = place,
+                                .seed = *pair};
     out->seed.row = row;
     out->seed.target = (weir_cell){.stype = WEIR_BOOLEAN, .is_null = is_null, .integer = is_linked};
 }
 
-bool weir__list_group(const weir__recipe *r, const weir__sample *sample, weir__sample *group) {
+bool weir_batch__list_group(const weir_batch__recipe *r, const weir_batch__sample *sample,
+                            weir_batch__sample *group) {
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     uint32_t seed = r->first_seed + WEIR__NARROW(uint32_t, sample->index);
     uint64_t first = sample->walk_position * r->group_size;
@@ -105,7 +108,7 @@ bool weir__list_group(const weir__recipe *r, const weir__sample *sample, weir__s
                  .wanted = r->group_size - FIRST_NEGATIVE};
     weir_seed_row pair;
     if (!weir_store_seed(r->store, r->task, seed, &pair) ||
-        !weir__link_list_of(r->store, r->task, seed, &d.list))
+        !weir_store__link_list_of(r->store, r->task, seed, &d.list))
         return false;
     d.number = r->stage == WEIR_STAGE_TRAIN ? sample->position : d.list.first - r->first_seed;
     if ((r->config.links.by == WEIR_NEGATIVES_BY_POPULARITY && !draw_by_popularity(&d)) ||
@@ -116,7 +119,7 @@ bool weir__list_group(const weir__recipe *r, const weir__sample *sample, weir__s
                   false, true);
     for (uint32_t i = 0; i < d.wanted; i++) {
         uint32_t row = 0;
-        if (i < d.taken && !weir__link_row(r->store, r->task, d.negatives[i].place, &row))
+        if (i < d.taken && !weir_store__link_row(r->store, r->task, d.negatives[i].place, &row))
             return false;
         make_sequence(&d.negatives[i], sample, first + FIRST_NEGATIVE + i, task->link.table, row, &pair,
                       false, false);

@@ -9,65 +9,65 @@
 #include "store/reader.h"
 
 /* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
-bool weir__listing_begin(weir__walk *walk) {
-    uint32_t end = walk->listed_count + WEIR__LISTED_TOGETHER;
+bool weir_batch__listing_begin(weir_batch__walk *walk) {
+    uint32_t end = walk->listed_count + WEIR_BATCH__LISTED_TOGETHER;
     end = end < walk->row_count ? end : walk->row_count;
     if (walk->listed_count == end)
         return false;
     walk->listing = walk->listing_count = 0;
     for (; walk->listed_count < end; walk->listed_count++) {
-        const weir__walked_row *row = &walk->rows[walk->listed_count];
-        const weir__table_rules *table = &walk->rules->tables[row->table];
+        const weir_batch__walked_row *row = &walk->rows[walk->listed_count];
+        const weir_batch__table_rules *table = &walk->rules->tables[row->table];
         uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
         uint32_t index = row->row - table->row_start;
         for (uint32_t i = 0; i < count; i++) {
-            weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
-            walk->listings[walk->listing_count++] =
-                (weir__listing){.rule = &table->inbound[i], .index = index, .local = walk->listed_count};
+            weir_batch__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
+            walk->listings[walk->listing_count++] = (weir_batch__listing){
+                .rule = &table->inbound[i], .index = index, .local = walk->listed_count};
         }
     }
     for (uint32_t i = 0; walk->store->reads_ahead && i < walk->listing_count; i++) {
-        const weir__listing *listing = &walk->listings[i];
-        weir__store_expect(walk->store, listing->rule->edge->starts + 4 * (size_t)listing->index);
+        const weir_batch__listing *listing = &walk->listings[i];
+        weir_store__expect(walk->store, listing->rule->edge->starts + 4 * (size_t)listing->index);
     }
     return true;
 }
 
 /* Asks for what a search looks at next. */
-static void fetch_times(const weir__listing *listing) {
+static void fetch_times(const weir_batch__listing *listing) {
     const uint8_t *times = listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
     size_t size = 8 * (size_t)listing->unsure;
-    weir__fetch(times);
-    weir__fetch(times + size / 4);
-    weir__fetch(times + size / 2);
-    weir__fetch(times + size / 4 * 3);
-    weir__fetch(times + size - 8);
+    weir_batch__fetch(times);
+    weir_batch__fetch(times + size / 4);
+    weir_batch__fetch(times + size / 2);
+    weir_batch__fetch(times + size / 4 * 3);
+    weir_batch__fetch(times + size - 8);
 }
 
 /* Asks for the pages of short lists, and of what a search looks at first. */
-static void expect_lists(const weir__walk *walk) {
+static void expect_lists(const weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->listing_count; i++) {
-        const weir__listing *listing = &walk->listings[i];
+        const weir_batch__listing *listing = &walk->listings[i];
         const weir_edge *edge = listing->rule->edge;
         size_t start = listing->start, count = (size_t)listing->known + listing->unsure;
         if (count == 0)
             continue;
-        weir__store_expect(walk->store, edge->child_rows + 4 * start);
+        weir_store__expect(walk->store, edge->child_rows + 4 * start);
         if (listing->unsure > 0)
-            weir__store_expect(walk->store, edge->child_times + 8 * (start + count / 2));
+            weir_store__expect(walk->store, edge->child_times + 8 * (start + count / 2));
         if (listing->unsure > 0)
-            weir__store_expect(walk->store, edge->child_times + 8 * (start + count - 1));
+            weir_store__expect(walk->store, edge->child_times + 8 * (start + count - 1));
     }
 }
 
 /* The lists of the rows' children: none where their numbers lead nowhere. */
-void weir__listing_find(weir__walk *walk) {
+void weir_batch__listing_find(weir_batch__walk *walk) {
     walk->search_count = 0;
     for (uint32_t i = 0; i < walk->listing_count; i++) {
-        weir__listing *listing = &walk->listings[i];
+        weir_batch__listing *listing = &walk->listings[i];
         const weir_edge *edge = listing->rule->edge;
         const uint8_t *at = edge->starts + 4 * (size_t)listing->index;
-        weir__walk_touch(walk, listing->rule->starts_in, at, 8);
+        weir_batch__walk_touch(walk, listing->rule->starts_in, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
         uint32_t count = start > end || end > edge->edges ? 0 : end - start;
         listing->start = count ? start : 0;
@@ -77,8 +77,8 @@ void weir__listing_find(weir__walk *walk) {
         walk->search_count += listing->unsure > 0;
         if (count == 0)
             continue;
-        weir__fetch(edge->child_rows + 4 * (size_t)start);
-        weir__fetch(edge->child_rows + 4 * ((size_t)end - 1));
+        weir_batch__fetch(edge->child_rows + 4 * (size_t)start);
+        weir_batch__fetch(edge->child_rows + 4 * ((size_t)end - 1));
         if (edge->child_times)
             fetch_times(listing);
     }
@@ -87,35 +87,35 @@ void weir__listing_find(weir__walk *walk) {
 }
 
 /* Of the children that count, those that have a time before the floor do not. */
-static void leave_out_old(weir__walk *walk, weir__listing *listing) {
-    const weir__child_rule *rule = listing->rule;
+static void leave_out_old(weir_batch__walk *walk, weir_batch__listing *listing) {
+    const weir_batch__child_rule *rule = listing->rule;
     const uint8_t *times = rule->edge->child_times + 8 * (size_t)listing->start;
-    listing->always = weir__times_up_to(walk->store, rule->times_in, times, listing->known, WEIR_TIME_ALWAYS,
-                                        &walk->is_corrupt);
-    listing->old = weir__times_up_to(walk->store, rule->times_in, times, listing->known,
-                                     walk->outlook.floor - 1, &walk->is_corrupt) -
+    listing->always = weir_batch__times_up_to(walk->store, rule->times_in, times, listing->known,
+                                              WEIR_TIME_ALWAYS, &walk->is_corrupt);
+    listing->old = weir_batch__times_up_to(walk->store, rule->times_in, times, listing->known,
+                                           walk->outlook.floor - 1, &walk->is_corrupt) -
                    listing->always;
     listing->known -= listing->old;
 }
 
 /* The place in its list of the i-th child that counts. */
-static uint32_t place_in_list(const weir__listing *listing, uint32_t i) {
+static uint32_t place_in_list(const weir_batch__listing *listing, uint32_t i) {
     return i < listing->always ? i : i + listing->old;
 }
 
 /* Takes each search to the end, or, of a long list, to the quarter in which it ends; says whether one is
  * left. */
-bool weir__listing_search(weir__walk *walk) {
+bool weir_batch__listing_search(weir_batch__walk *walk) {
     enum { SHORT = 32 };
     uint32_t left = 0;
     int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
-        weir__listing *listing = &walk->listings[walk->searches[i]];
+        weir_batch__listing *listing = &walk->listings[walk->searches[i]];
         const uint8_t *times =
             listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
         if (listing->unsure <= SHORT) {
-            weir__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)listing->unsure);
-            listing->known += weir__count_up_to(times, listing->unsure, limit);
+            weir_batch__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)listing->unsure);
+            listing->known += weir_batch__count_up_to(times, listing->unsure, limit);
             listing->unsure = 0;
             if (walk->outlook.floor != WEIR_TIME_ALWAYS)
                 leave_out_old(walk, listing);
@@ -124,7 +124,7 @@ bool weir__listing_search(weir__walk *walk) {
         uint32_t quarter = listing->unsure / 4, quarters = 0;
         for (uint32_t q = 1; q <= 3; q++) {
             const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
-            weir__walk_touch(walk, listing->rule->times_in, time, 8);
+            weir_batch__walk_touch(walk, listing->rule->times_in, time, 8);
             quarters += (int64_t)weir__load64(time) <= limit;
         }
         listing->known += quarters * quarter;
@@ -137,38 +137,40 @@ bool weir__listing_search(weir__walk *walk) {
 }
 
 static uint64_t priority_of(const uint8_t *times, uint32_t i) {
-    return weir__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
+    return weir_batch__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
 }
 
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
  * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
-static inline void list_children_of(weir__walk *walk, const weir__listing *listing, const void *children,
-                                    const uint8_t *times, uint32_t count, bool by_time) {
-    const weir__table_rules *table = listing->rule->children;
-    weir__walk_reserve(walk, count);
+static inline void list_children_of(weir_batch__walk *walk, const weir_batch__listing *listing,
+                                    const void *children, const uint8_t *times, uint32_t count,
+                                    bool by_time) {
+    const weir_batch__table_rules *table = listing->rule->children;
+    weir_batch__walk_reserve(walk, count);
     uint32_t *listed = walk->levels.rows + walk->levels.row_count;
     uint64_t *priorities = by_time ? walk->levels.priorities + walk->levels.row_count : NULL;
-    weir__known_rows known = walk->known; /* near, where no other store can touch it */
+    weir_batch__known_rows known = walk->known; /* near, where no other store can touch it */
     uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t state;
         uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i);
-        uint32_t place = weir__place_of(&known, child, &state);
-        known.states[place] = state & WEIR__UNLISTABLE;
+        uint32_t place = weir_batch__place_of(&known, child, &state);
+        known.states[place] = state & WEIR_BATCH__UNLISTABLE;
         listed[new_count] = child;
         if (by_time)
             priorities[new_count] = priority_of(times, i);
-        new_count += weir__listable_below(state) > local;
+        new_count += weir_batch__listable_below(state) > local;
         furthest = child - row_start > furthest ? child - row_start : furthest;
     }
     walk->known = known;
     walk->is_corrupt |= count > 0 && furthest >= table->row_count;
-    weir__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number, walk->draws.next);
+    weir_batch__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number,
+                         walk->draws.next);
     walk->draws.next += by_time ? 0 : new_count;
 }
 
 /* The last `count` of a row's children that count, which lie together in at most two pieces. */
-static void list_last(weir__walk *walk, const weir__listing *listing, uint32_t count) {
+static void list_last(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t count) {
     const weir_edge *edge = listing->rule->edge;
     bool by_time = walk->policy == WEIR_CHILDREN_LATEST;
     uint32_t end = listing->known, begin = end - count;
@@ -177,9 +179,9 @@ static void list_last(weir__walk *walk, const weir__listing *listing, uint32_t c
         size_t first = (size_t)listing->start + place_in_list(listing, begin);
         const uint8_t *rows = edge->child_rows + 4 * first;
         const uint8_t *times = by_time && edge->child_times ? edge->child_times + 8 * first : NULL;
-        weir__walk_touch(walk, listing->rule->rows_in, rows, 4 * (size_t)(stop - begin));
+        weir_batch__walk_touch(walk, listing->rule->rows_in, rows, 4 * (size_t)(stop - begin));
         if (times)
-            weir__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)(stop - begin));
+            weir_batch__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)(stop - begin));
         if (by_time)
             list_children_of(walk, listing, rows, times, stop - begin, true);
         else
@@ -190,7 +192,7 @@ static void list_last(weir__walk *walk, const weir__listing *listing, uint32_t c
 
 /* Lists the children whose places in the list, ascending, were chosen. They are verified together, unless
  * they lie far apart. */
-static void list_chosen(weir__walk *walk, const weir__listing *listing) {
+static void list_chosen(weir_batch__walk *walk, const weir_batch__listing *listing) {
     const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
     uint32_t count = walk->chooser.width, *taken = walk->chooser.taken;
     if (count == 0)
@@ -198,32 +200,32 @@ static void list_chosen(weir__walk *walk, const weir__listing *listing) {
     size_t first = 4 * (size_t)taken[0];
     size_t size = 4 * ((size_t)taken[count - 1] + 1) - first;
     if (size <= WEIR__SUBTREE_SIZE)
-        weir__walk_touch(walk, listing->rule->rows_in, rows + first, size);
+        weir_batch__walk_touch(walk, listing->rule->rows_in, rows + first, size);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *child = rows + 4 * (size_t)taken[i];
         if (size > WEIR__SUBTREE_SIZE)
-            weir__walk_touch(walk, listing->rule->rows_in, child, sizeof taken[i]);
+            weir_batch__walk_touch(walk, listing->rule->rows_in, child, sizeof taken[i]);
         memcpy(&taken[i], child, sizeof taken[i]);
     }
     list_children_of(walk, listing, taken, NULL, count, false);
 }
 
 /* Chooses, and asks for what was chosen. */
-static void choose(weir__walk *walk, const weir__listing *listing, uint32_t width) {
+static void choose(weir_batch__walk *walk, const weir_batch__listing *listing, uint32_t width) {
     const uint8_t *rows = listing->rule->edge->child_rows + 4 * (size_t)listing->start;
     uint32_t *taken = walk->chooser.taken;
     walk->chooser.width = width;
-    weir__choose(&walk->chooser, &walk->draws, listing->known);
+    weir_batch__choose(&walk->chooser, &walk->draws, listing->known);
     for (uint32_t i = 0; i < width; i++) {
         taken[i] = place_in_list(listing, taken[i]);
-        weir__fetch(rows + 4 * (size_t)taken[i]);
+        weir_batch__fetch(rows + 4 * (size_t)taken[i]);
     }
     for (uint32_t i = 0; walk->store->reads_ahead && i < width; i++)
-        weir__store_expect(walk->store, rows + 4 * (size_t)taken[i]);
+        weir_store__expect(walk->store, rows + 4 * (size_t)taken[i]);
 }
 
 /* How many children a row lists along an edge type. */
-static uint32_t width_of(const weir__walk *walk, const weir__listing *listing) {
+static uint32_t width_of(const weir_batch__walk *walk, const weir_batch__listing *listing) {
     const weir_choices *widths = listing->rule->widths;
     if (!widths)
         return walk->budget.width;
@@ -233,9 +235,9 @@ static uint32_t width_of(const weir__walk *walk, const weir__listing *listing) {
 
 /* Lists row after row up to the first list that must be chosen from: what is chosen there is asked for, and
  * listed in the next step. */
-bool weir__listing_list(weir__walk *walk) {
+bool weir_batch__listing_list(weir_batch__walk *walk) {
     for (; walk->listing < walk->listing_count && !walk->is_corrupt; walk->listing++) {
-        const weir__listing *listing = &walk->listings[walk->listing];
+        const weir_batch__listing *listing = &walk->listings[walk->listing];
         uint32_t width = width_of(walk, listing);
         if (listing->known <= width)
             list_last(walk, listing, listing->known);

@@ -7,18 +7,18 @@
 #include "batch/walk.h"
 
 /* Rows whose children are listed together: what they lead to stays near. */
-enum { WEIR__LISTED_TOGETHER = 64 };
+enum { WEIR_BATCH__LISTED_TOGETHER = 64 };
 
 /* Collects what the next rows are to list, and asks for where it is; false if all are listed. */
-bool weir__listing_begin(weir__walk *walk);
+bool weir_batch__listing_begin(weir_batch__walk *walk);
 
 /* Finds the lists. */
-void weir__listing_find(weir__walk *walk);
+void weir_batch__listing_find(weir_batch__walk *walk);
 
 /* Takes the searches further; says whether one is left. */
-bool weir__listing_search(weir__walk *walk);
+bool weir_batch__listing_search(weir_batch__walk *walk);
 
 /* Lists what is taken; says whether some is left. */
-bool weir__listing_list(weir__walk *walk);
+bool weir_batch__listing_list(weir_batch__walk *walk);
 
 #endif

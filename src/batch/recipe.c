@@ -11,7 +11,7 @@ static const char operator_name[] = "weir.batch.build";
 
 /* ---- The dataset ----------------------------------------------------------------------------- */
 
-static weir_status find_dataset(weir__recipe *r, const weir_batch_options *options,
+static weir_status find_dataset(weir_batch__recipe *r, const weir_batch_options *options,
                                 weir_stored_dataset *stored, weir_error *error) {
     weir_status status = weir_store_dataset(options->store, options->dataset, stored, error);
     const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
@@ -30,8 +30,8 @@ static weir_status find_dataset(weir__recipe *r, const weir_batch_options *optio
 
 /* In the contract's order: an unknown stage or key is the sampler's to refuse; then the dataset must be the
  * store's; then the sampler's other checks. */
-static weir_status open_sampler(weir__recipe *r, const weir_batch_options *options, weir_sampler **sampler,
-                                weir_error *error) {
+static weir_status open_sampler(weir_batch__recipe *r, const weir_batch_options *options,
+                                weir_sampler **sampler, weir_error *error) {
     weir_stored_dataset stored = {0};
     weir_sampler_options sampling = {.size = sizeof sampling,
                                      .dataset = options->dataset,
@@ -59,8 +59,8 @@ static weir_status open_sampler(weir__recipe *r, const weir_batch_options *optio
 
 /* ---- Seeds ----------------------------------------------------------------------------------- */
 
-void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const void *token,
-                          size_t token_size, const char *dataset) {
+void weir_batch__recipe_seed_by(weir_batch__recipe *r, const weir_manifest *manifest, const void *token,
+                                size_t token_size, const char *dataset) {
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_6 = 0x86 };
     r->context_seed = weir_manifest_batch(manifest)->context_seed;
     uint8_t head = r->context_seed ? ARRAY_OF_6 : ARRAY_OF_5;
@@ -77,7 +77,7 @@ void weir__recipe_seed_by(weir__recipe *r, const weir_manifest *manifest, const 
     weir_cbor_text(&w, dataset);
 }
 
-weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
+weir_seed weir_batch__walk_seed(const weir_batch__recipe *recipe, uint64_t epoch) {
     uint8_t digest[WEIR_HASH_SIZE];
     weir__sha256 sha = recipe->seed_prefix;
     weir_cbor_writer w;
@@ -93,22 +93,22 @@ weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch) {
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static weir_status find_limits(weir__recipe *r, uint64_t sequences, weir_error *error) {
+static weir_status find_limits(weir_batch__recipe *r, uint64_t sequences, weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
-    weir__batch_limits *l = &r->limits;
+    weir_batch__limits *l = &r->limits;
     bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
-                        weir__walk_knows(&r->rules, &r->config) <= WEIR__KNOWN_ROWS_MAX;
+                        weir_batch__walk_knows(&r->rules, &r->config) <= WEIR_BATCH__KNOWN_ROWS_MAX;
     if (is_countable) {
-        *l = (weir__batch_limits){.sequences = sequences,
+        *l = (weir_batch__limits){.sequences = sequences,
                                   .length = r->config.sequence_length,
                                   .dim = info->embedding_dim,
                                   .tensors = r->config.tensors};
-        weir__limit_sequences(l, &r->rules, r->config.sequence_length, rows);
+        weir_batch__limit_sequences(l, &r->rules, r->config.sequence_length, rows);
         l->rows = r->config.pad_rows ? r->config.max_rows : l->walked_rows;
         l->texts =
             sequences * l->walked_texts < info->text_count ? sequences * l->walked_texts : info->text_count;
-        weir_batch_room room = weir__batch_room(l);
+        weir_batch_room room = weir_batch__room_of(l);
         /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
         is_countable = room.compact / 4 <= UINT32_MAX && room.tensors <= PTRDIFF_MAX;
     }
@@ -122,17 +122,18 @@ static weir_status find_limits(weir__recipe *r, uint64_t sequences, weir_error *
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_batch_options *options,
-                              weir_sampler **sampler, weir_error *error) {
-    *r = (weir__recipe){.env = env,
-                        .store = options->store,
-                        .stage = options->stage,
-                        .rank = options->rank,
-                        .pads = options->pad,
-                        .with_digests = options->with_digests,
-                        .config = *weir_manifest_batch(options->manifest)};
+weir_status weir_batch__recipe_open(weir_batch__recipe *r, const weir_env *env,
+                                    const weir_batch_options *options, weir_sampler **sampler,
+                                    weir_error *error) {
+    *r = (weir_batch__recipe){.env = env,
+                              .store = options->store,
+                              .stage = options->stage,
+                              .rank = options->rank,
+                              .pads = options->pad,
+                              .with_digests = options->with_digests,
+                              .config = *weir_manifest_batch(options->manifest)};
     WEIR__TRY(open_sampler(r, options, sampler, error));
-    weir__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
+    weir_batch__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     if (task->link.is_link && task->link.edge == WEIR_NONE &&
         r->config.links.by == WEIR_NEGATIVES_BY_POPULARITY)
@@ -141,31 +142,31 @@ weir_status weir__recipe_open(weir__recipe *r, const weir_env *env, const weir_b
             "batch.links draws negatives by popularity, but task %.200s does not say what counts "
             "it; name a foreign key as its \"popularity\" in the schema and ingest anew",
             task->name);
-    weir_status status = weir__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
+    weir_status status = weir_batch__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
     r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
     uint64_t samples = weir_manifest_global_batch_size(options->manifest) / options->world_size, sequences;
-    r->group_size = weir__group_size(task, &r->config, r->stage);
+    r->group_size = weir_batch__group_size(task, &r->config, r->stage);
     if (__builtin_mul_overflow(samples, r->group_size, &sequences))
         sequences = UINT64_MAX;
     return status ? status : find_limits(r, sequences, error);
 }
 
-weir_status weir__recipe_open_for_requests(weir__recipe *r, const weir_env *env,
-                                           const weir_context_options *options, uint32_t task,
-                                           weir_error *error) {
-    *r = (weir__recipe){.env = env,
-                        .store = options->store,
-                        .stage = WEIR_STAGE_EVAL,
-                        .task = task,
-                        .group_size = 1,
-                        .with_digests = options->with_digests,
-                        .config = *weir_manifest_batch(options->manifest)};
-    weir_status status = weir__rules_open(&r->rules, env, r->store, task, &r->config, error);
+weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *r, const weir_env *env,
+                                                 const weir_context_options *options, uint32_t task,
+                                                 weir_error *error) {
+    *r = (weir_batch__recipe){.env = env,
+                              .store = options->store,
+                              .stage = WEIR_STAGE_EVAL,
+                              .task = task,
+                              .group_size = 1,
+                              .with_digests = options->with_digests,
+                              .config = *weir_manifest_batch(options->manifest)};
+    weir_status status = weir_batch__rules_open(&r->rules, env, r->store, task, &r->config, error);
     r->config.widths = NULL;
     return status ? status : find_limits(r, options->most_requests ? options->most_requests : 1, error);
 }
 
-void weir__recipe_close(weir__recipe *recipe) {
+void weir_batch__recipe_close(weir_batch__recipe *recipe) {
     weir_population_close(recipe->population);
-    weir__rules_close(&recipe->rules, recipe->env);
+    weir_batch__rules_close(&recipe->rules, recipe->env);
 }

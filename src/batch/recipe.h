@@ -9,13 +9,13 @@
 #include "weir/context.h"
 #include "weir/philox.h"
 
-typedef struct weir__recipe {
+typedef struct weir_batch__recipe {
     const weir_env *env;
     const weir_store *store;
     weir_population *population; /* the recipe's own, or NULL */
     weir_batch_config config;
-    weir__batch_limits limits;
-    weir__rules rules;
+    weir_batch__limits limits;
+    weir_batch__rules rules;
     weir_stage stage;
     uint64_t cardinality;
     uint32_t rank;
@@ -26,24 +26,24 @@ typedef struct weir__recipe {
     bool with_digests;
     weir__sha256 seed_prefix; /* of the walk seed's tuple, up to the epoch */
     uint64_t context_seed;    /* which ends it, unless it is 0 */
-} weir__recipe;
+} weir_batch__recipe;
 
 /* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's
  * errors. */
-WEIR_CHECKED weir_status weir__recipe_open(weir__recipe *recipe, const weir_env *env,
-                                           const weir_batch_options *options, weir_sampler **sampler,
-                                           weir_error *error);
+WEIR_CHECKED weir_status weir_batch__recipe_open(weir_batch__recipe *recipe, const weir_env *env,
+                                                 const weir_batch_options *options, weir_sampler **sampler,
+                                                 weir_error *error);
 /* One without a dataset: for requests to a task, up to options->most_requests at once. */
-WEIR_CHECKED weir_status weir__recipe_open_for_requests(weir__recipe *recipe, const weir_env *env,
-                                                        const weir_context_options *options, uint32_t task,
-                                                        weir_error *error);
-void weir__recipe_close(weir__recipe *recipe);
+WEIR_CHECKED weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *recipe, const weir_env *env,
+                                                              const weir_context_options *options,
+                                                              uint32_t task, weir_error *error);
+void weir_batch__recipe_close(weir_batch__recipe *recipe);
 
 /* Sets whose walk seeds these are: those of a dataset, under a manifest and a token (NULL: its own). */
-void weir__recipe_seed_by(weir__recipe *recipe, const weir_manifest *manifest, const void *token,
-                          size_t token_size, const char *dataset);
+void weir_batch__recipe_seed_by(weir_batch__recipe *recipe, const weir_manifest *manifest, const void *token,
+                                size_t token_size, const char *dataset);
 
 /* The walk's seed in an epoch of the samples; evaluation always walks as in epoch 0. */
-weir_seed weir__walk_seed(const weir__recipe *recipe, uint64_t epoch);
+weir_seed weir_batch__walk_seed(const weir_batch__recipe *recipe, uint64_t epoch);
 
 #endif

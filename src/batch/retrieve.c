@@ -26,11 +26,11 @@ enum { ABREAST = 256, MEMO_BYTES = 1 << 24, MEMOS_LEAST = 16 };
 static_assert(ABREAST % WEIR__DRAWS == 0, "draws come by the sixteen");
 
 /* Where a foreign key or an edge type leads: to a parent, or to one of a list of children. */
-typedef struct weir__way {
+typedef struct weir_batch__way {
     const uint8_t *child_rows; /* NULL: to a parent */
-    const weir__table_rules *to;
-    const struct weir__way *next; /* the ways out of that table */
-    weir__lies_in rows_in;
+    const weir_batch__table_rules *to;
+    const struct weir_batch__way *next; /* the ways out of that table */
+    weir_batch__lies_in rows_in;
 } way;
 
 /* What a row leads to: a key, which says what row it is of in which sequence, then, for each way that leads
@@ -44,13 +44,13 @@ typedef struct memo {
 } memo;
 
 /* Neighbours along a way that were found, and are not known to be visible yet. */
-typedef struct weir__found_way {
+typedef struct weir_batch__found_way {
     uint32_t way;
     uint32_t start; /* of the list; the row of a parent */
     uint32_t count;
 } found_way;
 
-typedef struct weir__walker {
+typedef struct weir_batch__walker {
     uint64_t key;         /* of its row's memo, … */
     uint8_t *at;          /* … and where that is */
     const way *ways;      /* out of its row's table */
@@ -65,7 +65,7 @@ typedef struct weir__walker {
     uint32_t may_be_example; /* it came to a row whose label is looked at next */
 } walker;
 
-typedef struct weir__ranked_example {
+typedef struct weir_batch__ranked_example {
     uint64_t by_time; /* the smaller comes first */
     uint64_t by_visits;
 } ranked_example;
@@ -80,20 +80,20 @@ static uint32_t most_of(const weir_choices *choices) {
 }
 
 /* How many examples the task can have at most. */
-static uint64_t example_count(const weir__rules *rules) {
+static uint64_t example_count(const weir_batch__rules *rules) {
     return rules->has_task_rows ? rules->shown_labels.count : rules->tables[rules->label_table].row_count;
 }
 
-bool weir__retrieves(const weir__rules *rules, const weir_batch_config *config) {
+bool weir_batch__retrieves(const weir_batch__rules *rules, const weir_batch_config *config) {
     return config->has_retrieval && rules->label_table != WEIR_NONE && !rules->task->drops_target &&
            rules->label_visibility != WEIR_LABELS_NONE;
 }
 
 /* The ways out of each table: its foreign keys, then the edge types into it. */
-static void list_ways(weir__retriever *r) {
+static void list_ways(weir_batch__retriever *r) {
     way *next = r->ways;
     for (uint32_t i = 0; i < r->rules->table_count; i++) {
-        const weir__table_rules *table = &r->rules->tables[i];
+        const weir_batch__table_rules *table = &r->rules->tables[i];
         r->first_way[i] = WEIR__LOW(uint32_t, next - r->ways);
         for (uint32_t k = 0; k < table->parent_count; k++)
             *next++ = (way){.to = table->parents[k].parents};
@@ -106,11 +106,11 @@ static void list_ways(weir__retriever *r) {
         each->next = &r->ways[r->first_way[each->to->number]];
 }
 
-void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_store *store,
-                           const weir__rules *rules, const weir_batch_config *config) {
+void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, const weir_store *store,
+                                 const weir_batch__rules *rules, const weir_batch_config *config) {
     const weir_retrieval_config *retrieval = &config->retrieval;
-    if (!weir__retrieves(rules, config)) {
-        *r = (weir__retriever){0};
+    if (!weir_batch__retrieves(rules, config)) {
+        *r = (weir_batch__retriever){0};
         return;
     }
     uint64_t steps = (uint64_t)most_of(&retrieval->walks) * most_of(&retrieval->length);
@@ -121,7 +121,7 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
     uint32_t pieces = config->since_is == WEIR_SINCE_EVER ? 1 : 2, ways = 1; /* of a list; of a row */
     uint64_t all_ways = 0;
     for (uint32_t i = 0; i < rules->table_count; i++) {
-        const weir__table_rules *table = &rules->tables[i];
+        const weir_batch__table_rules *table = &rules->tables[i];
         uint32_t most = table->parent_count + table->inbound_count * pieces;
         ways = most > ways ? most : ways;
         all_ways += table->parent_count + table->inbound_count;
@@ -131,7 +131,7 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
     uint32_t memos = MEMOS_LEAST;
     while (2 * memos * size <= MEMO_BYTES)
         memos *= 2;
-    *r = (weir__retriever){
+    *r = (weir_batch__retriever){
         .store = store,
         .rules = rules,
         .config = retrieval,
@@ -161,53 +161,53 @@ void weir__retriever_carve(weir__retriever *r, weir__block *block, const weir_st
 /* ---- What the store says ----------------------------------------------------------------------- */
 
 /* What is known to be whole is not asked again. */
-static inline void touch(weir__retriever *r, weir__lies_in kind, const uint8_t *at, size_t size) {
+static inline void touch(weir_batch__retriever *r, weir_batch__lies_in kind, const uint8_t *at, size_t size) {
     if (__builtin_expect(!r->is_whole, 0) && kind)
-        r->is_corrupt |= !weir__store_touch(r->store, (weir__section_kind)kind, at, size);
+        r->is_corrupt |= !weir_store__touch_in(r->store, (weir_store__section_kind)kind, at, size);
 }
 
-static inline bool is_visible(weir__retriever *r, const weir__table_rules *table, uint32_t row) {
+static inline bool is_visible(weir_batch__retriever *r, const weir_batch__table_rules *table, uint32_t row) {
     if (table->time_offset == WEIR_NONE || row == r->outlook->anchor_row)
         return true;
-    const uint8_t *time = weir__record_of(table, row) + table->time_offset;
-    touch(r, WEIR__SECTION_ROWS, time, 8);
+    const uint8_t *time = weir_batch__record_of(table, row) + table->time_offset;
+    touch(r, WEIR_STORE__SECTION_ROWS, time, 8);
     return (int64_t)weir__load64(time) <= r->outlook->cutoff;
 }
 
 /* Whether what has this time is not too old. */
-static inline bool is_recent(const weir__retriever *r, int64_t time) {
+static inline bool is_recent(const weir_batch__retriever *r, int64_t time) {
     return time >= r->outlook->floor || time == WEIR_TIME_ALWAYS;
 }
 
 /* The label of a row of the anchor table in a cell task: when it is known, if the row shows it. */
-static bool shows_cell(weir__retriever *r, uint32_t row, int64_t *known) {
-    const weir__rules *rules = r->rules;
-    const weir__table_rules *table = &rules->tables[rules->label_table];
+static bool shows_cell(weir_batch__retriever *r, uint32_t row, int64_t *known) {
+    const weir_batch__rules *rules = r->rules;
+    const weir_batch__table_rules *table = &rules->tables[rules->label_table];
     const weir_column *column = &rules->info->columns[rules->task->column];
     uint32_t index = row - table->row_start;
     if (row == r->outlook->anchor_row || !is_visible(r, table, row))
         return false;
     if (rules->label_visibility != WEIR_LABELS_ALL) {
         if (rules->held_out != rules->own_held_out)
-            touch(r, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
+            touch(r, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
         if (weir__bit(rules->held_out, index))
             return false;
     }
-    const uint8_t *record = weir__record_of(table, row);
-    touch(r, WEIR__SECTION_ROWS, record, table->stride);
+    const uint8_t *record = weir_batch__record_of(table, row);
+    touch(r, WEIR_STORE__SECTION_ROWS, record, table->stride);
     const uint8_t *bits = record + rules->info->tables[rules->label_table].bits_offset;
     int64_t time = table->time_offset == WEIR_NONE ? WEIR_TIME_ALWAYS
                                                    : (int64_t)weir__load64(record + table->time_offset);
     int64_t at = column->known_slot == WEIR_NONE ? time : (int64_t)weir__load64(record + column->known_slot);
     *known = at > time ? at : time;
     return !weir__bit(bits, column->null_bit) &&
-           weir__is_known(record, column->known_slot, r->outlook->cutoff) && is_recent(r, *known);
+           weir_batch__is_known(record, column->known_slot, r->outlook->cutoff) && is_recent(r, *known);
 }
 
 /* ---- Visits ------------------------------------------------------------------------------------ */
 
 /* One more visit to an example, by its place. */
-static void count_visit(weir__retriever *r, uint32_t example) {
+static void count_visit(weir_batch__retriever *r, uint32_t example) {
     uint32_t mask = UINT32_MAX >> r->shift, place = (example * 0x9E3779B1u) >> r->shift;
     while (r->keys[place] != example && r->keys[place] != WEIR_NONE)
         place = (place + 1) & mask;
@@ -226,7 +226,7 @@ static uint64_t pick(uint64_t random, uint64_t count) {
 
 /* ---- What a row leads to ----------------------------------------------------------------------- */
 
-static inline memo memo_at(const weir__retriever *r, uint8_t *at) {
+static inline memo memo_at(const weir_batch__retriever *r, uint8_t *at) {
     memo m = {.key = (uint64_t *)(void *)at, .ends = (uint32_t *)(void *)(at + sizeof(uint64_t))};
     m.bases = m.ends + r->way_count;
     m.ways = (uint16_t *)(m.bases + r->way_count);
@@ -234,55 +234,57 @@ static inline memo memo_at(const weir__retriever *r, uint8_t *at) {
 }
 
 /* Puts a walk on a row, and asks for what is remembered of it. */
-static inline void stand_on(weir__retriever *r, walker *w, uint32_t row, uint32_t table, const way *ways) {
+static inline void stand_on(weir_batch__retriever *r, walker *w, uint32_t row, uint32_t table,
+                            const way *ways) {
     uint32_t place = (row * 0x9E3779B1u) >> 8 & (r->memo_count - 1);
     w->row = row;
     w->table = table;
     w->ways = ways;
     w->key = (uint64_t)r->serial << 32 | row;
     w->at = r->memos + place * r->memo_size;
-    weir__fetch(w->at);
+    weir_batch__fetch(w->at);
 }
 
 /* Asks for what is read of a row that is not remembered: its foreign keys, which lie together, and where its
  * lists begin. */
-static inline void ask_for_row(const weir__retriever *r, const walker *w) {
-    const weir__table_rules *table = &r->rules->tables[w->table];
+static inline void ask_for_row(const weir_batch__retriever *r, const walker *w) {
+    const weir_batch__table_rules *table = &r->rules->tables[w->table];
     uint32_t index = w->row - table->row_start;
     if (table->parent_count > 0)
-        weir__fetch(table->records + (size_t)index * table->stride + table->parents[0].slot);
+        weir_batch__fetch(table->records + (size_t)index * table->stride + table->parents[0].slot);
     for (uint32_t i = 0; i < table->inbound_count; i++)
-        weir__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
+        weir_batch__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
 }
 
 /* The known foreign keys of a row; whether they lead to visible rows is seen when those are near. */
-static inline found_way *find_parents(weir__retriever *r, const weir__table_rules *table, uint32_t row,
-                                      found_way *next) {
-    const uint8_t *record = weir__record_of(table, row);
+static inline found_way *find_parents(weir_batch__retriever *r, const weir_batch__table_rules *table,
+                                      uint32_t row, found_way *next) {
+    const uint8_t *record = weir_batch__record_of(table, row);
     if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
         record = r->blank_anchor;
     else
-        touch(r, WEIR__SECTION_ROWS, record, table->stride);
+        touch(r, WEIR_STORE__SECTION_ROWS, record, table->stride);
     for (uint32_t i = 0; i < table->parent_count; i++) {
-        const weir__parent_rule *rule = &table->parents[i];
-        const weir__table_rules *parents = rule->parents;
+        const weir_batch__parent_rule *rule = &table->parents[i];
+        const weir_batch__table_rules *parents = rule->parents;
         uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
         bool is_there = parent != WEIR_NONE, is_row = index < parents->row_count;
-        r->is_corrupt |= is_there & !is_row & weir__is_known(record, rule->known_slot, r->outlook->cutoff);
+        r->is_corrupt |=
+            is_there & !is_row & weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
         if (parents->time_offset != WEIR_NONE)
-            weir__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
+            weir_batch__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
         *next = (found_way){i, parent, 1};
-        next += is_there & is_row & weir__is_known(record, rule->known_slot, r->outlook->cutoff);
+        next += is_there & is_row & weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
     }
     return next;
 }
 
 /* The lists of a row's children, without those that are empty. */
-static inline found_way *find_lists(weir__retriever *r, const weir__table_rules *table, uint32_t row,
-                                    found_way *next) {
+static inline found_way *find_lists(weir_batch__retriever *r, const weir_batch__table_rules *table,
+                                    uint32_t row, found_way *next) {
     uint32_t index = row - table->row_start;
     for (uint32_t i = 0; i < table->inbound_count; i++) {
-        const weir__child_rule *rule = &table->inbound[i];
+        const weir_batch__child_rule *rule = &table->inbound[i];
         const weir_edge *edge = rule->edge;
         const uint8_t *at = edge->starts + 4 * (size_t)index;
         touch(r, rule->starts_in, at, 8);
@@ -290,20 +292,22 @@ static inline found_way *find_lists(weir__retriever *r, const weir__table_rules 
         if (start >= end || end > edge->edges)
             continue;
         if (edge->child_times)
-            weir__fetch(edge->child_times + 8 * ((size_t)end - 1));
+            weir_batch__fetch(edge->child_times + 8 * ((size_t)end - 1));
         *next++ = (found_way){table->parent_count + i, start, end - start};
     }
     return next;
 }
 
 /* How many of a list's ascending times are up to a limit. */
-static uint32_t search(weir__retriever *r, const weir__child_rule *rule, const uint8_t *times, uint32_t count,
-                       int64_t limit) {
-    return weir__times_up_to(r->store, r->is_whole ? 0 : rule->times_in, times, count, limit, &r->is_corrupt);
+static uint32_t search(weir_batch__retriever *r, const weir_batch__child_rule *rule, const uint8_t *times,
+                       uint32_t count, int64_t limit) {
+    return weir_batch__times_up_to(r->store, r->is_whole ? 0 : rule->times_in, times, count, limit,
+                                   &r->is_corrupt);
 }
 
 /* How many of a list's children are shown, if nothing is too old. */
-static inline uint32_t count_shown(weir__retriever *r, const weir__child_rule *rule, const found_way *found) {
+static inline uint32_t count_shown(weir_batch__retriever *r, const weir_batch__child_rule *rule,
+                                   const found_way *found) {
     const uint8_t *times = rule->edge->child_times;
     if (!times)
         return found->count;
@@ -325,9 +329,9 @@ static inline void add_way(memo *m, uint32_t number, uint32_t base, uint32_t end
 }
 
 /* Adds a list of which what was always there is shown, and what is not too old. */
-static __attribute__((noinline)) uint32_t add_pieces(weir__retriever *r, const weir__child_rule *rule,
-                                                     memo *m, const found_way *found, uint32_t shown,
-                                                     uint32_t count) {
+static __attribute__((noinline)) uint32_t add_pieces(weir_batch__retriever *r,
+                                                     const weir_batch__child_rule *rule, memo *m,
+                                                     const found_way *found, uint32_t shown, uint32_t count) {
     const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->start;
     uint32_t recent = search(r, rule, times, shown, r->outlook->floor - 1);
     uint32_t always = search(r, rule, times, recent, WEIR_TIME_ALWAYS);
@@ -339,9 +343,9 @@ static __attribute__((noinline)) uint32_t add_pieces(weir__retriever *r, const w
 
 /* Remembers what a row leads to: parents that are visible, children that are shown. There are fewer than 2^32
  * rows, but a damaged store may list more. */
-static inline memo remember(weir__retriever *r, const walker *w, const found_way *found,
+static inline memo remember(weir_batch__retriever *r, const walker *w, const found_way *found,
                             const found_way *end) {
-    const weir__table_rules *table = &r->rules->tables[w->table];
+    const weir_batch__table_rules *table = &r->rules->tables[w->table];
     memo m = memo_at(r, w->at), next = m;
     uint32_t count = 0;
     uint64_t all = 0;
@@ -351,7 +355,7 @@ static inline memo remember(weir__retriever *r, const walker *w, const found_way
         add_way(&next, found->way, found->start, count, is_seen);
     }
     for (; found < end; found++) {
-        const weir__child_rule *rule = &table->inbound[found->way - table->parent_count];
+        const weir_batch__child_rule *rule = &table->inbound[found->way - table->parent_count];
         uint32_t shown = count_shown(r, rule, found);
         all += shown;
         if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS && rule->edge->child_times && shown > 0,
@@ -375,7 +379,7 @@ static inline memo remember(weir__retriever *r, const walker *w, const found_way
 
 /* Picks a neighbour, and asks for the entry that says which row it is: of a list, or the walk's own for a
  * parent. What cannot be foreseen is no branch. */
-static inline void pick_neighbour(weir__retriever *r, walker *w, const memo *m, uint64_t random) {
+static inline void pick_neighbour(weir_batch__retriever *r, walker *w, const memo *m, uint64_t random) {
     uint32_t count = m->ends[r->way_count - 1], i = 0;
     uint32_t picked = WEIR__LOW(uint32_t, pick(random, count));
     for (uint32_t k = 0; k + 1 < r->way_count; k++)
@@ -388,12 +392,12 @@ static inline void pick_neighbour(weir__retriever *r, walker *w, const memo *m, 
     w->place = base + picked;
     weir__store32(w->parent, base);
     w->entry = rows ? rows + 4 * (size_t)w->place : w->parent;
-    weir__fetch(w->entry);
+    weir_batch__fetch(w->entry);
 }
 
 /* Goes where the step leads. */
-static inline void arrive(weir__retriever *r, walker *w) {
-    const weir__table_rules *to = w->way->to;
+static inline void arrive(weir_batch__retriever *r, walker *w) {
+    const weir_batch__table_rules *to = w->way->to;
     touch(r, w->way->rows_in, w->entry, 4);
     uint32_t row = weir__load32(w->entry);
     if (__builtin_expect(row - to->row_start >= to->row_count, 0)) {
@@ -414,7 +418,7 @@ static inline void arrive(weir__retriever *r, walker *w) {
 /* ---- Walks ------------------------------------------------------------------------------------- */
 
 /* In a cell task: whether the row that a walk has come to is an example. */
-static void look_at_label(weir__retriever *r, walker *w) {
+static void look_at_label(weir_batch__retriever *r, walker *w) {
     int64_t known;
     if (shows_cell(r, w->row, &known))
         count_visit(r, w->row - r->rules->tables[w->table].row_start);
@@ -423,7 +427,7 @@ static void look_at_label(weir__retriever *r, walker *w) {
 
 /* One step of `count` walks: those on rows that are remembered pick a neighbour at once, the others when it
  * is found what their rows lead to. */
-static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random) {
+static void take_step(weir_batch__retriever *r, uint32_t count, const uint64_t *random) {
     uint32_t moving[ABREAST], moves = 0, new_rows[ABREAST], new_count = 0;
     found_way *ends[ABREAST];
     for (uint32_t i = 0; i < count; i++) {
@@ -445,7 +449,7 @@ static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random
     }
     for (uint32_t k = 0; k < new_count; k++) {
         const walker *w = &r->walkers[new_rows[k]];
-        const weir__table_rules *table = &r->rules->tables[w->table];
+        const weir_batch__table_rules *table = &r->rules->tables[w->table];
         found_way *next = find_parents(r, table, w->row, r->found + (size_t)k * r->way_count);
         ends[k] = find_lists(r, table, w->row, next);
     }
@@ -462,8 +466,9 @@ static void take_step(weir__retriever *r, uint32_t count, const uint64_t *random
 }
 
 /* Walks [first, first + count). */
-static void walk_abreast(weir__retriever *r, const weir__budget *budget, uint32_t first, uint32_t count) {
-    const weir__outlook *o = r->outlook;
+static void walk_abreast(weir_batch__retriever *r, const weir_batch__budget *budget, uint32_t first,
+                         uint32_t count) {
+    const weir_batch__outlook *o = r->outlook;
     uint32_t anchors = r->rules->task->anchor_table;
     weir__draws draws[ABREAST / WEIR__DRAWS];
     uint64_t random[ABREAST];
@@ -512,7 +517,7 @@ static void sift_up(ranked_example *heap, uint32_t at, ranked_example example) {
 }
 
 /* When an example's label is known. */
-static int64_t time_of(weir__retriever *r, uint32_t example) {
+static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
     int64_t known = WEIR_TIME_ALWAYS;
     if (!r->rules->has_task_rows) {
         (void)shows_cell(r, r->rules->tables[r->rules->label_table].row_start + example, &known);
@@ -523,7 +528,7 @@ static int64_t time_of(weir__retriever *r, uint32_t example) {
     return (int64_t)weir__load64(time);
 }
 
-static uint32_t row_of(weir__retriever *r, uint32_t example) {
+static uint32_t row_of(weir_batch__retriever *r, uint32_t example) {
     if (!r->rules->has_task_rows)
         return r->rules->tables[r->rules->label_table].row_start + example;
     const uint8_t *row = r->rules->shown_labels.rows + 4 * (size_t)example;
@@ -532,14 +537,15 @@ static uint32_t row_of(weir__retriever *r, uint32_t example) {
 }
 
 /* The best of the examples that were visited, in order; the counts are emptied for the next sequence. */
-static uint32_t rank_examples(weir__retriever *r, weir__example *out) {
+static uint32_t rank_examples(weir_batch__retriever *r, weir_batch__example *out) {
     ranked_example *heap = r->ranked;
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->used_count; i++) {
         uint32_t place = r->used[i], key = r->keys[place];
-        ranked_example example = {
-            .by_time = r->config->order == WEIR_EXAMPLES_LATEST ? weir__newest_first(time_of(r, key)) : 0,
-            .by_visits = (uint64_t)~r->visits[place] << 32 | key};
+        ranked_example example = {.by_time = r->config->order == WEIR_EXAMPLES_LATEST
+                                                 ? weir_batch__newest_first(time_of(r, key))
+                                                 : 0,
+                                  .by_visits = (uint64_t)~r->visits[place] << 32 | key};
         r->keys[place] = WEIR_NONE;
         if (count < r->most)
             sift_up(heap, count++, example);
@@ -550,15 +556,15 @@ static uint32_t rank_examples(weir__retriever *r, weir__example *out) {
     for (uint32_t left = count; left > 0; left--) { /* the last comes off first */
         ranked_example last = heap[0];
         sift_down(heap, 0, left - 1, heap[left - 1]);
-        out[left - 1] = (weir__example){row_of(r, WEIR__LOW(uint32_t, last.by_visits)),
-                                        ~WEIR__LOW(uint32_t, last.by_visits >> 32)};
+        out[left - 1] = (weir_batch__example){row_of(r, WEIR__LOW(uint32_t, last.by_visits)),
+                                              ~WEIR__LOW(uint32_t, last.by_visits >> 32)};
     }
     return count;
 }
 
 /* ---- Everything -------------------------------------------------------------------------------- */
 
-weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__outlook *o) {
+weir_batch__budget weir_batch__budget_of(const weir_retrieval_config *config, const weir_batch__outlook *o) {
     const weir_choices *choices[] = {&config->walks, &config->length, &config->local_cells, &config->width};
     uint32_t values[4];
     weir__draws draws;
@@ -569,24 +575,24 @@ weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__ou
         weir__philox_many_best()(o->seed, DOMAIN_RETRIEVAL, o->position, UINT32_MAX - j, &draws);
         values[j] = choices[j]->values[pick(draws.k0[0], choices[j]->count)];
     }
-    return (weir__budget){values[0], values[1], values[2], values[3]};
+    return (weir_batch__budget){values[0], values[1], values[2], values[3]};
 }
 
 /* Whether all that walks read was verified already. */
-static bool are_whole(const weir__retriever *r) {
-    static const weir__section_kind read[] = {WEIR__SECTION_ROWS,       WEIR__SECTION_CHILD_STARTS,
-                                              WEIR__SECTION_CHILD_ROWS, WEIR__SECTION_CHILD_TIMES,
-                                              WEIR__SECTION_SEED_BITS,  WEIR__SECTION_SEED_ROWS,
-                                              WEIR__SECTION_LABELS};
+static bool are_whole(const weir_batch__retriever *r) {
+    static const weir_store__section_kind read[] = {
+        WEIR_STORE__SECTION_ROWS,        WEIR_STORE__SECTION_CHILD_STARTS, WEIR_STORE__SECTION_CHILD_ROWS,
+        WEIR_STORE__SECTION_CHILD_TIMES, WEIR_STORE__SECTION_SEED_BITS,    WEIR_STORE__SECTION_SEED_ROWS,
+        WEIR_STORE__SECTION_LABELS};
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-        if (!weir__store_is_whole(r->store, read[i]))
+        if (!weir_store__is_whole(r->store, read[i]))
             return false;
     return true;
 }
 
 /* Readies the retriever for a sequence. */
-static void look_out(weir__retriever *r, const weir__outlook *o) {
-    const weir__table_rules *anchors = &r->rules->tables[r->rules->task->anchor_table];
+static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
+    const weir_batch__table_rules *anchors = &r->rules->tables[r->rules->task->anchor_table];
     r->outlook = o;
     r->limit = o->cutoff - (o->cutoff == WEIR_TIME_NEVER);
     r->is_corrupt = false;
@@ -594,8 +600,8 @@ static void look_out(weir__retriever *r, const weir__outlook *o) {
     r->blank_anchor = NULL;
     int64_t appeared = WEIR_TIME_ALWAYS;
     if (anchors->time_offset != WEIR_NONE) {
-        const uint8_t *time = weir__record_of(anchors, o->anchor_row) + anchors->time_offset;
-        touch(r, WEIR__SECTION_ROWS, time, 8);
+        const uint8_t *time = weir_batch__record_of(anchors, o->anchor_row) + anchors->time_offset;
+        touch(r, WEIR_STORE__SECTION_ROWS, time, 8);
         appeared = (int64_t)weir__load64(time);
     }
     if (appeared > o->anchor_cutoff && !r->rules->shows_early_anchors)
@@ -605,7 +611,7 @@ static void look_out(weir__retriever *r, const weir__outlook *o) {
 
 /* Forgets what rows lead to, unless the sequence that it was remembered for sees the same: the same times,
  * and no anchor before its own. */
-static void forget_what_differs(weir__retriever *r, const weir__outlook *o) {
+static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outlook *o) {
     bool is_same = r->keeps && !r->is_early && r->seen_cutoff == o->cutoff && r->seen_floor == o->floor;
     r->keeps = !r->is_early;
     r->seen_cutoff = o->cutoff;
@@ -617,8 +623,8 @@ static void forget_what_differs(weir__retriever *r, const weir__outlook *o) {
     }
 }
 
-uint32_t weir__retrieve(weir__retriever *r, const weir__outlook *o, const weir__budget *budget,
-                        weir__example *out) {
+uint32_t weir_batch__retrieve(weir_batch__retriever *r, const weir_batch__outlook *o,
+                              const weir_batch__budget *budget, weir_batch__example *out) {
     look_out(r, o);
     forget_what_differs(r, o);
     for (uint32_t first = 0; first < budget->walks && !r->is_corrupt; first += ABREAST) {
@@ -629,8 +635,8 @@ uint32_t weir__retrieve(weir__retriever *r, const weir__outlook *o, const weir__
 }
 
 /* A seed of the splits that are shown, by its number among them; WEIR_NONE: there is none. */
-static uint32_t shown_seed_row(weir__retriever *r, uint64_t random) {
-    const weir__rules *rules = r->rules;
+static uint32_t shown_seed_row(weir_batch__retriever *r, uint64_t random) {
+    const weir_batch__rules *rules = r->rules;
     const weir_task *task = rules->task;
     uint32_t count = 0;
     for (uint32_t split = 0; split < WEIR_SPLITS; split++)
@@ -645,7 +651,7 @@ static uint32_t shown_seed_row(weir__retriever *r, uint64_t random) {
             continue;
         if (number < size) {
             const uint8_t *row = task->seed_rows + 4 * ((size_t)task->split_start[split] + number);
-            touch(r, WEIR__SECTION_SEED_ROWS, row, 4);
+            touch(r, WEIR_STORE__SECTION_SEED_ROWS, row, 4);
             return weir__load32(row);
         }
         number -= size;
@@ -653,8 +659,8 @@ static uint32_t shown_seed_row(weir__retriever *r, uint64_t random) {
     return WEIR_NONE;
 }
 
-uint32_t weir__draw_example(weir__retriever *r, const weir__outlook *o, uint32_t number) {
-    const weir__rules *rules = r->rules;
+uint32_t weir_batch__draw_example(weir_batch__retriever *r, const weir_batch__outlook *o, uint32_t number) {
+    const weir_batch__rules *rules = r->rules;
     const weir_label_list *shown = &rules->shown_labels;
     weir__draws draws;
     int64_t known;
@@ -662,7 +668,7 @@ uint32_t weir__draw_example(weir__retriever *r, const weir__outlook *o, uint32_t
     r->philox(o->seed, DOMAIN_RETRIEVAL, o->position, FIRST_FILL + number / 2, &draws);
     uint64_t random = number % 2 == 0 ? draws.k0[0] : draws.k1[0];
     if (!rules->has_task_rows) {
-        const weir__table_rules *table = &rules->tables[rules->label_table];
+        const weir_batch__table_rules *table = &rules->tables[rules->label_table];
         uint32_t row = shown_seed_row(r, random);
         if (row == WEIR_NONE)
             return WEIR_NONE;

@@ -7,15 +7,15 @@
 #include "batch/rules.h"
 
 /* The numbers of `retrieval` that hold for a sequence. */
-typedef struct weir__budget {
+typedef struct weir_batch__budget {
     uint32_t walks;
     uint32_t length;
     uint32_t local_cells;
     uint32_t width;
-} weir__budget;
+} weir_batch__budget;
 
 /* What walks start from, and may see. */
-typedef struct weir__outlook {
+typedef struct weir_batch__outlook {
     weir_seed seed; /* of the draws */
     uint64_t position;
     uint32_t anchor_row;
@@ -23,67 +23,70 @@ typedef struct weir__outlook {
     int64_t cutoff;        /* the latest time that is shown, … */
     int64_t anchor_cutoff; /* … and of the anchor row itself */
     int64_t floor; /* the earliest time of children and labels that are shown; WEIR_TIME_ALWAYS: any */
-} weir__outlook;
+} weir_batch__outlook;
 
-typedef struct weir__example {
+typedef struct weir_batch__example {
     uint32_t row;
     uint32_t visits; /* 0: it was drawn, not found */
-} weir__example;
+} weir_batch__example;
 
-typedef struct weir__retriever weir__retriever;
+typedef struct weir_batch__retriever weir_batch__retriever;
 
 /* A thread's. One that was not opened has no memory and finds nothing. */
-struct weir__retriever {
+struct weir_batch__retriever {
     const weir_store *store;
-    const weir__rules *rules;
+    const weir_batch__rules *rules;
     const weir_retrieval_config *config;
-    const weir__outlook *outlook; /* of the sequence that is at hand */
+    const weir_batch__outlook *outlook; /* of the sequence that is at hand */
     weir__philox_kernel *philox;
     uint32_t most;               /* examples that a sequence can use */
     int64_t limit;               /* the latest time of an edge that is shown */
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
-    struct weir__walker *walkers;
-    struct weir__way *ways;          /* out of each table, … */
-    uint32_t *first_way;             /* … whose first are these */
-    uint32_t way_count;              /* the most that a row has */
-    struct weir__found_way *found;   /* of the walkers' rows that are not remembered */
-    uint8_t *memos;                  /* what rows lead to: … */
-    uint64_t memo_size;              /* … so many bytes each, … */
-    uint32_t memo_count;             /* … a power of two of them */
-    uint32_t serial;                 /* of what sequences see, from 1 on */
-    int64_t seen_cutoff, seen_floor; /* by the last sequence; … */
-    bool keeps;                      /* … and whether what it remembered holds for others */
-    bool is_early;                   /* the anchor is shown before its time */
-    uint32_t example_table;          /* whose rows are examples; WEIR_NONE: task rows are */
+    struct weir_batch__walker *walkers;
+    struct weir_batch__way *ways;        /* out of each table, … */
+    uint32_t *first_way;                 /* … whose first are these */
+    uint32_t way_count;                  /* the most that a row has */
+    struct weir_batch__found_way *found; /* of the walkers' rows that are not remembered */
+    uint8_t *memos;                      /* what rows lead to: … */
+    uint64_t memo_size;                  /* … so many bytes each, … */
+    uint32_t memo_count;                 /* … a power of two of them */
+    uint32_t serial;                     /* of what sequences see, from 1 on */
+    int64_t seen_cutoff, seen_floor;     /* by the last sequence; … */
+    bool keeps;                          /* … and whether what it remembered holds for others */
+    bool is_early;                       /* the anchor is shown before its time */
+    uint32_t example_table;              /* whose rows are examples; WEIR_NONE: task rows are */
 
     uint32_t *keys; /* an open table of examples … */
     uint32_t *visits;
     uint32_t shift;
     uint32_t *used; /* … whose places these are */
     uint32_t used_count;
-    struct weir__ranked_example *ranked; /* a heap of the best, the worst on top */
+    struct weir_batch__ranked_example *ranked; /* a heap of the best, the worst on top */
 
     bool is_whole; /* all that walks read is verified */
     bool is_corrupt;
 };
 
 /* Whether a recipe needs one. */
-bool weir__retrieves(const weir__rules *rules, const weir_batch_config *config);
+bool weir_batch__retrieves(const weir_batch__rules *rules, const weir_batch_config *config);
 
-void weir__retriever_carve(weir__retriever *retriever, weir__block *block, const weir_store *store,
-                           const weir__rules *rules, const weir_batch_config *config);
+void weir_batch__retriever_carve(weir_batch__retriever *retriever, weir__block *block,
+                                 const weir_store *store, const weir_batch__rules *rules,
+                                 const weir_batch_config *config);
 
 /* The budget of a sequence. */
-weir__budget weir__budget_of(const weir_retrieval_config *config, const weir__outlook *outlook);
+weir_batch__budget weir_batch__budget_of(const weir_retrieval_config *config,
+                                         const weir_batch__outlook *outlook);
 
 /* Walks, and writes the examples that were found, in order, at most `retriever->most` of them. Returns how
  * many; is_corrupt says that the store is damaged. */
-uint32_t weir__retrieve(weir__retriever *retriever, const weir__outlook *outlook, const weir__budget *budget,
-                        weir__example *out);
+uint32_t weir_batch__retrieve(weir_batch__retriever *retriever, const weir_batch__outlook *outlook,
+                              const weir_batch__budget *budget, weir_batch__example *out);
 
-/* The row that try `number` of `fill` draws, of WEIR__FILL_TRIES; WEIR_NONE if it is not an example. */
-enum { WEIR__FILL_TRIES = 4096 };
-uint32_t weir__draw_example(weir__retriever *retriever, const weir__outlook *outlook, uint32_t number);
+/* The row that try `number` of `fill` draws, of WEIR_BATCH__FILL_TRIES; WEIR_NONE if it is not an example. */
+enum { WEIR_BATCH__FILL_TRIES = 4096 };
+uint32_t weir_batch__draw_example(weir_batch__retriever *retriever, const weir_batch__outlook *outlook,
+                                  uint32_t number);
 
 #endif

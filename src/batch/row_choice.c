@@ -8,11 +8,12 @@
 
 enum { TILE = 64, HUB_CHILDREN = 5, WORD = 64, SHARED_ORDERS = 3 };
 
-void weir__row_choice_carve(weir__row_orders *orders, weir__block *block, uint64_t rows, uint64_t cells) {
+void weir_batch__row_choice_carve(weir_batch__row_orders *orders, weir__block *block, uint64_t rows,
+                                  uint64_t cells) {
     uint64_t n = rows + 2;
     uint64_t side = cells / TILE + 1;
     uint64_t words = side / WORD + 1;
-    orders->choice = (weir__row_choice){
+    orders->choice = (weir_batch__row_choice){
         .first_tile = weir__carve(block, n, sizeof *orders->choice.first_tile),
         .last_tile = weir__carve(block, n, sizeof *orders->choice.last_tile),
         .key = weir__carve(block, n, sizeof *orders->choice.key),
@@ -25,29 +26,30 @@ void weir__row_choice_carve(weir__row_orders *orders, weir__block *block, uint64
 /* ---- Orders ---------------------------------------------------------------------------------- */
 
 /* Rows by (children, most first; row) into the queue. */
-static void queue_by_children(const weir__row_orders *o, uint32_t rows) {
+static void queue_by_children(const weir_batch__row_orders *o, uint32_t rows) {
     for (uint32_t r = 0; r < rows; r++)
         o->choice.key[r] = rows - o->children[r];
-    weir__rank_rows(o, rows, o->choice.key);
+    weir_batch__rank_rows(o, rows, o->choice.key);
     memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
     weir__heap_sort(o->queue, rows);
 }
 
-static void order_in_groups(const weir__row_orders *o, uint32_t rows, uint16_t *order) {
+static void order_in_groups(const weir_batch__row_orders *o, uint32_t rows, uint16_t *order) {
     uint32_t hubs = 0;
     memset(o->placed, 0, rows);
     queue_by_children(o, rows);
     for (; hubs < rows && o->children[WEIR__LOW(uint16_t, o->queue[hubs])] >= HUB_CHILDREN; hubs++)
         o->placed[WEIR__LOW(uint16_t, o->queue[hubs])] = 1;
     memset(o->choice.key, 0, rows * sizeof *o->choice.key);
-    weir__rank_rows(o, rows, o->choice.key);
-    weir__spread_rows(o, rows, hubs);
+    weir_batch__rank_rows(o, rows, o->choice.key);
+    weir_batch__spread_rows(o, rows, hubs);
     for (uint32_t i = 0; i < rows; i++)
         order[i] = WEIR__LOW(uint16_t, o->queue[i]);
 }
 
-static void order_parents_first(const weir__row_orders *o, uint32_t rows,
-                                const struct weir__local_edge *edges, uint32_t edge_count, uint16_t *order) {
+static void order_parents_first(const weir_batch__row_orders *o, uint32_t rows,
+                                const struct weir_batch__local_edge *edges, uint32_t edge_count,
+                                uint16_t *order) {
     uint32_t parents = 0;
     queue_by_children(o, rows);
     for (; parents < rows && o->children[WEIR__LOW(uint16_t, o->queue[parents])] > 0; parents++) {
@@ -62,7 +64,7 @@ static void order_parents_first(const weir__row_orders *o, uint32_t rows,
     }
     for (uint32_t r = 0; r < rows; r++)
         o->choice.key[r] = o->choice.key[r] ? o->choice.key[r] - 1 : rows;
-    weir__rank_rows(o, rows, o->choice.key);
+    weir_batch__rank_rows(o, rows, o->choice.key);
     memcpy(o->queue, o->ranked, rows * sizeof *o->queue);
     weir__heap_sort(o->queue, rows);
     for (uint32_t i = 0, next = parents; i < rows; i++) {
@@ -75,13 +77,13 @@ static void order_parents_first(const weir__row_orders *o, uint32_t rows,
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
 /* The tiles that rows a and b meet in. A row without cells has a first tile after its last. */
-static inline void use_tiles(const weir__row_choice *c, uint32_t words, uint32_t a, uint32_t b) {
+static inline void use_tiles(const weir_batch__row_choice *c, uint32_t words, uint32_t a, uint32_t b) {
     for (uint32_t s = c->first_tile[a]; s <= c->last_tile[a]; s++)
         for (uint32_t t = c->first_tile[b]; t <= c->last_tile[b]; t++)
             c->tiles[(size_t)s * words + t / WORD] |= (uint64_t)1 << t % WORD;
 }
 
-static void place_in_tiles(const weir__row_choice *c, uint32_t rows, const uint32_t *starts,
+static void place_in_tiles(const weir_batch__row_choice *c, uint32_t rows, const uint32_t *starts,
                            const uint16_t *order) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < rows; i++) {
@@ -106,8 +108,8 @@ static uint32_t count_bits(const uint64_t *words, size_t count) {
 }
 
 /* One mask is the other transposed and a row against itself, so the edges are laid out once for both. */
-static tile_counts count_tiles(const weir__row_choice *c, uint32_t rows, const uint32_t *starts,
-                               const struct weir__local_edge *edges, uint32_t edge_count,
+static tile_counts count_tiles(const weir_batch__row_choice *c, uint32_t rows, const uint32_t *starts,
+                               const struct weir_batch__local_edge *edges, uint32_t edge_count,
                                const uint16_t *order) {
     uint32_t side = (starts[rows] + TILE - 1) / TILE;
     uint32_t words = (side + WORD - 1) / WORD;
@@ -127,14 +129,15 @@ static tile_counts count_tiles(const weir__row_choice *c, uint32_t rows, const u
     return counts;
 }
 
-void weir__best_row_order(const weir__row_orders *orders, uint32_t rows, const struct weir__local_edge *edges,
-                          uint32_t edge_count, uint16_t *out, uint16_t *in) {
-    const weir__row_choice *c = &orders->choice;
+void weir_batch__best_row_order(const weir_batch__row_orders *orders, uint32_t rows,
+                                const struct weir_batch__local_edge *edges, uint32_t edge_count,
+                                uint16_t *out, uint16_t *in) {
+    const weir_batch__row_choice *c = &orders->choice;
     uint16_t *visited = c->orders, *groups = visited + rows, *parents_first = groups + rows;
     uint16_t *results[] = {out, in};
     const uint16_t *candidates[] = {visited, NULL, groups, parents_first};
     tile_counts counts[4];
-    weir__row_order(orders, rows, edges, edge_count, out, in);
+    weir_batch__row_order(orders, rows, edges, edge_count, out, in);
     for (uint32_t r = 0; r < rows; r++)
         visited[r] = WEIR__LOW(uint16_t, r);
     order_in_groups(orders, rows, groups);

@@ -18,7 +18,7 @@ enum {
 
 /* Whether a name of the manifest is that of an edge type: of a store's, or (if `edge` is NULL) of task rows.
  */
-static bool is_named(const weir__rules *rules, const char *name, const weir_edge *edge,
+static bool is_named(const weir_batch__rules *rules, const char *name, const weir_edge *edge,
                      const weir_task *task) {
     if (!edge)
         return strcmp(name, task->name) == 0;
@@ -28,7 +28,7 @@ static bool is_named(const weir__rules *rules, const char *name, const weir_edge
 }
 
 /* The widths of an edge type; NULL if the manifest has one for all. */
-static const weir_choices *widths_of(const weir__rules *rules, const weir_edge *edge) {
+static const weir_choices *widths_of(const weir_batch__rules *rules, const weir_edge *edge) {
     const weir_choices *rest = NULL;
     for (uint32_t i = 0; i < rules->width_count; i++) {
         const char *name = rules->named[i].edge_type;
@@ -40,7 +40,7 @@ static const weir_choices *widths_of(const weir__rules *rules, const weir_edge *
 }
 
 /* Whether anything in the store has that name. */
-static bool knows_edge_type(const weir__rules *rules, const char *name) {
+static bool knows_edge_type(const weir_batch__rules *rules, const char *name) {
     const weir_store_info *info = rules->info;
     bool is_known = strcmp(name, "*") == 0;
     for (uint32_t i = 0; i < info->edge_count && !is_known; i++)
@@ -51,7 +51,7 @@ static bool knows_edge_type(const weir__rules *rules, const char *name) {
 }
 
 /* Refuses widths of what the store does not have. */
-static weir_status check_widths(const weir__rules *rules, weir_error *error) {
+static weir_status check_widths(const weir_batch__rules *rules, weir_error *error) {
     const weir_store_info *info = rules->info;
     char known[512] = "";
     size_t used = 0;
@@ -69,10 +69,10 @@ static weir_status check_widths(const weir__rules *rules, weir_error *error) {
 
 /* ---- For the walk ---------------------------------------------------------------------------- */
 
-static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rules *out) {
+static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batch__table_rules *out) {
     const weir_store_info *info = rules->info;
     const weir_table *table = &info->tables[number];
-    weir__table_rules made = {
+    weir_batch__table_rules made = {
         .records = table->records,
         .row_start = table->row_start,
         .row_count = table->row_count,
@@ -90,7 +90,7 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
         const weir_edge *edge = &info->edges[table->edge_start + i];
         if (rules->task->edge_hidden[table->edge_start + i])
             continue;
-        made.parents[made.parent_count++] = (weir__parent_rule){
+        made.parents[made.parent_count++] = (weir_batch__parent_rule){
             .parents = &rules->tables[edge->parent_table],
             .slot = edge->parent_slot,
             .known_slot = edge->known_slot,
@@ -99,19 +99,20 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
     for (uint32_t i = 0; i < table->inbound_count; i++)
         if (!rules->task->edge_hidden[table->inbound[i]])
             made.inbound[made.inbound_count++] =
-                (weir__child_rule){.edge = &info->edges[table->inbound[i]],
-                                   .children = &rules->tables[info->edges[table->inbound[i]].table],
-                                   .starts_in = WEIR__SECTION_CHILD_STARTS,
-                                   .rows_in = WEIR__SECTION_CHILD_ROWS,
-                                   .times_in = WEIR__SECTION_CHILD_TIMES,
-                                   .widths = widths_of(rules, &info->edges[table->inbound[i]])};
+                (weir_batch__child_rule){.edge = &info->edges[table->inbound[i]],
+                                         .children = &rules->tables[info->edges[table->inbound[i]].table],
+                                         .starts_in = WEIR_STORE__SECTION_CHILD_STARTS,
+                                         .rows_in = WEIR_STORE__SECTION_CHILD_ROWS,
+                                         .times_in = WEIR_STORE__SECTION_CHILD_TIMES,
+                                         .widths = widths_of(rules, &info->edges[table->inbound[i]])};
     if (rules->has_task_rows && number == rules->task->anchor_table && rules->shown_labels.count > 0)
-        made.inbound[made.inbound_count++] = (weir__child_rule){.edge = &rules->label_edge,
-                                                                .children = &rules->tables[info->table_count],
-                                                                .starts_in = rules->labels_in,
-                                                                .rows_in = rules->labels_in,
-                                                                .times_in = rules->labels_in,
-                                                                .widths = widths_of(rules, NULL)};
+        made.inbound[made.inbound_count++] =
+            (weir_batch__child_rule){.edge = &rules->label_edge,
+                                     .children = &rules->tables[info->table_count],
+                                     .starts_in = rules->labels_in,
+                                     .rows_in = rules->labels_in,
+                                     .times_in = rules->labels_in,
+                                     .widths = widths_of(rules, NULL)};
     for (uint32_t i = 0; i < made.parent_count; i++)
         for (uint32_t k = 0; k < i; k++)
             rules->may_repeat_parents |= made.parents[i].parents == made.parents[k].parents;
@@ -121,23 +122,23 @@ static void make_walk_rules(weir__rules *rules, uint32_t number, weir__table_rul
 }
 
 /* Task rows are found through their anchor, which is also where they lead. */
-static void make_task_row_rules(weir__rules *rules, weir__table_rules *out) {
+static void make_task_row_rules(weir_batch__rules *rules, weir_batch__table_rules *out) {
     const weir_store_info *info = rules->info;
-    weir__parent_rule *parent = weir__carve(&rules->memory, 1, sizeof *parent);
+    weir_batch__parent_rule *parent = weir__carve(&rules->memory, 1, sizeof *parent);
     if (!rules->memory.memory)
         return;
-    *parent = (weir__parent_rule){.parents = &rules->tables[rules->task->anchor_table],
-                                  .slot = WEIR__TASK_ROW_ANCHOR,
-                                  .known_slot = WEIR_NONE};
-    *out = (weir__table_rules){.row_start = info->row_count,
-                               .row_count = rules->task->seed_count + 1,
-                               .stride = WEIR__TASK_ROW_SIZE,
-                               .record_size = WEIR__TASK_ROW_SIZE,
-                               .time_offset = WEIR_NONE,
-                               .number = info->table_count,
-                               .may_hide_labels = true,
-                               .parent_count = 1,
-                               .parents = parent};
+    *parent = (weir_batch__parent_rule){.parents = &rules->tables[rules->task->anchor_table],
+                                        .slot = WEIR_BATCH__TASK_ROW_ANCHOR,
+                                        .known_slot = WEIR_NONE};
+    *out = (weir_batch__table_rules){.row_start = info->row_count,
+                                     .row_count = rules->task->seed_count + 1,
+                                     .stride = WEIR_BATCH__TASK_ROW_SIZE,
+                                     .record_size = WEIR_BATCH__TASK_ROW_SIZE,
+                                     .time_offset = WEIR_NONE,
+                                     .number = info->table_count,
+                                     .may_hide_labels = true,
+                                     .parent_count = 1,
+                                     .parents = parent};
     rules->most_parents = rules->most_parents > 1 ? rules->most_parents : 1;
 }
 
@@ -184,32 +185,33 @@ static void write_cell(const weir_column *c, uint32_t column, uint32_t bits, uin
 
 /* What is being written. */
 typedef struct writing {
-    weir__rules *rules;
+    weir_batch__rules *rules;
     uint8_t *kinds;
     uint8_t *cells;
     uint8_t *times;
-    weir__text_rule *texts;
+    weir_batch__text_rule *texts;
     uint32_t cell_count;
     uint32_t time_count;
     uint32_t text_count;
 } writing;
 
 /* Lists a cell by its type, for what looks for cells of that type alone. */
-static void list_cell(writing *w, weir__kind *kind, const uint8_t *rule, uint32_t number) {
+static void list_cell(writing *w, weir_batch__kind *kind, const uint8_t *rule, uint32_t number) {
     if (rule[CELL_STYPE] == WEIR_TIMESTAMP)
         weir__store32(w->times + 4 * (size_t)w->time_count++, number);
     if (rule[CELL_STYPE] == WEIR_TEXT) {
-        w->texts[w->text_count++] = (weir__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
+        w->texts[w->text_count++] = (weir_batch__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
         kind->text_count++;
     }
 }
 
-static bool is_omitted(const weir__rules *rules, uint32_t column) {
+static bool is_omitted(const weir_batch__rules *rules, uint32_t column) {
     return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
 }
 
 /* Adds a cell to a kind. */
-static void add_cell(writing *w, weir__kind *kind, const weir_column *c, uint32_t column, uint32_t bits) {
+static void add_cell(writing *w, weir_batch__kind *kind, const weir_column *c, uint32_t column,
+                     uint32_t bits) {
     uint8_t *rule = w->cells + (size_t)w->cell_count++ * CELL_SIZE;
     write_cell(c, column, bits, rule);
     list_cell(w, kind, rule, kind->cells);
@@ -219,7 +221,7 @@ static void add_cell(writing *w, weir__kind *kind, const weir_column *c, uint32_
 }
 
 /* All cells of a table but the dropped ones and one that is left out. */
-static void add_cells(writing *w, weir__kind *kind, uint32_t table, uint32_t left_out) {
+static void add_cells(writing *w, weir_batch__kind *kind, uint32_t table, uint32_t left_out) {
     const weir_store_info *info = w->rules->info;
     const weir_table *t = &info->tables[table];
     for (uint32_t column = t->column_start; column < t->column_start + t->column_count; column++)
@@ -228,26 +230,26 @@ static void add_cells(writing *w, weir__kind *kind, uint32_t table, uint32_t lef
 }
 
 /* The two cells of a task row, or without its label the other. */
-static void add_task_cells(writing *w, weir__kind *kind, bool has_label) {
+static void add_task_cells(writing *w, weir_batch__kind *kind, bool has_label) {
     const weir_task *task = w->rules->task;
-    weir_column label = weir__task_column("", 0, task->stype),
-                time = weir__task_column("", 0, WEIR_TIMESTAMP);
-    label.slot = WEIR__TASK_ROW_LABEL;
-    label.null_bit = WEIR__TASK_ROW_LABEL_NULL;
-    label.bool_bit = WEIR__TASK_ROW_TRUTH;
-    time.slot = WEIR__TASK_ROW_TIME;
-    time.null_bit = WEIR__TASK_ROW_TIME_NULL;
+    weir_column label = weir_store__task_column("", 0, task->stype),
+                time = weir_store__task_column("", 0, WEIR_TIMESTAMP);
+    label.slot = WEIR_BATCH__TASK_ROW_LABEL;
+    label.null_bit = WEIR_BATCH__TASK_ROW_LABEL_NULL;
+    label.bool_bit = WEIR_BATCH__TASK_ROW_TRUTH;
+    time.slot = WEIR_BATCH__TASK_ROW_TIME;
+    time.null_bit = WEIR_BATCH__TASK_ROW_TIME_NULL;
     if (has_label)
-        add_cell(w, kind, &label, task->column, WEIR__TASK_ROW_BITS);
-    add_cell(w, kind, &time, task->observed_column, WEIR__TASK_ROW_BITS);
+        add_cell(w, kind, &label, task->column, WEIR_BATCH__TASK_ROW_BITS);
+    add_cell(w, kind, &time, task->observed_column, WEIR_BATCH__TASK_ROW_BITS);
 }
 
 /* A kind of rows of a table, with or without its label. Returns how many cells it has. */
 static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has_label) {
-    const weir__rules *rules = w->rules;
+    const weir_batch__rules *rules = w->rules;
     uint8_t *out = w->kinds + (size_t)number * KIND_SIZE;
     uint32_t first_cell = w->cell_count, first_time = w->time_count;
-    weir__kind kind = {.label = WEIR_NONE, .texts = w->texts + w->text_count};
+    weir_batch__kind kind = {.label = WEIR_NONE, .texts = w->texts + w->text_count};
     if (table == rules->info->table_count)
         add_task_cells(w, &kind, has_label);
     else
@@ -261,8 +263,8 @@ static uint32_t write_kind(writing *w, uint32_t number, uint32_t table, bool has
     weir__store32(out + KIND_TABLE, table);
     weir__store32(out + KIND_LABEL, kind.label);
     weir__store32(out + KIND_TURN, table == rules->label_table ? kind.before : NO_INDEX);
-    weir__store32(out + KIND_TIME,
-                  table == rules->info->table_count ? WEIR__TASK_ROW_TIME : rules->tables[table].time_offset);
+    weir__store32(out + KIND_TIME, table == rules->info->table_count ? WEIR_BATCH__TASK_ROW_TIME
+                                                                     : rules->tables[table].time_offset);
     return kind.cells;
 }
 
@@ -273,7 +275,7 @@ static uint64_t bits_of_double(double value) {
 }
 
 static void write_expansion(writing *w, uint64_t size) {
-    weir__rules *rules = w->rules;
+    weir_batch__rules *rules = w->rules;
     const weir_task *task = rules->task;
     uint64_t words[RULES_WORDS] = {
         [RULES_SIZE] = size,
@@ -297,13 +299,13 @@ static void write_expansion(writing *w, uint64_t size) {
 
 /* ---- Cells that are held out ------------------------------------------------------------------- */
 
-static bool lists_splits(const weir__rules *rules) {
+static bool lists_splits(const weir_batch__rules *rules) {
     return rules->task->is_cell && rules->label_visibility == WEIR_LABELS_LISTED;
 }
 
 /* Marks the rows that are seeds of a split that is not listed. The store's own marks are for train alone.
  * False if the store is damaged. */
-static bool hold_out(weir__rules *rules, const weir_store *store, unsigned listed) {
+static bool hold_out(weir_batch__rules *rules, const weir_store *store, unsigned listed) {
     const weir_task *task = rules->task;
     const weir_table *anchor = &rules->info->tables[task->anchor_table];
     memset(rules->own_held_out, 0, anchor->row_count / 8 + 1);
@@ -311,7 +313,7 @@ static bool hold_out(weir__rules *rules, const weir_store *store, unsigned liste
         for (uint32_t i = task->split_start[split];
              i < task->split_start[split + 1] && !(listed >> split & 1); i++) {
             const uint8_t *row = task->seed_rows + 4 * (size_t)i;
-            if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row, 4))
+            if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row, 4))
                 return false;
             uint32_t index = weir__load32(row) - anchor->row_start;
             if (index >= anchor->row_count)
@@ -325,13 +327,13 @@ static bool hold_out(weir__rules *rules, const weir_store *store, unsigned liste
 /* ---- Labels that are shown --------------------------------------------------------------------- */
 
 /* The store has the lists of all splits and of train; any other is made of these. */
-static bool filters_labels(const weir__rules *rules) {
+static bool filters_labels(const weir_batch__rules *rules) {
     return rules->has_task_rows && rules->label_visibility == WEIR_LABELS_LISTED;
 }
 
 /* The labels that are shown, if a list of the store has them. */
-static void choose_labels(weir__rules *rules) {
-    rules->labels_in = filters_labels(rules) ? 0 : WEIR__SECTION_LABELS;
+static void choose_labels(weir_batch__rules *rules) {
+    rules->labels_in = filters_labels(rules) ? 0 : WEIR_STORE__SECTION_LABELS;
     if (rules->label_visibility == WEIR_LABELS_ALL)
         rules->shown_labels = rules->task->labels;
     else if (rules->label_visibility == WEIR_LABELS_TRAIN)
@@ -345,13 +347,13 @@ static uint32_t split_of(const weir_task *task, uint32_t seed) {
 }
 
 /* Makes the list of the labels of some splits. False if the store is damaged. */
-static bool filter_labels(weir__rules *rules, const weir_store *store, unsigned listed) {
+static bool filter_labels(weir_batch__rules *rules, const weir_store *store, unsigned listed) {
     const weir_task *task = rules->task;
     const weir_label_list *all = &task->labels;
     uint32_t anchors = rules->info->tables[task->anchor_table].row_count, count = 0;
-    if (!weir__store_touch(store, WEIR__SECTION_LABELS, all->times, 8 * (size_t)all->count) ||
-        !weir__store_touch(store, WEIR__SECTION_LABELS, all->starts, 4 * ((size_t)anchors + 1)) ||
-        !weir__store_touch(store, WEIR__SECTION_LABELS, all->rows, 4 * (size_t)all->count))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->times, 8 * (size_t)all->count) ||
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->starts, 4 * ((size_t)anchors + 1)) ||
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, all->rows, 4 * (size_t)all->count))
         return false;
     for (uint32_t a = 0; a < anchors; a++) {
         uint32_t start = weir__load32(all->starts + 4 * (size_t)a);
@@ -371,7 +373,7 @@ static bool filter_labels(weir__rules *rules, const weir_store *store, unsigned 
 }
 
 /* The edge type from task rows to their anchors, once it is known which are shown. */
-static void make_label_edge(weir__rules *rules) {
+static void make_label_edge(weir_batch__rules *rules) {
     const weir_label_list *shown = &rules->shown_labels;
     rules->label_edge = (weir_edge){.name = "",
                                     .table = rules->info->table_count,
@@ -396,7 +398,7 @@ static void write_blank(uint8_t *record, const weir_table *table) {
 }
 
 /* Counts the memory, or fills it. */
-static void make_rules(weir__rules *rules) {
+static void make_rules(weir_batch__rules *rules) {
     const weir_store_info *info = rules->info;
     const weir_task *task = rules->task;
     const weir_table *anchor = &info->tables[task->anchor_table];
@@ -415,7 +417,7 @@ static void make_rules(weir__rules *rules) {
         rules->blank_destination = weir__carve(&rules->memory, info->tables[task->link.table].stride, 1);
     rules->expansion_size = (times_at + 4 * cells + 7) & ~(uint64_t)7;
     rules->expansion = weir__carve(&rules->memory, rules->expansion_size, 1);
-    weir__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
+    weir_batch__text_rule *texts = weir__carve(&rules->memory, cells, sizeof *texts);
     if (lists_splits(rules))
         rules->own_held_out = weir__carve(&rules->memory, anchor->row_count / 8 + 1, 1);
     if (filters_labels(rules)) {
@@ -455,12 +457,12 @@ static uint8_t splits_of(const weir_batch_config *config) {
 }
 
 /* What the store and the manifest say, before memory is taken. */
-static void describe(weir__rules *rules, const weir_store_info *info, uint32_t task,
+static void describe(weir_batch__rules *rules, const weir_store_info *info, uint32_t task,
                      const weir_batch_config *config) {
     const weir_task *t = &info->tasks[task];
     bool has_task_rows = config->labels && t->has_label_times;
     uint32_t table_count = info->table_count + has_task_rows;
-    *rules = (weir__rules){
+    *rules = (weir_batch__rules){
         .info = info,
         .task = t,
         .task_number = task,
@@ -491,7 +493,7 @@ static void describe(weir__rules *rules, const weir_store_info *info, uint32_t t
         choose_labels(rules);
 }
 
-static weir_status damaged(const weir__rules *rules, const weir_store *store, weir_error *error) {
+static weir_status damaged(const weir_batch__rules *rules, const weir_store *store, weir_error *error) {
     weir_status status = weir_store_status(store, error);
     return status != WEIR_OK
                ? status
@@ -500,8 +502,8 @@ static weir_status damaged(const weir__rules *rules, const weir_store *store, we
                             rules->task->name);
 }
 
-weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store, uint32_t task,
-                             const weir_batch_config *config, weir_error *error) {
+weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env, const weir_store *store,
+                                   uint32_t task, const weir_batch_config *config, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
     describe(rules, info, task, config);
     if (rules->kind_count > UINT16_MAX)
@@ -524,7 +526,7 @@ weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir
     return WEIR_OK;
 }
 
-void weir__rules_close(weir__rules *rules, const weir_env *env) {
+void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env) {
     weir__block_close(&rules->memory, env);
-    *rules = (weir__rules){0};
+    *rules = (weir_batch__rules){0};
 }

@@ -9,28 +9,28 @@
 #include "store/format.h"
 #include "weir/manifest.h"
 
-typedef struct weir__table_rules weir__table_rules;
+typedef struct weir_batch__table_rules weir_batch__table_rules;
 
 /* A foreign key that the task shows. */
-typedef struct weir__parent_rule {
-    const weir__table_rules *parents;
+typedef struct weir_batch__parent_rule {
+    const weir_batch__table_rules *parents;
     uint32_t slot;       /* of the parent's row */
     uint32_t known_slot; /* WEIR_NONE: with the row */
-} weir__parent_rule;
+} weir_batch__parent_rule;
 
 /* Where bytes of the store lie, to be verified before they are used; 0: in memory of our own. */
-typedef uint8_t weir__lies_in;
+typedef uint8_t weir_batch__lies_in;
 
 /* An edge type into a table that the task shows. */
-typedef struct weir__child_rule {
+typedef struct weir_batch__child_rule {
     const weir_edge *edge;
-    const weir__table_rules *children;
-    weir__lies_in starts_in, rows_in, times_in;
+    const weir_batch__table_rules *children;
+    weir_batch__lies_in starts_in, rows_in, times_in;
     const weir_choices *widths; /* by the parent's hop; NULL: that of the sequence */
-} weir__child_rule;
+} weir_batch__child_rule;
 
 /* What a walk needs of a table. Its rows are of the kind with the table's number. */
-struct weir__table_rules {
+struct weir_batch__table_rules {
     const uint8_t *records; /* NULL: task rows, whose records are made when they are visited */
     uint32_t row_start;
     uint32_t row_count;
@@ -42,37 +42,41 @@ struct weir__table_rules {
     bool may_hide_labels; /* that of the labels */
     uint32_t parent_count;
     uint32_t inbound_count;
-    weir__parent_rule *parents;
-    weir__child_rule *inbound;
+    weir_batch__parent_rule *parents;
+    weir_batch__child_rule *inbound;
 };
 
 /* A cell of a kind that has a text. */
-typedef struct weir__text_rule {
+typedef struct weir_batch__text_rule {
     const uint8_t *rule; /* among those of the expansion */
     uint32_t slot;
     uint32_t cell; /* its number in the row */
-} weir__text_rule;
+} weir_batch__text_rule;
 
 /* What rows of a kind give. */
-typedef struct weir__kind {
+typedef struct weir_batch__kind {
     uint32_t cells;
     uint32_t label;  /* the cell of the target column; WEIR_NONE: it has none */
     uint32_t before; /* cells without the label whose column is before the target's, in the anchor's table */
     uint32_t text_count;
-    weir__text_rule *texts;
-} weir__kind;
+    weir_batch__text_rule *texts;
+} weir_batch__kind;
 
 /* The record of a task row: what a table of its two cells would have. */
-enum weir__task_row_field {
-    WEIR__TASK_ROW_ANCHOR = 0, /* 32 bits */
-    WEIR__TASK_ROW_BITS = 4,   /* a byte: the label is null, the time is, and a boolean label's value */
-    WEIR__TASK_ROW_TIME = 8,   /* of observation */
-    WEIR__TASK_ROW_LABEL = 16, /* as the store has it */
-    WEIR__TASK_ROW_SIZE = 24,
+enum weir_batch__task_row_field {
+    WEIR_BATCH__TASK_ROW_ANCHOR = 0, /* 32 bits */
+    WEIR_BATCH__TASK_ROW_BITS = 4,   /* a byte: the label is null, the time is, and a boolean label's value */
+    WEIR_BATCH__TASK_ROW_TIME = 8,   /* of observation */
+    WEIR_BATCH__TASK_ROW_LABEL = 16, /* as the store has it */
+    WEIR_BATCH__TASK_ROW_SIZE = 24,
 };
-enum { WEIR__TASK_ROW_LABEL_NULL, WEIR__TASK_ROW_TIME_NULL, WEIR__TASK_ROW_TRUTH }; /* bits */
+enum {
+    WEIR_BATCH__TASK_ROW_LABEL_NULL,
+    WEIR_BATCH__TASK_ROW_TIME_NULL,
+    WEIR_BATCH__TASK_ROW_TRUTH
+}; /* bits */
 
-typedef struct weir__rules {
+typedef struct weir_batch__rules {
     const weir_store_info *info;
     const weir_task *task;
     uint32_t task_number;
@@ -80,7 +84,7 @@ typedef struct weir__rules {
     uint8_t label_splits;    /* that it shows: bit s for split s */
     const uint8_t *held_out; /* rows of the anchor's table whose labels are never shown, a bit each */
     bool has_task_rows;      /* seeds are rows, of one table more than the store has */
-    weir__table_rules *tables;
+    weir_batch__table_rules *tables;
     uint32_t table_count;
     uint32_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
     uint32_t most_parents; /* that a row has */
@@ -90,15 +94,15 @@ typedef struct weir__rules {
     weir_choices *widths;         /* by the manifest's list, … */
     const weir_edge_width *named; /* … which is the manifest's, while the rules are made */
     uint32_t width_count;
-    uint32_t label_table; /* whose rows have labels: the anchor's in a cell task, or that of task rows, or
-                             WEIR_NONE */
-    weir__kind *kinds;    /* one per table, by its number, and, if there is a label_table, one more: */
-    uint32_t unlabelled;  /* rows of it without the label */
+    uint32_t label_table;    /* whose rows have labels: the anchor's in a cell task, or that of task rows, or
+                                WEIR_NONE */
+    weir_batch__kind *kinds; /* one per table, by its number, and, if there is a label_table, one more: */
+    uint32_t unlabelled;     /* rows of it without the label */
     uint32_t unlabelled_cells;
     weir_edge label_edge;                       /* from task rows to their anchors */
     weir_label_list shown_labels;               /* that it is made of: of the splits that are shown */
     uint8_t *own_times, *own_starts, *own_rows; /* memory for them, if the store has no such list */
-    weir__lies_in labels_in;
+    weir_batch__lies_in labels_in;
     uint32_t kind_count;
     bool shows_early_anchors; /* what is known of an anchor before its own time */
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */
@@ -110,24 +114,26 @@ typedef struct weir__rules {
     uint8_t *expansion;         /* the rules of expand_kernel.h … */
     uint64_t expansion_size;    /* … bytes */
     weir__block memory;
-} weir__rules;
+} weir_batch__rules;
 
-WEIR_CHECKED weir_status weir__rules_open(weir__rules *rules, const weir_env *env, const weir_store *store,
-                                          uint32_t task, const weir_batch_config *config, weir_error *error);
-void weir__rules_close(weir__rules *rules, const weir_env *env);
+WEIR_CHECKED weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env,
+                                                const weir_store *store, uint32_t task,
+                                                const weir_batch_config *config, weir_error *error);
+void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
 
 /* The table of a kind. */
-static inline const weir__table_rules *weir__table_of_kind(const weir__rules *rules, uint32_t kind) {
+static inline const weir_batch__table_rules *weir_batch__table_of_kind(const weir_batch__rules *rules,
+                                                                       uint32_t kind) {
     return &rules->tables[kind == rules->unlabelled ? rules->label_table : kind];
 }
 
 /* What walks and retrieval see of a table: the record of one of its rows; … */
-static inline const uint8_t *weir__record_of(const weir__table_rules *table, uint32_t row) {
+static inline const uint8_t *weir_batch__record_of(const weir_batch__table_rules *table, uint32_t row) {
     return table->records + (size_t)(row - table->row_start) * table->stride;
 }
 
 /* … whether what a timestamp slot of it says is known (null is never); … */
-static inline bool weir__is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
+static inline bool weir_batch__is_known(const uint8_t *record, uint32_t known_slot, int64_t cutoff) {
     if (known_slot == WEIR_NONE)
         return true;
     int64_t known = (int64_t)weir__load64(record + known_slot);
@@ -135,7 +141,7 @@ static inline bool weir__is_known(const uint8_t *record, uint32_t known_slot, in
 }
 
 /* … and the rank of a time, the newest first. */
-static inline uint64_t weir__newest_first(int64_t time) {
+static inline uint64_t weir_batch__newest_first(int64_t time) {
     return UINT64_MAX - ((uint64_t)time + ((uint64_t)1 << 63));
 }
 

@@ -11,15 +11,15 @@
 
 enum { DIGIT_BITS_MOST = 11, DIGITS_MOST = 1 << DIGIT_BITS_MOST, FETCH_AHEAD = 12, FETCH_BYTES = 512 };
 
-void weir__text_sorter_carve(weir__text_sorter *sorter, weir__block *block, uint64_t uses) {
-    *sorter = (weir__text_sorter){
+void weir_batch__text_sorter_carve(weir_batch__text_sorter *sorter, weir__block *block, uint64_t uses) {
+    *sorter = (weir_batch__text_sorter){
         .uses = weir__carve(block, uses, sizeof *sorter->uses),
         .counts = weir__carve(block, DIGITS_MOST, sizeof *sorter->counts),
     };
 }
 
-static void sort_by_digit(uint32_t *counts, uint32_t digits, const weir__text_use *from, weir__text_use *to,
-                          uint32_t use_count, unsigned shift) {
+static void sort_by_digit(uint32_t *counts, uint32_t digits, const weir_batch__text_use *from,
+                          weir_batch__text_use *to, uint32_t use_count, unsigned shift) {
     uint32_t sum = 0;
     memset(counts, 0, digits * sizeof *counts);
     for (uint32_t i = 0; i < use_count; i++)
@@ -33,15 +33,16 @@ static void sort_by_digit(uint32_t *counts, uint32_t digits, const weir__text_us
         to[counts[from[i] >> shift & (digits - 1)]++] = from[i];
 }
 
-uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *uses, uint32_t use_count,
-                              uint32_t text_count, uint32_t *texts, uint8_t *compact) {
-    weir__text_use *sorted = uses, *other = sorter->uses;
+uint32_t weir_batch__localise_texts(const weir_batch__text_sorter *sorter, weir_batch__text_use *uses,
+                                    uint32_t use_count, uint32_t text_count, uint32_t *texts,
+                                    uint8_t *compact) {
+    weir_batch__text_use *sorted = uses, *other = sorter->uses;
     unsigned bits = text_count > 1 ? 32 - WEIR__LOW(unsigned, __builtin_clz(text_count - 1)) : 0;
     unsigned passes = (bits + DIGIT_BITS_MOST - 1) / DIGIT_BITS_MOST;
     unsigned digit_bits = passes ? (bits + passes - 1) / passes : 0;
     for (unsigned pass = 0; pass < passes; pass++) {
         sort_by_digit(sorter->counts, 1u << digit_bits, sorted, other, use_count, 32 + pass * digit_bits);
-        weir__text_use *last = sorted;
+        weir_batch__text_use *last = sorted;
         sorted = other;
         other = last;
     }
@@ -56,19 +57,19 @@ uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *u
 }
 
 /* Embeddings lie anywhere in the store: each is asked for a few texts before it is copied. */
-bool weir__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out) {
+bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out) {
     const weir_store_info *info = weir_store_describe(store);
     bool is_whole = true;
     size_t size = 2 * (size_t)info->embedding_dim;
     for (uint32_t i = 0; i < count && store->reads_ahead; i++)
-        weir__store_expect(store, info->text_embeddings + size * texts[i]);
+        weir_store__expect(store, info->text_embeddings + size * texts[i]);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *ahead =
             info->text_embeddings + size * texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i];
         for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
-            weir__fetch(ahead + line);
+            weir_batch__fetch(ahead + line);
         const uint8_t *from = info->text_embeddings + size * texts[i];
-        is_whole &= weir__store_touch(store, WEIR__SECTION_TEXT_EMBEDDINGS, from, size);
+        is_whole &= weir_store__touch_in(store, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, from, size);
         memcpy(out + size * i, from, size);
     }
     return is_whole;

@@ -7,23 +7,24 @@
 #include "weir/store.h"
 
 /* A use of a text: the store's number << 32 | where in the compact form it stands, in units of 4 bytes. */
-typedef uint64_t weir__text_use;
+typedef uint64_t weir_batch__text_use;
 
 /* Scratch to sort them. */
-typedef struct weir__text_sorter {
-    weir__text_use *uses;
+typedef struct weir_batch__text_sorter {
+    weir_batch__text_use *uses;
     uint32_t *counts;
-} weir__text_sorter;
+} weir_batch__text_sorter;
 
 /* For at most that many. */
-void weir__text_sorter_carve(weir__text_sorter *sorter, weir__block *block, uint64_t uses);
+void weir_batch__text_sorter_carve(weir_batch__text_sorter *sorter, weir__block *block, uint64_t uses);
 
 /* Sorts the uses by text, lists the texts, and puts each one's place in that list where it is used. Returns
  * how many they are. The store's numbers are below text_count. */
-uint32_t weir__localise_texts(const weir__text_sorter *sorter, weir__text_use *uses, uint32_t use_count,
-                              uint32_t text_count, uint32_t *texts, uint8_t *compact);
+uint32_t weir_batch__localise_texts(const weir_batch__text_sorter *sorter, weir_batch__text_use *uses,
+                                    uint32_t use_count, uint32_t text_count, uint32_t *texts,
+                                    uint8_t *compact);
 
 /* Writes their embeddings, in order; false if one of them is damaged. */
-bool weir__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out);
+bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out);
 
 #endif

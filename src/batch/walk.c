@@ -31,15 +31,15 @@ typedef struct walk_limits {
 } walk_limits;
 
 /* The most children that a row lists along an edge type. */
-static uint32_t most_width(const weir__rules *rules, const weir_batch_config *config) {
+static uint32_t most_width(const weir_batch__rules *rules, const weir_batch_config *config) {
     const weir_choices *widths = &config->retrieval.width;
     uint32_t most = rules->most_width;
-    for (uint32_t i = 0; i < widths->count && weir__retrieves(rules, config) && !rules->has_widths; i++)
+    for (uint32_t i = 0; i < widths->count && weir_batch__retrieves(rules, config) && !rules->has_widths; i++)
         most = widths->values[i] > most ? widths->values[i] : most;
     return most;
 }
 
-static walk_limits limits_of(const weir__rules *rules, const weir_batch_config *config) {
+static walk_limits limits_of(const weir_batch__rules *rules, const weir_batch_config *config) {
     walk_limits l = {.rows = lesser(config->max_rows, rules->row_count)};
     l.links = l.rows * rules->most_parents;
     l.runs = l.rows * rules->most_inbound;
@@ -47,15 +47,16 @@ static walk_limits limits_of(const weir__rules *rules, const weir_batch_config *
     return l;
 }
 
-uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *config) {
+uint64_t weir_batch__walk_knows(const weir_batch__rules *rules, const weir_batch_config *config) {
     walk_limits l = limits_of(rules, config);
     return lesser(l.rows + l.links + l.listed, (uint64_t)rules->row_count + 1);
 }
 
-void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config, weir__retriever *retriever) {
+void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const weir_store *store,
+                            const weir_batch__rules *rules, const weir_batch_config *config,
+                            weir_batch__retriever *retriever) {
     walk_limits l = limits_of(rules, config);
-    *walk = (weir__walk){
+    *walk = (weir_batch__walk){
         .store = store,
         .rules = rules,
         .sequence_length = config->sequence_length,
@@ -75,44 +76,45 @@ void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *st
     walk->edges = weir__carve(block, l.links + 1, sizeof *walk->edges);
     walk->links = weir__carve(block, l.links + 1, sizeof *walk->links);
     walk->queue = weir__carve(block, l.links + 2, sizeof *walk->queue);
-    walk->listings = weir__carve(block, WEIR__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->listings);
+    walk->listings =
+        weir__carve(block, WEIR_BATCH__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->listings);
     walk->searches =
-        weir__carve(block, WEIR__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
-    walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR__TASK_ROW_SIZE);
-    weir__known_carve(&walk->known, block, weir__walk_knows(rules, config));
+        weir__carve(block, WEIR_BATCH__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
+    walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR_BATCH__TASK_ROW_SIZE);
+    weir_batch__known_carve(&walk->known, block, weir_batch__walk_knows(rules, config));
     uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
     uint64_t runs = l.runs * (config->since_is == WEIR_SINCE_EVER ? 1 : 2); /* a list may be in two pieces */
-    weir__levels_carve(&walk->levels, block, l.listed + last_list + 1, runs + 2,
-                       config->child_policy == WEIR_CHILDREN_LATEST);
-    weir__chooser_carve(&walk->chooser, block, most_width(rules, config));
+    weir_batch__levels_carve(&walk->levels, block, l.listed + last_list + 1, runs + 2,
+                             config->child_policy == WEIR_CHILDREN_LATEST);
+    weir_batch__chooser_carve(&walk->chooser, block, most_width(rules, config));
     walk->examples = weir__carve(block, retriever ? config->max_rows : 0, sizeof *walk->examples);
     walk->part_visits = weir__carve(block, retriever ? config->max_rows : 1, sizeof *walk->part_visits);
 }
 
 /* ---- What the store says --------------------------------------------------------------------- */
 
-static bool has_row(const weir__table_rules *table, uint32_t row) {
+static bool has_row(const weir_batch__table_rules *table, uint32_t row) {
     return row - table->row_start < table->row_count;
 }
 
 /* A task row's record is made of what lies by its seed's number. */
 static void fetch_seed(const weir_task *task, size_t seed) {
-    weir__fetch(task->seed_rows + 4 * seed);
-    weir__fetch(task->seed_targets + 8 * seed);
+    weir_batch__fetch(task->seed_rows + 4 * seed);
+    weir_batch__fetch(task->seed_targets + 8 * seed);
     if (task->seed_times)
-        weir__fetch(task->seed_times + 8 * seed);
+        weir_batch__fetch(task->seed_times + 8 * seed);
 }
 
-static void fetch_record(const weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
     if (!table->records) {
         fetch_seed(walk->rules->task, row - table->row_start);
         return;
     }
-    const uint8_t *record = weir__record_of(table, row);
-    weir__fetch(record);
-    weir__fetch(record + table->stride - 1);
+    const uint8_t *record = weir_batch__record_of(table, row);
+    weir_batch__fetch(record);
+    weir_batch__fetch(record + table->stride - 1);
     if (__builtin_expect(walk->store->reads_ahead, 0))
-        weir__store_expect(walk->store, record);
+        weir_store__expect(walk->store, record);
 }
 
 static uint64_t bits_of_label(const weir_cell *label) {
@@ -124,9 +126,9 @@ static uint64_t bits_of_label(const weir_cell *label) {
 }
 
 /* Makes the record of a task row that is visited next; the seed's own says nothing of its label. */
-static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
-    const weir__rules *rules = walk->rules;
-    uint8_t *record = walk->task_rows + (size_t)walk->row_count * WEIR__TASK_ROW_SIZE;
+static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
+    const weir_batch__rules *rules = walk->rules;
+    uint8_t *record = walk->task_rows + (size_t)walk->row_count * WEIR_BATCH__TASK_ROW_SIZE;
     weir_seed_row seed = {.row = walk->outlook.anchor_row,
                           .observation_time = walk->observation_time,
                           .target = {.is_null = true}};
@@ -134,44 +136,45 @@ static const uint8_t *make_task_row(weir__walk *walk, uint32_t row) {
         walk->is_corrupt |=
             !weir_store_seed(walk->store, rules->task_number, row - rules->info->row_count, &seed);
     bool has_time = seed.observation_time != INT64_MAX;
-    uint32_t bits = (seed.target.is_null ? 1u << WEIR__TASK_ROW_LABEL_NULL : 0) |
-                    (has_time ? 0 : 1u << WEIR__TASK_ROW_TIME_NULL) |
-                    (seed.target.integer == 1 ? 1u << WEIR__TASK_ROW_TRUTH : 0);
-    memset(record, 0, WEIR__TASK_ROW_SIZE);
-    weir__store32(record + WEIR__TASK_ROW_ANCHOR, seed.row);
-    record[WEIR__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
-    weir__store64(record + WEIR__TASK_ROW_TIME,
+    uint32_t bits = (seed.target.is_null ? 1u << WEIR_BATCH__TASK_ROW_LABEL_NULL : 0) |
+                    (has_time ? 0 : 1u << WEIR_BATCH__TASK_ROW_TIME_NULL) |
+                    (seed.target.integer == 1 ? 1u << WEIR_BATCH__TASK_ROW_TRUTH : 0);
+    memset(record, 0, WEIR_BATCH__TASK_ROW_SIZE);
+    weir__store32(record + WEIR_BATCH__TASK_ROW_ANCHOR, seed.row);
+    record[WEIR_BATCH__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
+    weir__store64(record + WEIR_BATCH__TASK_ROW_TIME,
                   (uint64_t)(has_time ? seed.observation_time : WEIR_TIME_ALWAYS));
-    weir__store64(record + WEIR__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
+    weir__store64(record + WEIR_BATCH__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
     return record;
 }
 
 /* The record of the row that is visited next, verified. */
-static const uint8_t *open_record(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
+static const uint8_t *open_record(weir_batch__walk *walk, const weir_batch__table_rules *table,
+                                  uint32_t row) {
     if (!table->records)
         return make_task_row(walk, row);
-    const uint8_t *record = weir__record_of(table, row);
-    weir__walk_touch(walk, WEIR__SECTION_ROWS, record, table->stride);
+    const uint8_t *record = weir_batch__record_of(table, row);
+    weir_batch__walk_touch(walk, WEIR_STORE__SECTION_ROWS, record, table->stride);
     return record;
 }
 
 /* A row is visible if its time has come; the anchor always is. */
-static bool is_from_the_future(const weir__table_rules *table, const uint8_t *record, int64_t cutoff) {
+static bool is_from_the_future(const weir_batch__table_rules *table, const uint8_t *record, int64_t cutoff) {
     return table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff;
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
-void weir__walk_grow(weir__walk *walk) {
-    weir__known_rows *known = &walk->known;
-    weir__known_empty(known, known->bits + 1);
+void weir_batch__walk_grow(weir_batch__walk *walk) {
+    weir_batch__known_rows *known = &walk->known;
+    weir_batch__known_empty(known, known->bits + 1);
     for (uint32_t i = 0; i < walk->levels.row_count; i++)
-        *weir__know(known, walk->levels.rows[i]) &= WEIR__UNLISTABLE;
+        *weir_batch__know(known, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
     for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
-        *weir__know(known, walk->queue[i].row) |= WEIR__QUEUED;
+        *weir_batch__know(known, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir__know(known, walk->rows[i].row);
-        *state = weir__numbered(*state, i);
+        uint64_t *state = weir_batch__know(known, walk->rows[i].row);
+        *state = weir_batch__numbered(*state, i);
     }
     walk->has_grown = true;
 }
@@ -179,8 +182,8 @@ void weir__walk_grow(weir__walk *walk) {
 /* ---- Visiting -------------------------------------------------------------------------------- */
 
 /* Whether the label of a row is left out: the seed's own is, as it stands before the rest. */
-static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32_t row) {
-    const weir__rules *rules = walk->rules;
+static bool hides_label(weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
+    const weir_batch__rules *rules = walk->rules;
     if (!table->may_hide_labels)
         return false;
     if (walk->row_count == 0 || rules->label_visibility == WEIR_LABELS_NONE)
@@ -189,45 +192,47 @@ static bool hides_label(weir__walk *walk, const weir__table_rules *table, uint32
         return false;
     uint32_t index = row - table->row_start;
     if (rules->held_out != rules->own_held_out)
-        weir__walk_touch(walk, WEIR__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
+        weir_batch__walk_touch(walk, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
     return weir__bit(rules->held_out, index);
 }
 
 /* Notes the row's visible foreign keys, and queues the parents that are new. */
-static void link_parents(weir__walk *walk, const weir__table_rules *table, const uint8_t *record,
+static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *table, const uint8_t *record,
                          uint32_t local, uint32_t hop) {
     bool may_queue = hop < walk->max_hops;
-    weir__walk_reserve(walk, table->parent_count);
+    weir_batch__walk_reserve(walk, table->parent_count);
     for (uint32_t i = 0; i < table->parent_count; i++) {
-        const weir__parent_rule *rule = &table->parents[i];
+        const weir_batch__parent_rule *rule = &table->parents[i];
         uint32_t parent = weir__load32(record + rule->slot);
-        if (parent == WEIR_NONE || !weir__is_known(record, rule->known_slot, walk->outlook.cutoff))
+        if (parent == WEIR_NONE || !weir_batch__is_known(record, rule->known_slot, walk->outlook.cutoff))
             continue;
         if (!has_row(rule->parents, parent)) {
             walk->is_corrupt = true;
             return;
         }
         uint64_t state;
-        uint32_t place = weir__place_of(&walk->known, parent, &state);
-        uint64_t is_new = may_queue & (weir__local_of(state) == WEIR__UNVISITED) & (state < WEIR__QUEUED);
-        walk->known.states[place] = state | is_new * WEIR__QUEUED;
-        walk->links[walk->link_count++] = (weir__link){parent, place, local};
+        uint32_t place = weir_batch__place_of(&walk->known, parent, &state);
+        uint64_t is_new =
+            may_queue & (weir_batch__local_of(state) == WEIR_BATCH__UNVISITED) & (state < WEIR_BATCH__QUEUED);
+        walk->known.states[place] = state | is_new * WEIR_BATCH__QUEUED;
+        walk->links[walk->link_count++] = (weir_batch__link){parent, place, local};
         walk->queue[walk->queue_end] =
-            (weir__queued_row){.row = parent,
-                               .hop = WEIR__LOW(uint16_t, hop + 1),
-                               .table = WEIR__LOW(uint16_t, rule->parents->number)};
+            (weir_batch__queued_row){.row = parent,
+                                     .hop = WEIR__LOW(uint16_t, hop + 1),
+                                     .table = WEIR__LOW(uint16_t, rule->parents->number)};
         walk->queue_end += WEIR__LOW(uint32_t, is_new);
         fetch_record(walk, rule->parents, parent);
     }
 }
 
 /* Gives a row the next number, and its cells their places; the target's is before the anchor's. */
-static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop, const uint8_t *record) {
-    const weir__table_rules *table = &walk->rules->tables[number];
+static bool visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
+                  const uint8_t *record) {
+    const weir_batch__table_rules *table = &walk->rules->tables[number];
     uint32_t local = walk->row_count;
     bool is_unlabelled = hides_label(walk, table, row);
     uint32_t first_cell = walk->cell_count + (local == 0);
-    walk->rows[local] = (weir__walked_row){
+    walk->rows[local] = (weir_batch__walked_row){
         .record = record,
         .row = row,
         .first_cell = first_cell,
@@ -243,37 +248,37 @@ static bool visit(weir__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
     return !walk->is_corrupt;
 }
 
-static bool is_full(const weir__walk *walk) {
+static bool is_full(const weir_batch__walk *walk) {
     return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
 }
 
-static bool is_part_full(const weir__walk *walk) {
+static bool is_part_full(const weir_batch__walk *walk) {
     return walk->cell_count >= walk->part_end || walk->row_count >= walk->max_rows;
 }
 
 /* Foreign keys between rows that are both in the sequence. */
-static void join_rows(weir__walk *walk) {
-    const weir__link *links = walk->links;
+static void join_rows(weir_batch__walk *walk) {
+    const weir_batch__link *links = walk->links;
     const uint64_t *states = walk->known.states;
-    struct weir__local_edge *edges = walk->edges;
+    struct weir_batch__local_edge *edges = walk->edges;
     uint32_t link_count = walk->link_count;
     uint32_t edge_count = 0;
     if (walk->has_grown)
-        weir__walk_reserve(walk, link_count);
+        weir_batch__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
         walk->links[i].place =
-            WEIR__LOW(uint32_t, weir__know(&walk->known, links[i].parent) - walk->known.states);
+            WEIR__LOW(uint32_t, weir_batch__know(&walk->known, links[i].parent) - walk->known.states);
     for (uint32_t i = 0; i < link_count; i++) {
-        uint16_t parent = weir__local_of(states[links[i].place]);
-        edges[edge_count] = (struct weir__local_edge){WEIR__LOW(uint16_t, links[i].child), parent};
-        edge_count += parent != WEIR__UNVISITED;
+        uint16_t parent = weir_batch__local_of(states[links[i].place]);
+        edges[edge_count] = (struct weir_batch__local_edge){WEIR__LOW(uint16_t, links[i].child), parent};
+        edge_count += parent != WEIR_BATCH__UNVISITED;
     }
     walk->edge_count = edge_count;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-static bool end_walk(weir__walk *walk) {
+static bool end_walk(weir_batch__walk *walk) {
     uint32_t cells = walk->cell_count < walk->sequence_length ? walk->cell_count : walk->sequence_length;
     walk->rows[walk->row_count].first_cell = walk->cell_count = cells;
     join_rows(walk);
@@ -283,36 +288,37 @@ static bool end_walk(weir__walk *walk) {
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Begins a part with a row: nothing waits any more, and what was visited stays so. */
-static void begin_part(weir__walk *walk, uint32_t row, uint32_t table, uint32_t visits) {
+static void begin_part(weir_batch__walk *walk, uint32_t row, uint32_t table, uint32_t visits) {
     uint64_t end = (uint64_t)walk->cell_count + walk->budget.local_cells;
     weir_seed seed = walk->outlook.seed;
     seed.word[1] ^= walk->part;
-    weir__levels_begin(&walk->levels, walk->max_hops);
-    weir__draws_begin(&walk->draws, seed, walk->outlook.position);
-    walk->stage = WEIR__WALK_VISIT;
+    weir_batch__levels_begin(&walk->levels, walk->max_hops);
+    weir_batch__draws_begin(&walk->draws, seed, walk->outlook.position);
+    walk->stage = WEIR_BATCH__WALK_VISIT;
     walk->has_chosen = false;
     walk->listed_count = walk->row_count;
     walk->part_end = end < walk->sequence_length ? WEIR__LOW(uint32_t, end) : walk->sequence_length;
     walk->part_visits[walk->part] = visits;
     walk->queue_begin = 0;
     walk->queue_end = 1;
-    walk->queue[0] = (weir__queued_row){.row = row, .table = WEIR__LOW(uint16_t, table)};
+    walk->queue[0] = (weir_batch__queued_row){.row = row, .table = WEIR__LOW(uint16_t, table)};
 }
 
-static bool is_visited(weir__walk *walk, uint32_t row) {
-    weir__walk_reserve(walk, 1);
-    return weir__local_of(*weir__know(&walk->known, row)) != WEIR__UNVISITED;
+static bool is_visited(weir_batch__walk *walk, uint32_t row) {
+    weir_batch__walk_reserve(walk, 1);
+    return weir_batch__local_of(*weir_batch__know(&walk->known, row)) != WEIR_BATCH__UNVISITED;
 }
 
 /* The next example that is not visited: of those that walks found, then of those that are drawn. */
-static bool next_example(weir__walk *walk, weir__example *out) {
+static bool next_example(weir_batch__walk *walk, weir_batch__example *out) {
     for (; walk->next_example < walk->example_count; walk->next_example++) {
         *out = walk->examples[walk->next_example];
         if (!is_visited(walk, out->row))
             return true;
     }
-    while (walk->retriever->config->fill && walk->fill_tries < WEIR__FILL_TRIES && !walk->is_corrupt) {
-        *out = (weir__example){weir__draw_example(walk->retriever, &walk->outlook, walk->fill_tries++), 0};
+    while (walk->retriever->config->fill && walk->fill_tries < WEIR_BATCH__FILL_TRIES && !walk->is_corrupt) {
+        *out = (weir_batch__example){
+            weir_batch__draw_example(walk->retriever, &walk->outlook, walk->fill_tries++), 0};
         walk->is_corrupt |= walk->retriever->is_corrupt;
         if (out->row != WEIR_NONE && !walk->is_corrupt && !is_visited(walk, out->row))
             return true;
@@ -321,22 +327,23 @@ static bool next_example(weir__walk *walk, weir__example *out) {
 }
 
 /* Forgets what was queued or listed, and keeps what was visited. */
-static void forget_what_waits(weir__walk *walk) {
-    weir__known_empty(&walk->known, walk->known.bits);
+static void forget_what_waits(weir_batch__walk *walk) {
+    weir_batch__known_empty(&walk->known, walk->known.bits);
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir__know(&walk->known, walk->rows[i].row);
-        *state = weir__numbered(*state, i);
+        uint64_t *state = weir_batch__know(&walk->known, walk->rows[i].row);
+        *state = weir_batch__numbered(*state, i);
     }
     walk->has_grown = true;
 }
 
 /* When a part ends: the next one, or the end of the walk. */
-static bool end_part(weir__walk *walk) {
-    weir__example example;
+static bool end_part(weir_batch__walk *walk) {
+    weir_batch__example example;
     if (is_full(walk) || !walk->retriever || walk->is_corrupt)
         return !walk->is_corrupt && end_walk(walk);
     if (walk->part == 0) {
-        walk->example_count = weir__retrieve(walk->retriever, &walk->outlook, &walk->budget, walk->examples);
+        walk->example_count =
+            weir_batch__retrieve(walk->retriever, &walk->outlook, &walk->budget, walk->examples);
         walk->is_corrupt |= walk->retriever->is_corrupt;
     }
     walk->queue_begin = walk->queue_end = walk->levels.row_count = 0; /* what waits is not known any more */
@@ -350,19 +357,19 @@ static bool end_part(weir__walk *walk) {
     return true;
 }
 
-static void fetch_ahead(const weir__walk *walk) {
-    const weir__levels *levels = &walk->levels;
+static void fetch_ahead(const weir_batch__walk *walk) {
+    const weir_batch__levels *levels = &walk->levels;
     if (levels->has_ahead)
         fetch_record(walk, &walk->rules->tables[levels->ahead.table], levels->ahead.row);
 }
 
 /* When all rows have listed their children, on to the next level. */
-static bool step_to_level(weir__walk *walk) {
-    walk->stage = WEIR__WALK_FIND;
-    if (weir__listing_begin(walk))
+static bool step_to_level(weir_batch__walk *walk) {
+    walk->stage = WEIR_BATCH__WALK_FIND;
+    if (weir_batch__listing_begin(walk))
         return true;
-    walk->stage = WEIR__WALK_VISIT;
-    if (!weir__reach_level(&walk->levels, &walk->draws))
+    walk->stage = WEIR_BATCH__WALK_VISIT;
+    if (!weir_batch__reach_level(&walk->levels, &walk->draws))
         return end_part(walk);
     fetch_ahead(walk);
     return true;
@@ -371,13 +378,13 @@ static bool step_to_level(weir__walk *walk) {
 /* Parents first, then the least child of the level; when that is empty, the rows visited since the last time
  * list theirs. A queued parent is not visited meanwhile: children are visited only when the queue is empty.
  */
-static bool step_to_row(weir__walk *walk) {
-    weir__ranked_row child;
+static bool step_to_row(weir_batch__walk *walk) {
+    weir_batch__ranked_row child;
     if (is_part_full(walk))
         return end_part(walk);
     while (walk->queue_begin < walk->queue_end) {
-        weir__queued_row queued = walk->queue[walk->queue_begin++];
-        const weir__table_rules *table = &walk->rules->tables[queued.table];
+        weir_batch__queued_row queued = walk->queue[walk->queue_begin++];
+        const weir_batch__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = open_record(walk, table, queued.row);
         bool is_anchor = queued.row == walk->outlook.anchor_row;
         if (is_from_the_future(table, record,
@@ -388,44 +395,44 @@ static bool step_to_row(weir__walk *walk) {
                 record = queued.table == walk->rules->task->anchor_table ? walk->rules->blank_record
                                                                          : walk->rules->blank_destination;
         }
-        uint64_t *state = weir__know(&walk->known, queued.row);
-        *state = weir__numbered(*state, walk->row_count);
+        uint64_t *state = weir_batch__know(&walk->known, queued.row);
+        *state = weir_batch__numbered(*state, walk->row_count);
         return visit(walk, queued.row, queued.table, queued.hop, record);
     }
-    while (weir__take_child(&walk->levels, &child)) {
+    while (weir_batch__take_child(&walk->levels, &child)) {
         fetch_ahead(walk);
-        uint64_t *state = weir__know(&walk->known, child.row);
-        if (weir__local_of(*state) != WEIR__UNVISITED)
+        uint64_t *state = weir_batch__know(&walk->known, child.row);
+        if (weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED)
             continue;
-        const weir__table_rules *table = &walk->rules->tables[child.table];
+        const weir_batch__table_rules *table = &walk->rules->tables[child.table];
         const uint8_t *record = open_record(walk, table, child.row);
-        *state = weir__numbered(*state, walk->row_count);
+        *state = weir_batch__numbered(*state, walk->row_count);
         return visit(walk, child.row, child.table, walk->levels.current, record);
     }
     return step_to_level(walk);
 }
 
-bool weir__walk_step(weir__walk *walk) {
+bool weir_batch__walk_step(weir_batch__walk *walk) {
     switch (walk->stage) {
-    case WEIR__WALK_VISIT:
+    case WEIR_BATCH__WALK_VISIT:
         return step_to_row(walk);
-    case WEIR__WALK_FIND:
-        weir__listing_find(walk);
-        walk->stage = WEIR__WALK_SEARCH;
+    case WEIR_BATCH__WALK_FIND:
+        weir_batch__listing_find(walk);
+        walk->stage = WEIR_BATCH__WALK_SEARCH;
         return !walk->is_corrupt;
-    case WEIR__WALK_SEARCH:
-        if (!weir__listing_search(walk))
-            walk->stage = WEIR__WALK_LIST;
+    case WEIR_BATCH__WALK_SEARCH:
+        if (!weir_batch__listing_search(walk))
+            walk->stage = WEIR_BATCH__WALK_LIST;
         return !walk->is_corrupt;
-    case WEIR__WALK_LIST:
-        return weir__listing_list(walk) || (!walk->is_corrupt && step_to_level(walk));
+    case WEIR_BATCH__WALK_LIST:
+        return weir_batch__listing_list(walk) || (!walk->is_corrupt && step_to_level(walk));
     }
     return false;
 }
 
 /* The latest time that is shown, that of the anchor row itself, and the earliest of what has one. */
-static void find_cutoffs(weir__walk *walk) {
-    weir__outlook *o = &walk->outlook;
+static void find_cutoffs(weir_batch__walk *walk) {
+    weir_batch__outlook *o = &walk->outlook;
     int64_t observed = walk->observation_time;
     bool is_frozen = walk->has_context_until && walk->context_until < observed;
     o->anchor_cutoff = is_frozen ? walk->context_until : observed;
@@ -439,24 +446,24 @@ static void find_cutoffs(weir__walk *walk) {
         o->floor = observed < INT64_MIN + 1 + walk->since ? INT64_MIN + 1 : observed - walk->since;
 }
 
-void weir__walk_begin(weir__walk *walk, const weir__walk_start *start) {
-    const weir__rules *rules = walk->rules;
+void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start *start) {
+    const weir_batch__rules *rules = walk->rules;
     uint32_t seed = start->seed == WEIR_NONE ? rules->task->seed_count : start->seed;
     uint32_t table = rules->has_task_rows ? rules->label_table : start->table;
-    weir__known_empty(&walk->known, WEIR__KNOWN_BITS);
+    weir_batch__known_empty(&walk->known, WEIR_BATCH__KNOWN_BITS);
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
     walk->part = walk->example_count = walk->next_example = walk->fill_tries = 0;
     walk->record_bytes = 0;
     walk->has_grown = walk->is_corrupt = false;
     walk->observation_time = start->observation_time;
     walk->outlook =
-        (weir__outlook){.seed = start->walk_seed,
-                        .position = start->position,
-                        .anchor_row = start->row,
-                        .own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE};
+        (weir_batch__outlook){.seed = start->walk_seed,
+                              .position = start->position,
+                              .anchor_row = start->row,
+                              .own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE};
     find_cutoffs(walk);
     if (walk->retriever)
-        walk->budget = weir__budget_of(walk->retriever->config, &walk->outlook);
+        walk->budget = weir_batch__budget_of(walk->retriever->config, &walk->outlook);
     begin_part(walk, rules->has_task_rows ? walk->outlook.own_row : start->row, table, 0);
     fetch_record(walk, &rules->tables[start->table], start->row);
 }

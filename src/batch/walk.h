@@ -9,7 +9,7 @@
 #include "batch/retrieve.h"
 #include "store/reader.h"
 
-typedef struct weir__walked_row {
+typedef struct weir_batch__walked_row {
     const uint8_t *record;
     uint32_t row;
     uint32_t first_cell; /* position in the sequence */
@@ -17,25 +17,25 @@ typedef struct weir__walked_row {
     uint16_t kind; /* which says what cells it has */
     uint16_t hop;
     uint16_t part; /* of the sequence */
-} weir__walked_row;
+} weir_batch__walked_row;
 
-typedef struct weir__queued_row {
+typedef struct weir_batch__queued_row {
     uint32_t row;
     uint16_t hop;
     uint16_t table;
-} weir__queued_row;
+} weir_batch__queued_row;
 
 /* A visible foreign key of a row of the sequence. */
-typedef struct weir__link {
+typedef struct weir_batch__link {
     uint32_t parent; /* row */
     uint32_t place;  /* of the parent among the known rows */
     uint32_t child;  /* local number */
-} weir__link;
+} weir_batch__link;
 
 /* Children that a row is about to list: those along one edge type, of which the ones up to the observation
  * time count. How many these are is searched for step by step. */
-typedef struct weir__listing {
-    const weir__child_rule *rule;
+typedef struct weir_batch__listing {
+    const weir_batch__child_rule *rule;
     uint32_t index;  /* of the row in its table */
     uint32_t local;  /* number of the row */
     uint32_t start;  /* of its list */
@@ -43,21 +43,21 @@ typedef struct weir__listing {
     uint32_t unsure; /* … and behind them those that may */
     uint32_t always; /* of those that count were always there; after them come … */
     uint32_t old;    /* … so many that do not count, because they are too old */
-} weir__listing;
+} weir_batch__listing;
 
 /* What a step of a walk does: visit a row; or, when its level is done, list the children of the rows that
  * were visited since the last time: find their lists, search them, list what is taken, each in steps of their
  * own, so that what one reads was asked for in the one before. */
-typedef enum weir__walk_stage {
-    WEIR__WALK_VISIT,
-    WEIR__WALK_FIND,
-    WEIR__WALK_SEARCH,
-    WEIR__WALK_LIST,
-} weir__walk_stage;
+typedef enum weir_batch__walk_stage {
+    WEIR_BATCH__WALK_VISIT,
+    WEIR_BATCH__WALK_FIND,
+    WEIR_BATCH__WALK_SEARCH,
+    WEIR_BATCH__WALK_LIST,
+} weir_batch__walk_stage;
 
-typedef struct weir__walk {
+typedef struct weir_batch__walk {
     const weir_store *store;
-    const weir__rules *rules;
+    const weir_batch__rules *rules;
     uint32_t sequence_length;
     uint32_t max_rows;
     uint32_t max_hops;
@@ -69,41 +69,41 @@ typedef struct weir__walk {
 
     /* The rows of the sequence, in visit order; behind the last, where the next would begin. Its cells: while
      * it goes on, also those that will be cut. */
-    weir__walked_row *rows;
+    weir_batch__walked_row *rows;
     uint32_t row_count;
     uint32_t cell_count;
     uint64_t record_bytes; /* of its rows, each at a multiple of 8 */
     uint8_t *task_rows;    /* the records of those that are task rows, by local number */
 
     /* Visible foreign keys between rows of the sequence, as local numbers. */
-    struct weir__local_edge {
+    struct weir_batch__local_edge {
         uint16_t child;
         uint16_t parent;
     } * edges;
     uint32_t edge_count;
 
     /* Scratch. */
-    weir__walk_stage stage;
-    weir__known_rows known;
-    weir__queued_row *queue; /* parents, first in, first out: those from queue_begin on wait */
+    weir_batch__walk_stage stage;
+    weir_batch__known_rows known;
+    weir_batch__queued_row *queue; /* parents, first in, first out: those from queue_begin on wait */
     uint32_t queue_begin, queue_end;
-    weir__levels levels;
-    weir__chooser chooser;
-    weir__walk_draws draws;
-    weir__link *links;
+    weir_batch__levels levels;
+    weir_batch__chooser chooser;
+    weir_batch__walk_draws draws;
+    weir_batch__link *links;
     uint32_t link_count;
-    weir__listing *listings; /* of the rows that are being listed */
+    weir_batch__listing *listings; /* of the rows that are being listed */
     uint32_t listing_count;
     uint32_t *searches; /* those of them that are not sure yet */
     uint32_t search_count;
     uint32_t listing;      /* the next of them to be listed */
     uint32_t listed_count; /* rows whose children are listed, or being listed */
     bool has_chosen;       /* the children of that next one: chooser.taken has their places in its list */
-    weir__retriever *retriever; /* of the thread; NULL: the sequence has one part */
-    weir__budget budget;
-    weir__outlook outlook;
-    weir__example *examples; /* that start the parts, part 0 left out */
-    uint32_t example_count;  /* that were found */
+    weir_batch__retriever *retriever; /* of the thread; NULL: the sequence has one part */
+    weir_batch__budget budget;
+    weir_batch__outlook outlook;
+    weir_batch__example *examples; /* that start the parts, part 0 left out */
+    uint32_t example_count;        /* that were found */
     uint32_t next_example;
     uint32_t fill_tries;
     uint32_t *part_visits; /* how often walks came to the row that starts each part */
@@ -112,45 +112,47 @@ typedef struct weir__walk {
     int64_t observation_time; /* of the seed */
     bool has_grown;           /* known rows have moved: places in links are old */
     bool is_corrupt;          /* a part of the store is damaged, or a number of it led nowhere */
-} weir__walk;
+} weir_batch__walk;
 
 /* The retriever, which several walks of a thread share, is NULL if there is none. */
-void weir__walk_carve(weir__walk *walk, weir__block *block, const weir_store *store, const weir__rules *rules,
-                      const weir_batch_config *config, weir__retriever *retriever);
+void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const weir_store *store,
+                            const weir_batch__rules *rules, const weir_batch_config *config,
+                            weir_batch__retriever *retriever);
 
-/* How many rows it may know at most; it can be opened for up to WEIR__KNOWN_ROWS_MAX. */
-uint64_t weir__walk_knows(const weir__rules *rules, const weir_batch_config *config);
+/* How many rows it may know at most; it can be opened for up to WEIR_BATCH__KNOWN_ROWS_MAX. */
+uint64_t weir_batch__walk_knows(const weir_batch__rules *rules, const weir_batch_config *config);
 
 /* What a walk starts from. */
-typedef struct weir__walk_start {
+typedef struct weir_batch__walk_start {
     weir_seed walk_seed;
     uint64_t position;
     int64_t observation_time;
     uint32_t seed;  /* its number in the task; WEIR_NONE: it is none of the store's */
     uint32_t table; /* of its anchor … */
     uint32_t row;   /* … row */
-} weir__walk_start;
+} weir_batch__walk_start;
 
-/* A walk is begun; then it is taken step by step, until weir__walk_step says false: then it is done, or the
- * store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
+/* A walk is begun; then it is taken step by step, until weir_batch__walk_step says false: then it is done, or
+ * the store is damaged (is_corrupt). What a step reads was asked for in an earlier one, so that several walks
  * that take turns wait for their cache misses together. */
-void weir__walk_begin(weir__walk *walk, const weir__walk_start *start);
-bool weir__walk_step(weir__walk *walk);
+void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start *start);
+bool weir_batch__walk_step(weir_batch__walk *walk);
 
 /* Nothing of the store is used before it is verified: a walk over what is damaged is corrupt. */
-static inline void weir__walk_touch(weir__walk *walk, weir__lies_in kind, const uint8_t *at, size_t size) {
+static inline void weir_batch__walk_touch(weir_batch__walk *walk, weir_batch__lies_in kind, const uint8_t *at,
+                                          size_t size) {
     if (kind)
-        walk->is_corrupt |= !weir__store_touch(walk->store, (weir__section_kind)kind, at, size);
+        walk->is_corrupt |= !weir_store__touch_in(walk->store, (weir_store__section_kind)kind, at, size);
 }
 
 /* A table of known rows of twice the places. What is known is in the lists of the walk. */
-void weir__walk_grow(weir__walk *walk);
+void weir_batch__walk_grow(weir_batch__walk *walk);
 
 /* Makes room for `more` rows, which may be known already; places may change. The largest table has places for
  * all rows that there are. */
-static inline void weir__walk_reserve(weir__walk *walk, uint32_t more) {
+static inline void weir_batch__walk_reserve(weir_batch__walk *walk, uint32_t more) {
     while (walk->known.count + more > walk->known.room && walk->known.bits < walk->known.bits_max)
-        weir__walk_grow(walk);
+        weir_batch__walk_grow(walk);
 }
 
 #endif

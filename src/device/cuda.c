@@ -11,7 +11,7 @@ enum { OLDEST_VERSION = 11000 };
 
 typedef struct cuda_device {
     weir_device base;
-    weir__cuda_api api;
+    weir_device__cuda_api api;
     char *compiler; /* NULL: the usual one */
     int ordinal;
     bool has_context;
@@ -27,10 +27,10 @@ static cuda_device *cuda_of(weir_device *device) {
 
 static const char *advice_of(int result) {
     switch (result) {
-    case WEIR__CUDA_OUT_OF_MEMORY:
+    case WEIR_DEVICE__CUDA_OUT_OF_MEMORY:
         return "; use fewer or smaller slots, or a device with more free memory";
-    case WEIR__CUDA_NO_DEVICE:
-    case WEIR__CUDA_INVALID_DEVICE:
+    case WEIR_DEVICE__CUDA_NO_DEVICE:
+    case WEIR_DEVICE__CUDA_INVALID_DEVICE:
         return "; look what 'nvidia-smi' shows and what CUDA_VISIBLE_DEVICES hides, or use the host as the "
                "device (--device host)";
     default:
@@ -41,12 +41,12 @@ static const char *advice_of(int result) {
 static weir_status failed(const cuda_device *d, int result, const char *function, weir_error *error) {
     const char *name = NULL;
     const char *text = NULL;
-    if (d->api.GetErrorName(result, &name) != WEIR__CUDA_SUCCESS || !name)
+    if (d->api.GetErrorName(result, &name) != WEIR_DEVICE__CUDA_SUCCESS || !name)
         name = "an unknown error";
-    if (d->api.GetErrorString(result, &text) != WEIR__CUDA_SUCCESS || !text)
+    if (d->api.GetErrorString(result, &text) != WEIR_DEVICE__CUDA_SUCCESS || !text)
         text = "no text";
     weir_status status =
-        weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                    "the device's driver failed in cu%s: %s (%s)%s", function, name, text, advice_of(result));
     weir__note_int(error, "code", result);
     weir__note_text(error, "name", name, strlen(name));
@@ -55,7 +55,7 @@ static weir_status failed(const cuda_device *d, int result, const char *function
 }
 
 static weir_status check(const cuda_device *d, int result, const char *function, weir_error *error) {
-    return result == WEIR__CUDA_SUCCESS ? WEIR_OK : failed(d, result, function, error);
+    return result == WEIR_DEVICE__CUDA_SUCCESS ? WEIR_OK : failed(d, result, function, error);
 }
 
 #define CALL(d, error, function, arguments) check(d, (d)->api.function arguments, #function, error)
@@ -112,33 +112,33 @@ static weir_status make_zeroed_memory(cuda_device *d, size_t size, uintptr_t *ou
     return status;
 }
 
-static weir_status make_inside(cuda_device *d, weir__resource kind, size_t size, uintptr_t *out,
+static weir_status make_inside(cuda_device *d, weir_device__resource kind, size_t size, uintptr_t *out,
                                weir_error *error) {
     weir_status status;
     switch (kind) {
-    case WEIR__DEVICE_MEMORY:
+    case WEIR_DEVICE__MEMORY:
         return make_zeroed_memory(d, size, out, error);
-    case WEIR__PINNED_MEMORY:
-        status = CALL(d, error, MemHostAlloc, (out, size, WEIR__CUDA_HOST_PORTABLE));
+    case WEIR_DEVICE__PINNED_MEMORY:
+        status = CALL(d, error, MemHostAlloc, (out, size, WEIR_DEVICE__CUDA_HOST_PORTABLE));
         if (status == WEIR_OK)
             memset((void *)*out, 0, size);
         return status;
-    case WEIR__STREAM:
-        return CALL(d, error, StreamCreate, (out, WEIR__CUDA_STREAM_NON_BLOCKING));
+    case WEIR_DEVICE__STREAM:
+        return CALL(d, error, StreamCreate, (out, WEIR_DEVICE__CUDA_STREAM_NON_BLOCKING));
     default:
-        return CALL(d, error, EventCreate, (out, WEIR__CUDA_EVENT_DISABLE_TIMING));
+        return CALL(d, error, EventCreate, (out, WEIR_DEVICE__CUDA_EVENT_DISABLE_TIMING));
     }
 }
 
-static void drop_inside(cuda_device *d, weir__resource kind, uintptr_t handle) {
+static void drop_inside(cuda_device *d, weir_device__resource kind, uintptr_t handle) {
     switch (kind) {
-    case WEIR__DEVICE_MEMORY:
+    case WEIR_DEVICE__MEMORY:
         (void)d->api.MemFree(handle);
         return;
-    case WEIR__PINNED_MEMORY:
+    case WEIR_DEVICE__PINNED_MEMORY:
         (void)d->api.MemFreeHost(handle);
         return;
-    case WEIR__STREAM:
+    case WEIR_DEVICE__STREAM:
         (void)d->api.StreamDestroy(handle);
         return;
     default:
@@ -147,7 +147,7 @@ static void drop_inside(cuda_device *d, weir__resource kind, uintptr_t handle) {
 }
 
 /* The driver gives no memory of 0 bytes. */
-static weir_status make(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+static weir_status make(weir_device *device, weir_device__resource kind, size_t size, uintptr_t *out,
                         weir_error *error) {
     cuda_device *d = cuda_of(device);
     uintptr_t made = 0;
@@ -163,7 +163,7 @@ static weir_status make(weir_device *device, weir__resource kind, size_t size, u
     return status;
 }
 
-static void drop(weir_device *device, weir__resource kind, uintptr_t handle, size_t size) {
+static void drop(weir_device *device, weir_device__resource kind, uintptr_t handle, size_t size) {
     cuda_device *d = cuda_of(device);
     bool is_pushed;
     (void)size;
@@ -194,11 +194,11 @@ static weir_status query_event(weir_device *device, weir_event event, bool *is_d
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
     int result = d->api.EventQuery(event);
-    bool is_answer = result == WEIR__CUDA_SUCCESS || result == WEIR__CUDA_NOT_READY;
+    bool is_answer = result == WEIR_DEVICE__CUDA_SUCCESS || result == WEIR_DEVICE__CUDA_NOT_READY;
     weir_status status =
         leave(d, is_pushed, is_answer ? WEIR_OK : failed(d, result, "EventQuery", error), error);
     if (status == WEIR_OK)
-        *is_done = result == WEIR__CUDA_SUCCESS;
+        *is_done = result == WEIR_DEVICE__CUDA_SUCCESS;
     return status;
 }
 
@@ -235,17 +235,17 @@ static weir_status settle(weir_device *device, weir_error *error) {
 /* ---- Pages: addresses apart from memory --------------------------------------------------------- */
 
 static cuda_device *device_of(void *context) {
-    return cuda_of(((weir__device_memory *)context)->device);
+    return cuda_of(((weir_device__owned_memory *)context)->device);
 }
 
-static weir__cuda_allocation allocation_on(const cuda_device *d) {
-    return (weir__cuda_allocation){.type = WEIR__CUDA_ALLOCATION_PINNED,
-                                   .location = {WEIR__CUDA_ON_DEVICE, d->ordinal}};
+static weir_device__cuda_allocation allocation_on(const cuda_device *d) {
+    return (weir_device__cuda_allocation){.type = WEIR_DEVICE__CUDA_ALLOCATION_PINNED,
+                                          .location = {WEIR_DEVICE__CUDA_ON_DEVICE, d->ordinal}};
 }
 
 static weir_status measure_pages(void *context, size_t *unit, weir_error *error) {
     cuda_device *d = device_of(context);
-    weir__cuda_allocation allocation = allocation_on(d);
+    weir_device__cuda_allocation allocation = allocation_on(d);
     IN_CONTEXT(d, error, MemGetAllocationGranularity, (unit, &allocation, 0));
 }
 
@@ -283,7 +283,8 @@ static void drop_pages(void *context, uint64_t handle) {
 
 static weir_status map_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t handle, uint64_t offset,
                               weir_error *error) {
-    weir__cuda_access access = {{WEIR__CUDA_ON_DEVICE, d->ordinal}, WEIR__CUDA_READ_AND_WRITE};
+    weir_device__cuda_access access = {{WEIR_DEVICE__CUDA_ON_DEVICE, d->ordinal},
+                                       WEIR_DEVICE__CUDA_READ_AND_WRITE};
     WEIR__TRY(CALL(d, error, MemMap, (at, size, (size_t)offset, handle, 0)));
     weir_status status = CALL(d, error, MemSetAccess, (at, size, &access, 1));
     if (status != WEIR_OK)
@@ -318,7 +319,7 @@ static weir_status unmap_pages(void *context, void *at, size_t size, weir_error 
 /* Memory is zeroed while it is mapped at `at`. */
 static weir_status create_inside(cuda_device *d, uintptr_t at, size_t size, uint64_t *handle,
                                  weir_error *error) {
-    weir__cuda_allocation allocation = allocation_on(d);
+    weir_device__cuda_allocation allocation = allocation_on(d);
     WEIR__TRY(CALL(d, error, MemCreate, (handle, size, &allocation, 0)));
     weir_status status = map_inside(d, at, size, *handle, 0, error);
     bool is_mapped = status == WEIR_OK;
@@ -389,10 +390,11 @@ static weir_status open_pool(weir_device *device, weir_error *error) {
     uint64_t all = UINT64_MAX;
     if (!d->api.DeviceGetDefaultMemPool || !d->api.MemPoolSetAttribute || !d->api.MemPoolGetAttribute ||
         !d->api.MemPoolTrimTo || !d->api.MemAllocAsync || !d->api.MemFreeAsync)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "the driver has no memory pools; install one for CUDA 11.2 or later");
     weir_status status = CALL(d, error, DeviceGetDefaultMemPool, (&d->pool, d->ordinal));
-    return status ? status : CALL(d, error, MemPoolSetAttribute, (d->pool, WEIR__CUDA_POOL_THRESHOLD, &all));
+    return status ? status
+                  : CALL(d, error, MemPoolSetAttribute, (d->pool, WEIR_DEVICE__CUDA_POOL_THRESHOLD, &all));
 }
 
 /* Giving memory of 0 bytes out is no thing of the driver's. */
@@ -427,26 +429,28 @@ static weir_status trim_pool(weir_device *device, weir_error *error) {
 static uint64_t reserved_by_pool(weir_device *device) {
     cuda_device *d = cuda_of(device);
     uint64_t bytes = 0;
-    (void)d->api.MemPoolGetAttribute(d->pool, WEIR__CUDA_POOL_RESERVED, &bytes);
+    (void)d->api.MemPoolGetAttribute(d->pool, WEIR_DEVICE__CUDA_POOL_RESERVED, &bytes);
     return bytes;
 }
 
 /* ---- Kernels ----------------------------------------------------------------------------------- */
 
-static weir_status load_inside(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
+static weir_status load_inside(cuda_device *d, weir_device__kernel *kernel, const char *image,
+                               weir_error *error) {
     WEIR__TRY(CALL(d, error, ModuleLoadData, (&kernel->module, image)));
     weir_status status =
         CALL(d, error, ModuleGetFunction, (&kernel->function, kernel->module, kernel->source->name));
     if (status == WEIR_OK && kernel->source->shared_bytes > 0)
         status = CALL(d, error, FuncSetAttribute,
-                      (kernel->function, WEIR__CUDA_MAX_DYNAMIC_SHARED,
+                      (kernel->function, WEIR_DEVICE__CUDA_MAX_DYNAMIC_SHARED,
                        WEIR__NARROW(int, kernel->source->shared_bytes)));
     if (status != WEIR_OK)
         (void)d->api.ModuleUnload(kernel->module);
     return status;
 }
 
-static weir_status load_kernel(cuda_device *d, weir__kernel *kernel, const char *image, weir_error *error) {
+static weir_status load_kernel(cuda_device *d, weir_device__kernel *kernel, const char *image,
+                               weir_error *error) {
     bool is_pushed;
     WEIR__TRY(enter(d, &is_pushed, error));
     weir_status status = load_inside(d, kernel, image, error);
@@ -459,17 +463,18 @@ static weir_status load_kernel(cuda_device *d, weir__kernel *kernel, const char 
     return status;
 }
 
-static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_error *error) {
+static weir_status open_kernel(weir_device *device, weir_device__kernel *kernel, weir_error *error) {
     cuda_device *d = cuda_of(device);
     uint32_t capability = device->info.capability_major * 10 + device->info.capability_minor;
     char *image;
-    WEIR__TRY(weir__nvrtc_compile(device->env, d->compiler, kernel->source, capability, &image, error));
+    WEIR__TRY(
+        weir_device__nvrtc_compile(device->env, d->compiler, kernel->source, capability, &image, error));
     weir_status status = load_kernel(d, kernel, image, error);
     weir__release(device->env, image);
     return status;
 }
 
-static void close_kernel(weir_device *device, weir__kernel *kernel) {
+static void close_kernel(weir_device *device, weir_device__kernel *kernel) {
     cuda_device *d = cuda_of(device);
     bool is_pushed;
     if (enter(d, &is_pushed, NULL) != WEIR_OK)
@@ -478,8 +483,8 @@ static void close_kernel(weir_device *device, weir__kernel *kernel) {
     (void)leave(d, is_pushed, WEIR_OK, NULL);
 }
 
-static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *l,
-                          weir_error *error) {
+static weir_status launch(weir_device *device, const weir_device__kernel *kernel,
+                          const weir_device__launch *l, weir_error *error) {
     IN_CONTEXT(cuda_of(device), error, LaunchKernel,
                (kernel->function, l->blocks_x, l->blocks_y, 1, l->threads, 1, 1, kernel->source->shared_bytes,
                 l->stream, (void **)l->arguments, NULL));
@@ -500,7 +505,7 @@ static weir_status check_version(cuda_device *d, weir_error *error) {
     WEIR__TRY(CALL(d, error, DriverGetVersion, (&version)));
     d->base.info.driver_version = WEIR__LOW(uint32_t, version);
     if (version < OLDEST_VERSION)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "the driver is for CUDA %d.%d, but weir needs 11.0 or later; install a newer one",
                           version / 1000, version % 1000 / 10);
     return WEIR_OK;
@@ -510,9 +515,9 @@ static weir_status choose_device(cuda_device *d, uint32_t ordinal, weir_error *e
     int count = 0;
     WEIR__TRY(CALL(d, error, DeviceGetCount, (&count)));
     if (count <= 0 || ordinal >= WEIR__NARROW(uint32_t, count))
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "there is no device %u: the driver has %d%s", ordinal, count,
-                          advice_of(WEIR__CUDA_NO_DEVICE));
+                          advice_of(WEIR_DEVICE__CUDA_NO_DEVICE));
     d->base.info.ordinal = ordinal;
     return CALL(d, error, DeviceGet, (&d->ordinal, WEIR__NARROW(int, ordinal)));
 }
@@ -524,14 +529,15 @@ static weir_status describe(cuda_device *d, weir_error *error) {
     weir_status status =
         CALL(d, error, DeviceGetName, (info->name, WEIR__NARROW(int, sizeof info->name), d->ordinal));
     if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute, (&major, WEIR__CUDA_CAPABILITY_MAJOR, d->ordinal));
+        status = CALL(d, error, DeviceGetAttribute, (&major, WEIR_DEVICE__CUDA_CAPABILITY_MAJOR, d->ordinal));
     if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute, (&minor, WEIR__CUDA_CAPABILITY_MINOR, d->ordinal));
+        status = CALL(d, error, DeviceGetAttribute, (&minor, WEIR_DEVICE__CUDA_CAPABILITY_MINOR, d->ordinal));
     if (status == WEIR_OK)
         status = CALL(d, error, DeviceGetAttribute,
-                      (&multiprocessors, WEIR__CUDA_MULTIPROCESSOR_COUNT, d->ordinal));
+                      (&multiprocessors, WEIR_DEVICE__CUDA_MULTIPROCESSOR_COUNT, d->ordinal));
     if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute, (&has_pages, WEIR__CUDA_VIRTUAL_MEMORY, d->ordinal));
+        status =
+            CALL(d, error, DeviceGetAttribute, (&has_pages, WEIR_DEVICE__CUDA_VIRTUAL_MEMORY, d->ordinal));
     if (status == WEIR_OK)
         status = CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal));
     info->name[sizeof info->name - 1] = 0;
@@ -547,9 +553,9 @@ static weir_status open_cuda(cuda_device *d, const weir_device_options *options,
     if (options->compiler) {
         d->compiler = weir__copy_text(d->base.env, options->compiler, strlen(options->compiler));
         if (!d->compiler)
-            return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, strlen(options->compiler));
+            return weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, strlen(options->compiler));
     }
-    weir_status status = weir__cuda_load(options->library, &d->api, error);
+    weir_status status = weir_device__cuda_load(options->library, &d->api, error);
     if (status == WEIR_OK)
         status = CALL(d, error, Init, (0));
     if (status == WEIR_OK)
@@ -564,9 +570,9 @@ static weir_status open_cuda(cuda_device *d, const weir_device_options *options,
     return status;
 }
 
-weir_status weir__cuda_device_open(const weir_env *env, const weir_device_options *options, weir_device **out,
-                                   weir_error *error) {
-    static const weir__device_operations operations = {
+weir_status weir_device__cuda_device_open(const weir_env *env, const weir_device_options *options,
+                                          weir_device **out, weir_error *error) {
+    static const weir_device__operations operations = {
         .close = close_cuda,
         .hold = hold,
         .let_go = let_go,
@@ -593,7 +599,7 @@ weir_status weir__cuda_device_open(const weir_env *env, const weir_device_option
     };
     cuda_device *d = weir__allocate_zero(env, 1, sizeof *d);
     if (!d)
-        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, sizeof *d);
+        return weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, sizeof *d);
     d->base.env = env;
     d->base.operations = &operations;
     weir_status status = open_cuda(d, options, error);

@@ -16,24 +16,24 @@ static void *load(const char *path) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-weir_status weir__cuda_load(const char *path, weir__cuda_api *out, weir_error *error) {
+weir_status weir_device__cuda_load(const char *path, weir_device__cuda_api *out, weir_error *error) {
     void *library = load(path ? path : "libcuda.so.1");
     const char *missing = NULL;
     void *address;
     if (!library)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "CUDA's driver cannot be loaded (%s); " HOW_TO_GET_THE_DRIVER, dlerror());
 #define FIND(name, symbol, parameters)                                                                       \
     address = dlsym(library, symbol);                                                                        \
     memcpy(&out->name, &address, sizeof address);                                                            \
     if (!address && !missing)                                                                                \
         missing = symbol;
-    WEIR__CUDA_POOL_FUNCTIONS(FIND)
+    WEIR_DEVICE__CUDA_POOL_FUNCTIONS(FIND)
     missing = NULL;
-    WEIR__CUDA_FUNCTIONS(FIND)
+    WEIR_DEVICE__CUDA_FUNCTIONS(FIND)
 #undef FIND
     if (missing)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "CUDA's driver is too old: it lacks the function %s; " HOW_TO_GET_THE_DRIVER,
                           missing);
     return WEIR_OK;
@@ -48,12 +48,12 @@ static void *load_from_usual_places(void) {
     return library;
 }
 
-weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error *error) {
+weir_status weir_device__nvrtc_load(const char *path, weir_device__nvrtc_api *out, weir_error *error) {
     void *library = path ? load(path) : load_from_usual_places();
     const char *missing = NULL;
     void *address;
     if (!library)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "CUDA's run-time compiler cannot be loaded (%s); " HOW_TO_GET_THE_COMPILER,
                           dlerror());
 #define FIND(name, parameters)                                                                               \
@@ -61,11 +61,11 @@ weir_status weir__nvrtc_load(const char *path, weir__nvrtc_api *out, weir_error 
     memcpy(&out->name, &address, sizeof address);                                                            \
     if (!address && !missing)                                                                                \
         missing = "nvrtc" #name;
-    WEIR__NVRTC_FUNCTIONS(FIND)
+    WEIR_DEVICE__NVRTC_FUNCTIONS(FIND)
     FIND(GetErrorString, )
 #undef FIND
     if (missing)
-        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "CUDA's run-time compiler lacks the function %s; " HOW_TO_GET_THE_COMPILER,
                           missing);
     return WEIR_OK;

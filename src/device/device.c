@@ -8,18 +8,18 @@
 weir_status weir_device_open(const weir_env *env, const weir_device_options *given, weir_device **out,
                              weir_error *error) {
     weir_device_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_device_options, WEIR__DEVICE_OPERATOR, error));
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_device_options, WEIR_DEVICE__OPERATOR, error));
     bool is_host = options.library && strcmp(options.library, "host") == 0;
     weir_device *device;
-    WEIR__TRY(is_host ? weir__host_device_open(weir__env(env), &device, error)
-                      : weir__cuda_device_open(weir__env(env), &options, &device, error));
-    for (int kind = WEIR__DEVICE_MEMORY; kind <= WEIR__PINNED_MEMORY; kind++)
-        device->memories[kind] = (weir__device_memory){device, (weir__resource)kind};
+    WEIR__TRY(is_host ? weir_device__host_device_open(weir__env_or_default(env), &device, error)
+                      : weir_device__cuda_device_open(weir__env_or_default(env), &options, &device, error));
+    for (int kind = WEIR_DEVICE__MEMORY; kind <= WEIR_DEVICE__PINNED_MEMORY; kind++)
+        device->memories[kind] = (weir_device__owned_memory){device, (weir_device__resource)kind};
     *out = device;
     return WEIR_OK;
 }
 
-weir_status weir__device_name(const char *name, weir_device_options *out, weir_error *error) {
+weir_status weir_device__name(const char *name, weir_device_options *out, weir_error *error) {
     bool is_path = strchr(name, '/') != NULL;
     *out = (weir_device_options){.size = sizeof *out};
     if (is_path || strcmp(name, "host") == 0) {
@@ -30,7 +30,7 @@ weir_status weir__device_name(const char *name, weir_device_options *out, weir_e
         bool has_number = strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9';
         unsigned long ordinal = has_number ? strtoul(name + 5, &end, 10) : 0;
         if (!has_number || *end || ordinal >= UINT32_MAX)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__DEVICE_OPERATOR,
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_DEVICE__OPERATOR,
                               "a device is 'cuda', 'cuda:N' or 'host', not '%.80s'", name);
         out->ordinal = WEIR__NARROW(uint32_t, ordinal);
     }
@@ -40,7 +40,7 @@ weir_status weir__device_name(const char *name, weir_device_options *out, weir_e
 weir_status weir_device_open_named(const weir_env *env, const char *name, weir_device **out,
                                    weir_error *error) {
     weir_device_options options;
-    weir_status status = weir__device_name(name, &options, error);
+    weir_status status = weir_device__name(name, &options, error);
     return status ? status : weir_device_open(env, &options, out, error);
 }
 
@@ -53,18 +53,18 @@ const weir_device_info *weir_device_describe(const weir_device *device) {
     return &device->info;
 }
 
-weir_status weir__device_hold(weir_device *device, bool *is_held, weir_error *error) {
+weir_status weir_device__hold(weir_device *device, bool *is_held, weir_error *error) {
     return device->operations->hold(device, is_held, error);
 }
 
-void weir__device_let_go(weir_device *device, bool is_held) {
+void weir_device__let_go(weir_device *device, bool is_held) {
     device->operations->let_go(device, is_held);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
 static void *allocate(void *context, size_t size, weir_error *error) {
-    weir__device_memory *memory = context;
+    weir_device__owned_memory *memory = context;
     uintptr_t made;
     if (memory->device->operations->make(memory->device, memory->kind, size, &made, error) != WEIR_OK)
         return NULL;
@@ -72,37 +72,37 @@ static void *allocate(void *context, size_t size, weir_error *error) {
 }
 
 static void release(void *context, void *data, size_t size) {
-    weir__device_memory *memory = context;
+    weir_device__owned_memory *memory = context;
     if (data)
         memory->device->operations->drop(memory->device, memory->kind, (uintptr_t)data, size);
 }
 
 static weir_status clear(void *context, void *data, size_t size, weir_error *error) {
-    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_device *device = ((weir_device__owned_memory *)context)->device;
     weir_status status = device->operations->clear(device, data, size, 0, error);
     return status ? status : device->operations->stream_sync(device, 0, error);
 }
 
 static weir_status write_data(void *context, void *to, const void *from, size_t size, weir_error *error) {
-    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_device *device = ((weir_device__owned_memory *)context)->device;
     weir_status status = device->operations->copy_in(device, to, from, size, 0, error);
     return status ? status : device->operations->stream_sync(device, 0, error);
 }
 
 static weir_status read_data(void *context, void *out, const void *from, size_t size, weir_error *error) {
-    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_device *device = ((weir_device__owned_memory *)context)->device;
     weir_status status = device->operations->copy_out(device, out, from, size, 0, error);
     return status ? status : device->operations->stream_sync(device, 0, error);
 }
 
 static weir_status copy_data(void *context, void *to, const void *from, size_t size, weir_error *error) {
-    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_device *device = ((weir_device__owned_memory *)context)->device;
     weir_status status = device->operations->copy_within(device, to, from, size, 0, error);
     return status ? status : device->operations->stream_sync(device, 0, error);
 }
 
 static weir_status settle(void *context, weir_error *error) {
-    weir_device *device = ((weir__device_memory *)context)->device;
+    weir_device *device = ((weir_device__owned_memory *)context)->device;
     return device->operations->settle(device, error);
 }
 
@@ -110,7 +110,7 @@ static weir_status settle(void *context, weir_error *error) {
 weir_memory weir_device_memory(weir_device *device) {
     if (device->info.is_host)
         return weir__host_memory(device->env);
-    return (weir_memory){.context = &device->memories[WEIR__DEVICE_MEMORY],
+    return (weir_memory){.context = &device->memories[WEIR_DEVICE__MEMORY],
                          .allocate = allocate,
                          .release = release,
                          .clear = clear,
@@ -123,18 +123,18 @@ weir_memory weir_device_memory(weir_device *device) {
 
 weir_memory weir_device_pinned(weir_device *device) {
     return (weir_memory){
-        .context = &device->memories[WEIR__PINNED_MEMORY], .allocate = allocate, .release = release};
+        .context = &device->memories[WEIR_DEVICE__PINNED_MEMORY], .allocate = allocate, .release = release};
 }
 
 /* ---- Streams and events ------------------------------------------------------------------------ */
 
 weir_status weir_stream_open(weir_device *device, weir_stream *out, weir_error *error) {
-    return device->operations->make(device, WEIR__STREAM, 0, out, error);
+    return device->operations->make(device, WEIR_DEVICE__STREAM, 0, out, error);
 }
 
 void weir_stream_close(weir_device *device, weir_stream stream) {
     if (stream)
-        device->operations->drop(device, WEIR__STREAM, stream, 0);
+        device->operations->drop(device, WEIR_DEVICE__STREAM, stream, 0);
 }
 
 weir_status weir_stream_sync(weir_device *device, weir_stream stream, weir_error *error) {
@@ -146,12 +146,12 @@ weir_status weir_stream_wait(weir_device *device, weir_stream stream, weir_event
 }
 
 weir_status weir_event_open(weir_device *device, weir_event *out, weir_error *error) {
-    return device->operations->make(device, WEIR__EVENT, 0, out, error);
+    return device->operations->make(device, WEIR_DEVICE__EVENT, 0, out, error);
 }
 
 void weir_event_close(weir_device *device, weir_event event) {
     if (event)
-        device->operations->drop(device, WEIR__EVENT, event, 0);
+        device->operations->drop(device, WEIR_DEVICE__EVENT, event, 0);
 }
 
 weir_status weir_event_record(weir_device *device, weir_event event, weir_stream stream, weir_error *error) {
@@ -183,19 +183,19 @@ weir_status weir_device_clear(weir_device *device, void *memory, size_t size, we
     return size ? device->operations->clear(device, memory, size, stream, error) : WEIR_OK;
 }
 
-weir_status weir__kernel_open(weir_device *device, const weir__kernel_source *source, weir__kernel *out,
-                              weir_error *error) {
-    *out = (weir__kernel){.source = source};
+weir_status weir_device__kernel_open(weir_device *device, const weir_device__kernel_source *source,
+                                     weir_device__kernel *out, weir_error *error) {
+    *out = (weir_device__kernel){.source = source};
     return device->operations->kernel_open(device, out, error);
 }
 
-void weir__kernel_close(weir_device *device, weir__kernel *kernel) {
+void weir_device__kernel_close(weir_device *device, weir_device__kernel *kernel) {
     if (kernel->function)
         device->operations->kernel_close(device, kernel);
-    *kernel = (weir__kernel){0};
+    *kernel = (weir_device__kernel){0};
 }
 
-weir_status weir__kernel_launch(weir_device *device, const weir__kernel *kernel, const weir__launch *launch,
-                                weir_error *error) {
+weir_status weir_device__kernel_launch(weir_device *device, const weir_device__kernel *kernel,
+                                       const weir_device__launch *launch, weir_error *error) {
     return device->operations->launch(device, kernel, launch, error);
 }

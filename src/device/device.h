@@ -7,23 +7,23 @@
 #include "device/kernel.h"
 #include "weir/device.h"
 
-#define WEIR__DEVICE_OPERATOR "weir.device"
+#define WEIR_DEVICE__OPERATOR "weir.device"
 
-typedef enum weir__resource {
-    WEIR__DEVICE_MEMORY, /* zeroed */
-    WEIR__PINNED_MEMORY, /* zeroed */
-    WEIR__STREAM,
-    WEIR__EVENT,
-    WEIR__RESOURCES
-} weir__resource;
+typedef enum weir_device__resource {
+    WEIR_DEVICE__MEMORY,        /* zeroed */
+    WEIR_DEVICE__PINNED_MEMORY, /* zeroed */
+    WEIR_DEVICE__STREAM,
+    WEIR_DEVICE__EVENT,
+    WEIR_DEVICE__RESOURCES
+} weir_device__resource;
 
-typedef struct weir__device_operations {
+typedef struct weir_device__operations {
     void (*close)(weir_device *device);
     weir_status (*hold)(weir_device *device, bool *is_held, weir_error *error);
     void (*let_go)(weir_device *device, bool is_held);
-    weir_status (*make)(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+    weir_status (*make)(weir_device *device, weir_device__resource kind, size_t size, uintptr_t *out,
                         weir_error *error);
-    void (*drop)(weir_device *device, weir__resource kind, uintptr_t handle, size_t size);
+    void (*drop)(weir_device *device, weir_device__resource kind, uintptr_t handle, size_t size);
     weir_status (*stream_sync)(weir_device *device, weir_stream stream, weir_error *error);
     weir_status (*stream_wait)(weir_device *device, weir_stream stream, weir_event event, weir_error *error);
     weir_status (*event_record)(weir_device *device, weir_event event, weir_stream stream, weir_error *error);
@@ -45,31 +45,33 @@ typedef struct weir__device_operations {
     void (*pool_free)(weir_device *device, uintptr_t data, size_t size, weir_stream stream);
     weir_status (*pool_trim)(weir_device *device, weir_error *error); /* gives back what is not used */
     uint64_t (*pool_reserved)(weir_device *device);
-    weir_status (*kernel_open)(weir_device *device, weir__kernel *kernel, weir_error *error);
-    void (*kernel_close)(weir_device *device, weir__kernel *kernel);
-    weir_status (*launch)(weir_device *device, const weir__kernel *kernel, const weir__launch *launch,
-                          weir_error *error);
-} weir__device_operations;
+    weir_status (*kernel_open)(weir_device *device, weir_device__kernel *kernel, weir_error *error);
+    void (*kernel_close)(weir_device *device, weir_device__kernel *kernel);
+    weir_status (*launch)(weir_device *device, const weir_device__kernel *kernel,
+                          const weir_device__launch *launch, weir_error *error);
+} weir_device__operations;
 
 /* A weir_memory's context. */
-typedef struct weir__device_memory {
+typedef struct weir_device__owned_memory {
     weir_device *device;
-    weir__resource kind;
-} weir__device_memory;
+    weir_device__resource kind;
+} weir_device__owned_memory;
 
 struct weir_device {
     const weir_env *env;
-    const weir__device_operations *operations;
+    const weir_device__operations *operations;
     weir_device_info info;
-    weir__device_memory memories[2]; /* by resource */
-    const weir_pages *pages;         /* of the device's memory; their context is memories[0] */
+    weir_device__owned_memory memories[2]; /* by resource */
+    const weir_pages *pages;               /* of the device's memory; their context is memories[0] */
 };
 
-WEIR_CHECKED weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error);
-WEIR_CHECKED weir_status weir__cuda_device_open(const weir_env *env, const weir_device_options *options,
-                                                weir_device **out, weir_error *error);
+WEIR_CHECKED weir_status weir_device__host_device_open(const weir_env *env, weir_device **out,
+                                                       weir_error *error);
+WEIR_CHECKED weir_status weir_device__cuda_device_open(const weir_env *env,
+                                                       const weir_device_options *options, weir_device **out,
+                                                       weir_error *error);
 
 /* What a device's name stands for (weir_device_open_named). CONTRACT_VIOLATION. */
-WEIR_CHECKED weir_status weir__device_name(const char *name, weir_device_options *out, weir_error *error);
+WEIR_CHECKED weir_status weir_device__name(const char *name, weir_device_options *out, weir_error *error);
 
 #endif

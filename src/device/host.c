@@ -20,9 +20,9 @@ static void close_host(weir_device *device) {
     weir__release(device->env, device);
 }
 
-static weir_status make(weir_device *device, weir__resource kind, size_t size, uintptr_t *out,
+static weir_status make(weir_device *device, weir_device__resource kind, size_t size, uintptr_t *out,
                         weir_error *error) {
-    if (kind != WEIR__DEVICE_MEMORY && kind != WEIR__PINNED_MEMORY) {
+    if (kind != WEIR_DEVICE__MEMORY && kind != WEIR_DEVICE__PINNED_MEMORY) {
         *out = ANY_HANDLE;
         return WEIR_OK;
     }
@@ -31,9 +31,9 @@ static weir_status make(weir_device *device, weir__resource kind, size_t size, u
     return *out ? WEIR_OK : WEIR_OUT_OF_MEMORY;
 }
 
-static void drop(weir_device *device, weir__resource kind, uintptr_t handle, size_t size) {
+static void drop(weir_device *device, weir_device__resource kind, uintptr_t handle, size_t size) {
     weir_memory host = weir__host_memory(device->env);
-    if (kind == WEIR__DEVICE_MEMORY || kind == WEIR__PINNED_MEMORY)
+    if (kind == WEIR_DEVICE__MEMORY || kind == WEIR_DEVICE__PINNED_MEMORY)
         host.release(host.context, (void *)handle, size);
 }
 
@@ -92,12 +92,12 @@ static weir_status open_pool(weir_device *device, weir_error *error) {
 static weir_status take_from_pool(weir_device *device, size_t size, weir_stream stream, uintptr_t *out,
                                   weir_error *error) {
     (void)stream;
-    return make(device, WEIR__DEVICE_MEMORY, size, out, error);
+    return make(device, WEIR_DEVICE__MEMORY, size, out, error);
 }
 
 static void give_to_pool(weir_device *device, uintptr_t data, size_t size, weir_stream stream) {
     (void)stream;
-    drop(device, WEIR__DEVICE_MEMORY, data, size);
+    drop(device, WEIR_DEVICE__MEMORY, data, size);
 }
 
 static uint64_t reserved_by_pool(weir_device *device) {
@@ -105,25 +105,25 @@ static uint64_t reserved_by_pool(weir_device *device) {
     return 0;
 }
 
-static weir_status open_kernel(weir_device *device, weir__kernel *kernel, weir_error *error) {
+static weir_status open_kernel(weir_device *device, weir_device__kernel *kernel, weir_error *error) {
     (void)device, (void)error;
     kernel->function = ANY_HANDLE;
     return WEIR_OK;
 }
 
-static void close_kernel(weir_device *device, weir__kernel *kernel) {
+static void close_kernel(weir_device *device, weir_device__kernel *kernel) {
     (void)device, (void)kernel;
 }
 
-static weir_status launch(weir_device *device, const weir__kernel *kernel, const weir__launch *launched,
-                          weir_error *error) {
+static weir_status launch(weir_device *device, const weir_device__kernel *kernel,
+                          const weir_device__launch *launched, weir_error *error) {
     (void)device, (void)error;
     kernel->source->run(launched->arguments);
     return WEIR_OK;
 }
 
-weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_error *error) {
-    static const weir__device_operations operations = {
+weir_status weir_device__host_device_open(const weir_env *env, weir_device **out, weir_error *error) {
+    static const weir_device__operations operations = {
         .close = close_host,
         .hold = hold,
         .let_go = let_go,
@@ -150,7 +150,7 @@ weir_status weir__host_device_open(const weir_env *env, weir_device **out, weir_
     };
     weir_device *device = weir__allocate_zero(env, 1, sizeof *device);
     if (!device)
-        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, sizeof *device);
+        return weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, sizeof *device);
     device->env = env;
     device->operations = &operations;
     device->info = (weir_device_info){.is_host = true, .name = "host"};

@@ -8,7 +8,7 @@
 
 typedef struct compilation {
     const weir_env *env;
-    weir__nvrtc_api api;
+    weir_device__nvrtc_api api;
     uintptr_t program;
     char *source; /* terminated */
     char *image;
@@ -18,7 +18,7 @@ typedef struct compilation {
 static weir_status failed(compilation *c, int result, const char *function, weir_error *error) {
     const char *text = c->api.GetErrorString(result);
     weir_status status =
-        weir__fail(error, WEIR_DEVICE_ERROR, WEIR__DEVICE_OPERATOR,
+        weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                    "CUDA's run-time compiler failed in nvrtc%s: %s%s%s; use a version of libnvrtc that knows "
                    "this GPU",
                    function, text ? text : "?", c->log[0] ? ": " : "", c->log);
@@ -42,7 +42,7 @@ static void read_log(compilation *c) {
     weir__release(c->env, log);
 }
 
-static weir_status compile(compilation *c, const weir__kernel_source *source, uint32_t capability,
+static weir_status compile(compilation *c, const weir_device__kernel_source *source, uint32_t capability,
                            weir_error *error) {
     enum { OPTIONS_MAX = 16 };
     int result, count = 0;
@@ -67,17 +67,18 @@ static weir_status compile(compilation *c, const weir__kernel_source *source, ui
     WEIR__TRY(CALL(c, error, GetCUBINSize, (c->program, &size)));
     c->image = size == SIZE_MAX ? NULL : weir__allocate_zero(c->env, size + 1, 1);
     if (!c->image)
-        return weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, size);
     return CALL(c, error, GetCUBIN, (c->program, c->image));
 }
 
-weir_status weir__nvrtc_compile(const weir_env *env, const char *path, const weir__kernel_source *source,
-                                uint32_t capability, char **image, weir_error *error) {
+weir_status weir_device__nvrtc_compile(const weir_env *env, const char *path,
+                                       const weir_device__kernel_source *source, uint32_t capability,
+                                       char **image, weir_error *error) {
     compilation c = {.env = env};
-    WEIR__TRY(weir__nvrtc_load(path, &c.api, error));
+    WEIR__TRY(weir_device__nvrtc_load(path, &c.api, error));
     c.source = weir__copy_text(env, (const char *)source->text, source->text_size);
     weir_status status = c.source ? compile(&c, source, capability, error)
-                                  : weir__out_of_memory(error, WEIR__DEVICE_OPERATOR, source->text_size);
+                                  : weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, source->text_size);
     if (c.program)
         (void)c.api.DestroyProgram(&c.program);
     weir__release(env, c.source);

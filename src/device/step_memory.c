@@ -349,9 +349,9 @@ static uint64_t granules(uint64_t size) {
 }
 
 static void give_back(weir_step_memory *m, const live *entry, weir_stream stream) {
-    const weir__device_operations *operations = m->device->operations;
+    const weir_device__operations *operations = m->device->operations;
     if (entry->is_own)
-        operations->drop(m->device, WEIR__DEVICE_MEMORY, entry->data, (size_t)entry->size);
+        operations->drop(m->device, WEIR_DEVICE__MEMORY, entry->data, (size_t)entry->size);
     else
         operations->pool_free(m->device, entry->data, (size_t)entry->size, stream);
 }
@@ -368,10 +368,10 @@ static void *take_from_pool(weir_step_memory *m, uint64_t size, weir_stream stre
         (void)weir__out_of_memory(error, operator_name, sizeof *m->requests);
         return NULL;
     }
-    const weir__device_operations *operations = m->device->operations;
+    const weir_device__operations *operations = m->device->operations;
     entry.is_own = m->phase < SERVING && size >= LARGE;
     weir_status status = entry.is_own
-                             ? operations->make(m->device, WEIR__DEVICE_MEMORY, (size_t)size, &data, error)
+                             ? operations->make(m->device, WEIR_DEVICE__MEMORY, (size_t)size, &data, error)
                              : operations->pool_allocate(m->device, (size_t)size, stream, &data, error);
     if (status != WEIR_OK)
         return NULL;
@@ -495,7 +495,7 @@ weir_status weir_step_memory_open(const weir_env *env, weir_device *device,
         status = device->operations->pool_open(device, error);
     if (status != WEIR_OK)
         return status;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_step_memory *m = weir__allocate_zero(env, 1, sizeof *m);
     if (!m)
         return weir__out_of_memory(error, operator_name, sizeof *m);

@@ -11,18 +11,18 @@ static bool accepts_postgres(const weir_env *env, const char *location) {
     return strncmp(location, "postgresql://", 13) == 0 || strncmp(location, "postgres://", 11) == 0;
 }
 
-static weir_status open_postgres(const weir_env *env, const weir__source_options *options, weir__source **out,
-                                 weir_error *error) {
+static weir_status open_postgres(const weir_env *env, const weir_ingest__source_options *options,
+                                 weir_ingest__source **out, weir_error *error) {
     (void)env;
     (void)options;
     *out = NULL;
     return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
         "this weir was built without PostgreSQL; install libpq (Debian: libpq-dev) and build it with "
         "-DWEIR_POSTGRES=ON");
 }
 
-const weir__source_kind weir__source_postgres = {
+const weir_ingest__source_kind weir_ingest__source_postgres = {
     .name = "postgresql", .accepts = accepts_postgres, .open = open_postgres};
 
 #endif
@@ -30,17 +30,17 @@ const weir__source_kind weir__source_postgres = {
 #ifdef WEIR_WITHOUT_HTTP
 
 static weir_status open_http(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
-                             weir__embedder **out, weir_error *error) {
+                             weir_ingest__embedder **out, weir_error *error) {
     (void)env;
     (void)settings;
     (void)dim;
     *out = NULL;
     return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
         "this weir was built without HTTP; use a build with WEIR_HTTP=ON, or the provider hash_v1 "
         "or file");
 }
 
-const weir__embedder_kind weir__embedder_http = {.provider = "http", .open = open_http};
+const weir_ingest__embedder_kind weir_ingest__embedder_http = {.provider = "http", .open = open_http};
 
 #endif

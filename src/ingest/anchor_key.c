@@ -12,12 +12,12 @@ static lead better(lead a, lead b) {
 }
 
 /* By the foreign keys of the schema that the column is part of. */
-static lead lead_in_schema(const weir__ingest *ingest, uint32_t anchor, uint32_t key,
-                           const weir__origin *origin) {
+static lead lead_in_schema(const weir_ingest__ingest *ingest, uint32_t anchor, uint32_t key,
+                           const weir_ingest__origin *origin) {
     lead found = LEADS_NOWHERE;
     for (uint32_t e = 0; e < ingest->edge_count; e++) {
-        const weir__edge_plan *edge = &ingest->edges[e];
-        const weir__table_plan *child = &ingest->tables[edge->table];
+        const weir_ingest__edge_plan *edge = &ingest->edges[e];
+        const weir_ingest__table_plan *child = &ingest->tables[edge->table];
         for (uint32_t i = 0; child->source == origin->table && i < edge->key->column_count; i++) {
             if (child->columns[edge->columns[i]].position != origin->column)
                 continue;
@@ -29,10 +29,11 @@ static lead lead_in_schema(const weir__ingest *ingest, uint32_t anchor, uint32_t
 }
 
 /* By those that the source declares. */
-static lead lead_in_source(const weir__table_plan *anchor, const char *key, const weir__origin *origin) {
+static lead lead_in_source(const weir_ingest__table_plan *anchor, const char *key,
+                           const weir_ingest__origin *origin) {
     lead found = LEADS_NOWHERE;
     for (uint32_t k = 0; k < origin->table->foreign_key_count; k++) {
-        const weir__catalog_key *declared = &origin->table->foreign_keys[k];
+        const weir_ingest__catalog_key *declared = &origin->table->foreign_keys[k];
         for (uint32_t i = 0; i < declared->column_count; i++) {
             if (declared->columns[i] != origin->column)
                 continue;
@@ -45,9 +46,9 @@ static lead lead_in_source(const weir__table_plan *anchor, const char *key, cons
 }
 
 /* Whether a column is all of the primary key of a table of the schema. */
-static bool is_key_of_its_table(const weir__ingest *ingest, const weir__origin *origin) {
+static bool is_key_of_its_table(const weir_ingest__ingest *ingest, const weir_ingest__origin *origin) {
     for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const weir__table_plan *table = &ingest->tables[t];
+        const weir_ingest__table_plan *table = &ingest->tables[t];
         if (table->source == origin->table && table->primary_key_count == 1 &&
             table->columns[table->primary_key[0]].position == origin->column)
             return true;
@@ -55,9 +56,10 @@ static bool is_key_of_its_table(const weir__ingest *ingest, const weir__origin *
     return false;
 }
 
-static weir_status refuse(const weir__task_plan *task, const char *role, const weir__table_plan *table,
-                          const char *given, const char *key, const weir__origin *origin, weir_error *error) {
-    return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR,
+static weir_status refuse(const weir_ingest__task_plan *task, const char *role,
+                          const weir_ingest__table_plan *table, const char *given, const char *key,
+                          const weir_ingest__origin *origin, weir_error *error) {
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
                       "task %s: the query's column %s is %s.%s, not the primary key %s of the %s table "
                       "%s; select the key "
                       "(or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
@@ -65,14 +67,14 @@ static weir_status refuse(const weir__task_plan *task, const char *role, const w
                       origin->table->columns[origin->column].name, key, role, table->name);
 }
 
-static weir_status check_column(const weir__ingest *ingest, const weir__task_plan *task,
-                                const weir__asked_key *asked, uint32_t part, const weir__origin *origin,
-                                weir_error *error) {
-    const weir__table_plan *anchor = &ingest->tables[asked->table];
+static weir_status check_column(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+                                const weir_ingest__asked_key *asked, uint32_t part,
+                                const weir_ingest__origin *origin, weir_error *error) {
+    const weir_ingest__table_plan *anchor = &ingest->tables[asked->table];
     const char *given = asked->names[part];
     uint32_t key = anchor->primary_key[part];
-    const weir__column_plan *column = &anchor->columns[key];
-    uint32_t named = weir__catalog_find_column(anchor->source, given);
+    const weir_ingest__column_plan *column = &anchor->columns[key];
+    uint32_t named = weir_ingest__catalog_find_column(anchor->source, given);
     if (origin) {
         bool is_own = origin->table == anchor->source;
         if (is_own && origin->column == column->position)
@@ -88,16 +90,17 @@ static weir_status check_column(const weir__ingest *ingest, const weir__task_pla
     }
     if (named == WEIR_NONE || named == column->position)
         return WEIR_OK;
-    return refuse(task, asked->role, anchor, given, column->name, &(weir__origin){anchor->source, named},
-                  error);
+    return refuse(task, asked->role, anchor, given, column->name,
+                  &(weir_ingest__origin){anchor->source, named}, error);
 }
 
-weir_status weir__check_asked_key(const weir__ingest *ingest, const weir__task_plan *task,
-                                  const weir__asked_key *key, const weir__cursor *cursor,
-                                  const uint32_t *columns, weir_error *error) {
+weir_status weir_ingest__check_asked_key(const weir_ingest__ingest *ingest,
+                                         const weir_ingest__task_plan *task,
+                                         const weir_ingest__asked_key *key, const weir_ingest__cursor *cursor,
+                                         const uint32_t *columns, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < key->count && status == WEIR_OK; i++) {
-        weir__origin origin = {0};
+        weir_ingest__origin origin = {0};
         bool is_known = cursor->origin && cursor->origin(cursor, columns[i], &ingest->catalog, &origin);
         if (!task->schema->is_key_for_sure)
             status = check_column(ingest, task, key, i, is_known ? &origin : NULL, error);

@@ -5,17 +5,19 @@
 #include "ingest/state.h"
 
 /* A key that a task's query gives, of a table's rows. */
-typedef struct weir__asked_key {
+typedef struct weir_ingest__asked_key {
     const char *role; /* "anchor" or "destination" */
     uint32_t table;
     const char *const *names; /* columns of the query, one for each column of the primary key */
     uint32_t count;
-} weir__asked_key;
+} weir_ingest__asked_key;
 
 /* `columns` are the query's columns that the names stand for. TASK_INVALID, naming what a column is instead.
  */
-WEIR_CHECKED weir_status weir__check_asked_key(const weir__ingest *ingest, const weir__task_plan *task,
-                                               const weir__asked_key *key, const weir__cursor *cursor,
-                                               const uint32_t *columns, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__ingest *ingest,
+                                                      const weir_ingest__task_plan *task,
+                                                      const weir_ingest__asked_key *key,
+                                                      const weir_ingest__cursor *cursor,
+                                                      const uint32_t *columns, weir_error *error);
 
 #endif

@@ -9,58 +9,62 @@ enum { SECONDS = 1, MILLIS = 1000, MICROS = 1000000, NANOS = 1000000000, MILLIS_
 
 typedef struct known_format {
     const char *format;
-    weir__arrow_type type;
+    weir_ingest__arrow_type type;
 } known_format;
 
 #define FIXED(meaning_, width_, unit_)                                                                       \
-    { .layout = WEIR__ARROW_FIXED, .meaning = (meaning_), .width = (width_), .unit = (unit_) }
+    { .layout = WEIR_INGEST__ARROW_FIXED, .meaning = (meaning_), .width = (width_), .unit = (unit_) }
 #define BYTES(layout_, is_text_)                                                                             \
-    { .layout = (layout_), .meaning = WEIR__ARROW_BYTES, .is_text = (is_text_) }
+    { .layout = (layout_), .meaning = WEIR_INGEST__ARROW_BYTES, .is_text = (is_text_) }
 
 static const known_format known[] = {
-    {"n", {.layout = WEIR__ARROW_NOTHING}},
-    {"b", {.layout = WEIR__ARROW_BITS}},
-    {"c", FIXED(WEIR__ARROW_SIGNED, 1, 0)},
-    {"s", FIXED(WEIR__ARROW_SIGNED, 2, 0)},
-    {"i", FIXED(WEIR__ARROW_SIGNED, 4, 0)},
-    {"l", FIXED(WEIR__ARROW_SIGNED, 8, 0)},
-    {"C", FIXED(WEIR__ARROW_UNSIGNED, 1, 0)},
-    {"S", FIXED(WEIR__ARROW_UNSIGNED, 2, 0)},
-    {"I", FIXED(WEIR__ARROW_UNSIGNED, 4, 0)},
-    {"L", FIXED(WEIR__ARROW_UNSIGNED, 8, 0)},
-    {"e", FIXED(WEIR__ARROW_FLOAT, 2, 0)},
-    {"f", FIXED(WEIR__ARROW_FLOAT, 4, 0)},
-    {"g", FIXED(WEIR__ARROW_FLOAT, 8, 0)},
-    {"u", BYTES(WEIR__ARROW_OFFSETS32, true)},
-    {"U", BYTES(WEIR__ARROW_OFFSETS64, true)},
-    {"vu", BYTES(WEIR__ARROW_VIEWS, true)},
-    {"z", BYTES(WEIR__ARROW_OFFSETS32, false)},
-    {"Z", BYTES(WEIR__ARROW_OFFSETS64, false)},
-    {"vz", BYTES(WEIR__ARROW_VIEWS, false)},
+    {"n", {.layout = WEIR_INGEST__ARROW_NOTHING}},
+    {"b", {.layout = WEIR_INGEST__ARROW_BITS}},
+    {"c", FIXED(WEIR_INGEST__ARROW_SIGNED, 1, 0)},
+    {"s", FIXED(WEIR_INGEST__ARROW_SIGNED, 2, 0)},
+    {"i", FIXED(WEIR_INGEST__ARROW_SIGNED, 4, 0)},
+    {"l", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
+    {"C", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 1, 0)},
+    {"S", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 2, 0)},
+    {"I", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 4, 0)},
+    {"L", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 8, 0)},
+    {"e", FIXED(WEIR_INGEST__ARROW_FLOAT, 2, 0)},
+    {"f", FIXED(WEIR_INGEST__ARROW_FLOAT, 4, 0)},
+    {"g", FIXED(WEIR_INGEST__ARROW_FLOAT, 8, 0)},
+    {"u", BYTES(WEIR_INGEST__ARROW_OFFSETS32, true)},
+    {"U", BYTES(WEIR_INGEST__ARROW_OFFSETS64, true)},
+    {"vu", BYTES(WEIR_INGEST__ARROW_VIEWS, true)},
+    {"z", BYTES(WEIR_INGEST__ARROW_OFFSETS32, false)},
+    {"Z", BYTES(WEIR_INGEST__ARROW_OFFSETS64, false)},
+    {"vz", BYTES(WEIR_INGEST__ARROW_VIEWS, false)},
     {"tdD",
-     {.layout = WEIR__ARROW_FIXED, .meaning = WEIR__ARROW_TIME, .is_date = true, .width = 4, .unit = 1}},
+     {.layout = WEIR_INGEST__ARROW_FIXED,
+      .meaning = WEIR_INGEST__ARROW_TIME,
+      .is_date = true,
+      .width = 4,
+      .unit = 1}},
     {"tdm",
-     {.layout = WEIR__ARROW_FIXED,
-      .meaning = WEIR__ARROW_TIME,
+     {.layout = WEIR_INGEST__ARROW_FIXED,
+      .meaning = WEIR_INGEST__ARROW_TIME,
       .is_date = true,
       .width = 8,
       .unit = MILLIS_A_DAY}},
-    {"tts", FIXED(WEIR__ARROW_CLOCK, 4, SECONDS)},
-    {"ttm", FIXED(WEIR__ARROW_CLOCK, 4, MILLIS)},
-    {"ttu", FIXED(WEIR__ARROW_CLOCK, 8, MICROS)},
-    {"ttn", FIXED(WEIR__ARROW_CLOCK, 8, NANOS)},
-    {"tDs", FIXED(WEIR__ARROW_SIGNED, 8, 0)}, /* durations, as Parquet files keep them */
-    {"tDm", FIXED(WEIR__ARROW_SIGNED, 8, 0)},
-    {"tDu", FIXED(WEIR__ARROW_SIGNED, 8, 0)},
-    {"tDn", FIXED(WEIR__ARROW_SIGNED, 8, 0)},
+    {"tts", FIXED(WEIR_INGEST__ARROW_CLOCK, 4, SECONDS)},
+    {"ttm", FIXED(WEIR_INGEST__ARROW_CLOCK, 4, MILLIS)},
+    {"ttu", FIXED(WEIR_INGEST__ARROW_CLOCK, 8, MICROS)},
+    {"ttn", FIXED(WEIR_INGEST__ARROW_CLOCK, 8, NANOS)},
+    {"tDs", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)}, /* durations, as Parquet files keep them */
+    {"tDm", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
+    {"tDu", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
+    {"tDn", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
 };
 
 /* Formats that go on after these letters: with a time zone. */
 static const known_format zoned[] = {
-    {"tss:", FIXED(WEIR__ARROW_TIME, 8, SECONDS)},
-    {"tsm:", FIXED(WEIR__ARROW_TIME, 8, MILLIS)},
-    {"tsu:", FIXED(WEIR__ARROW_TIME, 8, MICROS)},
-    {"tsn:", FIXED(WEIR__ARROW_TIME, 8, NANOS)},
+    {"tss:", FIXED(WEIR_INGEST__ARROW_TIME, 8, SECONDS)},
+    {"tsm:", FIXED(WEIR_INGEST__ARROW_TIME, 8, MILLIS)},
+    {"tsu:", FIXED(WEIR_INGEST__ARROW_TIME, 8, MICROS)},
+    {"tsn:", FIXED(WEIR_INGEST__ARROW_TIME, 8, NANOS)},
 };
 
 static bool begins_with(const char *text, const char *start) {
@@ -79,31 +83,33 @@ static const char *read_number(const char *text, int32_t *out) {
 }
 
 /* d:precision,scale and, unless it is 128, the width in bits. The precision does not matter here. */
-static weir__arrow_type decimal_type(const char *text) {
+static weir_ingest__arrow_type decimal_type(const char *text) {
     int32_t precision, scale = 0, bits = 128;
     const char *at = read_number(text, &precision);
     at = at && *at == ',' ? read_number(at + 1, &scale) : NULL;
     if (at && *at == ',')
         at = read_number(at + 1, &bits);
-    bool is_known = at && *at == 0 && scale >= -WEIR__ARROW_SCALE_MAX && scale <= WEIR__ARROW_SCALE_MAX &&
+    bool is_known = at && *at == 0 && scale >= -WEIR_INGEST__ARROW_SCALE_MAX &&
+                    scale <= WEIR_INGEST__ARROW_SCALE_MAX &&
                     (bits == 32 || bits == 64 || bits == 128 || bits == 256);
     if (!is_known)
-        return (weir__arrow_type){.layout = WEIR__ARROW_REFUSED};
-    return (weir__arrow_type){.layout = WEIR__ARROW_FIXED,
-                              .meaning = WEIR__ARROW_DECIMAL,
-                              .width = WEIR__NARROW(uint32_t, bits / 8),
-                              .scale = scale};
+        return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
+    return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_FIXED,
+                                     .meaning = WEIR_INGEST__ARROW_DECIMAL,
+                                     .width = WEIR__NARROW(uint32_t, bits / 8),
+                                     .scale = scale};
 }
 
-static weir__arrow_type fixed_bytes_type(const char *text) {
+static weir_ingest__arrow_type fixed_bytes_type(const char *text) {
     uint64_t size;
     uint32_t width;
     if (!weir__decimal_parse(text, strlen(text), &size) || size > INT32_MAX || !weir__fits(size, &width))
-        return (weir__arrow_type){.layout = WEIR__ARROW_REFUSED};
-    return (weir__arrow_type){.layout = WEIR__ARROW_FIXED, .meaning = WEIR__ARROW_BYTES, .width = width};
+        return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
+    return (weir_ingest__arrow_type){
+        .layout = WEIR_INGEST__ARROW_FIXED, .meaning = WEIR_INGEST__ARROW_BYTES, .width = width};
 }
 
-weir__arrow_type weir__arrow_type_of(const char *format) {
+weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].format, format) == 0)
             return known[i].type;
@@ -114,10 +120,10 @@ weir__arrow_type weir__arrow_type_of(const char *format) {
         return decimal_type(format + 2);
     if (begins_with(format, "w:"))
         return fixed_bytes_type(format + 2);
-    return (weir__arrow_type){.layout = WEIR__ARROW_REFUSED};
+    return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
 }
 
-const char *weir__arrow_type_name(const char *format) {
+const char *weir_ingest__arrow_type_name(const char *format) {
     static const struct {
         const char *start, *name;
     } names[] = {{"+l", "a list"},
@@ -136,27 +142,27 @@ const char *weir__arrow_type_name(const char *format) {
     return "of a type that is not known";
 }
 
-weir__declared weir__arrow_declared(const weir__arrow_type *type) {
-    if (type->layout == WEIR__ARROW_NOTHING)
-        return WEIR__DECLARED_NOTHING;
-    if (type->layout == WEIR__ARROW_BITS)
-        return WEIR__DECLARED_BOOLEAN;
-    if (type->layout == WEIR__ARROW_REFUSED)
-        return WEIR__DECLARED_TEXT;
+weir_ingest__declared weir_ingest__arrow_declared(const weir_ingest__arrow_type *type) {
+    if (type->layout == WEIR_INGEST__ARROW_NOTHING)
+        return WEIR_INGEST__DECLARED_NOTHING;
+    if (type->layout == WEIR_INGEST__ARROW_BITS)
+        return WEIR_INGEST__DECLARED_BOOLEAN;
+    if (type->layout == WEIR_INGEST__ARROW_REFUSED)
+        return WEIR_INGEST__DECLARED_TEXT;
     switch (type->meaning) {
-    case WEIR__ARROW_SIGNED:
-    case WEIR__ARROW_UNSIGNED:
-        return WEIR__DECLARED_INTEGER;
-    case WEIR__ARROW_FLOAT:
-        return WEIR__DECLARED_REAL;
-    case WEIR__ARROW_DECIMAL:
-        return WEIR__DECLARED_NUMERIC;
-    case WEIR__ARROW_TIME:
-        return WEIR__DECLARED_TIME;
-    case WEIR__ARROW_CLOCK:
-        return WEIR__DECLARED_TEXT;
-    case WEIR__ARROW_BYTES:
+    case WEIR_INGEST__ARROW_SIGNED:
+    case WEIR_INGEST__ARROW_UNSIGNED:
+        return WEIR_INGEST__DECLARED_INTEGER;
+    case WEIR_INGEST__ARROW_FLOAT:
+        return WEIR_INGEST__DECLARED_REAL;
+    case WEIR_INGEST__ARROW_DECIMAL:
+        return WEIR_INGEST__DECLARED_NUMERIC;
+    case WEIR_INGEST__ARROW_TIME:
+        return WEIR_INGEST__DECLARED_TIME;
+    case WEIR_INGEST__ARROW_CLOCK:
+        return WEIR_INGEST__DECLARED_TEXT;
+    case WEIR_INGEST__ARROW_BYTES:
         break;
     }
-    return type->is_text ? WEIR__DECLARED_TEXT : WEIR__DECLARED_BLOB;
+    return type->is_text ? WEIR_INGEST__DECLARED_TEXT : WEIR_INGEST__DECLARED_BLOB;
 }

@@ -11,15 +11,15 @@
 #include "ingest/arrow_source.h"
 #include "ingest/decimal.h"
 
-weir_status weir__arrow_fail(weir_error *error, const char *table, const char *column, const char *format,
-                             ...) {
+weir_status weir_ingest__arrow_fail(weir_error *error, const char *table, const char *column,
+                                    const char *format, ...) {
     char what[400];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    weir_status status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "table %s%s%s %s", table,
-                                    column ? ", column " : "", column ? column : "", what);
+    weir_status status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "table %s%s%s %s",
+                                    table, column ? ", column " : "", column ? column : "", what);
     weir__note_text(error, "table", table, strlen(table));
     if (column)
         weir__note_text(error, "column", column, strlen(column));
@@ -56,8 +56,8 @@ static bool has_null_row(const struct ArrowArray *batch) {
     return false;
 }
 
-weir_status weir__arrow_check_batch(const char *table, uint32_t column_count, const struct ArrowArray *batch,
-                                    weir_error *error) {
+weir_status weir_ingest__arrow_check_batch(const char *table, uint32_t column_count,
+                                           const struct ArrowArray *batch, weir_error *error) {
     const char *fault = check_numbers(batch);
     if (!fault && batch->n_children != column_count)
         fault = "has another number of columns than its schema";
@@ -67,51 +67,52 @@ weir_status weir__arrow_check_batch(const char *table, uint32_t column_count, co
         fault = "has rows that are null as a whole";
     if (!fault)
         return WEIR_OK;
-    return weir__arrow_fail(error, table, NULL, "comes with a batch that %s: the producer is at fault",
-                            fault);
+    return weir_ingest__arrow_fail(error, table, NULL, "comes with a batch that %s: the producer is at fault",
+                                   fault);
 }
 
-static int64_t buffers_of(weir__arrow_layout layout) {
+static int64_t buffers_of(weir_ingest__arrow_layout layout) {
     switch (layout) {
-    case WEIR__ARROW_BITS:
-    case WEIR__ARROW_FIXED:
+    case WEIR_INGEST__ARROW_BITS:
+    case WEIR_INGEST__ARROW_FIXED:
         return 2;
-    case WEIR__ARROW_OFFSETS32:
-    case WEIR__ARROW_OFFSETS64:
-    case WEIR__ARROW_VIEWS: /* or more */
+    case WEIR_INGEST__ARROW_OFFSETS32:
+    case WEIR_INGEST__ARROW_OFFSETS64:
+    case WEIR_INGEST__ARROW_VIEWS: /* or more */
         return 3;
-    case WEIR__ARROW_REFUSED:
-    case WEIR__ARROW_NOTHING:
+    case WEIR_INGEST__ARROW_REFUSED:
+    case WEIR_INGEST__ARROW_NOTHING:
         break;
     }
     return 0;
 }
 
 /* NULL, or what is wrong with an array of `length` values that are used. */
-static const char *check_array(const weir__arrow_type *type, const struct ArrowArray *array) {
+static const char *check_array(const weir_ingest__arrow_type *type, const struct ArrowArray *array) {
     if (!array)
         return "is not there";
     const char *fault = check_numbers(array);
     int64_t wanted = buffers_of(type->layout);
-    if (fault || type->layout == WEIR__ARROW_NOTHING)
+    if (fault || type->layout == WEIR_INGEST__ARROW_NOTHING)
         return fault;
-    bool fits = type->layout == WEIR__ARROW_VIEWS ? array->n_buffers >= wanted : array->n_buffers == wanted;
+    bool fits =
+        type->layout == WEIR_INGEST__ARROW_VIEWS ? array->n_buffers >= wanted : array->n_buffers == wanted;
     if (!fits)
         return "has another number of buffers than its type";
     if (array->null_count > 0 && !array->buffers[0])
         return "has nulls but no validity bitmap";
-    bool needs_values = type->layout != WEIR__ARROW_FIXED || type->width > 0;
+    bool needs_values = type->layout != WEIR_INGEST__ARROW_FIXED || type->width > 0;
     if (array->length > 0 && needs_values && !array->buffers[1])
         return "has no buffer of values";
-    if (type->layout == WEIR__ARROW_VIEWS && array->n_buffers > wanted &&
+    if (type->layout == WEIR_INGEST__ARROW_VIEWS && array->n_buffers > wanted &&
         !array->buffers[array->n_buffers - 1])
         return "has no lengths of its buffers";
     return NULL;
 }
 
-weir_status weir__arrow_check_column(const char *table, const weir__arrow_column *column,
-                                     const struct ArrowArray *batch, const struct ArrowArray *array,
-                                     weir_error *error) {
+weir_status weir_ingest__arrow_check_column(const char *table, const weir_ingest__arrow_column *column,
+                                            const struct ArrowArray *batch, const struct ArrowArray *array,
+                                            weir_error *error) {
     bool has_dictionary = column->dictionary_format != NULL;
     const char *fault = check_array(has_dictionary ? &column->index : &column->type, array);
     if (!fault && array->length < batch->offset + batch->length)
@@ -122,7 +123,8 @@ weir_status weir__arrow_check_column(const char *table, const weir__arrow_column
         fault = check_array(&column->type, array->dictionary);
     if (!fault)
         return WEIR_OK;
-    return weir__arrow_fail(error, table, column->name, "%s in a batch: the producer is at fault", fault);
+    return weir_ingest__arrow_fail(error, table, column->name, "%s in a batch: the producer is at fault",
+                                   fault);
 }
 
 /* ---- Values of fixed width ------------------------------------------------------------------- */
@@ -133,7 +135,7 @@ typedef struct span {
     const uint8_t *validity; /* NULL: all are valid */
     size_t first;            /* in the array's buffers */
     size_t count;
-    weir__value *cells;
+    weir_ingest__value *cells;
     size_t stride;
     char *forms;
 } span;
@@ -141,9 +143,9 @@ typedef struct span {
 /* Runs `statement` for each value that is not null, with `out` its cell; the others become null. */
 #define FOR_EACH_VALUE(s, statement)                                                                         \
     for (size_t row = 0; row < (s)->count; row++) {                                                          \
-        weir__value *out = &(s)->cells[row * (s)->stride];                                                   \
+        weir_ingest__value *out = &(s)->cells[row * (s)->stride];                                            \
         if ((s)->validity && !bit_at((s)->validity, (s)->first + row))                                       \
-            *out = (weir__value){.type = WEIR__NULL};                                                        \
+            *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};                                          \
         else                                                                                                 \
             statement;                                                                                       \
     }
@@ -163,7 +165,8 @@ static const char *values_at(const span *s, size_t width) {
 
 #define DEFINE_INTEGERS(name, type_name)                                                                     \
     static void name(const span *s, const char *data) {                                                      \
-        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__INT, .integer = LOAD(type_name)}))             \
+        FOR_EACH_VALUE(s,                                                                                    \
+                       (*out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = LOAD(type_name)}))  \
     }
 DEFINE_INTEGERS(read_int8, int8_t)
 DEFINE_INTEGERS(read_int16, int16_t)
@@ -173,9 +176,9 @@ DEFINE_INTEGERS(read_uint8, uint8_t)
 DEFINE_INTEGERS(read_uint16, uint16_t)
 DEFINE_INTEGERS(read_uint32, uint32_t)
 
-static void read_integers(const weir__arrow_type *type, const span *s) {
+static void read_integers(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, type->width);
-    bool is_signed = type->meaning == WEIR__ARROW_SIGNED;
+    bool is_signed = type->meaning == WEIR_INGEST__ARROW_SIGNED;
     switch (type->width) {
     case 1:
         (is_signed ? read_int8 : read_uint8)(s, data);
@@ -190,7 +193,7 @@ static void read_integers(const weir__arrow_type *type, const span *s) {
         if (is_signed)
             read_int64(s, data);
         else
-            FOR_EACH_VALUE(s, weir__unsigned_value(LOAD(uint64_t), out))
+            FOR_EACH_VALUE(s, weir_ingest__unsigned_value(LOAD(uint64_t), out))
     }
 }
 
@@ -202,19 +205,21 @@ static double half_value(uint16_t bits) {
     return bits >> 15 ? -magnitude : magnitude;
 }
 
-static void read_floats(const weir__arrow_type *type, const span *s) {
+static void read_floats(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, type->width);
     if (type->width == 2)
-        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = half_value(LOAD(uint16_t))}))
+        FOR_EACH_VALUE(
+            s, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = half_value(LOAD(uint16_t))}))
     else if (type->width == 4)
-        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = (double)LOAD(float)}))
+        FOR_EACH_VALUE(s,
+                       (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = (double)LOAD(float)}))
     else
-        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__REAL, .real = LOAD(double)}))
+        FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = LOAD(double)}))
 }
 
 /* ---- Decimals -------------------------------------------------------------------------------- */
 
-enum { WORDS = 8, DIGITS_MAX = 80, DECIMAL_TEXT_MAX = 2 * WEIR__ARROW_SCALE_MAX + DIGITS_MAX };
+enum { WORDS = 8, DIGITS_MAX = 80, DECIMAL_TEXT_MAX = 2 * WEIR_INGEST__ARROW_SCALE_MAX + DIGITS_MAX };
 
 /* The decimal digits of a magnitude in 32-bit words, the lowest first, ending at `end`; returns the first. */
 static char *write_digits(uint32_t words[WORDS], char *end) {
@@ -233,8 +238,8 @@ static char *write_digits(uint32_t words[WORDS], char *end) {
     return end;
 }
 
-/* A decimal that weir__scaled_value does not take, through its text. */
-static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir__value *out) {
+/* A decimal that weir_ingest__scaled_value does not take, through its text. */
+static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir_ingest__value *out) {
     char digits[DIGITS_MAX], text[DECIMAL_TEXT_MAX + 8];
     uint32_t words[WORDS];
     bool is_negative = parts[3] >> 63;
@@ -263,12 +268,12 @@ static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir__value *out
         text[size++] = '0';
     memcpy(text + size, start + whole, count - whole);
     size += count - whole;
-    bool is_number = weir__decimal_value(text, size, out);
+    bool is_number = weir_ingest__decimal_value(text, size, out);
     if (!is_number)
-        *out = (weir__value){.type = WEIR__NULL};
+        *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};
 }
 
-static void read_decimal(const weir__arrow_type *type, const char *data, weir__value *out) {
+static void read_decimal(const weir_ingest__arrow_type *type, const char *data, weir_ingest__value *out) {
     uint64_t parts[4] = {0};
     switch (type->width) {
     case 4: {
@@ -292,20 +297,20 @@ static void read_decimal(const weir__arrow_type *type, const char *data, weir__v
         parts[i] = parts[i - 1] >> 63 ? UINT64_MAX : 0;
     uint64_t sign = parts[1] >> 63 ? UINT64_MAX : 0;
     if (type->scale >= 0 && parts[2] == sign && parts[3] == sign)
-        weir__scaled_value((__int128)((unsigned __int128)parts[1] << 64 | parts[0]),
-                           WEIR__NARROW(uint32_t, type->scale), out);
+        weir_ingest__scaled_value((__int128)((unsigned __int128)parts[1] << 64 | parts[0]),
+                                  WEIR__NARROW(uint32_t, type->scale), out);
     else
         read_wide_decimal(parts, type->scale, out);
 }
 
-static void read_decimals(const weir__arrow_type *type, const span *s) {
+static void read_decimals(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, type->width);
     FOR_EACH_VALUE(s, read_decimal(type, data + row * type->width, out))
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static const char *read_times(const weir__arrow_type *type, const span *s) {
+static const char *read_times(const weir_ingest__arrow_type *type, const span *s) {
     static const int64_t micros_a_second = 1000000, micros_a_day = 86400000000;
     const char *data = values_at(s, type->width);
     int64_t whole = type->is_date ? micros_a_day : micros_a_second;
@@ -315,16 +320,16 @@ static const char *read_times(const weir__arrow_type *type, const span *s) {
     FOR_EACH_VALUE(s, ({
                        int64_t value = type->width == 4 ? (int64_t)LOAD(int32_t) : LOAD(int64_t);
                        value = value / parts - (value % parts < 0);
-                       *out = (weir__value){.type = WEIR__TIMESTAMP};
+                       *out = (weir_ingest__value){.type = WEIR_INGEST__TIMESTAMP};
                        is_beyond = __builtin_mul_overflow(value, times, &out->integer) || is_beyond;
                    }))
     return is_beyond ? "has a time beyond what int64 microseconds hold" : NULL;
 }
 
 /* "HH:MM:SS", and the decimals that are not zeros at the end. */
-static size_t format_clock(int64_t value, int64_t unit, char out[WEIR__ARROW_FORM_SIZE]) {
+static size_t format_clock(int64_t value, int64_t unit, char out[WEIR_INGEST__ARROW_FORM_SIZE]) {
     int64_t second = value / unit, fraction = value % unit;
-    int size = snprintf(out, WEIR__ARROW_FORM_SIZE, "%02d:%02d:%02d", WEIR__NARROW(int, second / 3600),
+    int size = snprintf(out, WEIR_INGEST__ARROW_FORM_SIZE, "%02d:%02d:%02d", WEIR__NARROW(int, second / 3600),
                         WEIR__NARROW(int, second / 60 % 60), WEIR__NARROW(int, second % 60));
     if (fraction == 0)
         return (size_t)size;
@@ -337,43 +342,43 @@ static size_t format_clock(int64_t value, int64_t unit, char out[WEIR__ARROW_FOR
     return (size_t)size;
 }
 
-static const char *read_clocks(const weir__arrow_type *type, const span *s) {
+static const char *read_clocks(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, type->width);
     bool is_beyond = false;
     FOR_EACH_VALUE(s, ({
                        int64_t value = type->width == 4 ? (int64_t)LOAD(int32_t) : LOAD(int64_t);
                        bool fits = value >= 0 && value <= 86400 * type->unit;
-                       char *form = s->forms + row * WEIR__ARROW_FORM_SIZE;
+                       char *form = s->forms + row * WEIR_INGEST__ARROW_FORM_SIZE;
                        is_beyond = is_beyond || !fits;
                        size_t size = fits ? format_clock(value, type->unit, form) : 0;
-                       *out = (weir__value){.type = WEIR__TEXT, .text = {form, size}};
+                       *out = (weir_ingest__value){.type = WEIR_INGEST__TEXT, .text = {form, size}};
                    }))
     return is_beyond ? "has a time of day that is negative or beyond 24 hours" : NULL;
 }
 
 /* ---- Text and blobs -------------------------------------------------------------------------- */
 
-static const char *read_fixed_bytes(const weir__arrow_type *type, const span *s) {
+static const char *read_fixed_bytes(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, type->width);
-    FOR_EACH_VALUE(
-        s, (*out = (weir__value){.type = WEIR__BLOB, .text = {data + row * type->width, type->width}}))
+    FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
+                                                   .text = {data + row * type->width, type->width}}))
     return NULL;
 }
 
 #define DEFINE_OFFSETS(name, type_name)                                                                      \
-    static const char *name(const weir__arrow_type *type, const span *s) {                                   \
+    static const char *name(const weir_ingest__arrow_type *type, const span *s) {                            \
         const char *data = values_at(s, sizeof(type_name)), *bytes = s->array->buffers[2];                   \
-        weir__value_type value_type = type->is_text ? WEIR__TEXT : WEIR__BLOB;                               \
+        weir_ingest__value_type value_type = type->is_text ? WEIR_INGEST__TEXT : WEIR_INGEST__BLOB;          \
         bool is_wrong = false;                                                                               \
         FOR_EACH_VALUE(s, ({                                                                                 \
                            type_name ends[2];                                                                \
                            memcpy(ends, data + row * sizeof(type_name), sizeof ends);                        \
                            bool fits = ends[0] >= 0 && ends[1] >= ends[0] && (bytes || ends[1] == ends[0]);  \
                            is_wrong = is_wrong || !fits;                                                     \
-                           weir__bytes text = {"", 0};                                                       \
+                           weir_ingest__bytes text = {"", 0};                                                \
                            if (fits && bytes)                                                                \
-                               text = (weir__bytes){bytes + ends[0], (size_t)(ends[1] - ends[0])};           \
-                           *out = (weir__value){.type = value_type, .text = text};                           \
+                               text = (weir_ingest__bytes){bytes + ends[0], (size_t)(ends[1] - ends[0])};    \
+                           *out = (weir_ingest__value){.type = value_type, .text = text};                    \
                        }))                                                                                   \
         return is_wrong ? "has offsets of text that are negative, fall, or lead into no buffer" : NULL;      \
     }
@@ -383,11 +388,11 @@ DEFINE_OFFSETS(read_offsets64, int64_t)
 enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
 
 /* False if a view does not lie inside a buffer. */
-static bool read_view(const struct ArrowArray *array, const char *view, weir__bytes *out) {
+static bool read_view(const struct ArrowArray *array, const char *view, weir_ingest__bytes *out) {
     int32_t parts[4], size; /* size, the first bytes, which buffer, where */
     memcpy(parts, view, sizeof parts);
     size = parts[0];
-    *out = (weir__bytes){view + sizeof size, (size_t)size};
+    *out = (weir_ingest__bytes){view + sizeof size, (size_t)size};
     if (size < 0 || size <= VIEW_INLINE_MAX)
         return size >= 0;
     int64_t buffer_count = array->n_buffers - BUFFERS_BEFORE - 1, length;
@@ -400,14 +405,14 @@ static bool read_view(const struct ArrowArray *array, const char *view, weir__by
     return bytes && (int64_t)parts[3] + size <= length;
 }
 
-static const char *read_views(const weir__arrow_type *type, const span *s) {
+static const char *read_views(const weir_ingest__arrow_type *type, const span *s) {
     const char *data = values_at(s, VIEW_SIZE);
-    weir__value_type value_type = type->is_text ? WEIR__TEXT : WEIR__BLOB;
+    weir_ingest__value_type value_type = type->is_text ? WEIR_INGEST__TEXT : WEIR_INGEST__BLOB;
     bool is_wrong = false;
     FOR_EACH_VALUE(s, ({
-                       *out = (weir__value){.type = value_type};
+                       *out = (weir_ingest__value){.type = value_type};
                        if (!read_view(s->array, data + row * VIEW_SIZE, &out->text)) {
-                           out->text = (weir__bytes){"", 0};
+                           out->text = (weir_ingest__bytes){"", 0};
                            is_wrong = true;
                        }
                    }))
@@ -416,79 +421,80 @@ static const char *read_views(const weir__arrow_type *type, const span *s) {
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-static const char *read_fixed(const weir__arrow_type *type, const span *s) {
+static const char *read_fixed(const weir_ingest__arrow_type *type, const span *s) {
     switch (type->meaning) {
-    case WEIR__ARROW_SIGNED:
-    case WEIR__ARROW_UNSIGNED:
+    case WEIR_INGEST__ARROW_SIGNED:
+    case WEIR_INGEST__ARROW_UNSIGNED:
         read_integers(type, s);
         return NULL;
-    case WEIR__ARROW_FLOAT:
+    case WEIR_INGEST__ARROW_FLOAT:
         read_floats(type, s);
         return NULL;
-    case WEIR__ARROW_DECIMAL:
+    case WEIR_INGEST__ARROW_DECIMAL:
         read_decimals(type, s);
         return NULL;
-    case WEIR__ARROW_TIME:
+    case WEIR_INGEST__ARROW_TIME:
         return read_times(type, s);
-    case WEIR__ARROW_CLOCK:
+    case WEIR_INGEST__ARROW_CLOCK:
         return read_clocks(type, s);
-    case WEIR__ARROW_BYTES:
+    case WEIR_INGEST__ARROW_BYTES:
         break;
     }
     return read_fixed_bytes(type, s);
 }
 
 /* NULL, or what is wrong with a value. */
-static const char *read_span(const weir__arrow_type *type, span *s) {
-    s->validity = type->layout == WEIR__ARROW_NOTHING ? NULL : s->array->buffers[0];
+static const char *read_span(const weir_ingest__arrow_type *type, span *s) {
+    s->validity = type->layout == WEIR_INGEST__ARROW_NOTHING ? NULL : s->array->buffers[0];
     switch (type->layout) {
-    case WEIR__ARROW_BITS: {
+    case WEIR_INGEST__ARROW_BITS: {
         const uint8_t *bits = s->array->buffers[1];
-        FOR_EACH_VALUE(s, (*out = (weir__value){.type = WEIR__BOOL, .integer = bit_at(bits, s->first + row)}))
+        FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BOOL,
+                                                       .integer = bit_at(bits, s->first + row)}))
         return NULL;
     }
-    case WEIR__ARROW_FIXED:
+    case WEIR_INGEST__ARROW_FIXED:
         return read_fixed(type, s);
-    case WEIR__ARROW_OFFSETS32:
+    case WEIR_INGEST__ARROW_OFFSETS32:
         return read_offsets32(type, s);
-    case WEIR__ARROW_OFFSETS64:
+    case WEIR_INGEST__ARROW_OFFSETS64:
         return read_offsets64(type, s);
-    case WEIR__ARROW_VIEWS:
+    case WEIR_INGEST__ARROW_VIEWS:
         return read_views(type, s);
-    case WEIR__ARROW_REFUSED:
-    case WEIR__ARROW_NOTHING:
+    case WEIR_INGEST__ARROW_REFUSED:
+    case WEIR_INGEST__ARROW_NOTHING:
         break;
     }
     for (size_t row = 0; row < s->count; row++)
-        s->cells[row * s->stride] = (weir__value){.type = WEIR__NULL};
+        s->cells[row * s->stride] = (weir_ingest__value){.type = WEIR_INGEST__NULL};
     return NULL;
 }
 
 /* The cells hold indices; each becomes what the dictionary has there. */
-static const char *read_dictionary(const weir__arrow_type *type, const struct ArrowArray *dictionary,
+static const char *read_dictionary(const weir_ingest__arrow_type *type, const struct ArrowArray *dictionary,
                                    const span *indices) {
     const char *fault = NULL;
     for (size_t row = 0; row < indices->count && !fault; row++) {
-        weir__value *cell = &indices->cells[row * indices->stride];
-        if (cell->type == WEIR__NULL)
+        weir_ingest__value *cell = &indices->cells[row * indices->stride];
+        if (cell->type == WEIR_INGEST__NULL)
             continue;
-        if (cell->type != WEIR__INT || cell->integer < 0 || cell->integer >= dictionary->length)
+        if (cell->type != WEIR_INGEST__INT || cell->integer < 0 || cell->integer >= dictionary->length)
             return "has an index that is not in its dictionary";
         span one = {.array = dictionary,
                     .first = (size_t)(dictionary->offset + cell->integer),
                     .count = 1,
                     .cells = cell,
                     .stride = 1,
-                    .forms = indices->forms ? indices->forms + row * WEIR__ARROW_FORM_SIZE : NULL};
+                    .forms = indices->forms ? indices->forms + row * WEIR_INGEST__ARROW_FORM_SIZE : NULL};
         fault = read_span(type, &one);
     }
     return fault;
 }
 
-weir_status weir__arrow_read(const char *table, const weir__arrow_column *column,
-                             const struct ArrowArray *batch, const struct ArrowArray *array, size_t first,
-                             size_t count, weir__value *cells, size_t stride, char *forms,
-                             weir_error *error) {
+weir_status weir_ingest__arrow_read(const char *table, const weir_ingest__arrow_column *column,
+                                    const struct ArrowArray *batch, const struct ArrowArray *array,
+                                    size_t first, size_t count, weir_ingest__value *cells, size_t stride,
+                                    char *forms, weir_error *error) {
     bool has_dictionary = column->dictionary_format != NULL;
     span s = {.array = array,
               .first = (size_t)array->offset + (size_t)batch->offset + first,
@@ -499,5 +505,5 @@ weir_status weir__arrow_read(const char *table, const weir__arrow_column *column
     const char *fault = read_span(has_dictionary ? &column->index : &column->type, &s);
     if (!fault && has_dictionary)
         fault = read_dictionary(&column->type, array->dictionary, &s);
-    return fault ? weir__arrow_fail(error, table, column->name, "%s", fault) : WEIR_OK;
+    return fault ? weir_ingest__arrow_fail(error, table, column->name, "%s", fault) : WEIR_OK;
 }

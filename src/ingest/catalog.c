@@ -23,9 +23,10 @@ static void *append(const weir_env *env, void **items, uint32_t *count, size_t i
     return item;
 }
 
-weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name) {
+weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog *catalog, const char *name) {
     void *items = catalog->tables;
-    weir__catalog_table *table = append(catalog->env, &items, &catalog->table_count, sizeof *catalog->tables);
+    weir_ingest__catalog_table *table =
+        append(catalog->env, &items, &catalog->table_count, sizeof *catalog->tables);
     catalog->tables = items;
     if (!table)
         return NULL;
@@ -33,20 +34,21 @@ weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char 
     return table->name ? table : NULL;
 }
 
-weir__catalog_table *weir__catalog_add_table_of(weir__catalog *catalog, const char *schema, const char *bare,
-                                                bool is_visible) {
-    weir__sql name = {.env = catalog->env}, sql_name = {.env = catalog->env};
+weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
+                                                              const char *schema, const char *bare,
+                                                              bool is_visible) {
+    weir_ingest__sql name = {.env = catalog->env}, sql_name = {.env = catalog->env};
     if (!is_visible)
-        weir__sql_add(&name, "%s.", schema);
-    weir__sql_add(&name, "%s", bare);
-    weir__sql_add_identifier(&sql_name, schema);
-    weir__sql_add(&sql_name, ".");
-    weir__sql_add_identifier(&sql_name, bare);
-    weir__catalog_table *table =
-        name.failed || sql_name.failed ? NULL : weir__catalog_add_table(catalog, name.data);
-    weir__sql_release(&name);
+        weir_ingest__sql_add(&name, "%s.", schema);
+    weir_ingest__sql_add(&name, "%s", bare);
+    weir_ingest__sql_add_identifier(&sql_name, schema);
+    weir_ingest__sql_add(&sql_name, ".");
+    weir_ingest__sql_add_identifier(&sql_name, bare);
+    weir_ingest__catalog_table *table =
+        name.failed || sql_name.failed ? NULL : weir_ingest__catalog_add_table(catalog, name.data);
+    weir_ingest__sql_release(&name);
     if (!table) {
-        weir__sql_release(&sql_name);
+        weir_ingest__sql_release(&sql_name);
         return NULL;
     }
     table->sql_name = sql_name.data;
@@ -56,10 +58,13 @@ weir__catalog_table *weir__catalog_add_table_of(weir__catalog *catalog, const ch
     return table->schema && table->bare ? table : NULL;
 }
 
-weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
-                                               const char *name, weir__declared declared) {
+weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalog *catalog,
+                                                             weir_ingest__catalog_table *table,
+                                                             const char *name,
+                                                             weir_ingest__declared declared) {
     void *items = table->columns;
-    weir__catalog_column *column = append(catalog->env, &items, &table->column_count, sizeof *table->columns);
+    weir_ingest__catalog_column *column =
+        append(catalog->env, &items, &table->column_count, sizeof *table->columns);
     table->columns = items;
     if (!column)
         return NULL;
@@ -68,7 +73,8 @@ weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__cat
     return column->name ? column : NULL;
 }
 
-bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column) {
+bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                          uint32_t column) {
     void *items = table->primary_key;
     uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
     table->primary_key = items;
@@ -77,10 +83,11 @@ bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *
     return added != NULL;
 }
 
-weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 const char *parent_table) {
+weir_ingest__catalog_key *weir_ingest__catalog_add_foreign_key(weir_ingest__catalog *catalog,
+                                                               weir_ingest__catalog_table *table,
+                                                               const char *parent_table) {
     void *items = table->foreign_keys;
-    weir__catalog_key *key =
+    weir_ingest__catalog_key *key =
         append(catalog->env, &items, &table->foreign_key_count, sizeof *table->foreign_keys);
     table->foreign_keys = items;
     if (!key)
@@ -89,7 +96,8 @@ weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__c
     return key->parent_table ? key : NULL;
 }
 
-static bool add_parent_column(weir__catalog *catalog, weir__catalog_key *key, const char *name) {
+static bool add_parent_column(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+                              const char *name) {
     void *items = key->parent_columns;
     char **added = append(catalog->env, &items, &key->parent_column_count, sizeof *key->parent_columns);
     key->parent_columns = items;
@@ -98,8 +106,8 @@ static bool add_parent_column(weir__catalog *catalog, weir__catalog_key *key, co
     return added && *added;
 }
 
-bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
-                                   const char *parent_column) {
+bool weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+                                          uint32_t column, const char *parent_column) {
     void *items = key->columns;
     uint32_t *added = append(catalog->env, &items, &key->column_count, sizeof *key->columns);
     key->columns = items;
@@ -109,7 +117,7 @@ bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *ke
     return !parent_column || add_parent_column(catalog, key, parent_column);
 }
 
-bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
+bool weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path) {
     void *items = catalog->skipped;
     char **added = append(catalog->env, &items, &catalog->skipped_count, sizeof *catalog->skipped);
     catalog->skipped = items;
@@ -118,7 +126,7 @@ bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path) {
     return added && *added;
 }
 
-static void release_key(const weir_env *env, weir__catalog_key *key) {
+static void release_key(const weir_env *env, weir_ingest__catalog_key *key) {
     for (uint32_t i = 0; i < key->parent_column_count; i++)
         weir__release(env, key->parent_columns[i]);
     weir__release(env, key->parent_columns);
@@ -126,7 +134,7 @@ static void release_key(const weir_env *env, weir__catalog_key *key) {
     weir__release(env, key->parent_table);
 }
 
-static void release_table(const weir_env *env, weir__catalog_table *table) {
+static void release_table(const weir_env *env, weir_ingest__catalog_table *table) {
     for (uint32_t i = 0; i < table->column_count; i++)
         weir__release(env, table->columns[i].name);
     for (uint32_t i = 0; i < table->foreign_key_count; i++)
@@ -142,7 +150,7 @@ static void release_table(const weir_env *env, weir__catalog_table *table) {
     weir__release(env, table->name);
 }
 
-void weir__catalog_release(weir__catalog *catalog) {
+void weir_ingest__catalog_release(weir_ingest__catalog *catalog) {
     if (!catalog->env)
         return;
     for (uint32_t i = 0; i < catalog->table_count; i++)
@@ -152,22 +160,22 @@ void weir__catalog_release(weir__catalog *catalog) {
     weir__release(catalog->env, catalog->skipped);
     weir__release(catalog->env, catalog->tables);
     weir__release(catalog->env, catalog->name);
-    *catalog = (weir__catalog){0};
+    *catalog = (weir_ingest__catalog){0};
 }
 
 /* Whether a name is that of the schema, a dot, and the bare name. */
-static bool is_full_name(const weir__catalog_table *table, const char *name) {
+static bool is_full_name(const weir_ingest__catalog_table *table, const char *name) {
     size_t size = table->schema ? strlen(table->schema) : 0;
     return table->schema && strncmp(name, table->schema, size) == 0 && name[size] == '.' &&
            strcmp(name + size + 1, table->bare) == 0;
 }
 
-weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name,
-                                              uint32_t *count) {
-    weir__catalog_table *found = NULL;
+weir_ingest__catalog_table *weir_ingest__catalog_find_table(const weir_ingest__catalog *catalog,
+                                                            const char *name, uint32_t *count) {
+    weir_ingest__catalog_table *found = NULL;
     *count = 1;
     for (uint32_t i = 0; i < catalog->table_count; i++) {
-        weir__catalog_table *table = &catalog->tables[i];
+        weir_ingest__catalog_table *table = &catalog->tables[i];
         bool is_bare = !table->bare || strcmp(table->bare, table->name) == 0;
         if (!table->is_given && is_bare && strcmp(table->name, name) == 0)
             return table;
@@ -181,7 +189,7 @@ weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, cons
     return *count == 1 ? found : NULL;
 }
 
-uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name) {
+uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name) {
     for (uint32_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
             return i;
@@ -191,7 +199,7 @@ uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
 typedef struct key_resolver {
-    weir__catalog *catalog;
+    weir_ingest__catalog *catalog;
     int (*compare)(const char *a, const char *b);
     bool is_short_of_memory;
 } key_resolver;
@@ -205,7 +213,7 @@ static void respell(key_resolver *r, char **name, const char *spelling) {
     *name = copy;
 }
 
-static const weir__catalog_table *find_parent(const key_resolver *r, const char *name) {
+static const weir_ingest__catalog_table *find_parent(const key_resolver *r, const char *name) {
     for (uint32_t i = 0; i < r->catalog->table_count; i++)
         if (r->compare(r->catalog->tables[i].name, name) == 0)
             return &r->catalog->tables[i];
@@ -213,8 +221,9 @@ static const weir__catalog_table *find_parent(const key_resolver *r, const char 
 }
 
 /* Whether a key leads to columns that are there. Table and columns take the spelling of the declaration. */
-static bool resolve_key(key_resolver *r, const weir__catalog_table *table, weir__catalog_key *key) {
-    const weir__catalog_table *parent = find_parent(r, key->parent_table);
+static bool resolve_key(key_resolver *r, const weir_ingest__catalog_table *table,
+                        weir_ingest__catalog_key *key) {
+    const weir_ingest__catalog_table *parent = find_parent(r, key->parent_table);
     for (uint32_t i = 0; i < key->column_count; i++)
         if (key->columns[i] >= table->column_count)
             return false;
@@ -239,28 +248,30 @@ static bool resolve_key(key_resolver *r, const weir__catalog_table *table, weir_
 
 /* By the columns' places, one after the other. */
 static int compare_keys(const void *a, const void *b) {
-    const weir__catalog_key *x = a, *y = b;
+    const weir_ingest__catalog_key *x = a, *y = b;
     for (uint32_t i = 0; i < x->column_count && i < y->column_count; i++)
         if (x->columns[i] != y->columns[i])
             return x->columns[i] < y->columns[i] ? -1 : 1;
     return x->column_count < y->column_count ? -1 : x->column_count > y->column_count;
 }
 
-static bool is_repeated(const weir__catalog_key *keys, uint32_t count, const weir__catalog_key *key) {
+static bool is_repeated(const weir_ingest__catalog_key *keys, uint32_t count,
+                        const weir_ingest__catalog_key *key) {
     for (uint32_t i = 0; i < count; i++)
         if (compare_keys(&keys[i], key) == 0)
             return true;
     return false;
 }
 
-weir_status weir__catalog_resolve_keys(weir__catalog *catalog, int (*compare)(const char *a, const char *b),
-                                       weir_error *error) {
+weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
+                                              int (*compare)(const char *a, const char *b),
+                                              weir_error *error) {
     key_resolver r = {.catalog = catalog, .compare = compare};
     for (uint32_t t = 0; t < catalog->table_count; t++) {
-        weir__catalog_table *table = &catalog->tables[t];
+        weir_ingest__catalog_table *table = &catalog->tables[t];
         uint32_t kept = 0;
         for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-            weir__catalog_key key = table->foreign_keys[i];
+            weir_ingest__catalog_key key = table->foreign_keys[i];
             if (resolve_key(&r, table, &key) && !is_repeated(table->foreign_keys, kept, &key))
                 table->foreign_keys[kept++] = key;
             else
@@ -270,19 +281,19 @@ weir_status weir__catalog_resolve_keys(weir__catalog *catalog, int (*compare)(co
         if (kept > 0)
             qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
     }
-    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1) : WEIR_OK;
+    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1) : WEIR_OK;
 }
 
 /* ---- For drafts ---------------------------------------------------------------------------------- */
 
-static bool is_drafted(const weir__catalog *catalog, const char *name) {
+static bool is_drafted(const weir_ingest__catalog *catalog, const char *name) {
     for (uint32_t t = 0; t < catalog->table_count; t++)
         if (!catalog->tables[t].is_hidden && strcmp(catalog->tables[t].name, name) == 0)
             return true;
     return false;
 }
 
-static void drop_keys_to_hidden(weir__catalog *catalog, weir__catalog_table *table) {
+static void drop_keys_to_hidden(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < table->foreign_key_count; i++)
         if (is_drafted(catalog, table->foreign_keys[i].parent_table))
@@ -293,7 +304,7 @@ static void drop_keys_to_hidden(weir__catalog *catalog, weir__catalog_table *tab
 }
 
 /* The schemas that have tables, "sales, hr", each once, cut where they are too many. */
-static void list_schemas(const weir__catalog *catalog, char *out, size_t size) {
+static void list_schemas(const weir_ingest__catalog *catalog, char *out, size_t size) {
     size_t used = 0;
     out[0] = 0;
     for (uint32_t t = 0; t < catalog->table_count && used < size; t++) {
@@ -306,7 +317,7 @@ static void list_schemas(const weir__catalog *catalog, char *out, size_t size) {
     }
 }
 
-weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error) {
+weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error) {
     uint32_t kept = 0;
     char schemas[200];
     list_schemas(catalog, schemas, sizeof schemas);
@@ -321,10 +332,10 @@ weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error
     if (kept > 0)
         return WEIR_OK;
     if (*schemas)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "the database %s has no tables on its search path, but some in other schemas: "
                           "%s; name those to read with --pg-schema, or with search_path in the weir schema",
                           catalog->name, schemas);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the database %s has no tables",
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "the database %s has no tables",
                       catalog->name);
 }

@@ -115,7 +115,7 @@ static bool parse_special(const char *at, size_t size, double *out) {
     return is_infinite || equals_lowercased(at, size, "nan");
 }
 
-bool weir__parse_real(const char *text, size_t size, double *out) {
+bool weir_ingest__parse_real(const char *text, size_t size, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     const char *at = text;
@@ -143,11 +143,11 @@ bool weir__parse_real(const char *text, size_t size, double *out) {
     return true;
 }
 
-size_t weir__format_real(double value, char out[WEIR__TEXT_FORM_SIZE]) {
+size_t weir_ingest__format_real(double value, char out[WEIR_INGEST__TEXT_FORM_SIZE]) {
     locale_t before = uselocale(c_locale());
     int size = 0;
     for (int precision = 1; precision <= 17; precision++) {
-        size = snprintf(out, WEIR__TEXT_FORM_SIZE, "%.*g", precision, value);
+        size = snprintf(out, WEIR_INGEST__TEXT_FORM_SIZE, "%.*g", precision, value);
         if (!isfinite(value) || strtod_l(out, NULL, c_locale()) == value)
             break;
     }
@@ -157,33 +157,33 @@ size_t weir__format_real(double value, char out[WEIR__TEXT_FORM_SIZE]) {
 
 /* ---- Conversions ----------------------------------------------------------------------------- */
 
-weir__fit weir__to_number(const weir__value *value, double *out) {
+weir_ingest__fit weir_ingest__to_number(const weir_ingest__value *value, double *out) {
     switch (value->type) {
-    case WEIR__NULL:
-        return WEIR__IS_NULL;
-    case WEIR__INT:
-    case WEIR__BOOL:
-    case WEIR__TIMESTAMP:
+    case WEIR_INGEST__NULL:
+        return WEIR_INGEST__IS_NULL;
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__BOOL:
+    case WEIR_INGEST__TIMESTAMP:
         *out = (double)value->integer;
-        return WEIR__FITS;
-    case WEIR__REAL:
+        return WEIR_INGEST__FITS;
+    case WEIR_INGEST__REAL:
         *out = value->real;
         break;
-    case WEIR__TEXT:
-        if (!weir__parse_real(value->text.data, value->text.size, out))
-            return WEIR__UNFIT;
+    case WEIR_INGEST__TEXT:
+        if (!weir_ingest__parse_real(value->text.data, value->text.size, out))
+            return WEIR_INGEST__UNFIT;
         break;
     default:
-        return WEIR__UNFIT;
+        return WEIR_INGEST__UNFIT;
     }
-    return isfinite(*out) ? WEIR__FITS : WEIR__NOT_FINITE;
+    return isfinite(*out) ? WEIR_INGEST__FITS : WEIR_INGEST__NOT_FINITE;
 }
 
 static bool is_extreme(int64_t micros) {
     return micros == INT64_MIN || micros == INT64_MAX;
 }
 
-static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
+static size_t format_integer(int64_t value, char out[WEIR_INGEST__TEXT_FORM_SIZE]) {
     char reversed[24];
     size_t count = 0, size = 0;
     uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -198,68 +198,71 @@ static size_t format_integer(int64_t value, char out[WEIR__TEXT_FORM_SIZE]) {
 }
 
 /* An integer, or a real that is one. */
-static bool to_integer(const weir__value *value, int64_t *out) {
-    if (value->type == WEIR__INT) {
+static bool to_integer(const weir_ingest__value *value, int64_t *out) {
+    if (value->type == WEIR_INGEST__INT) {
         *out = value->integer;
         return true;
     }
-    bool is_integer = value->type == WEIR__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
+    bool is_integer = value->type == WEIR_INGEST__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
                       value->real == floor(value->real);
     *out = is_integer ? (int64_t)value->real : 0;
     return is_integer;
 }
 
-static bool from_unit(int64_t value, weir__unit unit, int64_t *out) {
+static bool from_unit(int64_t value, weir_ingest__unit unit, int64_t *out) {
     static const int64_t factors[] = {1000000, 1000, 1};
-    if (unit == WEIR__NANOSECONDS) {
+    if (unit == WEIR_INGEST__NANOSECONDS) {
         *out = value / 1000 - (value % 1000 < 0 ? 1 : 0);
         return true;
     }
     return !__builtin_mul_overflow(value, factors[unit], out);
 }
 
-weir__fit weir__to_timestamp(const weir__value *value, weir__unit unit, int64_t *out) {
+weir_ingest__fit weir_ingest__to_timestamp(const weir_ingest__value *value, weir_ingest__unit unit,
+                                           int64_t *out) {
     switch (value->type) {
-    case WEIR__NULL:
-        return WEIR__IS_NULL;
-    case WEIR__INT:
+    case WEIR_INGEST__NULL:
+        return WEIR_INGEST__IS_NULL;
+    case WEIR_INGEST__INT:
         if (!from_unit(value->integer, unit, out))
-            return WEIR__UNFIT;
+            return WEIR_INGEST__UNFIT;
         break;
-    case WEIR__TIMESTAMP:
+    case WEIR_INGEST__TIMESTAMP:
         *out = value->integer;
         break;
-    case WEIR__TEXT:
+    case WEIR_INGEST__TEXT:
         if (!weir_timestamp_parse(value->text.data, value->text.size, out))
-            return WEIR__UNFIT;
+            return WEIR_INGEST__UNFIT;
         break;
     default:
-        return WEIR__UNFIT;
+        return WEIR_INGEST__UNFIT;
     }
-    return is_extreme(*out) ? WEIR__UNFIT : WEIR__FITS;
+    return is_extreme(*out) ? WEIR_INGEST__UNFIT : WEIR_INGEST__FITS;
 }
 
-weir__fit weir__to_time(const weir__value *value, const weir__time_form *form, weir__unsaid *unsaid,
-                        int64_t *out) {
-    char digits[WEIR__TEXT_FORM_SIZE];
-    weir__value integer = {.type = WEIR__INT};
-    bool is_integer =
-        value->type == WEIR__INT || (value->type == WEIR__REAL && (form->says_unit || form->format));
+weir_ingest__fit weir_ingest__to_time(const weir_ingest__value *value, const weir_ingest__time_form *form,
+                                      weir_ingest__unsaid *unsaid, int64_t *out) {
+    char digits[WEIR_INGEST__TEXT_FORM_SIZE];
+    weir_ingest__value integer = {.type = WEIR_INGEST__INT};
+    bool is_integer = value->type == WEIR_INGEST__INT ||
+                      (value->type == WEIR_INGEST__REAL && (form->says_unit || form->format));
     if (is_integer && !to_integer(value, &integer.integer))
-        return WEIR__UNFIT;
+        return WEIR_INGEST__UNFIT;
     if (form->format && is_integer)
-        return weir__time_format_read(form->format, digits, format_integer(integer.integer, digits), out)
-                   ? WEIR__FITS
-                   : WEIR__UNFIT;
-    if (form->format && value->type == WEIR__TEXT)
-        return weir__time_format_read(form->format, value->text.data, value->text.size, out) ? WEIR__FITS
-                                                                                             : WEIR__UNFIT;
+        return weir_ingest__time_format_read(form->format, digits, format_integer(integer.integer, digits),
+                                             out)
+                   ? WEIR_INGEST__FITS
+                   : WEIR_INGEST__UNFIT;
+    if (form->format && value->type == WEIR_INGEST__TEXT)
+        return weir_ingest__time_format_read(form->format, value->text.data, value->text.size, out)
+                   ? WEIR_INGEST__FITS
+                   : WEIR_INGEST__UNFIT;
     if (is_integer && !form->says_unit && unsaid)
-        weir__unsaid_join(unsaid, &(weir__unsaid){1, integer.integer, integer.integer});
-    return weir__to_timestamp(is_integer ? &integer : value, form->unit, out);
+        weir_ingest__unsaid_join(unsaid, &(weir_ingest__unsaid){1, integer.integer, integer.integer});
+    return weir_ingest__to_timestamp(is_integer ? &integer : value, form->unit, out);
 }
 
-void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {
+void weir_ingest__unsaid_join(weir_ingest__unsaid *unsaid, const weir_ingest__unsaid *other) {
     if (other->count == 0)
         return;
     if (unsaid->count == 0 || other->least < unsaid->least)
@@ -269,7 +272,7 @@ void weir__unsaid_join(weir__unsaid *unsaid, const weir__unsaid *other) {
     unsaid->count += other->count;
 }
 
-void weir__unsaid_span(const weir__unsaid *unsaid, char *out, size_t size) {
+void weir_ingest__unsaid_span(const weir_ingest__unsaid *unsaid, char *out, size_t size) {
     const int64_t values[] = {unsaid->least, unsaid->most};
     char times[2][40];
     for (int i = 0; i < 2; i++) {
@@ -281,7 +284,7 @@ void weir__unsaid_span(const weir__unsaid *unsaid, char *out, size_t size) {
     snprintf(out, size, "%s to %s", times[0], times[1]);
 }
 
-const char *weir__unsaid_doubt(const weir__unsaid *unsaid) {
+const char *weir_ingest__unsaid_doubt(const weir_ingest__unsaid *unsaid) {
     const int64_t year_2100 = 4102444800;
     if (unsaid->count == 0)
         return NULL;
@@ -296,70 +299,71 @@ const char *weir__unsaid_doubt(const weir__unsaid *unsaid) {
     return "the integers look like nanoseconds: write \"unit\": \"ns\"";
 }
 
-static weir__fit text_to_boolean(weir__bytes text, bool *out) {
+static weir_ingest__fit text_to_boolean(weir_ingest__bytes text, bool *out) {
     static const char *const words[2][4] = {{"false", "f", "no", "0"}, {"true", "t", "yes", "1"}};
     for (int value = 0; value < 2; value++)
         for (int i = 0; i < 4; i++)
             if (equals_lowercased(text.data, text.size, words[value][i])) {
                 *out = value == 1;
-                return WEIR__FITS;
+                return WEIR_INGEST__FITS;
             }
-    return WEIR__UNFIT;
+    return WEIR_INGEST__UNFIT;
 }
 
-weir__fit weir__to_boolean(const weir__value *value, bool *out) {
+weir_ingest__fit weir_ingest__to_boolean(const weir_ingest__value *value, bool *out) {
     switch (value->type) {
-    case WEIR__NULL:
-        return WEIR__IS_NULL;
-    case WEIR__INT:
-    case WEIR__BOOL:
+    case WEIR_INGEST__NULL:
+        return WEIR_INGEST__IS_NULL;
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__BOOL:
         *out = value->integer == 1;
-        return value->integer == 0 || value->integer == 1 ? WEIR__FITS : WEIR__UNFIT;
-    case WEIR__REAL:
+        return value->integer == 0 || value->integer == 1 ? WEIR_INGEST__FITS : WEIR_INGEST__UNFIT;
+    case WEIR_INGEST__REAL:
         *out = value->real == 1;
-        return value->real == 0 || value->real == 1 ? WEIR__FITS : WEIR__UNFIT;
-    case WEIR__TEXT:
+        return value->real == 0 || value->real == 1 ? WEIR_INGEST__FITS : WEIR_INGEST__UNFIT;
+    case WEIR_INGEST__TEXT:
         return text_to_boolean(value->text, out);
     default:
-        return WEIR__UNFIT;
+        return WEIR_INGEST__UNFIT;
     }
 }
 
-weir__fit weir__to_text(const weir__value *value, char buffer[WEIR__TEXT_FORM_SIZE], weir__bytes *out) {
+weir_ingest__fit weir_ingest__to_text(const weir_ingest__value *value,
+                                      char buffer[WEIR_INGEST__TEXT_FORM_SIZE], weir_ingest__bytes *out) {
     switch (value->type) {
-    case WEIR__NULL:
-        return WEIR__IS_NULL;
-    case WEIR__TEXT:
+    case WEIR_INGEST__NULL:
+        return WEIR_INGEST__IS_NULL;
+    case WEIR_INGEST__TEXT:
         *out = value->text;
-        return WEIR__FITS;
-    case WEIR__INT:
-    case WEIR__BOOL:
-        *out = (weir__bytes){buffer, format_integer(value->integer, buffer)};
-        return WEIR__FITS;
-    case WEIR__REAL:
-        *out = (weir__bytes){buffer, weir__format_real(value->real, buffer)};
-        return WEIR__FITS;
-    case WEIR__TIMESTAMP:
+        return WEIR_INGEST__FITS;
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__BOOL:
+        *out = (weir_ingest__bytes){buffer, format_integer(value->integer, buffer)};
+        return WEIR_INGEST__FITS;
+    case WEIR_INGEST__REAL:
+        *out = (weir_ingest__bytes){buffer, weir_ingest__format_real(value->real, buffer)};
+        return WEIR_INGEST__FITS;
+    case WEIR_INGEST__TIMESTAMP:
         weir_timestamp_format(value->integer, buffer);
-        *out = (weir__bytes){buffer, strlen(buffer)};
-        return WEIR__FITS;
+        *out = (weir_ingest__bytes){buffer, strlen(buffer)};
+        return WEIR_INGEST__FITS;
     default:
-        return WEIR__UNFIT;
+        return WEIR_INGEST__UNFIT;
     }
 }
 
-void weir__describe_value(const weir__value *value, char out[96]) {
-    char buffer[WEIR__TEXT_FORM_SIZE];
-    weir__bytes text = {"", 0};
-    if (value->type == WEIR__BLOB) {
+void weir_ingest__describe_value(const weir_ingest__value *value, char out[96]) {
+    char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
+    weir_ingest__bytes text = {"", 0};
+    if (value->type == WEIR_INGEST__BLOB) {
         snprintf(out, 96, "a blob of %zu bytes", value->text.size);
         return;
     }
-    if (weir__to_text(value, buffer, &text) != WEIR__FITS) {
+    if (weir_ingest__to_text(value, buffer, &text) != WEIR_INGEST__FITS) {
         snprintf(out, 96, "null");
         return;
     }
-    bool is_text = value->type == WEIR__TEXT;
+    bool is_text = value->type == WEIR_INGEST__TEXT;
     int shown = text.size > 60 ? 60 : WEIR__NARROW(int, text.size);
     snprintf(out, 96, "%s%.*s%s%s", is_text ? "'" : "", shown, text.data, text.size > 60 ? "…" : "",
              is_text ? "'" : "");

@@ -15,7 +15,7 @@
 
 /* ---- What a user may say ----------------------------------------------------------------------- */
 
-typedef struct weir__csv_options {
+typedef struct weir_ingest__csv_options {
     const char *const *nulls;
     uint32_t null_count;
     bool says_nulls;
@@ -25,121 +25,129 @@ typedef struct weir__csv_options {
     char delimiter;
     char quote; /* 0: there is none */
     bool has_header;
-} weir__csv_options;
+} weir_ingest__csv_options;
 
 /* All that is said about the files of a source: on the command line, which wins, at the top of the schema,
  * and in its tables. Borrowed. */
-typedef struct weir__csv_table_options {
+typedef struct weir_ingest__csv_table_options {
     const char *table;
-    weir__csv_options options;
-} weir__csv_table_options;
+    weir_ingest__csv_options options;
+} weir_ingest__csv_table_options;
 
-typedef struct weir__csv_settings {
-    weir__csv_options line;
-    weir__csv_options schema;
-    const weir__csv_table_options *tables;
+typedef struct weir_ingest__csv_settings {
+    weir_ingest__csv_options line;
+    weir_ingest__csv_options schema;
+    const weir_ingest__csv_table_options *tables;
     uint32_t table_count;
     bool has_schema; /* what stands for null is not looked for then */
-} weir__csv_settings;
+} weir_ingest__csv_settings;
 
 /* `over` where it says something, else `under`. */
-weir__csv_options weir__csv_options_join(const weir__csv_options *over, const weir__csv_options *under);
+weir_ingest__csv_options weir_ingest__csv_options_join(const weir_ingest__csv_options *over,
+                                                       const weir_ingest__csv_options *under);
 
 /* One character, or "\t" for a tab; quote also "" for none. False for anything else. */
-bool weir__csv_read_delimiter(const char *text, size_t size, char *out);
-bool weir__csv_read_quote(const char *text, size_t size, char *out);
+bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out);
+bool weir_ingest__csv_read_quote(const char *text, size_t size, char *out);
 
 /* ---- Records ----------------------------------------------------------------------------------- */
 
-typedef struct weir__csv_dialect {
+typedef struct weir_ingest__csv_dialect {
     char delimiter;
     char quote;
     bool has_header;
-} weir__csv_dialect;
+} weir_ingest__csv_dialect;
 
-typedef struct weir__csv_record {
-    const weir__bytes *fields; /* valid until the next record */
+typedef struct weir_ingest__csv_record {
+    const weir_ingest__bytes *fields; /* valid until the next record */
     uint32_t field_count;
     uint64_t line; /* where it begins, from 1 */
-} weir__csv_record;
+} weir_ingest__csv_record;
 
-typedef struct weir__csv_reader weir__csv_reader;
+typedef struct weir_ingest__csv_reader weir_ingest__csv_reader;
 
 /* Opens a file; a name that ends in .gz is uncompressed. Its first record is the header's if there is
  * one. SOURCE_ERROR naming the file, OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__csv_open(const weir_env *env, const char *path,
-                                        const weir__csv_dialect *dialect, weir__csv_reader **out,
-                                        weir_error *error);
-void weir__csv_close(weir__csv_reader *reader);
+WEIR_CHECKED weir_status weir_ingest__csv_open(const weir_env *env, const char *path,
+                                               const weir_ingest__csv_dialect *dialect,
+                                               weir_ingest__csv_reader **out, weir_error *error);
+void weir_ingest__csv_close(weir_ingest__csv_reader *reader);
 
 /* The next record; no fields at the end. SOURCE_ERROR with file and line. */
-WEIR_CHECKED weir_status weir__csv_next(weir__csv_reader *reader, weir__csv_record *record,
-                                        weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__csv_next(weir_ingest__csv_reader *reader,
+                                               weir_ingest__csv_record *record, weir_error *error);
 
 /* The first bytes of a file, uncompressed, for a guess at its dialect. Returns how many there were. */
-WEIR_CHECKED weir_status weir__csv_head(const weir_env *env, const char *path, char *out, size_t capacity,
-                                        size_t *size, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__csv_head(const weir_env *env, const char *path, char *out,
+                                               size_t capacity, size_t *size, weir_error *error);
 
 /* Splits whole text into records, for the same guess: false at its end, or where the last record may go on
  * beyond it. `at` moves on; `fields` is room for `field_max` fields, more are counted only. */
-bool weir__csv_split(const char *text, size_t size, const weir__csv_dialect *dialect, size_t *at,
-                     weir__bytes *fields, uint32_t field_max, uint32_t *field_count);
+bool weir_ingest__csv_split(const char *text, size_t size, const weir_ingest__csv_dialect *dialect,
+                            size_t *at, weir_ingest__bytes *fields, uint32_t field_max,
+                            uint32_t *field_count);
 
 /* ---- What content says ------------------------------------------------------------------------- */
 
-typedef enum weir__csv_type { WEIR__CSV_INTEGER, WEIR__CSV_REAL, WEIR__CSV_TEXT } weir__csv_type;
+typedef enum weir_ingest__csv_type {
+    WEIR_INGEST__CSV_INTEGER,
+    WEIR_INGEST__CSV_REAL,
+    WEIR_INGEST__CSV_TEXT
+} weir_ingest__csv_type;
 
-enum { WEIR__CSV_MARKERS = 11 };
+enum { WEIR_INGEST__CSV_MARKERS = 11 };
 /* Texts that often stand for null. */
-extern const char *const weir__csv_markers[WEIR__CSV_MARKERS];
+extern const char *const weir_ingest__csv_markers[WEIR_INGEST__CSV_MARKERS];
 
 /* What the fields of a column are, counted. */
-typedef struct weir__csv_profile {
+typedef struct weir_ingest__csv_profile {
     uint64_t integers;
     uint64_t reals;    /* finite */
     uint64_t specials; /* nan and infinities that are not markers */
     uint64_t times;    /* ISO 8601 */
     uint64_t texts;    /* all else */
-    uint64_t markers[WEIR__CSV_MARKERS];
-} weir__csv_profile;
+    uint64_t markers[WEIR_INGEST__CSV_MARKERS];
+} weir_ingest__csv_profile;
 
-void weir__csv_profile_see(weir__csv_profile *profile, weir__bytes field, const weir__csv_options *options);
+void weir_ingest__csv_profile_see(weir_ingest__csv_profile *profile, weir_ingest__bytes field,
+                                  const weir_ingest__csv_options *options);
 /* Which markers a column proves to be nulls: a bit each. */
-uint32_t weir__csv_proven_markers(const weir__csv_profile *profile);
+uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile);
 /* The column's type, where the markers of these bits are null. */
-weir__csv_type weir__csv_type_of(const weir__csv_profile *profile, uint32_t null_markers);
+weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *profile,
+                                               uint32_t null_markers);
 
 /* Fills in what the options leave open. */
-WEIR_CHECKED weir_status weir__csv_find_dialect(const weir_env *env, const char *path,
-                                                const weir__csv_options *options, weir__csv_dialect *out,
-                                                weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__csv_find_dialect(const weir_env *env, const char *path,
+                                                       const weir_ingest__csv_options *options,
+                                                       weir_ingest__csv_dialect *out, weir_error *error);
 
 /* ---- Files ------------------------------------------------------------------------------------- */
 
 /* A column from a folder's name, such as year=2013. */
-typedef struct weir__folder_value {
+typedef struct weir_ingest__folder_value {
     char *key;
     char *value; /* NULL: null */
-} weir__folder_value;
+} weir_ingest__folder_value;
 
-typedef struct weir__data_file {
+typedef struct weir_ingest__data_file {
     char *path;
-    weir__folder_value *values;
+    weir_ingest__folder_value *values;
     size_t value_count;
-} weir__data_file;
+} weir_ingest__data_file;
 
-typedef struct weir__data_table {
+typedef struct weir_ingest__data_table {
     char *name;
-    bool is_csv;            /* else Parquet */
-    weir__data_file *files; /* bytewise by path */
+    bool is_csv;                   /* else Parquet */
+    weir_ingest__data_file *files; /* bytewise by path */
     size_t file_count;
     size_t capacity;
-} weir__data_table;
+} weir_ingest__data_table;
 
-typedef struct weir__data_files {
+typedef struct weir_ingest__data_files {
     const weir_env *env;
-    char *name;               /* what a draft calls the source */
-    weir__data_table *tables; /* bytewise by name */
+    char *name;                      /* what a draft calls the source */
+    weir_ingest__data_table *tables; /* bytewise by name */
     size_t count;
     size_t capacity;
     char **skipped; /* paths of files that are not read, bytewise */
@@ -147,59 +155,61 @@ typedef struct weir__data_files {
     size_t skipped_capacity;
     bool has_csv;
     bool has_parquet;
-} weir__data_files;
+} weir_ingest__data_files;
 
 /* Whether a location is a file, folder or pattern of such files. */
-bool weir__is_data_files(const weir_env *env, const char *location);
+bool weir_ingest__is_data_files(const weir_env *env, const char *location);
 
 /* SOURCE_ERROR if there is none, or where two would be one table. Release it, also after a failure. */
-WEIR_CHECKED weir_status weir__find_data_files(const weir_env *env, const char *location,
-                                               weir__data_files *out, weir_error *error);
-void weir__data_files_release(weir__data_files *files);
+WEIR_CHECKED weir_status weir_ingest__find_data_files(const weir_env *env, const char *location,
+                                                      weir_ingest__data_files *out, weir_error *error);
+void weir_ingest__data_files_release(weir_ingest__data_files *files);
 
 /* ---- The source -------------------------------------------------------------------------------- */
 
 /* The kind's own `open`. Tables of Parquet files are listed without columns: DuckDB reads them, and asks here
  * what else there is. */
-WEIR_CHECKED weir_status weir__csv_source_open(const weir_env *env, const weir__source_options *options,
-                                               weir__source **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__csv_source_open(const weir_env *env,
+                                                      const weir_ingest__source_options *options,
+                                                      weir_ingest__source **out, weir_error *error);
 
-typedef struct weir__csv_column {
+typedef struct weir_ingest__csv_column {
     char *name;
-    weir__csv_profile profile;
-    weir__csv_type type;
-} weir__csv_column;
+    weir_ingest__csv_profile profile;
+    weir_ingest__csv_type type;
+} weir_ingest__csv_column;
 
 /* A table, as its files turned out to be. */
-typedef struct weir__csv_table {
-    const weir__data_table *files;
-    weir__csv_options options;
-    weir__csv_dialect dialect;
-    weir__csv_column *columns; /* of the files, then of their folders */
+typedef struct weir_ingest__csv_table {
+    const weir_ingest__data_table *files;
+    weir_ingest__csv_options options;
+    weir_ingest__csv_dialect dialect;
+    weir_ingest__csv_column *columns; /* of the files, then of their folders */
     uint32_t column_count;
     uint32_t file_column_count;
     uint32_t **places; /* a file: where its columns are among its fields; NULL: in order */
     uint64_t row_count;
-} weir__csv_table;
+} weir_ingest__csv_table;
 
 /* What all sessions of a source share. */
-typedef struct weir__csv_source {
+typedef struct weir_ingest__csv_source {
     const weir_env *env;
-    const weir__source_options *options;
-    weir__data_files files;
-    weir__csv_table *tables; /* as files.tables */
-    const char *found_nulls[WEIR__CSV_MARKERS];
+    const weir_ingest__source_options *options;
+    weir_ingest__data_files files;
+    weir_ingest__csv_table *tables; /* as files.tables */
+    const char *found_nulls[WEIR_INGEST__CSV_MARKERS];
     uint32_t found_null_count;
-    weir__table_query query;
+    weir_ingest__table_query query;
     atomic_bool is_interrupted;
-} weir__csv_source;
+} weir_ingest__csv_source;
 
 /* Of an open source of files. */
-const weir__csv_source *weir__csv_source_of(const weir__source *source);
+const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source);
 
 /* Rows of some columns of a table: files `part`, `part + part_count`, … of it. */
-WEIR_CHECKED weir_status weir__csv_scan(const weir__csv_source *source, uint32_t table,
-                                        const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                        uint32_t part_count, weir__cursor **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_t table,
+                                               const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                               uint32_t part_count, weir_ingest__cursor **out,
+                                               weir_error *error);
 
 #endif

@@ -38,13 +38,14 @@ static void zlib_release(void *context, void *memory) {
 static weir_status bytes_open(byte_source *source, const weir_env *env, const char *path, weir_error *error) {
     *source = (byte_source){.env = env, .file = env->open(env->context, path, O_RDONLY, 0)};
     if (source->file < 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s cannot be opened: %m", path);
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be opened: %m",
+                          path);
     if (!ends_in(path, ".gz"))
         return WEIR_OK;
     source->input = weir__allocate(env, INPUT_SIZE, 1);
     source->stream = (z_stream){.zalloc = zlib_allocate, .zfree = zlib_release, .opaque = (void *)env};
     if (!source->input || inflateInit2(&source->stream, 15 + 16) != Z_OK)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, INPUT_SIZE);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, INPUT_SIZE);
     source->is_compressed = true;
     return WEIR_OK;
 }
@@ -91,9 +92,10 @@ static weir_status bytes_read(byte_source *source, const char *path, char *out, 
                                            : source->env->read(source->env->context, source->file, out, most);
     *got = result > 0 ? (size_t)result : 0;
     if (result == -1)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s cannot be read: %m", path);
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be read: %m",
+                          path);
     if (result == -2)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "%s is cut off or is not gzip; test it with gzip -t", path);
     return WEIR_OK;
 }
@@ -110,7 +112,8 @@ typedef struct field_scan {
     uint64_t lines;
 } field_scan;
 
-static field_scan scan_field(const char *text, size_t size, const weir__csv_dialect *dialect, size_t at) {
+static field_scan scan_field(const char *text, size_t size, const weir_ingest__csv_dialect *dialect,
+                             size_t at) {
     field_scan scan = {.is_quoted = dialect->quote && at < size && text[at] == dialect->quote};
     if (scan.is_quoted) {
         for (at++;; at++) {
@@ -153,8 +156,9 @@ static size_t unquote(char *field, size_t size, char quote) {
     return to;
 }
 
-bool weir__csv_split(const char *text, size_t size, const weir__csv_dialect *dialect, size_t *at,
-                     weir__bytes *fields, uint32_t field_max, uint32_t *field_count) {
+bool weir_ingest__csv_split(const char *text, size_t size, const weir_ingest__csv_dialect *dialect,
+                            size_t *at, weir_ingest__bytes *fields, uint32_t field_max,
+                            uint32_t *field_count) {
     while (*at < size && (text[*at] == '\n' || text[*at] == '\r'))
         ++*at;
     uint32_t count = 0;
@@ -167,7 +171,7 @@ bool weir__csv_split(const char *text, size_t size, const weir__csv_dialect *dia
             size_t length = scan.end - place;
             bool is_closed_last = scan.is_quoted && text[scan.end - 1] == dialect->quote;
             fields[count] =
-                (weir__bytes){text + place + skipped, length - skipped - (is_closed_last ? 1 : 0)};
+                (weir_ingest__bytes){text + place + skipped, length - skipped - (is_closed_last ? 1 : 0)};
         }
         count++;
         place = scan.end + 1;
@@ -182,10 +186,10 @@ bool weir__csv_split(const char *text, size_t size, const weir__csv_dialect *dia
 
 /* ---- The reader ------------------------------------------------------------------------------ */
 
-struct weir__csv_reader {
+struct weir_ingest__csv_reader {
     const weir_env *env;
     char *path;
-    weir__csv_dialect dialect;
+    weir_ingest__csv_dialect dialect;
     byte_source bytes;
     char *buffer;
     size_t capacity;
@@ -193,25 +197,25 @@ struct weir__csv_reader {
     size_t end;
     bool is_at_end; /* of the file: nothing more will come */
     uint64_t line;
-    weir__bytes *fields;
+    weir_ingest__bytes *fields;
     bool *is_quoted;
     size_t field_capacity;
     size_t quoted_capacity;
 };
 
-static weir_status fill(weir__csv_reader *r, weir_error *error) {
+static weir_status fill(weir_ingest__csv_reader *r, weir_error *error) {
     size_t kept = r->end - r->start;
     memmove(r->buffer, r->buffer + r->start, kept);
     r->start = 0;
     r->end = kept;
     if (r->end == r->capacity) {
         if (r->capacity >= RECORD_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "%s, line %llu: a record of more than 256 MiB; is a quote missing?", r->path,
                               (unsigned long long)r->line);
         char *grown = r->env->resize(r->env->context, r->buffer, 2 * r->capacity);
         if (!grown)
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 2 * r->capacity);
+            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 2 * r->capacity);
         r->buffer = grown;
         r->capacity *= 2;
     }
@@ -224,25 +228,26 @@ static weir_status fill(weir__csv_reader *r, weir_error *error) {
 }
 
 /* A byte order mark: UTF-8's is skipped, UTF-16's refused. */
-static weir_status check_mark(weir__csv_reader *r, weir_error *error) {
+static weir_status check_mark(weir_ingest__csv_reader *r, weir_error *error) {
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && r->end < 3 && !r->is_at_end)
         status = fill(r, error);
     if (status != WEIR_OK)
         return status;
     if (r->end >= 2 && (memcmp(r->buffer, "\xff\xfe", 2) == 0 || memcmp(r->buffer, "\xfe\xff", 2) == 0))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "%s is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8", r->path);
     if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0)
         r->start = 3;
     return WEIR_OK;
 }
 
-weir_status weir__csv_open(const weir_env *env, const char *path, const weir__csv_dialect *dialect,
-                           weir__csv_reader **out, weir_error *error) {
-    weir__csv_reader *r = weir__allocate_zero(env, 1, sizeof *r);
+weir_status weir_ingest__csv_open(const weir_env *env, const char *path,
+                                  const weir_ingest__csv_dialect *dialect, weir_ingest__csv_reader **out,
+                                  weir_error *error) {
+    weir_ingest__csv_reader *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *r);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *r);
     r->env = env;
     r->dialect = *dialect;
     r->line = 1;
@@ -252,18 +257,18 @@ weir_status weir__csv_open(const weir_env *env, const char *path, const weir__cs
     r->capacity = BUFFER_SIZE;
     weir_status status = r->path && r->buffer
                              ? bytes_open(&r->bytes, env, path, error)
-                             : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, BUFFER_SIZE);
+                             : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, BUFFER_SIZE);
     if (status == WEIR_OK)
         status = check_mark(r, error);
     if (status != WEIR_OK) {
-        weir__csv_close(r);
+        weir_ingest__csv_close(r);
         return status;
     }
     *out = r;
     return WEIR_OK;
 }
 
-void weir__csv_close(weir__csv_reader *r) {
+void weir_ingest__csv_close(weir_ingest__csv_reader *r) {
     if (!r)
         return;
     bytes_close(&r->bytes);
@@ -274,18 +279,18 @@ void weir__csv_close(weir__csv_reader *r) {
     weir__release(r->env, r);
 }
 
-static bool add_field(weir__csv_reader *r, uint32_t count, size_t at, const field_scan *scan) {
+static bool add_field(weir_ingest__csv_reader *r, uint32_t count, size_t at, const field_scan *scan) {
     if (!weir__grow(r->env, (void **)&r->fields, &r->field_capacity, (size_t)count + 1, sizeof *r->fields) ||
         !weir__grow(r->env, (void **)&r->is_quoted, &r->quoted_capacity, (size_t)count + 1,
                     sizeof *r->is_quoted))
         return false;
-    r->fields[count] = (weir__bytes){r->buffer + at, scan->end - at};
+    r->fields[count] = (weir_ingest__bytes){r->buffer + at, scan->end - at};
     r->is_quoted[count] = scan->is_quoted;
     return true;
 }
 
 /* Finds the fields of the record at `start`, and where the next begins. */
-static record_end find_fields(weir__csv_reader *r, uint32_t *count, size_t *next, uint64_t *lines,
+static record_end find_fields(weir_ingest__csv_reader *r, uint32_t *count, size_t *next, uint64_t *lines,
                               bool *is_short_of_memory) {
     size_t at = r->start;
     *count = 0;
@@ -321,7 +326,7 @@ static record_end find_fields(weir__csv_reader *r, uint32_t *count, size_t *next
 }
 
 /* Line ends between records are passed over; false at the end of the file. */
-static weir_status skip_empty(weir__csv_reader *r, bool *has_more, weir_error *error) {
+static weir_status skip_empty(weir_ingest__csv_reader *r, bool *has_more, weir_error *error) {
     for (;;) {
         while (r->start < r->end && (r->buffer[r->start] == '\n' || r->buffer[r->start] == '\r')) {
             bool is_pair =
@@ -336,12 +341,13 @@ static weir_status skip_empty(weir__csv_reader *r, bool *has_more, weir_error *e
     }
 }
 
-weir_status weir__csv_next(weir__csv_reader *r, weir__csv_record *record, weir_error *error) {
+weir_status weir_ingest__csv_next(weir_ingest__csv_reader *r, weir_ingest__csv_record *record,
+                                  weir_error *error) {
     bool has_more, is_short_of_memory = false;
     uint32_t count = 0;
     size_t next = 0;
     uint64_t lines = 0;
-    *record = (weir__csv_record){.line = r->line};
+    *record = (weir_ingest__csv_record){.line = r->line};
     weir_status status = skip_empty(r, &has_more, error);
     if (status != WEIR_OK || !has_more)
         return status;
@@ -350,22 +356,22 @@ weir_status weir__csv_next(weir__csv_reader *r, weir__csv_record *record, weir_e
         WEIR__TRY(fill(r, error));
     }
     if (is_short_of_memory)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count * sizeof *r->fields);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count * sizeof *r->fields);
     if (found == RECORD_OPEN_QUOTE)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "%s, line %llu: a quoted field does not end; is another quote character meant?",
                           r->path, (unsigned long long)r->line);
     for (uint32_t i = 0; i < count; i++)
         if (r->is_quoted[i])
             r->fields[i].size = unquote((char *)r->fields[i].data, r->fields[i].size, r->dialect.quote);
-    *record = (weir__csv_record){r->fields, count, r->line};
+    *record = (weir_ingest__csv_record){r->fields, count, r->line};
     r->line += lines;
     r->start = next;
     return WEIR_OK;
 }
 
-weir_status weir__csv_head(const weir_env *env, const char *path, char *out, size_t capacity, size_t *size,
-                           weir_error *error) {
+weir_status weir_ingest__csv_head(const weir_env *env, const char *path, char *out, size_t capacity,
+                                  size_t *size, weir_error *error) {
     byte_source bytes = {.env = env, .file = -1};
     size_t got = 1;
     *size = 0;

@@ -11,8 +11,9 @@ enum { HEAD_SIZE = 1 << 20, DELIMITER_RECORDS = 100, HEADER_RECORDS = 1000, FIEL
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-weir__csv_options weir__csv_options_join(const weir__csv_options *over, const weir__csv_options *under) {
-    weir__csv_options joined = *over;
+weir_ingest__csv_options weir_ingest__csv_options_join(const weir_ingest__csv_options *over,
+                                                       const weir_ingest__csv_options *under) {
+    weir_ingest__csv_options joined = *over;
     if (!joined.says_nulls) {
         joined.says_nulls = under->says_nulls;
         joined.nulls = under->nulls;
@@ -44,19 +45,19 @@ static bool read_character(const char *text, size_t size, char *out) {
     return true;
 }
 
-bool weir__csv_read_delimiter(const char *text, size_t size, char *out) {
+bool weir_ingest__csv_read_delimiter(const char *text, size_t size, char *out) {
     return read_character(text, size, out);
 }
 
-bool weir__csv_read_quote(const char *text, size_t size, char *out) {
+bool weir_ingest__csv_read_quote(const char *text, size_t size, char *out) {
     *out = 0;
     return size == 0 || read_character(text, size, out);
 }
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
-const char *const weir__csv_markers[WEIR__CSV_MARKERS] = {"\\N",  "NA",  "N/A", "#N/A", "NULL", "null",
-                                                          "None", "nan", "NaN", "-",    "?"};
+const char *const weir_ingest__csv_markers[WEIR_INGEST__CSV_MARKERS] = {
+    "\\N", "NA", "N/A", "#N/A", "NULL", "null", "None", "nan", "NaN", "-", "?"};
 
 typedef enum field_kind {
     FIELD_EMPTY,
@@ -74,7 +75,7 @@ static bool is_digit(char c) {
 /* Digits that are a number for sure: no sign but a minus, no zeros in front, within 64 bits. `may_be_real`
  * says whether it may be a real if it is not one: a code such as 007, or more digits than a number
  * holds, may not. */
-static bool is_integer(weir__bytes field, bool *may_be_real) {
+static bool is_integer(weir_ingest__bytes field, bool *may_be_real) {
     size_t sign = field.size > 0 && field.data[0] == '-' ? 1 : 0;
     size_t digits = 0;
     uint64_t value = 0;
@@ -91,7 +92,7 @@ static bool is_integer(weir__bytes field, bool *may_be_real) {
     return is_whole && fits && !has_zero_in_front && !(sign && value == 0);
 }
 
-static field_kind kind_of(weir__bytes field) {
+static field_kind kind_of(weir_ingest__bytes field) {
     bool may_be_real;
     double number;
     int64_t micros;
@@ -99,23 +100,24 @@ static field_kind kind_of(weir__bytes field) {
         return FIELD_EMPTY;
     if (is_integer(field, &may_be_real))
         return FIELD_INTEGER;
-    if (may_be_real && weir__parse_real(field.data, field.size, &number))
+    if (may_be_real && weir_ingest__parse_real(field.data, field.size, &number))
         return number - number == 0 ? FIELD_REAL : FIELD_SPECIAL;
     return weir_timestamp_parse(field.data, field.size, &micros) ? FIELD_TIME : FIELD_TEXT;
 }
 
-static bool is_text(weir__bytes field, const char *text) {
+static bool is_text(weir_ingest__bytes field, const char *text) {
     return strlen(text) == field.size && memcmp(text, field.data, field.size) == 0;
 }
 
-static int marker_of(weir__bytes field) {
-    for (int i = 0; i < WEIR__CSV_MARKERS && field.size <= 4; i++)
-        if (is_text(field, weir__csv_markers[i]))
+static int marker_of(weir_ingest__bytes field) {
+    for (int i = 0; i < WEIR_INGEST__CSV_MARKERS && field.size <= 4; i++)
+        if (is_text(field, weir_ingest__csv_markers[i]))
             return i;
     return -1;
 }
 
-void weir__csv_profile_see(weir__csv_profile *profile, weir__bytes field, const weir__csv_options *options) {
+void weir_ingest__csv_profile_see(weir_ingest__csv_profile *profile, weir_ingest__bytes field,
+                                  const weir_ingest__csv_options *options) {
     for (uint32_t i = 0; i < options->null_count; i++)
         if (is_text(field, options->nulls[i]))
             return;
@@ -144,28 +146,29 @@ void weir__csv_profile_see(weir__csv_profile *profile, weir__bytes field, const 
     }
 }
 
-uint32_t weir__csv_proven_markers(const weir__csv_profile *profile) {
+uint32_t weir_ingest__csv_proven_markers(const weir_ingest__csv_profile *profile) {
     uint32_t proven = 0;
     bool is_proof = profile->texts == 0 && profile->integers + profile->reals + profile->times > 0;
-    for (int i = 0; i < WEIR__CSV_MARKERS && is_proof; i++)
+    for (int i = 0; i < WEIR_INGEST__CSV_MARKERS && is_proof; i++)
         proven |= profile->markers[i] > 0 ? 1u << i : 0;
     return proven;
 }
 
-weir__csv_type weir__csv_type_of(const weir__csv_profile *profile, uint32_t null_markers) {
+weir_ingest__csv_type weir_ingest__csv_type_of(const weir_ingest__csv_profile *profile,
+                                               uint32_t null_markers) {
     uint64_t texts = profile->texts + profile->times;
     uint64_t specials = profile->specials;
-    for (int i = 0; i < WEIR__CSV_MARKERS; i++) {
+    for (int i = 0; i < WEIR_INGEST__CSV_MARKERS; i++) {
         if (null_markers >> i & 1)
             continue;
-        if (strcasecmp(weir__csv_markers[i], "nan") == 0)
+        if (strcasecmp(weir_ingest__csv_markers[i], "nan") == 0)
             specials += profile->markers[i];
         else
             texts += profile->markers[i];
     }
     if (texts > 0 || profile->integers + profile->reals == 0)
-        return WEIR__CSV_TEXT;
-    return profile->reals + specials > 0 ? WEIR__CSV_REAL : WEIR__CSV_INTEGER;
+        return WEIR_INGEST__CSV_TEXT;
+    return profile->reals + specials > 0 ? WEIR_INGEST__CSV_REAL : WEIR_INGEST__CSV_INTEGER;
 }
 
 /* ---- The dialect ----------------------------------------------------------------------------- */
@@ -173,16 +176,16 @@ weir__csv_type weir__csv_type_of(const weir__csv_profile *profile, uint32_t null
 typedef struct file_head {
     char *text;
     size_t size;
-    weir__bytes *fields;
+    weir_ingest__bytes *fields;
     uint8_t *typed; /* a column: 1 while all of its fields are numbers or times, 2 if there was one */
 } file_head;
 
 /* The number of fields of each of the first records, where they agree; else 0. */
-static uint32_t agreed_fields(const file_head *head, const weir__csv_dialect *dialect) {
+static uint32_t agreed_fields(const file_head *head, const weir_ingest__csv_dialect *dialect) {
     size_t at = 0;
     uint32_t agreed = 0, count;
-    for (int i = 0; i < DELIMITER_RECORDS &&
-                    weir__csv_split(head->text, head->size, dialect, &at, head->fields, FIELDS_MAX, &count);
+    for (int i = 0; i < DELIMITER_RECORDS && weir_ingest__csv_split(head->text, head->size, dialect, &at,
+                                                                    head->fields, FIELDS_MAX, &count);
          i++) {
         if (agreed > 0 && count != agreed)
             return 0;
@@ -197,7 +200,7 @@ static char find_delimiter(const file_head *head, char quote) {
     uint32_t most = 1;
     for (size_t i = 0; i < sizeof candidates; i++) {
         uint32_t count =
-            agreed_fields(head, &(weir__csv_dialect){.delimiter = candidates[i], .quote = quote});
+            agreed_fields(head, &(weir_ingest__csv_dialect){.delimiter = candidates[i], .quote = quote});
         if (count > most) {
             most = count;
             best = candidates[i];
@@ -206,22 +209,22 @@ static char find_delimiter(const file_head *head, char quote) {
     return best;
 }
 
-static bool is_number_or_time(weir__bytes field) {
+static bool is_number_or_time(weir_ingest__bytes field) {
     field_kind kind = kind_of(field);
     return kind == FIELD_INTEGER || kind == FIELD_REAL || kind == FIELD_TIME;
 }
 
 /* Whether the first record has names: not where every column of numbers or times begins with one. */
-static bool find_header(const file_head *head, const weir__csv_dialect *dialect) {
+static bool find_header(const file_head *head, const weir_ingest__csv_dialect *dialect) {
     size_t at = 0, after_first;
     uint32_t columns, count;
-    if (!weir__csv_split(head->text, head->size, dialect, &at, head->fields, FIELDS_MAX, &columns))
+    if (!weir_ingest__csv_split(head->text, head->size, dialect, &at, head->fields, FIELDS_MAX, &columns))
         return true;
     after_first = at;
     columns = columns < FIELDS_MAX ? columns : FIELDS_MAX;
     memset(head->typed, 1, columns);
-    for (int i = 0; i < HEADER_RECORDS &&
-                    weir__csv_split(head->text, head->size, dialect, &at, head->fields, FIELDS_MAX, &count);
+    for (int i = 0; i < HEADER_RECORDS && weir_ingest__csv_split(head->text, head->size, dialect, &at,
+                                                                 head->fields, FIELDS_MAX, &count);
          i++)
         for (uint32_t c = 0; c < columns && c < count; c++) {
             bool is_null = head->fields[c].size == 0 || marker_of(head->fields[c]) >= 0;
@@ -230,7 +233,7 @@ static bool find_header(const file_head *head, const weir__csv_dialect *dialect)
         }
     at = 0;
     bool any = false;
-    if (!weir__csv_split(head->text, after_first, dialect, &at, head->fields, FIELDS_MAX, &count))
+    if (!weir_ingest__csv_split(head->text, after_first, dialect, &at, head->fields, FIELDS_MAX, &count))
         return true;
     for (uint32_t c = 0; c < columns; c++) {
         if (head->typed[c] != 2)
@@ -253,12 +256,13 @@ static bool has_tab_ending(const char *path) {
     return false;
 }
 
-weir_status weir__csv_find_dialect(const weir_env *env, const char *path, const weir__csv_options *options,
-                                   weir__csv_dialect *out, weir_error *error) {
+weir_status weir_ingest__csv_find_dialect(const weir_env *env, const char *path,
+                                          const weir_ingest__csv_options *options,
+                                          weir_ingest__csv_dialect *out, weir_error *error) {
     weir_status status = WEIR_OK;
-    *out = (weir__csv_dialect){.delimiter = options->delimiter,
-                               .quote = options->says_quote ? options->quote : '"',
-                               .has_header = options->has_header};
+    *out = (weir_ingest__csv_dialect){.delimiter = options->delimiter,
+                                      .quote = options->says_quote ? options->quote : '"',
+                                      .has_header = options->has_header};
     if (!options->says_delimiter && has_tab_ending(path))
         out->delimiter = '\t';
     bool wants_delimiter = !options->says_delimiter && out->delimiter != '\t';
@@ -268,9 +272,9 @@ weir_status weir__csv_find_dialect(const weir_env *env, const char *path, const 
                       .fields = weir__allocate(env, FIELDS_MAX, sizeof *head.fields),
                       .typed = weir__allocate(env, FIELDS_MAX, 1)};
     if (!head.text || !head.fields || !head.typed)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, HEAD_SIZE);
+        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, HEAD_SIZE);
     if (status == WEIR_OK)
-        status = weir__csv_head(env, path, head.text, HEAD_SIZE, &head.size, error);
+        status = weir_ingest__csv_head(env, path, head.text, HEAD_SIZE, &head.size, error);
     if (status == WEIR_OK) {
         if (head.size < HEAD_SIZE - 3)
             head.text[head.size++] = '\n'; /* the whole file: its last record may lack its end */

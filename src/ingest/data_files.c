@@ -16,7 +16,7 @@ enum { DEPTH_MAX = 16, PATH_CAPACITY = 4096 };
 typedef enum file_kind { NOT_DATA, CSV_FILE, PARQUET_FILE } file_kind;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -64,9 +64,9 @@ static bool is_there(const weir_env *env, const char *path) {
     return file >= 0;
 }
 
-bool weir__is_data_files(const weir_env *env, const char *location) {
+bool weir_ingest__is_data_files(const weir_env *env, const char *location) {
     size_t stem;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     if (strstr(location, "://"))
         return false;
     if (is_folder(env, location))
@@ -127,7 +127,8 @@ static weir_status list_folder(const weir_env *env, const char *path, const char
     if (out->is_short_of_memory)
         return no_memory(error);
     if (failure != 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s cannot be listed: %m", path);
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be listed: %m",
+                          path);
     if (out->count > 0)
         qsort(out->list, out->count, sizeof *out->list, compare_entries);
     return WEIR_OK;
@@ -136,14 +137,14 @@ static weir_status list_folder(const weir_env *env, const char *path, const char
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 typedef struct finder {
-    weir__data_files *files;
+    weir_ingest__data_files *files;
     weir_error *error;
-    weir__folder_value values[DEPTH_MAX]; /* of the folders on the way; not owned */
+    weir_ingest__folder_value values[DEPTH_MAX]; /* of the folders on the way; not owned */
     size_t value_count;
 } finder;
 
 static weir_status skip(finder *f, const char *path) {
-    weir__data_files *files = f->files;
+    weir_ingest__data_files *files = f->files;
     char *copy = weir__copy_text(files->env, path, strlen(path));
     void *list = files->skipped;
     if (!copy || !weir__grow(files->env, &list, &files->skipped_capacity, files->skipped_count + 1,
@@ -156,42 +157,45 @@ static weir_status skip(finder *f, const char *path) {
     return WEIR_OK;
 }
 
-static void release_values(const weir_env *env, weir__folder_value *values, size_t count) {
+static void release_values(const weir_env *env, weir_ingest__folder_value *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         weir__release(env, values[i].key);
         weir__release(env, values[i].value);
     }
 }
 
-static weir__data_table *add_table(finder *f, const char *name, size_t size, file_kind kind) {
-    weir__data_files *files = f->files;
+static weir_ingest__data_table *add_table(finder *f, const char *name, size_t size, file_kind kind) {
+    weir_ingest__data_files *files = f->files;
     void *list = files->tables;
     if (!weir__grow(files->env, &list, &files->capacity, files->count + 1, sizeof *files->tables))
         return NULL;
     files->tables = list;
-    weir__data_table *table = &files->tables[files->count];
-    *table = (weir__data_table){.is_csv = kind == CSV_FILE, .name = weir__copy_text(files->env, name, size)};
+    weir_ingest__data_table *table = &files->tables[files->count];
+    *table = (weir_ingest__data_table){.is_csv = kind == CSV_FILE,
+                                       .name = weir__copy_text(files->env, name, size)};
     if (!table->name)
         return NULL;
     files->count++;
     return table;
 }
 
-static bool copy_value(const weir_env *env, const weir__folder_value *from, weir__folder_value *to) {
+static bool copy_value(const weir_env *env, const weir_ingest__folder_value *from,
+                       weir_ingest__folder_value *to) {
     to->key = weir__copy_text(env, from->key, strlen(from->key));
     to->value = from->value ? weir__copy_text(env, from->value, strlen(from->value)) : NULL;
     return to->key && (to->value || !from->value);
 }
 
-static weir_status add_file(finder *f, weir__data_table *table, const char *path) {
+static weir_status add_file(finder *f, weir_ingest__data_table *table, const char *path) {
     const weir_env *env = f->files->env;
     void *list = table->files;
     if (!weir__grow(env, &list, &table->capacity, table->file_count + 1, sizeof *table->files))
         return no_memory(f->error);
     table->files = list;
-    weir__data_file *file = &table->files[table->file_count++];
-    *file = (weir__data_file){.path = weir__copy_text(env, path, strlen(path)),
-                              .values = weir__allocate_zero(env, f->value_count, sizeof *file->values)};
+    weir_ingest__data_file *file = &table->files[table->file_count++];
+    *file =
+        (weir_ingest__data_file){.path = weir__copy_text(env, path, strlen(path)),
+                                 .values = weir__allocate_zero(env, f->value_count, sizeof *file->values)};
     bool is_fine = file->path && file->values;
     for (size_t i = 0; i < f->value_count && is_fine; i++) {
         file->value_count = i + 1;
@@ -210,7 +214,7 @@ static int hex_digit(char c) {
 }
 
 /* "key=value", with %XX for a byte in the value; false if memory is short. */
-static bool read_folder_value(const weir_env *env, const char *name, weir__folder_value *out) {
+static bool read_folder_value(const weir_env *env, const char *name, weir_ingest__folder_value *out) {
     const char *equals = strchr(name, '=');
     out->key = weir__copy_text(env, name, (size_t)(equals - name));
     out->value = NULL;
@@ -239,7 +243,7 @@ static bool has_value_name(const char *name) {
 static weir_status refuse(finder *f, const char *format, const char *a, const char *b) {
     char message[2 * PATH_CAPACITY];
     snprintf(message, sizeof message, format, a, b);
-    return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s", message);
+    return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s", message);
 }
 
 static weir_status join_path(finder *f, const char *folder, const char *name, char out[PATH_CAPACITY]) {
@@ -279,7 +283,7 @@ static weir_status collect_entry(finder *f, const char *folder, const entry *fou
             return no_memory(f->error);
         *number = (ptrdiff_t)f->files->count - 1;
     }
-    weir__data_table *table = &f->files->tables[*number];
+    weir_ingest__data_table *table = &f->files->tables[*number];
     if (table->is_csv != (kind == CSV_FILE))
         return refuse(f, "table %s has both CSV and Parquet files, such as %s; keep one kind", name, path);
     return add_file(f, table, path);
@@ -309,7 +313,7 @@ static weir_status take_top(finder *f, const char *folder, const entry *found) {
     file_kind kind = found->is_file ? kind_of(found->name, &stem) : NOT_DATA;
     if (kind == NOT_DATA)
         return skip(f, path);
-    weir__data_table *table = add_table(f, found->name, stem, kind);
+    weir_ingest__data_table *table = add_table(f, found->name, stem, kind);
     return table ? add_file(f, table, path) : no_memory(f->error);
 }
 
@@ -329,7 +333,7 @@ static weir_status take_folder(finder *f, const char *folder, const char *patter
 }
 
 /* What a draft calls the source: the last name of the path that has no wildcard, without its ending. */
-static bool name_source(weir__data_files *files, const char *location) {
+static bool name_source(weir_ingest__data_files *files, const char *location) {
     size_t end = strlen(location), stem = 0;
     const char *wildcard = strpbrk(location, "*?[");
     bool has_wildcard = wildcard && !is_folder(files->env, location) && !is_there(files->env, location);
@@ -355,11 +359,11 @@ static bool name_source(weir__data_files *files, const char *location) {
 }
 
 static int compare_tables(const void *a, const void *b) {
-    return strcmp(((const weir__data_table *)a)->name, ((const weir__data_table *)b)->name);
+    return strcmp(((const weir_ingest__data_table *)a)->name, ((const weir_ingest__data_table *)b)->name);
 }
 
 static int compare_files(const void *a, const void *b) {
-    return strcmp(((const weir__data_file *)a)->path, ((const weir__data_file *)b)->path);
+    return strcmp(((const weir_ingest__data_file *)a)->path, ((const weir_ingest__data_file *)b)->path);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -367,23 +371,23 @@ static int compare_texts(const void *a, const void *b) {
 }
 
 static weir_status check(finder *f, const char *location) {
-    weir__data_files *files = f->files;
+    weir_ingest__data_files *files = f->files;
     if (files->count == 0)
         return refuse(f, "%s has no .parquet, .csv or .tsv file%s", location, "");
     qsort(files->tables, files->count, sizeof *files->tables, compare_tables);
     if (files->skipped_count > 0)
         qsort(files->skipped, files->skipped_count, sizeof *files->skipped, compare_texts);
     for (size_t i = 0; i < files->count; i++) {
-        weir__data_table *table = &files->tables[i];
+        weir_ingest__data_table *table = &files->tables[i];
         qsort(table->files, table->file_count, sizeof *table->files, compare_files);
         files->has_csv = files->has_csv || table->is_csv;
         files->has_parquet = files->has_parquet || !table->is_csv;
         if (i > 0 && strcmp(table->name, table[-1].name) == 0)
-            return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "%s and %s would both be table %s; rename one", table[-1].files[0].path,
                               table->files[0].path, table->name);
         for (size_t k = 1; k < table->file_count; k++) {
-            const weir__data_file *file = &table->files[k];
+            const weir_ingest__data_file *file = &table->files[k];
             bool is_alike = file->value_count == table->files[0].value_count;
             for (size_t v = 0; v < file->value_count && is_alike; v++)
                 is_alike = strcmp(file->values[v].key, table->files[0].values[v].key) == 0;
@@ -395,18 +399,18 @@ static weir_status check(finder *f, const char *location) {
     return WEIR_OK;
 }
 
-weir_status weir__find_data_files(const weir_env *env, const char *location, weir__data_files *out,
-                                  weir_error *error) {
+weir_status weir_ingest__find_data_files(const weir_env *env, const char *location,
+                                         weir_ingest__data_files *out, weir_error *error) {
     finder f = {.files = out, .error = error};
-    env = weir__env(env);
-    *out = (weir__data_files){.env = env};
+    env = weir__env_or_default(env);
+    *out = (weir_ingest__data_files){.env = env};
     if (!name_source(out, location))
         return no_memory(error);
     weir_status status;
     if (is_folder(env, location)) {
         status = take_folder(&f, location, NULL);
     } else if (errno != ENOTDIR && errno != ENOENT && errno != ENAMETOOLONG) {
-        status = weir__io_error(error, WEIR__SOURCE_OPERATOR, "open", location);
+        status = weir__io_error(error, WEIR_INGEST__SOURCE_OPERATOR, "open", location);
     } else {
         /* A file, or a pattern in the last name of a path. */
         const char *name = last_name(location);
@@ -426,12 +430,12 @@ weir_status weir__find_data_files(const weir_env *env, const char *location, wei
     return status == WEIR_OK ? check(&f, location) : status;
 }
 
-void weir__data_files_release(weir__data_files *files) {
+void weir_ingest__data_files_release(weir_ingest__data_files *files) {
     const weir_env *env = files->env;
     if (!env)
         return;
     for (size_t i = 0; i < files->count; i++) {
-        weir__data_table *table = &files->tables[i];
+        weir_ingest__data_table *table = &files->tables[i];
         for (size_t k = 0; k < table->file_count; k++) {
             release_values(env, table->files[k].values, table->files[k].value_count);
             weir__release(env, table->files[k].values);
@@ -445,5 +449,5 @@ void weir__data_files_release(weir__data_files *files) {
     weir__release(env, files->tables);
     weir__release(env, files->skipped);
     weir__release(env, files->name);
-    *files = (weir__data_files){0};
+    *files = (weir_ingest__data_files){0};
 }

@@ -28,7 +28,7 @@ static bool is_all_zeros(const char *at, const char *end) {
     return at == end;
 }
 
-bool weir__decimal_value(const char *text, size_t size, weir__value *out) {
+bool weir_ingest__decimal_value(const char *text, size_t size, weir_ingest__value *out) {
     const char *end = text + size;
     bool is_negative = size > 0 && *text == '-';
     const char *whole = text + (is_negative ? 1 : 0);
@@ -36,11 +36,11 @@ bool weir__decimal_value(const char *text, size_t size, weir__value *out) {
     const char *fraction = point < end && *point == '.' ? point + 1 : point;
     bool is_plain = point > whole && skip_digits(fraction, end) == end;
     if (is_plain && is_all_zeros(fraction, end) && fits_int64(is_negative, whole, point, &out->integer)) {
-        out->type = WEIR__INT;
+        out->type = WEIR_INGEST__INT;
         return true;
     }
-    out->type = WEIR__REAL;
-    return weir__parse_real(text, size, &out->real);
+    out->type = WEIR_INGEST__REAL;
+    return weir_ingest__parse_real(text, size, &out->real);
 }
 
 /* The decimal digits of a number, ending at `end`; returns the first. */
@@ -67,11 +67,11 @@ static double nearest_real(bool is_negative, unsigned __int128 magnitude, uint32
         *--start = '-';
     size_t size = (size_t)(end - start) + (size_t)snprintf(end, 16, "e-%u", scale);
     double value = 0;
-    bool is_number = weir__parse_real(start, size, &value);
+    bool is_number = weir_ingest__parse_real(start, size, &value);
     return is_number ? value : 0;
 }
 
-void weir__scaled_value(__int128 unscaled, uint32_t scale, weir__value *out) {
+void weir_ingest__scaled_value(__int128 unscaled, uint32_t scale, weir_ingest__value *out) {
     bool is_negative = unscaled < 0;
     unsigned __int128 magnitude = is_negative ? -(unsigned __int128)unscaled : (unsigned __int128)unscaled;
     __int128 whole = unscaled;
@@ -81,15 +81,16 @@ void weir__scaled_value(__int128 unscaled, uint32_t scale, weir__value *out) {
         left--;
     }
     if ((left == 0 || whole == 0) && whole >= INT64_MIN && whole <= INT64_MAX) {
-        *out = (weir__value){.type = WEIR__INT, .integer = (int64_t)whole};
+        *out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)whole};
         return;
     }
-    *out = (weir__value){.type = WEIR__REAL, .real = nearest_real(is_negative, magnitude, scale)};
+    *out =
+        (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = nearest_real(is_negative, magnitude, scale)};
 }
 
-void weir__unsigned_value(unsigned __int128 integer, weir__value *out) {
+void weir_ingest__unsigned_value(unsigned __int128 integer, weir_ingest__value *out) {
     if (integer <= INT64_MAX)
-        *out = (weir__value){.type = WEIR__INT, .integer = (int64_t)integer};
+        *out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)integer};
     else
-        *out = (weir__value){.type = WEIR__REAL, .real = nearest_real(false, integer, 0)};
+        *out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = nearest_real(false, integer, 0)};
 }

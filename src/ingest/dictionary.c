@@ -5,8 +5,10 @@
 
 #include "ingest/dictionary.h"
 
-static const weir__string *copy_string(weir__arena *arena, const char *bytes, size_t size, uint64_t hash) {
-    weir__string *string = size > WEIR__STRING_MAX ? NULL : weir__arena_take(arena, sizeof *string + size);
+static const weir_ingest__string *copy_string(weir__arena *arena, const char *bytes, size_t size,
+                                              uint64_t hash) {
+    weir_ingest__string *string =
+        size > WEIR_INGEST__STRING_MAX ? NULL : weir__arena_take(arena, sizeof *string + size);
     if (!string)
         return NULL;
     string->hash = hash;
@@ -15,11 +17,11 @@ static const weir__string *copy_string(weir__arena *arena, const char *bytes, si
     return string;
 }
 
-const weir__string *weir__string_new(weir__arena *arena, const char *bytes, size_t size) {
+const weir_ingest__string *weir_ingest__string_new(weir__arena *arena, const char *bytes, size_t size) {
     return copy_string(arena, bytes, size, XXH3_64bits(bytes, size));
 }
 
-int weir__string_compare(const weir__string *a, const weir__string *b) {
+int weir_ingest__string_compare(const weir_ingest__string *a, const weir_ingest__string *b) {
     uint32_t shorter = a->size < b->size ? a->size : b->size;
     int order = memcmp(a->bytes, b->bytes, shorter);
     if (order != 0)
@@ -27,20 +29,20 @@ int weir__string_compare(const weir__string *a, const weir__string *b) {
     return a->size < b->size ? -1 : a->size > b->size;
 }
 
-void weir__dictionary_init(weir__dictionary *dictionary, const weir_env *env) {
-    *dictionary = (weir__dictionary){.env = env};
+void weir_ingest__dictionary_init(weir_ingest__dictionary *dictionary, const weir_env *env) {
+    *dictionary = (weir_ingest__dictionary){.env = env};
 }
 
-void weir__dictionary_release(weir__dictionary *dictionary) {
+void weir_ingest__dictionary_release(weir_ingest__dictionary *dictionary) {
     if (!dictionary->env)
         return;
     weir__release(dictionary->env, dictionary->strings);
     weir__release(dictionary->env, dictionary->slots);
-    weir__dictionary_init(dictionary, dictionary->env);
+    weir_ingest__dictionary_init(dictionary, dictionary->env);
 }
 
 /* Makes room for one more string in the list and in the slots. */
-static bool make_room(weir__dictionary *d) {
+static bool make_room(weir_ingest__dictionary *d) {
     void *strings = d->strings;
     if (d->count == UINT32_MAX - 1 ||
         !weir__grow(d->env, &strings, &d->capacity, (size_t)d->count + 1, sizeof *d->strings))
@@ -50,7 +52,7 @@ static bool make_room(weir__dictionary *d) {
     if (3 * ((size_t)d->count + 1) <= 2 * slot_count)
         return true;
     size_t wanted = slot_count ? 2 * slot_count : 64;
-    weir__dictionary_slot *slots = weir__allocate_zero(d->env, wanted, sizeof *slots);
+    weir_ingest__dictionary_slot *slots = weir__allocate_zero(d->env, wanted, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < slot_count; i++) {
@@ -68,48 +70,49 @@ static bool make_room(weir__dictionary *d) {
 }
 
 /* The slot of a string with these bytes, or the free one where it belongs. */
-static weir__dictionary_slot *find_slot(const weir__dictionary *d, uint64_t hash, const char *bytes,
-                                        size_t size) {
+static weir_ingest__dictionary_slot *find_slot(const weir_ingest__dictionary *d, uint64_t hash,
+                                               const char *bytes, size_t size) {
     for (size_t at = WEIR__LOW(uint32_t, hash) & d->slot_mask;; at = (at + 1) & d->slot_mask) {
-        weir__dictionary_slot *slot = &d->slots[at];
+        weir_ingest__dictionary_slot *slot = &d->slots[at];
         if (!slot->number)
             return slot;
         if (slot->hash != WEIR__LOW(uint32_t, hash))
             continue;
-        const weir__string *string = d->strings[slot->number - 1];
+        const weir_ingest__string *string = d->strings[slot->number - 1];
         if (string->hash == hash && string->size == size && memcmp(string->bytes, bytes, size) == 0)
             return slot;
     }
 }
 
-static void append(weir__dictionary *d, const weir__string *string, weir__dictionary_slot *slot,
-                   uint32_t *number) {
+static void append(weir_ingest__dictionary *d, const weir_ingest__string *string,
+                   weir_ingest__dictionary_slot *slot, uint32_t *number) {
     d->strings[d->count] = string;
     *number = d->count++;
-    *slot = (weir__dictionary_slot){d->count, WEIR__LOW(uint32_t, string->hash)};
+    *slot = (weir_ingest__dictionary_slot){d->count, WEIR__LOW(uint32_t, string->hash)};
 }
 
-bool weir__dictionary_intern(weir__dictionary *dictionary, weir__arena *arena, const char *bytes, size_t size,
-                             uint32_t *number) {
-    if (size > WEIR__STRING_MAX || !make_room(dictionary))
+bool weir_ingest__dictionary_intern(weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                    const char *bytes, size_t size, uint32_t *number) {
+    if (size > WEIR_INGEST__STRING_MAX || !make_room(dictionary))
         return false;
     uint64_t hash = XXH3_64bits(bytes, size);
-    weir__dictionary_slot *slot = find_slot(dictionary, hash, bytes, size);
+    weir_ingest__dictionary_slot *slot = find_slot(dictionary, hash, bytes, size);
     if (slot->number) {
         *number = slot->number - 1;
         return true;
     }
-    const weir__string *string = copy_string(arena, bytes, size, hash);
+    const weir_ingest__string *string = copy_string(arena, bytes, size, hash);
     if (!string)
         return false;
     append(dictionary, string, slot, number);
     return true;
 }
 
-bool weir__dictionary_adopt(weir__dictionary *dictionary, const weir__string *string, uint32_t *number) {
+bool weir_ingest__dictionary_adopt(weir_ingest__dictionary *dictionary, const weir_ingest__string *string,
+                                   uint32_t *number) {
     if (!make_room(dictionary))
         return false;
-    weir__dictionary_slot *slot = find_slot(dictionary, string->hash, string->bytes, string->size);
+    weir_ingest__dictionary_slot *slot = find_slot(dictionary, string->hash, string->bytes, string->size);
     if (slot->number)
         *number = slot->number - 1;
     else

@@ -8,7 +8,7 @@
 
 /* ---- Reasons --------------------------------------------------------------------------------- */
 
-static const char *format_text(weir__draft *draft, const char *format, va_list arguments) {
+static const char *format_text(weir_ingest__draft *draft, const char *format, va_list arguments) {
     char text[1024];
     if (vsnprintf(text, sizeof text, format, arguments) < 0)
         text[0] = 0;
@@ -17,7 +17,7 @@ static const char *format_text(weir__draft *draft, const char *format, va_list a
     return copy;
 }
 
-const char *weir__draft_text(weir__draft *draft, const char *format, ...) {
+const char *weir_ingest__draft_text(weir_ingest__draft *draft, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     const char *text = format_text(draft, format, arguments);
@@ -25,8 +25,8 @@ const char *weir__draft_text(weir__draft *draft, const char *format, ...) {
     return text ? text : "";
 }
 
-void weir__draft_reason(weir__draft *draft, uint32_t table, uint32_t column, const char *topic,
-                        bool is_doubtful, const char *choice, const char *format, ...) {
+void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32_t column, const char *topic,
+                               bool is_doubtful, const char *choice, const char *format, ...) {
     va_list arguments;
     void *reasons = draft->reasons;
     va_start(arguments, format);
@@ -38,61 +38,62 @@ void weir__draft_reason(weir__draft *draft, uint32_t table, uint32_t column, con
         return;
     }
     draft->reasons = reasons;
-    const weir__draft_table *of = table == WEIR_NONE ? NULL : &draft->tables[table];
+    const weir_ingest__draft_table *of = table == WEIR_NONE ? NULL : &draft->tables[table];
     draft->reasons[draft->reason_count++] =
-        (weir__reason){.table = of ? of->source->name : NULL,
-                       .column = of && column != WEIR_NONE ? of->columns[column].name : NULL,
-                       .topic = topic,
-                       .choice = choice,
-                       .why = why,
-                       .is_doubtful = is_doubtful};
+        (weir_ingest__reason){.table = of ? of->source->name : NULL,
+                              .column = of && column != WEIR_NONE ? of->columns[column].name : NULL,
+                              .topic = topic,
+                              .choice = choice,
+                              .why = why,
+                              .is_doubtful = is_doubtful};
 }
 
-weir_status weir__draft_status(const weir__draft *draft, weir_error *error) {
-    return draft->is_short_of_memory ? weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1) : WEIR_OK;
+weir_status weir_ingest__draft_status(const weir_ingest__draft *draft, weir_error *error) {
+    return draft->is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1) : WEIR_OK;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b) {
-    return strcmp(((const weir__draft_table *)a)->source->name, ((const weir__draft_table *)b)->source->name);
+    return strcmp(((const weir_ingest__draft_table *)a)->source->name,
+                  ((const weir_ingest__draft_table *)b)->source->name);
 }
 
-static void release_table(const weir_env *env, weir__draft_table *table) {
+static void release_table(const weir_env *env, weir_ingest__draft_table *table) {
     for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__sample_release(&table->columns[c].sample);
-        weir__hash_set_release(&table->columns[c].unique);
+        weir_ingest__sample_release(&table->columns[c].sample);
+        weir_ingest__hash_set_release(&table->columns[c].unique);
     }
-    weir__sample_release(&table->times);
+    weir_ingest__sample_release(&table->times);
     weir__release(env, table->columns);
     weir__release(env, table->keys);
 }
 
-static weir_status run(weir__draft *draft, weir_json_writer *w, weir_error *error) {
-    weir_status status = weir__draft_profile(draft, error);
+static weir_status run(weir_ingest__draft *draft, weir_json_writer *w, weir_error *error) {
+    weir_status status = weir_ingest__draft_profile(draft, error);
     if (status == WEIR_OK)
-        status = weir__draft_keys(draft, error);
+        status = weir_ingest__draft_keys(draft, error);
     if (status == WEIR_OK) {
-        weir__draft_types(draft);
-        status = weir__draft_times(draft, error);
+        weir_ingest__draft_types(draft);
+        status = weir_ingest__draft_times(draft, error);
     }
     if (status == WEIR_OK)
-        status = weir__draft_tasks(draft, error);
+        status = weir_ingest__draft_tasks(draft, error);
     if (status == WEIR_OK) {
-        if (!weir__draft_write(draft, w))
+        if (!weir_ingest__draft_write(draft, w))
             draft->is_short_of_memory = true;
         if (draft->ingest->options->reasons)
-            weir__draft_write_reasons(draft, draft->ingest->options->reasons);
-        status = weir__draft_status(draft, error);
+            weir_ingest__draft_write_reasons(draft, draft->ingest->options->reasons);
+        status = weir_ingest__draft_status(draft, error);
     }
     return status;
 }
 
-weir_status weir__draft_schema(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
+weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_json_writer *w, weir_error *error) {
     const weir_env *env = ingest->env;
-    weir__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
+    weir_ingest__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
     if (!draft)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *draft);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *draft);
     draft->ingest = ingest;
     draft->env = env;
     weir__arena_init(&draft->arena, env);
@@ -100,7 +101,7 @@ weir_status weir__draft_schema(weir__ingest *ingest, weir_json_writer *w, weir_e
     draft->tables = weir__allocate_zero(env, count, sizeof *draft->tables);
     weir_status status = WEIR_OK;
     if (!draft->tables) {
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *draft->tables);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *draft->tables);
     } else {
         draft->table_count = count;
         for (uint32_t t = 0; t < count; t++)

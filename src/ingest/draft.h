@@ -1,5 +1,5 @@
 /* Drafting a schema, by the rules of docs/spec/04-draft.md. The steps, each in its own file, fill a
- * weir__draft from top to bottom; each choice leaves a reason.
+ * weir_ingest__draft from top to bottom; each choice leaves a reason.
  *
  *   draft_profile.c   every row of every table once: what each column holds        (parallel by table)
  *   draft_keys.c      primary and foreign keys
@@ -17,115 +17,119 @@
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-enum { WEIR__WORDS_MAX = 16, WEIR__NAME_SIZE = 200 };
+enum { WEIR_INGEST__WORDS_MAX = 16, WEIR_INGEST__NAME_SIZE = 200 };
 
 /* A name in words: "CustomerID" is customer, id. Longer names are cut. */
-typedef struct weir__words {
-    char text[WEIR__NAME_SIZE]; /* the words, each terminated, one after the other */
-    const char *list[WEIR__WORDS_MAX];
+typedef struct weir_ingest__words {
+    char text[WEIR_INGEST__NAME_SIZE]; /* the words, each terminated, one after the other */
+    const char *list[WEIR_INGEST__WORDS_MAX];
     uint32_t count;
-    char joined[WEIR__NAME_SIZE]; /* all words in one */
-    char lower[WEIR__NAME_SIZE];  /* the whole name, lowercased */
-} weir__words;
+    char joined[WEIR_INGEST__NAME_SIZE]; /* all words in one */
+    char lower[WEIR_INGEST__NAME_SIZE];  /* the whole name, lowercased */
+} weir_ingest__words;
 
-typedef enum weir__word_list {
-    WEIR__KEY_WORDS,
-    WEIR__ID_WORDS,
-    WEIR__GENERIC_NAMES,
-    WEIR__SELF_NAMES,
-    WEIR__SECRET_WORDS,
-    WEIR__BIRTH_WORDS,
-    WEIR__CHANGE_WORDS,
-    WEIR__FUTURE_WORDS,
-    WEIR__LATE_WORDS,
-    WEIR__MEASURELESS_WORDS, /* numbers that are no quantity to predict */
-} weir__word_list;
+typedef enum weir_ingest__word_list {
+    WEIR_INGEST__KEY_WORDS,
+    WEIR_INGEST__ID_WORDS,
+    WEIR_INGEST__GENERIC_NAMES,
+    WEIR_INGEST__SELF_NAMES,
+    WEIR_INGEST__SECRET_WORDS,
+    WEIR_INGEST__BIRTH_WORDS,
+    WEIR_INGEST__CHANGE_WORDS,
+    WEIR_INGEST__FUTURE_WORDS,
+    WEIR_INGEST__LATE_WORDS,
+    WEIR_INGEST__MEASURELESS_WORDS, /* numbers that are no quantity to predict */
+} weir_ingest__word_list;
 
 /* `out` holds pointers into itself: it must not be copied. */
-void weir__words_read(const char *name, weir__words *out);
+void weir_ingest__words_read(const char *name, weir_ingest__words *out);
 /* A table's stem: without a first dim, fact …, the last word in the singular. */
-void weir__words_stem(const char *table, weir__words *out);
-bool weir__word_is_in(weir__word_list list, const char *word);
-bool weir__words_have(const weir__words *words, weir__word_list list); /* any word, or all of them joined */
-const char *weir__words_last(const weir__words *words);                /* "" if there is none */
-bool weir__words_end_in(const weir__words *words, const weir__words *end, const char *and_word);
+void weir_ingest__words_stem(const char *table, weir_ingest__words *out);
+bool weir_ingest__word_is_in(weir_ingest__word_list list, const char *word);
+bool weir_ingest__words_have(const weir_ingest__words *words,
+                             weir_ingest__word_list list);            /* any word, or all of them joined */
+const char *weir_ingest__words_last(const weir_ingest__words *words); /* "" if there is none */
+bool weir_ingest__words_end_in(const weir_ingest__words *words, const weir_ingest__words *end,
+                               const char *and_word);
 /* The joined name is the stem's and a key word. */
-bool weir__words_are_key_of(const weir__words *words, const weir__words *stem);
-bool weir__words_are_secret(const weir__words *words);
-bool weir__words_are_self(const weir__words *words);
-bool weir__name_sounds_like_row_time(const weir__words *words);
-bool weir__name_says_time(const weir__words *words);
-bool weir__name_may_be_identifier(const weir__words *words);
+bool weir_ingest__words_are_key_of(const weir_ingest__words *words, const weir_ingest__words *stem);
+bool weir_ingest__words_are_secret(const weir_ingest__words *words);
+bool weir_ingest__words_are_self(const weir_ingest__words *words);
+bool weir_ingest__name_sounds_like_row_time(const weir_ingest__words *words);
+bool weir_ingest__name_says_time(const weir_ingest__words *words);
+bool weir_ingest__name_may_be_identifier(const weir_ingest__words *words);
 
 /* ---- Distinct values ------------------------------------------------------------------------- */
 
-typedef struct weir__sampled {
+typedef struct weir_ingest__sampled {
     uint64_t hash;
     uint64_t rows; /* 0: a free slot */
     int64_t value; /* of an integer or a time; of whoever wants it */
-} weir__sampled;
+} weir_ingest__sampled;
 
-enum { WEIR__SAMPLE_MAX = 16384 };
+enum { WEIR_INGEST__SAMPLE_MAX = 16384 };
 
-/* The distinct values whose hash is below 2^(64 - level), at most WEIR__SAMPLE_MAX. */
-typedef struct weir__sample {
+/* The distinct values whose hash is below 2^(64 - level), at most WEIR_INGEST__SAMPLE_MAX. */
+typedef struct weir_ingest__sample {
     const weir_env *env;
-    uint32_t limit; /* WEIR__SAMPLE_MAX, or what somebody sets */
+    uint32_t limit; /* WEIR_INGEST__SAMPLE_MAX, or what somebody sets */
     uint32_t level;
     uint32_t count;
     size_t slot_count; /* 0 or a power of two */
-    weir__sampled *slots;
-} weir__sample;
+    weir_ingest__sampled *slots;
+} weir_ingest__sample;
 
-void weir__sample_init(weir__sample *sample, const weir_env *env);
-void weir__sample_release(weir__sample *sample);
+void weir_ingest__sample_init(weir_ingest__sample *sample, const weir_env *env);
+void weir_ingest__sample_release(weir_ingest__sample *sample);
 /* Counts rows of a value; false if memory is short. */
-WEIR_CHECKED bool weir__sample_add(weir__sample *sample, uint64_t hash, uint64_t rows, int64_t value);
-const weir__sampled *weir__sample_find(const weir__sample *sample, uint64_t hash); /* or NULL */
-static inline bool weir__sample_has_room_for(uint32_t level, uint64_t hash) {
+WEIR_CHECKED bool weir_ingest__sample_add(weir_ingest__sample *sample, uint64_t hash, uint64_t rows,
+                                          int64_t value);
+const weir_ingest__sampled *weir_ingest__sample_find(const weir_ingest__sample *sample,
+                                                     uint64_t hash); /* or NULL */
+static inline bool weir_ingest__sample_has_room_for(uint32_t level, uint64_t hash) {
     return level == 0 || hash >> (64 - level) == 0;
 }
 /* Rows of `child` whose value is in `parent`, and all of them, at the larger level of the two. */
-void weir__sample_cover(const weir__sample *child, const weir__sample *parent, uint64_t *matched,
-                        uint64_t *rows);
+void weir_ingest__sample_cover(const weir_ingest__sample *child, const weir_ingest__sample *parent,
+                               uint64_t *matched, uint64_t *rows);
 
 /* Hashes that have all been different so far; let go of at the first that is not. */
-typedef struct weir__hash_set {
+typedef struct weir_ingest__hash_set {
     const weir_env *env;
     uint64_t *slots; /* 0: free; the hash 0 is kept as 1 */
     size_t slot_count;
     size_t count;
     bool has_doubles;
-} weir__hash_set;
+} weir_ingest__hash_set;
 
-void weir__hash_set_init(weir__hash_set *set, const weir_env *env);
-void weir__hash_set_release(weir__hash_set *set);
-WEIR_CHECKED bool weir__hash_set_add(weir__hash_set *set, uint64_t hash);
+void weir_ingest__hash_set_init(weir_ingest__hash_set *set, const weir_env *env);
+void weir_ingest__hash_set_release(weir_ingest__hash_set *set);
+WEIR_CHECKED bool weir_ingest__hash_set_add(weir_ingest__hash_set *set, uint64_t hash);
 
-uint64_t weir__value_hash(const weir__value *value); /* not of null */
-uint64_t weir__hash_together(const uint64_t *hashes, uint32_t count);
+uint64_t weir_ingest__value_hash(const weir_ingest__value *value); /* not of null */
+uint64_t weir_ingest__hash_together(const uint64_t *hashes, uint32_t count);
 /* NaN counts as null. */
-bool weir__value_is_null(const weir__value *value);
+bool weir_ingest__value_is_null(const weir_ingest__value *value);
 
 /* ---- What is known of columns and tables ------------------------------------------------------ */
 
-enum { WEIR__FORMATS_MAX = 40, WEIR__DRAFT_KEY_MAX = 3, WEIR__KEY_TEXT_MAX = 64 };
+enum { WEIR_INGEST__FORMATS_MAX = 40, WEIR_INGEST__DRAFT_KEY_MAX = 3, WEIR_INGEST__KEY_TEXT_MAX = 64 };
 
-typedef enum weir__draft_kind {
-    WEIR__DRAFT_NOTHING,
-    WEIR__DRAFT_BOOLEAN,
-    WEIR__DRAFT_TIME,
-    WEIR__DRAFT_INTEGER,
-    WEIR__DRAFT_NUMBER,
-    WEIR__DRAFT_TEXT,
-    WEIR__DRAFT_BLOB,
-    WEIR__DRAFT_MIXED,
-} weir__draft_kind;
+typedef enum weir_ingest__draft_kind {
+    WEIR_INGEST__DRAFT_NOTHING,
+    WEIR_INGEST__DRAFT_BOOLEAN,
+    WEIR_INGEST__DRAFT_TIME,
+    WEIR_INGEST__DRAFT_INTEGER,
+    WEIR_INGEST__DRAFT_NUMBER,
+    WEIR_INGEST__DRAFT_TEXT,
+    WEIR_INGEST__DRAFT_BLOB,
+    WEIR_INGEST__DRAFT_MIXED,
+} weir_ingest__draft_kind;
 
-typedef struct weir__draft_column {
+typedef struct weir_ingest__draft_column {
     const char *name;
-    weir__declared declared;
-    weir__words words;
+    weir_ingest__declared declared;
+    weir_ingest__words words;
 
     /* From the rows. */
     uint64_t values; /* that are not null */
@@ -135,55 +139,55 @@ typedef struct weir__draft_column {
     bool all_boolean;    /* every value reads as one */
     bool all_iso;        /* texts */
     bool any_space;
-    bool any_long;    /* text beyond WEIR__KEY_TEXT_MAX bytes */
+    bool any_long;    /* text beyond WEIR_INGEST__KEY_TEXT_MAX bytes */
     uint64_t formats; /* that all texts have: a bit each */
     uint32_t truths;  /* which words of truth occur, and whether anything else does */
-    weir__sample sample;
-    weir__hash_set unique; /* where its name makes uniqueness matter */
+    weir_ingest__sample sample;
+    weir_ingest__hash_set unique; /* where its name makes uniqueness matter */
     bool wants_unique;
 
     /* Decided. */
-    weir__draft_kind kind;
+    weir_ingest__draft_kind kind;
     bool is_whole;
     bool is_key; /* of a primary or foreign key, or a foreign key leads to it */
     weir_stype stype;
-    weir__time_form form;
-    weir__time_format format;
+    weir_ingest__time_form form;
+    weir_ingest__time_format format;
     bool is_known_with_row; /* known_at null */
-} weir__draft_column;
+} weir_ingest__draft_column;
 
-typedef struct weir__draft_table weir__draft_table;
+typedef struct weir_ingest__draft_table weir_ingest__draft_table;
 
 /* A foreign key, declared or found. */
-typedef struct weir__draft_key {
-    uint32_t columns[WEIR__KEY_COLUMNS_MAX];
-    uint32_t parent_columns[WEIR__KEY_COLUMNS_MAX];
+typedef struct weir_ingest__draft_key {
+    uint32_t columns[WEIR_INGEST__KEY_COLUMNS_MAX];
+    uint32_t parent_columns[WEIR_INGEST__KEY_COLUMNS_MAX];
     uint32_t column_count;
     uint32_t parent; /* table */
     double coverage;
-} weir__draft_key;
+} weir_ingest__draft_key;
 
-struct weir__draft_table {
-    const weir__catalog_table *source;
-    weir__words stem;
+struct weir_ingest__draft_table {
+    const weir_ingest__catalog_table *source;
+    weir_ingest__words stem;
     uint64_t row_count;
-    weir__draft_column *columns;
+    weir_ingest__draft_column *columns;
     uint32_t column_count;
-    uint32_t primary_key[WEIR__KEY_COLUMNS_MAX];
+    uint32_t primary_key[WEIR_INGEST__KEY_COLUMNS_MAX];
     uint32_t primary_key_count;
-    weir__draft_key *keys;
+    weir_ingest__draft_key *keys;
     uint32_t key_count;
     size_t key_capacity;
-    uint32_t time;      /* column, or WEIR_NONE */
-    bool has_late_time; /* its own candidates are later than what refers to the row */
-    uint32_t time_key;  /* or through this foreign key: number in `keys`, or WEIR_NONE */
-    weir__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
-    uint64_t rank;      /* by row count, for tasks */
+    uint32_t time;             /* column, or WEIR_NONE */
+    bool has_late_time;        /* its own candidates are later than what refers to the row */
+    uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */
+    weir_ingest__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
+    uint64_t rank;             /* by row count, for tasks */
     weir_status status;
     weir_error error;
 };
 
-typedef struct weir__draft_task {
+typedef struct weir_ingest__draft_task {
     uint32_t table;
     uint32_t column;
     bool has_split;
@@ -191,12 +195,12 @@ typedef struct weir__draft_task {
     uint32_t *dropped; /* columns of the table that give the target away */
     uint32_t dropped_count;
     const char *name; /* given when it is written */
-} weir__draft_task;
+} weir_ingest__draft_task;
 
-enum { WEIR__DRAFT_TASKS_MAX = 6 };
+enum { WEIR_INGEST__DRAFT_TASKS_MAX = 6 };
 
 /* Why something was decided. */
-typedef struct weir__reason {
+typedef struct weir_ingest__reason {
     const char *table;  /* or NULL: of the whole source */
     const char *column; /* or NULL */
     const char
@@ -204,56 +208,57 @@ typedef struct weir__reason {
     const char *choice;
     const char *why;
     bool is_doubtful; /* somebody should look at it */
-} weir__reason;
+} weir_ingest__reason;
 
-typedef struct weir__draft {
-    weir__ingest *ingest;
+typedef struct weir_ingest__draft {
+    weir_ingest__ingest *ingest;
     const weir_env *env;
     weir__arena arena;
-    weir__draft_table *tables; /* bytewise by name */
+    weir_ingest__draft_table *tables; /* bytewise by name */
     uint32_t table_count;
-    bool has_declared_keys;                       /* any foreign key */
-    weir__time_format formats[WEIR__FORMATS_MAX]; /* that text is tried for, in order */
+    bool has_declared_keys;                                     /* any foreign key */
+    weir_ingest__time_format formats[WEIR_INGEST__FORMATS_MAX]; /* that text is tried for, in order */
     uint32_t format_count;
-    weir__draft_task tasks[WEIR__DRAFT_TASKS_MAX];
+    weir_ingest__draft_task tasks[WEIR_INGEST__DRAFT_TASKS_MAX];
     uint32_t task_count;
-    weir__reason *reasons;
+    weir_ingest__reason *reasons;
     size_t reason_count;
     size_t reason_capacity;
     bool is_short_of_memory; /* sticks */
-} weir__draft;
+} weir_ingest__draft;
 
 /* Adds a reason; `column` WEIR_NONE: of the table, `table` WEIR_NONE: of the source. */
-void weir__draft_reason(weir__draft *draft, uint32_t table, uint32_t column, const char *topic,
-                        bool is_doubtful, const char *choice, const char *format, ...)
+void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32_t column, const char *topic,
+                               bool is_doubtful, const char *choice, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
 /* Text of the draft's own; "", and the draft fails in the end, if memory is short. */
-const char *weir__draft_text(weir__draft *draft, const char *format, ...)
+const char *weir_ingest__draft_text(weir_ingest__draft *draft, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-weir_status weir__draft_status(const weir__draft *draft, weir_error *error);
+weir_status weir_ingest__draft_status(const weir_ingest__draft *draft, weir_error *error);
 
 /* Calls `see` with every row of some columns of a table; false from it: memory is short. */
-WEIR_CHECKED weir_status weir__draft_scan(weir__draft *draft, uint32_t table, const uint32_t *columns,
-                                          uint32_t column_count,
-                                          bool (*see)(void *context, const weir__value *cells), void *context,
-                                          weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table,
+                                                 const uint32_t *columns, uint32_t column_count,
+                                                 bool (*see)(void *context, const weir_ingest__value *cells),
+                                                 void *context, weir_error *error);
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* What a foreign key is called if nobody names it: its columns, joined by a plus. Valid as long as the draft.
  */
-const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
-                                 const weir__draft_key *key);
+const char *weir_ingest__draft_key_name(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
+                                        const weir_ingest__draft_key *key);
 
-WEIR_CHECKED weir_status weir__draft_profile(weir__draft *draft, weir_error *error);
-WEIR_CHECKED weir_status weir__draft_keys(weir__draft *draft, weir_error *error);
-void weir__draft_types(weir__draft *draft);
-WEIR_CHECKED weir_status weir__draft_times(weir__draft *draft, weir_error *error);
-WEIR_CHECKED weir_status weir__draft_tasks(weir__draft *draft, weir_error *error);
-WEIR_CHECKED bool weir__draft_write(weir__draft *draft, weir_json_writer *w);
-void weir__draft_write_reasons(const weir__draft *draft, weir_json_writer *w);
+WEIR_CHECKED weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error);
+void weir_ingest__draft_types(weir_ingest__draft *draft);
+WEIR_CHECKED weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *error);
+WEIR_CHECKED bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w);
+void weir_ingest__draft_write_reasons(const weir_ingest__draft *draft, weir_json_writer *w);
 
 /* The row's time of a cell's value, by the form that was found. */
-bool weir__draft_time_of(const weir__draft_column *column, const weir__value *value, int64_t *micros);
+bool weir_ingest__draft_time_of(const weir_ingest__draft_column *column, const weir_ingest__value *value,
+                                int64_t *micros);
 
 #endif

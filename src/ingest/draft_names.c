@@ -31,10 +31,10 @@ static bool begins_word(const char *name, size_t at) {
     return follows_small || (is_upper(name[at - 1]) && is_lower(name[at + 1]));
 }
 
-void weir__words_read(const char *name, weir__words *out) {
+void weir_ingest__words_read(const char *name, weir_ingest__words *out) {
     size_t used = 0, joined = 0, size = strlen(name);
     memset(out, 0, sizeof *out);
-    size = size < WEIR__NAME_SIZE / 2 - 1 ? size : WEIR__NAME_SIZE / 2 - 1;
+    size = size < WEIR_INGEST__NAME_SIZE / 2 - 1 ? size : WEIR_INGEST__NAME_SIZE / 2 - 1;
     bool is_inside = false;
     for (size_t i = 0; i < size; i++)
         out->lower[i] = lower(name[i]);
@@ -47,7 +47,7 @@ void weir__words_read(const char *name, weir__words *out) {
         if (!is_in_word(name[i]))
             continue;
         if (!is_inside) {
-            if (out->count == WEIR__WORDS_MAX)
+            if (out->count == WEIR_INGEST__WORDS_MAX)
                 break;
             out->list[out->count++] = out->text + used;
             is_inside = true;
@@ -75,15 +75,15 @@ static void make_singular(char *word) {
     }
 }
 
-static void join(weir__words *words) {
+static void join(weir_ingest__words *words) {
     words->joined[0] = 0;
     for (uint32_t i = 0; i < words->count; i++)
         strcat(words->joined, words->list[i]);
 }
 
-void weir__words_stem(const char *table, weir__words *out) {
+void weir_ingest__words_stem(const char *table, weir_ingest__words *out) {
     static const char *const prefixes[] = {"dim", "fact", "tbl", "stg"};
-    weir__words_read(table, out);
+    weir_ingest__words_read(table, out);
     for (int i = 0; i < 4 && out->count > 1; i++)
         if (strcmp(out->list[0], prefixes[i]) == 0) {
             out->count--;
@@ -98,34 +98,34 @@ void weir__words_stem(const char *table, weir__words *out) {
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 static const char *const lists[] = {
-    [WEIR__KEY_WORDS] = " id uuid guid key pk fk oid code no nr num number sha ",
-    [WEIR__ID_WORDS] = " id uuid guid oid pk fk sha ",
-    [WEIR__GENERIC_NAMES] =
+    [WEIR_INGEST__KEY_WORDS] = " id uuid guid key pk fk oid code no nr num number sha ",
+    [WEIR_INGEST__ID_WORDS] = " id uuid guid oid pk fk sha ",
+    [WEIR_INGEST__GENERIC_NAMES] =
         " id uuid guid key pk fk oid code no nr num number sha name title date time year month day "
         "hour type status value index rank position hash ",
-    [WEIR__SELF_NAMES] =
+    [WEIR_INGEST__SELF_NAMES] =
         " parent manager supervisor boss reportsto referredby referrer replyto inreplyto previous "
         "prev ",
-    [WEIR__SECRET_WORDS] = " password passwd pwd secret token apikey salt passphrase pin cvv ssn ",
-    [WEIR__BIRTH_WORDS] = " birth birthday birthdate dob born ",
-    [WEIR__CHANGE_WORDS] =
+    [WEIR_INGEST__SECRET_WORDS] = " password passwd pwd secret token apikey salt passphrase pin cvv ssn ",
+    [WEIR_INGEST__BIRTH_WORDS] = " birth birthday birthdate dob born ",
+    [WEIR_INGEST__CHANGE_WORDS] =
         " update updated modified modification changed edited refreshed synced last latest mtime "
         "lastupdate lastupdated lastmodified death died deceased ",
-    [WEIR__FUTURE_WORDS] =
+    [WEIR_INGEST__FUTURE_WORDS] =
         " due required expected estimated eta planned deadline expires expire expiry expiration "
         "until next promised renewal maturity ",
-    [WEIR__LATE_WORDS] =
+    [WEIR_INGEST__LATE_WORDS] =
         " end ended ends finish finished close closed complete completed return returned ship "
         "shipped shipping deliver delivered delivery cancel cancelled canceled delete deleted "
         "resolved terminated termination paid left retired archived processed approved "
         "discontinued ",
-    [WEIR__MEASURELESS_WORDS] =
+    [WEIR_INGEST__MEASURELESS_WORDS] =
         " id code number no nr num lat lng lon latitude longitude year month day hour zip "
         "index ",
 };
 
-bool weir__word_is_in(weir__word_list list, const char *word) {
-    char wanted[WEIR__NAME_SIZE + 2];
+bool weir_ingest__word_is_in(weir_ingest__word_list list, const char *word) {
+    char wanted[WEIR_INGEST__NAME_SIZE + 2];
     size_t size = strlen(word);
     if (size == 0 || size + 3 > sizeof wanted || strchr(word, ' '))
         return false;
@@ -135,18 +135,19 @@ bool weir__word_is_in(weir__word_list list, const char *word) {
     return strstr(lists[list], wanted) != NULL;
 }
 
-bool weir__words_have(const weir__words *words, weir__word_list list) {
+bool weir_ingest__words_have(const weir_ingest__words *words, weir_ingest__word_list list) {
     for (uint32_t i = 0; i < words->count; i++)
-        if (weir__word_is_in(list, words->list[i]))
+        if (weir_ingest__word_is_in(list, words->list[i]))
             return true;
-    return weir__word_is_in(list, words->joined);
+    return weir_ingest__word_is_in(list, words->joined);
 }
 
-const char *weir__words_last(const weir__words *words) {
+const char *weir_ingest__words_last(const weir_ingest__words *words) {
     return words->count > 0 ? words->list[words->count - 1] : "";
 }
 
-bool weir__words_end_in(const weir__words *words, const weir__words *end, const char *and_word) {
+bool weir_ingest__words_end_in(const weir_ingest__words *words, const weir_ingest__words *end,
+                               const char *and_word) {
     uint32_t length = end->count + (and_word ? 1 : 0);
     if (end->count == 0 || words->count <= length)
         return false;
@@ -157,35 +158,35 @@ bool weir__words_end_in(const weir__words *words, const weir__words *end, const 
     return !and_word || strcmp(words->list[words->count - 1], and_word) == 0;
 }
 
-bool weir__words_are_key_of(const weir__words *words, const weir__words *stem) {
+bool weir_ingest__words_are_key_of(const weir_ingest__words *words, const weir_ingest__words *stem) {
     size_t size = strlen(stem->joined);
     return size > 0 && strncmp(words->joined, stem->joined, size) == 0 &&
-           weir__word_is_in(WEIR__KEY_WORDS, words->joined + size);
+           weir_ingest__word_is_in(WEIR_INGEST__KEY_WORDS, words->joined + size);
 }
 
-bool weir__words_are_secret(const weir__words *words) {
+bool weir_ingest__words_are_secret(const weir_ingest__words *words) {
     static const char *const before_key[] = {"api", "private", "access"};
     for (uint32_t i = 0; i + 1 < words->count; i++)
         for (int k = 0; k < 3; k++)
             if (strcmp(words->list[i], before_key[k]) == 0 && strcmp(words->list[i + 1], "key") == 0)
                 return true;
-    return weir__words_have(words, WEIR__SECRET_WORDS);
+    return weir_ingest__words_have(words, WEIR_INGEST__SECRET_WORDS);
 }
 
-bool weir__words_are_self(const weir__words *words) {
-    char name[WEIR__NAME_SIZE];
-    const char *last = weir__words_last(words);
+bool weir_ingest__words_are_self(const weir_ingest__words *words) {
+    char name[WEIR_INGEST__NAME_SIZE];
+    const char *last = weir_ingest__words_last(words);
     size_t size = strlen(words->joined);
-    if (words->count > 1 && weir__word_is_in(WEIR__ID_WORDS, last))
+    if (words->count > 1 && weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, last))
         size -= strlen(last);
     memcpy(name, words->joined, size);
     name[size] = 0;
-    return weir__word_is_in(WEIR__SELF_NAMES, name);
+    return weir_ingest__word_is_in(WEIR_INGEST__SELF_NAMES, name);
 }
 
 /* ---- Times and identifiers ------------------------------------------------------------------- */
 
-static bool starts_or_ends_like_time(const weir__words *words) {
+static bool starts_or_ends_like_time(const weir_ingest__words *words) {
     static const char *const parts[] = {"created", "date", "time", "at", "timestamp", "on"};
     size_t size = strlen(words->lower);
     for (int i = 0; i < 6; i++)
@@ -194,27 +195,27 @@ static bool starts_or_ends_like_time(const weir__words *words) {
     return false;
 }
 
-static bool last_is_one_of(const weir__words *words, const char *const *list) {
+static bool last_is_one_of(const weir_ingest__words *words, const char *const *list) {
     for (; *list; list++)
-        if (strcmp(weir__words_last(words), *list) == 0)
+        if (strcmp(weir_ingest__words_last(words), *list) == 0)
             return true;
     return false;
 }
 
-bool weir__name_sounds_like_row_time(const weir__words *words) {
+bool weir_ingest__name_sounds_like_row_time(const weir_ingest__words *words) {
     static const char *const more[] = {"ts", "day", NULL};
     return starts_or_ends_like_time(words) || last_is_one_of(words, more);
 }
 
-bool weir__name_says_time(const weir__words *words) {
+bool weir_ingest__name_says_time(const weir_ingest__words *words) {
     static const char *const more[] = {"ts", "day", "hour", "epoch", "created", "modified", NULL};
     return starts_or_ends_like_time(words) || last_is_one_of(words, more);
 }
 
-bool weir__name_may_be_identifier(const weir__words *words) {
+bool weir_ingest__name_may_be_identifier(const weir_ingest__words *words) {
     static const char *const ends[] = {"id", "uuid", "email", "url", "phone", "hash", "code"};
     for (int i = 0; i < 7; i++)
         if (ends_with(words->lower, strlen(words->lower), ends[i]))
             return true;
-    return weir__word_is_in(WEIR__ID_WORDS, weir__words_last(words));
+    return weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(words));
 }

@@ -11,14 +11,14 @@ enum { ADVANCE_EVERY = 4096 };
 
 /* ---- Patterns of times ----------------------------------------------------------------------- */
 
-static void add_format(weir__draft *draft, const char *pattern, const char *clock) {
-    char text[WEIR__FORMAT_SIZE_MAX + 1];
+static void add_format(weir_ingest__draft *draft, const char *pattern, const char *clock) {
+    char text[WEIR_INGEST__FORMAT_SIZE_MAX + 1];
     int size = snprintf(text, sizeof text, "%s%s", pattern, clock);
-    if (!weir__time_format_compile(text, (size_t)size, &draft->formats[draft->format_count]))
+    if (!weir_ingest__time_format_compile(text, (size_t)size, &draft->formats[draft->format_count]))
         draft->format_count++;
 }
 
-static void compile_formats(weir__draft *draft) {
+static void compile_formats(weir_ingest__draft *draft) {
     static const char *const dates[] = {"%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y",
                                         "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"};
     static const char *const clocks[] = {"", " %H:%M", " %H:%M:%S"};
@@ -45,17 +45,18 @@ static void compile_formats(weir__draft *draft) {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool is_date_number(const weir__draft *draft, int64_t value) {
+static bool is_date_number(const weir_ingest__draft *draft, int64_t value) {
     char digits[24];
     int64_t micros;
     if (value < 19000101 || value > 21001231)
         return false;
     int size = snprintf(digits, sizeof digits, "%lld", (long long)value);
     /* %Y%m%d is the last pattern. */
-    return weir__time_format_read(&draft->formats[draft->format_count - 1], digits, (size_t)size, &micros);
+    return weir_ingest__time_format_read(&draft->formats[draft->format_count - 1], digits, (size_t)size,
+                                         &micros);
 }
 
-static void see_integer(const weir__draft *draft, weir__draft_column *column, int64_t value) {
+static void see_integer(const weir_ingest__draft *draft, weir_ingest__draft_column *column, int64_t value) {
     bool is_first = column->integers + column->whole_reals + column->times == 0;
     if (is_first || value < column->least)
         column->least = value;
@@ -66,7 +67,7 @@ static void see_integer(const weir__draft *draft, weir__draft_column *column, in
 
 enum { TRUE_WORD = 1, FALSE_WORD = 2, T_WORD = 4, F_WORD = 8, YES_WORD = 16, NO_WORD = 32, OTHER_WORD = 64 };
 
-static uint32_t truth_of(weir__bytes text) {
+static uint32_t truth_of(weir_ingest__bytes text) {
     static const struct {
         const char *word;
         uint32_t bit;
@@ -78,17 +79,18 @@ static uint32_t truth_of(weir__bytes text) {
     return OTHER_WORD;
 }
 
-static void see_text(const weir__draft *draft, weir__draft_column *column, weir__bytes text) {
+static void see_text(const weir_ingest__draft *draft, weir_ingest__draft_column *column,
+                     weir_ingest__bytes text) {
     int64_t micros;
     column->truths |= truth_of(text);
-    column->any_long = column->any_long || text.size > WEIR__KEY_TEXT_MAX;
+    column->any_long = column->any_long || text.size > WEIR_INGEST__KEY_TEXT_MAX;
     if (!column->any_space)
         column->any_space = memchr(text.data, ' ', text.size) != NULL;
     if (column->all_iso)
         column->all_iso = weir_timestamp_parse(text.data, text.size, &micros);
     for (uint32_t i = 0; column->formats >> i; i++)
         if (column->formats >> i & 1 &&
-            !weir__time_format_read(&draft->formats[i], text.data, text.size, &micros))
+            !weir_ingest__time_format_read(&draft->formats[i], text.data, text.size, &micros))
             column->formats &= ~((uint64_t)1 << i);
 }
 
@@ -97,18 +99,19 @@ static bool is_whole(double real) {
 }
 
 /* False if memory is short. */
-static bool see_value(const weir__draft *draft, weir__draft_column *column, const weir__value *value) {
+static bool see_value(const weir_ingest__draft *draft, weir_ingest__draft_column *column,
+                      const weir_ingest__value *value) {
     bool truth;
-    if (weir__value_is_null(value))
+    if (weir_ingest__value_is_null(value))
         return true;
     int64_t number = 0;
     switch (value->type) {
-    case WEIR__INT:
+    case WEIR_INGEST__INT:
         number = value->integer;
         see_integer(draft, column, number);
         column->integers++;
         break;
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         column->reals++;
         if (is_whole(value->real)) {
             number = (int64_t)value->real;
@@ -116,16 +119,16 @@ static bool see_value(const weir__draft *draft, weir__draft_column *column, cons
             column->whole_reals++;
         }
         break;
-    case WEIR__TIMESTAMP:
+    case WEIR_INGEST__TIMESTAMP:
         number = value->integer;
         see_integer(draft, column, number);
         column->times++;
         break;
-    case WEIR__BOOL:
+    case WEIR_INGEST__BOOL:
         number = value->integer;
         column->booleans++;
         break;
-    case WEIR__BLOB:
+    case WEIR_INGEST__BLOB:
         column->blobs++;
         break;
     default:
@@ -133,45 +136,46 @@ static bool see_value(const weir__draft *draft, weir__draft_column *column, cons
         see_text(draft, column, value->text);
     }
     column->values++;
-    column->all_boolean = column->all_boolean && weir__to_boolean(value, &truth) == WEIR__FITS;
-    if (value->type == WEIR__BLOB && !column->wants_unique)
+    column->all_boolean = column->all_boolean && weir_ingest__to_boolean(value, &truth) == WEIR_INGEST__FITS;
+    if (value->type == WEIR_INGEST__BLOB && !column->wants_unique)
         return true;
-    uint64_t hash = weir__value_hash(value);
-    if (column->wants_unique && !weir__hash_set_add(&column->unique, hash))
+    uint64_t hash = weir_ingest__value_hash(value);
+    if (column->wants_unique && !weir_ingest__hash_set_add(&column->unique, hash))
         return false;
-    return weir__sample_add(&column->sample, hash, 1, number);
+    return weir_ingest__sample_add(&column->sample, hash, 1, number);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* Uniqueness matters for what may be a primary key by its name or place, or an identifier. */
-static bool wants_unique(const weir__draft_table *table, uint32_t c) {
-    const weir__words *words = &table->columns[c].words;
-    return c == 0 || weir__name_may_be_identifier(words) ||
-           weir__word_is_in(WEIR__KEY_WORDS, weir__words_last(words)) ||
-           weir__words_are_key_of(words, &table->stem) || strcmp(words->joined, table->stem.joined) == 0 ||
-           weir__word_is_in(WEIR__GENERIC_NAMES, words->joined);
+static bool wants_unique(const weir_ingest__draft_table *table, uint32_t c) {
+    const weir_ingest__words *words = &table->columns[c].words;
+    return c == 0 || weir_ingest__name_may_be_identifier(words) ||
+           weir_ingest__word_is_in(WEIR_INGEST__KEY_WORDS, weir_ingest__words_last(words)) ||
+           weir_ingest__words_are_key_of(words, &table->stem) ||
+           strcmp(words->joined, table->stem.joined) == 0 ||
+           weir_ingest__word_is_in(WEIR_INGEST__GENERIC_NAMES, words->joined);
 }
 
-static bool prepare_table(weir__draft *draft, weir__draft_table *table) {
-    const weir__catalog_table *source = table->source;
+static bool prepare_table(weir_ingest__draft *draft, weir_ingest__draft_table *table) {
+    const weir_ingest__catalog_table *source = table->source;
     table->columns = weir__allocate_zero(draft->env, source->column_count, sizeof *table->columns);
     if (!table->columns)
         return false;
-    weir__words_stem(source->name, &table->stem);
+    weir_ingest__words_stem(source->name, &table->stem);
     table->time = table->time_key = WEIR_NONE;
-    weir__sample_init(&table->times, draft->env);
+    weir_ingest__sample_init(&table->times, draft->env);
     table->column_count = source->column_count;
     for (uint32_t c = 0; c < source->column_count; c++) {
-        weir__draft_column *column = &table->columns[c];
+        weir_ingest__draft_column *column = &table->columns[c];
         column->name = source->columns[c].name;
         column->declared = source->columns[c].declared;
-        weir__words_read(column->name, &column->words);
+        weir_ingest__words_read(column->name, &column->words);
         column->all_dates = column->all_boolean = column->all_iso = true;
         column->formats = ((uint64_t)1 << draft->format_count) - 1;
         column->stype = WEIR_IGNORED;
-        weir__sample_init(&column->sample, draft->env);
-        weir__hash_set_init(&column->unique, draft->env);
+        weir_ingest__sample_init(&column->sample, draft->env);
+        weir_ingest__hash_set_init(&column->unique, draft->env);
     }
     for (uint32_t c = 0; c < source->column_count; c++)
         table->columns[c].wants_unique = wants_unique(table, c);
@@ -179,11 +183,11 @@ static bool prepare_table(weir__draft *draft, weir__draft_table *table) {
 }
 
 typedef struct row_view {
-    weir__draft *draft;
-    weir__draft_table *table;
+    weir_ingest__draft *draft;
+    weir_ingest__draft_table *table;
 } row_view;
 
-static bool see_row(void *context, const weir__value *cells) {
+static bool see_row(void *context, const weir_ingest__value *cells) {
     row_view *view = context;
     for (uint32_t c = 0; c < view->table->column_count; c++)
         if (!see_value(view->draft, &view->table->columns[c], &cells[c]))
@@ -192,42 +196,43 @@ static bool see_row(void *context, const weir__value *cells) {
     return true;
 }
 
-static weir__draft_kind kind_of(const weir__draft_column *column) {
+static weir_ingest__draft_kind kind_of(const weir_ingest__draft_column *column) {
     uint64_t count = column->values;
     if (count == 0)
-        return WEIR__DRAFT_NOTHING;
+        return WEIR_INGEST__DRAFT_NOTHING;
     if (column->blobs > 0)
-        return WEIR__DRAFT_BLOB;
+        return WEIR_INGEST__DRAFT_BLOB;
     if (column->booleans == count)
-        return WEIR__DRAFT_BOOLEAN;
+        return WEIR_INGEST__DRAFT_BOOLEAN;
     if (column->times == count)
-        return WEIR__DRAFT_TIME;
+        return WEIR_INGEST__DRAFT_TIME;
     if (column->integers == count)
-        return WEIR__DRAFT_INTEGER;
+        return WEIR_INGEST__DRAFT_INTEGER;
     if (column->integers + column->reals == count)
-        return WEIR__DRAFT_NUMBER;
-    return column->texts == count ? WEIR__DRAFT_TEXT : WEIR__DRAFT_MIXED;
+        return WEIR_INGEST__DRAFT_NUMBER;
+    return column->texts == count ? WEIR_INGEST__DRAFT_TEXT : WEIR_INGEST__DRAFT_MIXED;
 }
 
-static weir_status scan_with(weir__draft *draft, weir__source *session, const weir__draft_table *table,
-                             const uint32_t *columns, uint32_t column_count,
-                             bool (*see)(void *context, const weir__value *cells), void *context,
+static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *session,
+                             const weir_ingest__draft_table *table, const uint32_t *columns,
+                             uint32_t column_count,
+                             bool (*see)(void *context, const weir_ingest__value *cells), void *context,
                              weir_error *error) {
-    weir__cursor *cursor = NULL;
-    weir__rows rows;
+    weir_ingest__cursor *cursor = NULL;
+    weir_ingest__rows rows;
     uint64_t unreported = 0;
     weir_status status =
-        weir__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
+        weir_ingest__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
     if (status != WEIR_OK)
         return status;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
         for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++)
             if (!see(context, rows.cells + r * column_count))
-                status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+                status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
         unreported += rows.row_count;
         if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
-            if (!weir__advance(draft->ingest, unreported))
-                status = weir__cancelled(error);
+            if (!weir_ingest__advance(draft->ingest, unreported))
+                status = weir_ingest__cancelled(error);
             unreported = 0;
         }
         if (status != WEIR_OK)
@@ -237,46 +242,47 @@ static weir_status scan_with(weir__draft *draft, weir__source *session, const we
     return status;
 }
 
-weir_status weir__draft_scan(weir__draft *draft, uint32_t table, const uint32_t *columns,
-                             uint32_t column_count, bool (*see)(void *context, const weir__value *cells),
-                             void *context, weir_error *error) {
+weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table, const uint32_t *columns,
+                                    uint32_t column_count,
+                                    bool (*see)(void *context, const weir_ingest__value *cells),
+                                    void *context, weir_error *error) {
     return scan_with(draft, draft->ingest->sessions[0], &draft->tables[table], columns, column_count, see,
                      context, error);
 }
 
-static weir_status profile_table(weir__draft *draft, weir__source *session, weir__draft_table *table,
-                                 weir_error *error) {
+static weir_status profile_table(weir_ingest__draft *draft, weir_ingest__source *session,
+                                 weir_ingest__draft_table *table, weir_error *error) {
     uint32_t count = table->source->column_count;
     uint32_t *positions = weir__allocate(draft->env, count, sizeof *positions);
     row_view view = {draft, table};
     weir_status status = WEIR_OK;
     if (!positions || !prepare_table(draft, table))
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *table->columns);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *table->columns);
     for (uint32_t c = 0; c < count && status == WEIR_OK; c++)
         positions[c] = c;
     if (status == WEIR_OK)
         status = scan_with(draft, session, table, positions, count, see_row, &view, error);
     for (uint32_t c = 0; c < count && status == WEIR_OK; c++) {
-        weir__draft_column *column = &table->columns[c];
+        weir_ingest__draft_column *column = &table->columns[c];
         column->kind = kind_of(column);
-        column->is_whole = column->kind == WEIR__DRAFT_NUMBER && column->whole_reals == column->reals;
+        column->is_whole = column->kind == WEIR_INGEST__DRAFT_NUMBER && column->whole_reals == column->reals;
     }
     weir__release(draft->env, positions);
     return status;
 }
 
 static void run_table(void *context, size_t index, uint32_t worker) {
-    weir__draft *draft = context;
-    weir__draft_table *table = &draft->tables[index];
+    weir_ingest__draft *draft = context;
+    weir_ingest__draft_table *table = &draft->tables[index];
     table->status = profile_table(draft, draft->ingest->sessions[worker], table, &table->error);
 }
 
-weir_status weir__draft_profile(weir__draft *draft, weir_error *error) {
+weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error) {
     uint64_t total = 0;
     for (uint32_t t = 0; t < draft->table_count; t++)
         total += draft->tables[t].source->row_estimate;
     compile_formats(draft);
-    weir__begin_phase(draft->ingest, "draft", total, draft->ingest->catalog.size_bytes);
+    weir_ingest__begin_phase(draft->ingest, "draft", total, draft->ingest->catalog.size_bytes);
     weir__parallel(draft->env, draft->ingest->session_count, draft->table_count, run_table, draft);
     for (uint32_t t = 0; t < draft->table_count; t++)
         if (draft->tables[t].status != WEIR_OK) {

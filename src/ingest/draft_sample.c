@@ -11,8 +11,8 @@
 
 /* ---- Hashes ---------------------------------------------------------------------------------- */
 
-bool weir__value_is_null(const weir__value *value) {
-    return value->type == WEIR__NULL || (value->type == WEIR__REAL && isnan(value->real));
+bool weir_ingest__value_is_null(const weir_ingest__value *value) {
+    return value->type == WEIR_INGEST__NULL || (value->type == WEIR_INGEST__REAL && isnan(value->real));
 }
 
 static uint64_t hash_number(char tag, uint64_t bits) {
@@ -21,25 +21,25 @@ static uint64_t hash_number(char tag, uint64_t bits) {
     return XXH64(bytes, sizeof bytes, WEIR__LOW(uint8_t, tag));
 }
 
-uint64_t weir__value_hash(const weir__value *value) {
+uint64_t weir_ingest__value_hash(const weir_ingest__value *value) {
     uint64_t bits;
     switch (value->type) {
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         if (value->real >= -0x1p63 && value->real < 0x1p63 && value->real == floor(value->real))
             return hash_number('i', (uint64_t)(int64_t)value->real);
         memcpy(&bits, &value->real, sizeof bits);
         return hash_number('r', bits);
-    case WEIR__TEXT:
+    case WEIR_INGEST__TEXT:
         return XXH64(value->text.data, value->text.size, 't');
-    case WEIR__BLOB:
+    case WEIR_INGEST__BLOB:
         return XXH64(value->text.data, value->text.size, 'x');
     default:
         return hash_number('i', (uint64_t)value->integer);
     }
 }
 
-uint64_t weir__hash_together(const uint64_t *hashes, uint32_t count) {
-    uint8_t bytes[8 * WEIR__KEY_COLUMNS_MAX];
+uint64_t weir_ingest__hash_together(const uint64_t *hashes, uint32_t count) {
+    uint8_t bytes[8 * WEIR_INGEST__KEY_COLUMNS_MAX];
     for (uint32_t i = 0; i < count; i++)
         weir__store64(bytes + 8 * (size_t)i, hashes[i]);
     return XXH64(bytes, 8 * (size_t)count, 0);
@@ -47,11 +47,11 @@ uint64_t weir__hash_together(const uint64_t *hashes, uint32_t count) {
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-void weir__sample_init(weir__sample *sample, const weir_env *env) {
-    *sample = (weir__sample){.env = env, .limit = WEIR__SAMPLE_MAX};
+void weir_ingest__sample_init(weir_ingest__sample *sample, const weir_env *env) {
+    *sample = (weir_ingest__sample){.env = env, .limit = WEIR_INGEST__SAMPLE_MAX};
 }
 
-void weir__sample_release(weir__sample *sample) {
+void weir_ingest__sample_release(weir_ingest__sample *sample) {
     if (sample->env)
         weir__release(sample->env, sample->slots);
     sample->slots = NULL;
@@ -59,30 +59,31 @@ void weir__sample_release(weir__sample *sample) {
     sample->count = 0;
 }
 
-static weir__sampled *slot_of(const weir__sample *sample, uint64_t hash) {
+static weir_ingest__sampled *slot_of(const weir_ingest__sample *sample, uint64_t hash) {
     size_t at = (size_t)hash & (sample->slot_count - 1);
     while (sample->slots[at].rows > 0 && sample->slots[at].hash != hash)
         at = (at + 1) & (sample->slot_count - 1);
     return &sample->slots[at];
 }
 
-const weir__sampled *weir__sample_find(const weir__sample *sample, uint64_t hash) {
+const weir_ingest__sampled *weir_ingest__sample_find(const weir_ingest__sample *sample, uint64_t hash) {
     if (sample->slot_count == 0)
         return NULL;
-    const weir__sampled *slot = slot_of(sample, hash);
+    const weir_ingest__sampled *slot = slot_of(sample, hash);
     return slot->rows > 0 ? slot : NULL;
 }
 
 /* Into a table of so many slots, without what no longer belongs. */
-static bool rebuild(weir__sample *sample, size_t slot_count) {
-    weir__sample fresh = *sample;
+static bool rebuild(weir_ingest__sample *sample, size_t slot_count) {
+    weir_ingest__sample fresh = *sample;
     fresh.slots = weir__allocate_zero(sample->env, slot_count, sizeof *fresh.slots);
     fresh.slot_count = slot_count;
     fresh.count = 0;
     if (!fresh.slots)
         return false;
     for (size_t i = 0; i < sample->slot_count; i++)
-        if (sample->slots[i].rows > 0 && weir__sample_has_room_for(sample->level, sample->slots[i].hash)) {
+        if (sample->slots[i].rows > 0 &&
+            weir_ingest__sample_has_room_for(sample->level, sample->slots[i].hash)) {
             *slot_of(&fresh, sample->slots[i].hash) = sample->slots[i];
             fresh.count++;
         }
@@ -91,19 +92,19 @@ static bool rebuild(weir__sample *sample, size_t slot_count) {
     return true;
 }
 
-bool weir__sample_add(weir__sample *sample, uint64_t hash, uint64_t rows, int64_t value) {
+bool weir_ingest__sample_add(weir_ingest__sample *sample, uint64_t hash, uint64_t rows, int64_t value) {
     enum { FIRST_SLOTS = 16 };
-    if (rows == 0 || !weir__sample_has_room_for(sample->level, hash))
+    if (rows == 0 || !weir_ingest__sample_has_room_for(sample->level, hash))
         return true;
     if (2 * (size_t)(sample->count + 1) > sample->slot_count &&
         !rebuild(sample, sample->slot_count ? 2 * sample->slot_count : FIRST_SLOTS))
         return false;
-    weir__sampled *slot = slot_of(sample, hash);
+    weir_ingest__sampled *slot = slot_of(sample, hash);
     if (slot->rows > 0) {
         slot->rows += rows;
         return true;
     }
-    *slot = (weir__sampled){hash, rows, value};
+    *slot = (weir_ingest__sampled){hash, rows, value};
     sample->count++;
     while (sample->count > sample->limit) {
         sample->level++;
@@ -113,26 +114,26 @@ bool weir__sample_add(weir__sample *sample, uint64_t hash, uint64_t rows, int64_
     return true;
 }
 
-void weir__sample_cover(const weir__sample *child, const weir__sample *parent, uint64_t *matched,
-                        uint64_t *rows) {
+void weir_ingest__sample_cover(const weir_ingest__sample *child, const weir_ingest__sample *parent,
+                               uint64_t *matched, uint64_t *rows) {
     uint32_t level = child->level > parent->level ? child->level : parent->level;
     *matched = *rows = 0;
     for (size_t i = 0; i < child->slot_count; i++) {
-        const weir__sampled *slot = &child->slots[i];
-        if (slot->rows == 0 || !weir__sample_has_room_for(level, slot->hash))
+        const weir_ingest__sampled *slot = &child->slots[i];
+        if (slot->rows == 0 || !weir_ingest__sample_has_room_for(level, slot->hash))
             continue;
         *rows += slot->rows;
-        *matched += weir__sample_find(parent, slot->hash) ? slot->rows : 0;
+        *matched += weir_ingest__sample_find(parent, slot->hash) ? slot->rows : 0;
     }
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
-void weir__hash_set_init(weir__hash_set *set, const weir_env *env) {
-    *set = (weir__hash_set){.env = env};
+void weir_ingest__hash_set_init(weir_ingest__hash_set *set, const weir_env *env) {
+    *set = (weir_ingest__hash_set){.env = env};
 }
 
-void weir__hash_set_release(weir__hash_set *set) {
+void weir_ingest__hash_set_release(weir_ingest__hash_set *set) {
     if (set->env)
         weir__release(set->env, set->slots);
     set->slots = NULL;
@@ -146,7 +147,7 @@ static uint64_t *place_of(uint64_t *slots, size_t slot_count, uint64_t hash) {
     return &slots[at];
 }
 
-static bool grow_set(weir__hash_set *set) {
+static bool grow_set(weir_ingest__hash_set *set) {
     size_t slot_count = set->slot_count ? 2 * set->slot_count : 16;
     uint64_t *slots = weir__allocate_zero(set->env, slot_count, sizeof *slots);
     if (!slots)
@@ -160,7 +161,7 @@ static bool grow_set(weir__hash_set *set) {
     return true;
 }
 
-bool weir__hash_set_add(weir__hash_set *set, uint64_t hash) {
+bool weir_ingest__hash_set_add(weir_ingest__hash_set *set, uint64_t hash) {
     if (set->has_doubles)
         return true;
     hash = hash ? hash : 1;
@@ -168,7 +169,7 @@ bool weir__hash_set_add(weir__hash_set *set, uint64_t hash) {
         return false;
     uint64_t *place = place_of(set->slots, set->slot_count, hash);
     if (*place) {
-        weir__hash_set_release(set);
+        weir_ingest__hash_set_release(set);
         set->has_doubles = true;
         return true;
     }

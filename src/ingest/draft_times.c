@@ -17,20 +17,21 @@ typedef struct candidates {
     uint32_t first_late; /* of those with a late word */
 } candidates;
 
-static bool has_forbidden_word(const weir__words *words) {
-    return weir__words_have(words, WEIR__BIRTH_WORDS) || weir__words_have(words, WEIR__CHANGE_WORDS) ||
-           weir__words_have(words, WEIR__FUTURE_WORDS);
+static bool has_forbidden_word(const weir_ingest__words *words) {
+    return weir_ingest__words_have(words, WEIR_INGEST__BIRTH_WORDS) ||
+           weir_ingest__words_have(words, WEIR_INGEST__CHANGE_WORDS) ||
+           weir_ingest__words_have(words, WEIR_INGEST__FUTURE_WORDS);
 }
 
 /* Why a timestamp column is not when the row came to be, or NULL. */
-static const char *objection(const weir__draft_table *table, const weir__draft_column *column) {
-    if (weir__words_have(&column->words, WEIR__BIRTH_WORDS))
+static const char *objection(const weir_ingest__draft_table *table, const weir_ingest__draft_column *column) {
+    if (weir_ingest__words_have(&column->words, WEIR_INGEST__BIRTH_WORDS))
         return "a birth is not when the row came to be";
-    if (weir__words_have(&column->words, WEIR__CHANGE_WORDS))
+    if (weir_ingest__words_have(&column->words, WEIR_INGEST__CHANGE_WORDS))
         return "the name says when the row was changed last, not when it came to be";
-    if (weir__words_have(&column->words, WEIR__FUTURE_WORDS))
+    if (weir_ingest__words_have(&column->words, WEIR_INGEST__FUTURE_WORDS))
         return "the name says when something is to happen";
-    if (!weir__name_sounds_like_row_time(&column->words))
+    if (!weir_ingest__name_sounds_like_row_time(&column->words))
         return "the name does not say when the row came to be";
     if (2 * column->values < table->row_count)
         return "more than half of the rows have none";
@@ -38,7 +39,7 @@ static const char *objection(const weir__draft_table *table, const weir__draft_c
 }
 
 /* The only timestamp column, whatever its name, unless the name speaks against it. */
-static void take_only_time(const weir__draft_table *table, candidates *out) {
+static void take_only_time(const weir_ingest__draft_table *table, candidates *out) {
     uint32_t only = WEIR_NONE, count = 0;
     for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].stype == WEIR_TIMESTAMP) {
@@ -52,15 +53,15 @@ static void take_only_time(const weir__draft_table *table, candidates *out) {
     out->first_late = 1;
 }
 
-static void find_candidates(weir__draft *draft, uint32_t t, candidates *out) {
-    const weir__draft_table *table = &draft->tables[t];
+static void find_candidates(weir_ingest__draft *draft, uint32_t t, candidates *out) {
+    const weir_ingest__draft_table *table = &draft->tables[t];
     *out = (candidates){0};
     for (int late = 0; late < 2; late++) {
         for (uint32_t c = 0; c < table->column_count && out->count < CANDIDATES_MAX; c++) {
-            const weir__draft_column *column = &table->columns[c];
+            const weir_ingest__draft_column *column = &table->columns[c];
             if (column->stype != WEIR_TIMESTAMP || objection(table, column) != NULL)
                 continue;
-            if (weir__words_have(&column->words, WEIR__LATE_WORDS) == (late == 1))
+            if (weir_ingest__words_have(&column->words, WEIR_INGEST__LATE_WORDS) == (late == 1))
                 out->columns[out->count++] = c;
         }
         if (late == 0)
@@ -71,18 +72,18 @@ static void find_candidates(weir__draft *draft, uint32_t t, candidates *out) {
 }
 
 typedef struct pair_view {
-    const weir__draft_table *table;
+    const weir_ingest__draft_table *table;
     const candidates *found;
     uint64_t both[CANDIDATES_MAX][CANDIDATES_MAX];
     uint64_t later[CANDIDATES_MAX][CANDIDATES_MAX]; /* rows in which the first is later than the second */
 } pair_view;
 
-static bool see_pairs(void *context, const weir__value *cells) {
+static bool see_pairs(void *context, const weir_ingest__value *cells) {
     pair_view *view = context;
     int64_t times[CANDIDATES_MAX];
     uint32_t count = view->found->count;
     for (uint32_t i = 0; i < count; i++)
-        if (!weir__draft_time_of(&view->table->columns[view->found->columns[i]], &cells[i], &times[i]))
+        if (!weir_ingest__draft_time_of(&view->table->columns[view->found->columns[i]], &cells[i], &times[i]))
             times[i] = NO_TIME;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < count; k++)
@@ -108,11 +109,12 @@ static void prefer_earliest(const pair_view *view, candidates *found, uint32_t f
     }
 }
 
-static weir_status order_candidates(weir__draft *draft, uint32_t t, candidates *found, weir_error *error) {
+static weir_status order_candidates(weir_ingest__draft *draft, uint32_t t, candidates *found,
+                                    weir_error *error) {
     if (found->count < 2)
         return WEIR_OK;
     pair_view view = {.table = &draft->tables[t], .found = found};
-    WEIR__TRY(weir__draft_scan(draft, t, found->columns, found->count, see_pairs, &view, error));
+    WEIR__TRY(weir_ingest__draft_scan(draft, t, found->columns, found->count, see_pairs, &view, error));
     candidates ordered = *found;
     prefer_earliest(&view, &ordered, 0, found->first_late);
     prefer_earliest(&view, &ordered, found->first_late, found->count);
@@ -124,33 +126,33 @@ static weir_status order_candidates(weir__draft *draft, uint32_t t, candidates *
 
 /* The times of the rows whose key is in the sample of the key; several for each, one a candidate. */
 typedef struct time_map {
-    weir__sample keys; /* value: where its times begin */
+    weir_ingest__sample keys; /* value: where its times begin */
     int64_t *times;
     size_t count;
     size_t capacity;
 } time_map;
 
 static void map_release(const weir_env *env, time_map *map) {
-    weir__sample_release(&map->keys);
+    weir_ingest__sample_release(&map->keys);
     weir__release(env, map->times);
     *map = (time_map){0};
 }
 
 /* The hash of a key, or false if a part of it is null. */
-static bool hash_key(const weir__value *cells, uint32_t count, uint64_t *out) {
-    uint64_t hashes[WEIR__KEY_COLUMNS_MAX];
+static bool hash_key(const weir_ingest__value *cells, uint32_t count, uint64_t *out) {
+    uint64_t hashes[WEIR_INGEST__KEY_COLUMNS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        if (weir__value_is_null(&cells[i]))
+        if (weir_ingest__value_is_null(&cells[i]))
             return false;
-        hashes[i] = weir__value_hash(&cells[i]);
+        hashes[i] = weir_ingest__value_hash(&cells[i]);
     }
-    *out = count == 1 ? hashes[0] : weir__hash_together(hashes, count);
+    *out = count == 1 ? hashes[0] : weir_ingest__hash_together(hashes, count);
     return true;
 }
 
 typedef struct map_view {
-    weir__draft *draft;
-    const weir__draft_table *table;
+    weir_ingest__draft *draft;
+    const weir_ingest__draft_table *table;
     time_map *map;
     uint32_t key_count;
     const uint32_t *columns; /* of times; or, through a key, */
@@ -159,37 +161,37 @@ typedef struct map_view {
     uint32_t parent_key_count;
 } map_view;
 
-static bool see_map(void *context, const weir__value *cells) {
+static bool see_map(void *context, const weir_ingest__value *cells) {
     map_view *view = context;
     time_map *map = view->map;
     uint64_t hash, parent;
     uint32_t width = view->parent ? 1 : view->column_count;
     void *times = map->times;
-    if (!hash_key(cells, view->key_count, &hash) || !weir__sample_has_room_for(map->keys.level, hash))
+    if (!hash_key(cells, view->key_count, &hash) || !weir_ingest__sample_has_room_for(map->keys.level, hash))
         return true;
     if (!weir__grow(view->draft->env, &times, &map->capacity, map->count + width, sizeof *map->times))
         return false;
     map->times = times;
-    const weir__value *rest = cells + view->key_count;
+    const weir_ingest__value *rest = cells + view->key_count;
     if (view->parent) {
-        const weir__sampled *found = hash_key(rest, view->parent_key_count, &parent)
-                                         ? weir__sample_find(&view->parent->keys, parent)
-                                         : NULL;
+        const weir_ingest__sampled *found = hash_key(rest, view->parent_key_count, &parent)
+                                                ? weir_ingest__sample_find(&view->parent->keys, parent)
+                                                : NULL;
         map->times[map->count] = found ? view->parent->times[found->value] : NO_TIME;
     }
     for (uint32_t i = 0; i < view->column_count; i++)
-        if (!weir__draft_time_of(&view->table->columns[view->columns[i]], &rest[i],
-                                 &map->times[map->count + i]))
+        if (!weir_ingest__draft_time_of(&view->table->columns[view->columns[i]], &rest[i],
+                                        &map->times[map->count + i]))
             map->times[map->count + i] = NO_TIME;
     map->count += width;
-    return weir__sample_add(&map->keys, hash, 1, (int64_t)(map->count - width));
+    return weir_ingest__sample_add(&map->keys, hash, 1, (int64_t)(map->count - width));
 }
 
 /* Times of some columns by a key of the table. */
-static weir_status map_columns(weir__draft *draft, uint32_t t, const uint32_t *key, uint32_t key_count,
+static weir_status map_columns(weir_ingest__draft *draft, uint32_t t, const uint32_t *key, uint32_t key_count,
                                const uint32_t *columns, uint32_t column_count, time_map *out,
                                weir_error *error) {
-    uint32_t read[WEIR__KEY_COLUMNS_MAX + CANDIDATES_MAX];
+    uint32_t read[WEIR_INGEST__KEY_COLUMNS_MAX + CANDIDATES_MAX];
     map_view view = {.draft = draft,
                      .table = &draft->tables[t],
                      .map = out,
@@ -197,25 +199,25 @@ static weir_status map_columns(weir__draft *draft, uint32_t t, const uint32_t *k
                      .columns = columns,
                      .column_count = column_count};
     *out = (time_map){0};
-    weir__sample_init(&out->keys, draft->env);
+    weir_ingest__sample_init(&out->keys, draft->env);
     memcpy(read, key, key_count * sizeof *read);
     memcpy(read + key_count, columns, column_count * sizeof *read);
-    return weir__draft_scan(draft, t, read, key_count + column_count, see_map, &view, error);
+    return weir_ingest__draft_scan(draft, t, read, key_count + column_count, see_map, &view, error);
 }
 
 /* The row's time, its own or through foreign keys, by a key of the table. */
-static weir_status map_row_times(weir__draft *draft, uint32_t t, const uint32_t *key, uint32_t key_count,
-                                 int depth, time_map *out, weir_error *error) {
-    const weir__draft_table *table = &draft->tables[t];
-    uint32_t read[2 * WEIR__KEY_COLUMNS_MAX];
+static weir_status map_row_times(weir_ingest__draft *draft, uint32_t t, const uint32_t *key,
+                                 uint32_t key_count, int depth, time_map *out, weir_error *error) {
+    const weir_ingest__draft_table *table = &draft->tables[t];
+    uint32_t read[2 * WEIR_INGEST__KEY_COLUMNS_MAX];
     time_map parent = {0};
     *out = (time_map){0};
-    weir__sample_init(&out->keys, draft->env);
+    weir_ingest__sample_init(&out->keys, draft->env);
     if (table->time != WEIR_NONE)
         return map_columns(draft, t, key, key_count, &table->time, 1, out, error);
     if (table->time_key == WEIR_NONE || depth >= DEPTH_MAX)
         return WEIR_OK;
-    const weir__draft_key *through = &table->keys[table->time_key];
+    const weir_ingest__draft_key *through = &table->keys[table->time_key];
     weir_status status = map_row_times(draft, through->parent, through->parent_columns, through->column_count,
                                        depth + 1, &parent, error);
     map_view view = {.draft = draft,
@@ -227,7 +229,8 @@ static weir_status map_row_times(weir__draft *draft, uint32_t t, const uint32_t 
     memcpy(read, key, key_count * sizeof *read);
     memcpy(read + key_count, through->columns, through->column_count * sizeof *read);
     if (status == WEIR_OK)
-        status = weir__draft_scan(draft, t, read, key_count + through->column_count, see_map, &view, error);
+        status =
+            weir_ingest__draft_scan(draft, t, read, key_count + through->column_count, see_map, &view, error);
     map_release(draft->env, &parent);
     return status;
 }
@@ -235,7 +238,7 @@ static weir_status map_row_times(weir__draft *draft, uint32_t t, const uint32_t 
 /* ---- Not later than what refers to it -------------------------------------------------------- */
 
 typedef struct child_view {
-    const weir__draft_column *time;
+    const weir_ingest__draft_column *time;
     const time_map *parents;
     uint32_t key_count;
     uint32_t width; /* times of each parent */
@@ -243,13 +246,13 @@ typedef struct child_view {
     uint64_t late[CANDIDATES_MAX]; /* the parent is later than the child */
 } child_view;
 
-static bool see_child(void *context, const weir__value *cells) {
+static bool see_child(void *context, const weir_ingest__value *cells) {
     child_view *view = context;
     uint64_t hash;
     int64_t time;
-    const weir__sampled *parent =
-        hash_key(cells, view->key_count, &hash) ? weir__sample_find(&view->parents->keys, hash) : NULL;
-    if (!parent || !weir__draft_time_of(view->time, &cells[view->key_count], &time))
+    const weir_ingest__sampled *parent =
+        hash_key(cells, view->key_count, &hash) ? weir_ingest__sample_find(&view->parents->keys, hash) : NULL;
+    if (!parent || !weir_ingest__draft_time_of(view->time, &cells[view->key_count], &time))
         return true;
     for (uint32_t i = 0; i < view->width; i++) {
         int64_t own = view->parents->times[parent->value + i];
@@ -263,30 +266,30 @@ static bool see_child(void *context, const weir__value *cells) {
 
 /* Counts, over the rows of a child table with a time of its own, how often each time of the parent is later.
  */
-static weir_status compare_children(weir__draft *draft, uint32_t child, const weir__draft_key *key,
-                                    const time_map *parents, uint32_t width, child_view *out,
-                                    weir_error *error) {
-    const weir__draft_table *table = &draft->tables[child];
-    uint32_t read[WEIR__KEY_COLUMNS_MAX + 1];
+static weir_status compare_children(weir_ingest__draft *draft, uint32_t child,
+                                    const weir_ingest__draft_key *key, const time_map *parents,
+                                    uint32_t width, child_view *out, weir_error *error) {
+    const weir_ingest__draft_table *table = &draft->tables[child];
+    uint32_t read[WEIR_INGEST__KEY_COLUMNS_MAX + 1];
     *out = (child_view){.time = &table->columns[table->time],
                         .parents = parents,
                         .key_count = key->column_count,
                         .width = width};
     memcpy(read, key->columns, key->column_count * sizeof *read);
     read[key->column_count] = table->time;
-    return weir__draft_scan(draft, child, read, key->column_count + 1, see_child, out, error);
+    return weir_ingest__draft_scan(draft, child, read, key->column_count + 1, see_child, out, error);
 }
 
 /* Calls for each foreign key to a table, from another one that has a time of its own, until one objects. */
 typedef struct referrer {
     uint32_t child;
-    const weir__draft_key *key;
+    const weir_ingest__draft_key *key;
 } referrer;
 
-static bool next_referrer(const weir__draft *draft, uint32_t t, uint32_t *table, uint32_t *number,
+static bool next_referrer(const weir_ingest__draft *draft, uint32_t t, uint32_t *table, uint32_t *number,
                           referrer *out) {
     for (; *table < draft->table_count; ++*table, *number = 0) {
-        const weir__draft_table *child = &draft->tables[*table];
+        const weir_ingest__draft_table *child = &draft->tables[*table];
         for (; *table != t && child->time != WEIR_NONE && *number < child->key_count; ++*number)
             if (child->keys[*number].parent == t) {
                 *out = (referrer){*table, &child->keys[(*number)++]};
@@ -296,16 +299,16 @@ static bool next_referrer(const weir__draft *draft, uint32_t t, uint32_t *table,
     return false;
 }
 
-static void note_rejection(weir__draft *draft, uint32_t t, uint32_t column, const referrer *from,
+static void note_rejection(weir_ingest__draft *draft, uint32_t t, uint32_t column, const referrer *from,
                            uint64_t late, uint64_t both) {
-    weir__draft_reason(draft, t, column, "time", column == WEIR_NONE, "not the row's time",
-                       "it is later than the rows of %s that refer to it in %llu of %llu rows looked at",
-                       draft->tables[from->child].source->name, (unsigned long long)late,
-                       (unsigned long long)both);
+    weir_ingest__draft_reason(
+        draft, t, column, "time", column == WEIR_NONE, "not the row's time",
+        "it is later than the rows of %s that refer to it in %llu of %llu rows looked at",
+        draft->tables[from->child].source->name, (unsigned long long)late, (unsigned long long)both);
 }
 
 /* Takes away the candidates that are later than what refers to the row. */
-static weir_status reject_late(weir__draft *draft, uint32_t t, candidates *found, weir_error *error) {
+static weir_status reject_late(weir_ingest__draft *draft, uint32_t t, candidates *found, weir_error *error) {
     uint32_t table = 0, number = 0;
     referrer from;
     bool is_rejected[CANDIDATES_MAX] = {false};
@@ -334,7 +337,7 @@ static weir_status reject_late(weir__draft *draft, uint32_t t, candidates *found
 
 /* ---- Times of their own ---------------------------------------------------------------------- */
 
-static bool is_child_of(const weir__draft_table *table, uint32_t parent) {
+static bool is_child_of(const weir_ingest__draft_table *table, uint32_t parent) {
     for (uint32_t i = 0; i < table->key_count; i++)
         if (table->keys[i].parent == parent)
             return true;
@@ -342,7 +345,7 @@ static bool is_child_of(const weir__draft_table *table, uint32_t parent) {
 }
 
 /* The next table: all of whose children (or parents) are done, else the first that is not. */
-static uint32_t next_table(const weir__draft *draft, const bool *is_done, bool wants_children) {
+static uint32_t next_table(const weir_ingest__draft *draft, const bool *is_done, bool wants_children) {
     uint32_t first = WEIR_NONE;
     for (uint32_t t = 0; t < draft->table_count; t++) {
         bool is_ready = !is_done[t];
@@ -358,19 +361,19 @@ static uint32_t next_table(const weir__draft *draft, const bool *is_done, bool w
     return first;
 }
 
-static void explain_objections(weir__draft *draft, uint32_t t) {
-    const weir__draft_table *table = &draft->tables[t];
+static void explain_objections(weir_ingest__draft *draft, uint32_t t) {
+    const weir_ingest__draft_table *table = &draft->tables[t];
     for (uint32_t c = 0; c < table->column_count; c++) {
-        const weir__draft_column *column = &table->columns[c];
+        const weir_ingest__draft_column *column = &table->columns[c];
         const char *why =
             column->stype == WEIR_TIMESTAMP && c != table->time ? objection(table, column) : NULL;
         if (why)
-            weir__draft_reason(draft, t, c, "time", false, "not the row's time", "%s", why);
+            weir_ingest__draft_reason(draft, t, c, "time", false, "not the row's time", "%s", why);
     }
 }
 
-static weir_status settle(weir__draft *draft, uint32_t t, weir_error *error) {
-    weir__draft_table *table = &draft->tables[t];
+static weir_status settle(weir_ingest__draft *draft, uint32_t t, weir_error *error) {
+    weir_ingest__draft_table *table = &draft->tables[t];
     candidates found;
     find_candidates(draft, t, &found);
     bool had_candidates = found.count > 0;
@@ -383,25 +386,26 @@ static weir_status settle(weir__draft *draft, uint32_t t, weir_error *error) {
     explain_objections(draft, t);
     if (table->time == WEIR_NONE)
         return status;
-    bool is_named = weir__name_sounds_like_row_time(&table->columns[table->time].words);
+    bool is_named = weir_ingest__name_sounds_like_row_time(&table->columns[table->time].words);
     const char *why = !is_named ? "it is the only time of the table"
                       : found.count == 1
                           ? "the name says when the row came to be"
                           : "of the columns whose names say when the row came to be, the first that is "
                             "not later than the others";
-    weir__draft_reason(draft, t, WEIR_NONE, "time", !is_named, table->columns[table->time].name, "%s", why);
+    weir_ingest__draft_reason(draft, t, WEIR_NONE, "time", !is_named, table->columns[table->time].name, "%s",
+                              why);
     return status;
 }
 
 /* ---- Times through keys ---------------------------------------------------------------------- */
 
-static bool has_time(const weir__draft_table *table) {
+static bool has_time(const weir_ingest__draft_table *table) {
     return table->time != WEIR_NONE || table->time_key != WEIR_NONE;
 }
 
 /* Whether foreign keys lead from one table to another. Every table is entered once: keys may go in circles.
  */
-static bool can_reach(weir__draft *draft, uint32_t from, uint32_t to) {
+static bool can_reach(weir_ingest__draft *draft, uint32_t from, uint32_t to) {
     uint8_t *is_reached = weir__allocate_zero(draft->env, draft->table_count, sizeof *is_reached);
     uint32_t *open = weir__allocate(draft->env, draft->table_count, sizeof *open);
     uint32_t open_count = 0;
@@ -412,7 +416,7 @@ static bool can_reach(weir__draft *draft, uint32_t from, uint32_t to) {
         draft->is_short_of_memory = true;
     }
     while (open_count > 0 && !is_reached[to]) {
-        const weir__draft_table *table = &draft->tables[open[--open_count]];
+        const weir_ingest__draft_table *table = &draft->tables[open[--open_count]];
         for (uint32_t i = 0; i < table->key_count; i++)
             if (!is_reached[table->keys[i].parent]) {
                 is_reached[table->keys[i].parent] = 1;
@@ -425,9 +429,9 @@ static bool can_reach(weir__draft *draft, uint32_t from, uint32_t to) {
     return is_found;
 }
 
-static bool counts_as_time(const weir__draft *draft, uint32_t t, uint32_t number) {
-    const weir__draft_table *table = &draft->tables[t];
-    const weir__draft_key *key = &table->keys[number];
+static bool counts_as_time(const weir_ingest__draft *draft, uint32_t t, uint32_t number) {
+    const weir_ingest__draft_table *table = &draft->tables[t];
+    const weir_ingest__draft_key *key = &table->keys[number];
     uint64_t values = table->row_count;
     for (uint32_t i = 0; i < key->column_count; i++)
         if (table->columns[key->columns[i]].values < values)
@@ -438,8 +442,8 @@ static bool counts_as_time(const weir__draft *draft, uint32_t t, uint32_t number
 
 /* The one foreign key that a table's time can come through; WEIR_NONE, with their number, if there is no
  * one. */
-static uint32_t find_time_key(weir__draft *draft, uint32_t t, uint32_t *count) {
-    const weir__draft_table *table = &draft->tables[t];
+static uint32_t find_time_key(weir_ingest__draft *draft, uint32_t t, uint32_t *count) {
+    const weir_ingest__draft_table *table = &draft->tables[t];
     uint32_t found = WEIR_NONE;
     *count = 0;
     for (uint32_t i = 0; i < table->key_count; i++) {
@@ -458,7 +462,7 @@ static uint32_t find_time_key(weir__draft *draft, uint32_t t, uint32_t *count) {
 }
 
 /* Whether the time that comes through a key is later than what refers to the row. */
-static weir_status check_time_key(weir__draft *draft, uint32_t t, bool *is_late, weir_error *error) {
+static weir_status check_time_key(weir_ingest__draft *draft, uint32_t t, bool *is_late, weir_error *error) {
     uint32_t table = 0, number = 0;
     referrer from;
     weir_status status = WEIR_OK;
@@ -478,7 +482,7 @@ static weir_status check_time_key(weir__draft *draft, uint32_t t, bool *is_late,
     return status;
 }
 
-static bool is_parent(const weir__draft *draft, uint32_t t) {
+static bool is_parent(const weir_ingest__draft *draft, uint32_t t) {
     for (uint32_t other = 0; other < draft->table_count; other++)
         for (uint32_t i = 0; i < draft->tables[other].key_count; i++)
             if (other != t && draft->tables[other].keys[i].parent == t)
@@ -487,34 +491,35 @@ static bool is_parent(const weir__draft *draft, uint32_t t) {
 }
 
 /* As the schema says it: key -> table.column. */
-static const char *time_text(weir__draft *draft, const weir__draft_table *table) {
+static const char *time_text(weir_ingest__draft *draft, const weir_ingest__draft_table *table) {
     const char *text = "";
     for (int depth = 0; table->time == WEIR_NONE && depth < DEPTH_MAX; depth++) {
-        const weir__draft_key *key = &table->keys[table->time_key];
-        const weir__draft_table *parent = &draft->tables[key->parent];
-        text = weir__draft_text(draft, "%s%s -> %s.", text, weir__draft_key_name(draft, table, key),
-                                parent->source->name);
+        const weir_ingest__draft_key *key = &table->keys[table->time_key];
+        const weir_ingest__draft_table *parent = &draft->tables[key->parent];
+        text = weir_ingest__draft_text(draft, "%s%s -> %s.", text,
+                                       weir_ingest__draft_key_name(draft, table, key), parent->source->name);
         table = parent;
     }
     if (table->time != WEIR_NONE)
-        text = weir__draft_text(draft, "%s%s", text, table->columns[table->time].name);
+        text = weir_ingest__draft_text(draft, "%s%s", text, table->columns[table->time].name);
     return text;
 }
 
-static weir_status settle_through_key(weir__draft *draft, uint32_t t, weir_error *error) {
-    weir__draft_table *table = &draft->tables[t];
+static weir_status settle_through_key(weir_ingest__draft *draft, uint32_t t, weir_error *error) {
+    weir_ingest__draft_table *table = &draft->tables[t];
     uint32_t count;
     bool is_late;
     if (table->time != WEIR_NONE || table->row_count == 0)
         return WEIR_OK;
     if (table->has_late_time) {
-        weir__draft_reason(draft, t, WEIR_NONE, "time", true, "none",
-                           "its times are later than what refers to its rows: every seed sees all rows");
+        weir_ingest__draft_reason(
+            draft, t, WEIR_NONE, "time", true, "none",
+            "its times are later than what refers to its rows: every seed sees all rows");
         return WEIR_OK;
     }
     table->time_key = find_time_key(draft, t, &count);
     if (table->time_key == WEIR_NONE) {
-        weir__draft_reason(
+        weir_ingest__draft_reason(
             draft, t, WEIR_NONE, "time", count > 1, "none",
             count > 1 ? "%u parents have a time, and which of them is the row's cannot be told: every seed "
                         "sees all rows; write temporal_column yourself"
@@ -526,65 +531,66 @@ static weir_status settle_through_key(weir__draft *draft, uint32_t t, weir_error
     if (is_late)
         table->time_key = WEIR_NONE;
     else if (status == WEIR_OK)
-        weir__draft_reason(draft, t, WEIR_NONE, "time", is_parent(draft, t), time_text(draft, table),
-                           "a row has no time of its own, and this is the only parent that has one");
+        weir_ingest__draft_reason(draft, t, WEIR_NONE, "time", is_parent(draft, t), time_text(draft, table),
+                                  "a row has no time of its own, and this is the only parent that has one");
     return status;
 }
 
 /* ---- Quantiles ------------------------------------------------------------------------------- */
 
 typedef struct quantile_view {
-    const weir__draft_column *column; /* or */
+    const weir_ingest__draft_column *column; /* or */
     const time_map *parents;
     uint32_t key_count;
-    weir__sample *times;
+    weir_ingest__sample *times;
 } quantile_view;
 
-static bool see_time(void *context, const weir__value *cells) {
+static bool see_time(void *context, const weir_ingest__value *cells) {
     quantile_view *view = context;
     uint64_t hash;
     int64_t time = NO_TIME;
     if (view->column) {
-        if (!weir__draft_time_of(view->column, &cells[0], &time))
+        if (!weir_ingest__draft_time_of(view->column, &cells[0], &time))
             return true;
     } else {
-        const weir__sampled *parent =
-            hash_key(cells, view->key_count, &hash) ? weir__sample_find(&view->parents->keys, hash) : NULL;
+        const weir_ingest__sampled *parent = hash_key(cells, view->key_count, &hash)
+                                                 ? weir_ingest__sample_find(&view->parents->keys, hash)
+                                                 : NULL;
         if (!parent || view->parents->times[parent->value] == NO_TIME)
             return true;
         time = view->parents->times[parent->value];
     }
-    weir__value value = {.type = WEIR__TIMESTAMP, .integer = time};
-    return weir__sample_add(view->times, weir__value_hash(&value), 1, time);
+    weir_ingest__value value = {.type = WEIR_INGEST__TIMESTAMP, .integer = time};
+    return weir_ingest__sample_add(view->times, weir_ingest__value_hash(&value), 1, time);
 }
 
 /* A sample of a table's row times, for the splits of its tasks. */
-static weir_status sample_times(weir__draft *draft, uint32_t t, weir_error *error) {
-    weir__draft_table *table = &draft->tables[t];
+static weir_status sample_times(weir_ingest__draft *draft, uint32_t t, weir_error *error) {
+    weir_ingest__draft_table *table = &draft->tables[t];
     quantile_view view = {.times = &table->times};
     if (table->time != WEIR_NONE) {
         view.column = &table->columns[table->time];
-        return weir__draft_scan(draft, t, &table->time, 1, see_time, &view, error);
+        return weir_ingest__draft_scan(draft, t, &table->time, 1, see_time, &view, error);
     }
     if (table->time_key == WEIR_NONE)
         return WEIR_OK;
-    const weir__draft_key *key = &table->keys[table->time_key];
+    const weir_ingest__draft_key *key = &table->keys[table->time_key];
     time_map parents;
     weir_status status =
         map_row_times(draft, key->parent, key->parent_columns, key->column_count, 0, &parents, error);
     view.parents = &parents;
     view.key_count = key->column_count;
     if (status == WEIR_OK)
-        status = weir__draft_scan(draft, t, key->columns, key->column_count, see_time, &view, error);
+        status = weir_ingest__draft_scan(draft, t, key->columns, key->column_count, see_time, &view, error);
     map_release(draft->env, &parents);
     return status;
 }
 
-weir_status weir__draft_times(weir__draft *draft, weir_error *error) {
+weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *error) {
     weir_status status = WEIR_OK;
     bool *is_done = weir__allocate_zero(draft->env, 2 * (size_t)draft->table_count, sizeof *is_done);
     if (!is_done)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, draft->table_count);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, draft->table_count);
     bool *is_through = is_done + draft->table_count;
     for (uint32_t i = 0; i < draft->table_count && status == WEIR_OK; i++) {
         uint32_t t = next_table(draft, is_done, true);
@@ -601,11 +607,13 @@ weir_status weir__draft_times(weir__draft *draft, weir_error *error) {
     weir__release(draft->env, is_done);
     for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
-            weir__draft_column *column = &draft->tables[t].columns[c];
-            if (column->stype != WEIR_TIMESTAMP || !weir__words_have(&column->words, WEIR__BIRTH_WORDS))
+            weir_ingest__draft_column *column = &draft->tables[t].columns[c];
+            if (column->stype != WEIR_TIMESTAMP ||
+                !weir_ingest__words_have(&column->words, WEIR_INGEST__BIRTH_WORDS))
                 continue;
             column->is_known_with_row = true;
-            weir__draft_reason(draft, t, c, "known_at", false, "null", "a birth is known with the row");
+            weir_ingest__draft_reason(draft, t, c, "known_at", false, "null",
+                                      "a birth is known with the row");
         }
     return status;
 }

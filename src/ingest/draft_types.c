@@ -8,54 +8,59 @@ enum { INTEGER_CATEGORIES = 50, TEXT_CATEGORIES = 100, ROWS_PER_CATEGORY = 20, D
 static const int64_t year_1990 = 631152000, year_2100 = 4102444800;
 
 typedef struct column_at {
-    weir__draft *draft;
+    weir_ingest__draft *draft;
     uint32_t table;
     uint32_t number;
-    weir__draft_column *column;
+    weir_ingest__draft_column *column;
 } column_at;
 
 static void decide(const column_at *at, weir_stype stype, const char *why) {
     at->column->stype = stype;
-    weir__draft_reason(at->draft, at->table, at->number, "stype", false, weir_stype_name(stype), "%s", why);
+    weir_ingest__draft_reason(at->draft, at->table, at->number, "stype", false, weir_stype_name(stype), "%s",
+                              why);
 }
 
 static void decide_doubtful(const column_at *at, weir_stype stype, const char *why) {
     at->column->stype = stype;
-    weir__draft_reason(at->draft, at->table, at->number, "stype", true, weir_stype_name(stype), "%s", why);
+    weir_ingest__draft_reason(at->draft, at->table, at->number, "stype", true, weir_stype_name(stype), "%s",
+                              why);
 }
 
 static const char *say(const column_at *at, const char *format, uint64_t number) {
-    return weir__draft_text(at->draft, format, (unsigned long long)number);
+    return weir_ingest__draft_text(at->draft, format, (unsigned long long)number);
 }
 
 static const char *say_few(const column_at *at, const char *what) {
     unsigned long long count = at->column->sample.count;
     if (count == 1)
         return "all values are the same";
-    return weir__draft_text(at->draft, "%llu different %s, each in 20 rows or more on average", count, what);
+    return weir_ingest__draft_text(at->draft, "%llu different %s, each in 20 rows or more on average", count,
+                                   what);
 }
 
 /* Whether a column's values are few enough for categories. */
-static bool has_few(const weir__draft_column *column, uint32_t most) {
+static bool has_few(const weir_ingest__draft_column *column, uint32_t most) {
     return column->sample.level == 0 && column->sample.count <= most &&
            column->values >= (uint64_t)column->sample.count * ROWS_PER_CATEGORY;
 }
 
-static bool is_integral(const weir__draft_column *column) {
-    return column->kind == WEIR__DRAFT_INTEGER || (column->kind == WEIR__DRAFT_NUMBER && column->is_whole);
+static bool is_integral(const weir_ingest__draft_column *column) {
+    return column->kind == WEIR_INGEST__DRAFT_INTEGER ||
+           (column->kind == WEIR_INGEST__DRAFT_NUMBER && column->is_whole);
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static void use_format(weir__draft_column *column, const weir__time_format *format) {
+static void use_format(weir_ingest__draft_column *column, const weir_ingest__time_format *format) {
     column->format = *format;
-    column->form = (weir__time_form){.format = &column->format};
+    column->form = (weir_ingest__time_form){.format = &column->format};
 }
 
 static bool decide_integer_time(const column_at *at) {
     static const char *const units[] = {"seconds", "milliseconds", "microseconds", "nanoseconds"};
-    weir__draft_column *column = at->column;
-    bool says_time = column->declared == WEIR__DECLARED_TIME || weir__name_says_time(&column->words);
+    weir_ingest__draft_column *column = at->column;
+    bool says_time =
+        column->declared == WEIR_INGEST__DECLARED_TIME || weir_ingest__name_says_time(&column->words);
     bool are_many = column->sample.level > 0 || column->sample.count >= DATES_WITHOUT_A_NAME;
     if (column->all_dates && (says_time || are_many)) {
         use_format(column, &at->draft->formats[at->draft->format_count - 1]);
@@ -69,8 +74,8 @@ static bool decide_integer_time(const column_at *at) {
             last = INT64_MAX;
         if (column->least < year_1990 * factor || column->most > last)
             continue;
-        column->form = (weir__time_form){.unit = (weir__unit)unit, .says_unit = true};
-        const char *why = weir__draft_text(
+        column->form = (weir_ingest__time_form){.unit = (weir_ingest__unit)unit, .says_unit = true};
+        const char *why = weir_ingest__draft_text(
             at->draft, "the name says time, and as %s since 1970 all values lie between 1990 and 2100",
             units[unit]);
         decide(at, WEIR_TIMESTAMP, why);
@@ -82,15 +87,15 @@ static bool decide_integer_time(const column_at *at) {
 /* The first format that all texts have; two that differ in the order of day and month cannot be told apart.
  */
 static bool decide_text_time(const column_at *at) {
-    const weir__draft *draft = at->draft;
-    weir__draft_column *column = at->column;
-    const weir__time_format *first = NULL, *other = NULL;
+    const weir_ingest__draft *draft = at->draft;
+    weir_ingest__draft_column *column = at->column;
+    const weir_ingest__time_format *first = NULL, *other = NULL;
     if (column->all_iso) {
         decide(at, WEIR_TIMESTAMP, "every text is a time in ISO 8601");
         return true;
     }
     for (uint32_t i = 0; i < draft->format_count; i++) {
-        const weir__time_format *format = &draft->formats[i];
+        const weir_ingest__time_format *format = &draft->formats[i];
         if (!(column->formats >> i & 1))
             continue;
         if (!first)
@@ -103,22 +108,25 @@ static bool decide_text_time(const column_at *at) {
     if (other && column->is_key)
         return false;
     if (other) {
-        const char *why =
-            weir__draft_text(at->draft,
-                             "dates whose day and month cannot be told apart: make it a timestamp with "
-                             "\"format\": \"%s\" or \"%s\"",
-                             first->pattern, other->pattern);
+        const char *why = weir_ingest__draft_text(
+            at->draft,
+            "dates whose day and month cannot be told apart: make it a timestamp with "
+            "\"format\": \"%s\" or \"%s\"",
+            first->pattern, other->pattern);
         decide_doubtful(at, WEIR_IGNORED, why);
         return true;
     }
     use_format(column, first);
-    const char *why = weir__draft_text(at->draft, "every text is a time of the form %s", first->pattern);
+    const char *why =
+        weir_ingest__draft_text(at->draft, "every text is a time of the form %s", first->pattern);
     decide(at, WEIR_TIMESTAMP, why);
     return true;
 }
 
-bool weir__draft_time_of(const weir__draft_column *column, const weir__value *value, int64_t *micros) {
-    return !weir__value_is_null(value) && weir__to_time(value, &column->form, NULL, micros) == WEIR__FITS;
+bool weir_ingest__draft_time_of(const weir_ingest__draft_column *column, const weir_ingest__value *value,
+                                int64_t *micros) {
+    return !weir_ingest__value_is_null(value) &&
+           weir_ingest__to_time(value, &column->form, NULL, micros) == WEIR_INGEST__FITS;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -137,21 +145,21 @@ static bool ends_in_id_of_table(const column_at *at) {
 }
 
 static void decide_integer(const column_at *at) {
-    const weir__draft_column *column = at->column;
+    const weir_ingest__draft_column *column = at->column;
     bool is_few = has_few(column, INTEGER_CATEGORIES);
     if (decide_integer_time(at))
         return;
     if (column->least == 0 && column->most == 1) {
         decide(at, WEIR_BOOLEAN, "all values are 0 or 1");
-    } else if (weir__word_is_in(WEIR__ID_WORDS, weir__words_last(&column->words)) ||
+    } else if (weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(&column->words)) ||
                ends_in_id_of_table(at)) {
         decide(at, is_few ? WEIR_CATEGORICAL : WEIR_IDENTIFIER,
                is_few
                    ? say(at, "the name says id, and there are %llu different ones only", column->sample.count)
                    : "the name says id: its size means nothing");
-    } else if (is_few && column->kind == WEIR__DRAFT_INTEGER) {
+    } else if (is_few && column->kind == WEIR_INGEST__DRAFT_INTEGER) {
         decide(at, WEIR_CATEGORICAL, say_few(at, "values"));
-    } else if (column->declared == WEIR__DECLARED_TIME) {
+    } else if (column->declared == WEIR_INGEST__DECLARED_TIME) {
         decide_doubtful(at, WEIR_NUMERICAL,
                         "declared as a time, but the integers are none in s, ms, us or ns, and no dates");
     } else {
@@ -164,8 +172,8 @@ static void decide_integer(const column_at *at) {
 enum { TRUE_OR_FALSE = 3, T_AND_F = 12, YES_AND_NO = 48 };
 
 static void decide_text(const column_at *at) {
-    const weir__draft_column *column = at->column;
-    bool is_text = column->kind == WEIR__DRAFT_TEXT;
+    const weir_ingest__draft_column *column = at->column;
+    bool is_text = column->kind == WEIR_INGEST__DRAFT_TEXT;
     bool is_distinct = column->wants_unique && !column->unique.has_doubles;
     if (is_text && decide_text_time(at))
         return;
@@ -174,7 +182,7 @@ static void decide_text(const column_at *at) {
         decide(at, WEIR_BOOLEAN, "all texts are words for true and false");
     else if (has_few(column, TEXT_CATEGORIES))
         decide(at, WEIR_CATEGORICAL, say_few(at, "texts"));
-    else if (is_distinct && !column->any_space && weir__name_may_be_identifier(&column->words))
+    else if (is_distinct && !column->any_space && weir_ingest__name_may_be_identifier(&column->words))
         decide(at, WEIR_IDENTIFIER,
                "all values are different, none has a space, and the name is that of an identifier");
     else
@@ -184,18 +192,18 @@ static void decide_text(const column_at *at) {
 /* ---- All ------------------------------------------------------------------------------------- */
 
 static void decide_by_kind(const column_at *at) {
-    const weir__draft_column *column = at->column;
+    const weir_ingest__draft_column *column = at->column;
     switch (column->kind) {
-    case WEIR__DRAFT_BOOLEAN:
+    case WEIR_INGEST__DRAFT_BOOLEAN:
         decide(at, WEIR_BOOLEAN, "the source's own type");
         break;
-    case WEIR__DRAFT_TIME:
+    case WEIR_INGEST__DRAFT_TIME:
         decide(at, WEIR_TIMESTAMP, "the source's own type");
         break;
-    case WEIR__DRAFT_INTEGER:
+    case WEIR_INGEST__DRAFT_INTEGER:
         decide_integer(at);
         break;
-    case WEIR__DRAFT_NUMBER:
+    case WEIR_INGEST__DRAFT_NUMBER:
         if (is_integral(column))
             decide_integer(at);
         else
@@ -208,39 +216,40 @@ static void decide_by_kind(const column_at *at) {
 
 /* A key is presence alone, unless it is a time: an hour by which weather is found is still an hour. */
 static void decide_key(const column_at *at) {
-    const weir__draft_column *column = at->column;
-    bool is_time = column->kind == WEIR__DRAFT_TIME;
+    const weir_ingest__draft_column *column = at->column;
+    bool is_time = column->kind == WEIR_INGEST__DRAFT_TIME;
     if (is_time)
         decide(at, WEIR_TIMESTAMP, "a key, of the source's own type for times");
     else if (is_integral(column) &&
-             (column->declared == WEIR__DECLARED_TIME || weir__name_says_time(&column->words)))
+             (column->declared == WEIR_INGEST__DECLARED_TIME || weir_ingest__name_says_time(&column->words)))
         is_time = decide_integer_time(at);
-    else if (column->kind == WEIR__DRAFT_TEXT)
+    else if (column->kind == WEIR_INGEST__DRAFT_TEXT)
         is_time = decide_text_time(at);
     if (!is_time)
         decide(at, WEIR_IDENTIFIER, "a key");
 }
 
 static void decide_column(const column_at *at) {
-    const weir__draft_column *column = at->column;
-    bool is_blob = column->kind == WEIR__DRAFT_BLOB || column->declared == WEIR__DECLARED_BLOB;
+    const weir_ingest__draft_column *column = at->column;
+    bool is_blob = column->kind == WEIR_INGEST__DRAFT_BLOB || column->declared == WEIR_INGEST__DECLARED_BLOB;
     if (column->is_key)
         decide_key(at);
     else if (column->values == 0)
         decide(at, WEIR_IGNORED, "it has no values");
-    else if ((column->kind == WEIR__DRAFT_TEXT || is_blob) && weir__words_are_secret(&column->words))
+    else if ((column->kind == WEIR_INGEST__DRAFT_TEXT || is_blob) &&
+             weir_ingest__words_are_secret(&column->words))
         decide_doubtful(at, WEIR_IGNORED, "its name says that it is a secret");
     else if (is_blob)
         decide(at, WEIR_IGNORED, "blobs");
-    else if (column->declared == WEIR__DECLARED_BOOLEAN && column->all_boolean)
+    else if (column->declared == WEIR_INGEST__DECLARED_BOOLEAN && column->all_boolean)
         decide(at, WEIR_BOOLEAN, "declared, and every value is one");
-    else if (column->declared == WEIR__DECLARED_ENUM)
+    else if (column->declared == WEIR_INGEST__DECLARED_ENUM)
         decide(at, WEIR_CATEGORICAL, "an enum");
     else
         decide_by_kind(at);
 }
 
-void weir__draft_types(weir__draft *draft) {
+void weir_ingest__draft_types(weir_ingest__draft *draft) {
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++)
             decide_column(&(column_at){draft, t, c, &draft->tables[t].columns[c]});

@@ -4,7 +4,7 @@
 #include "ingest/draft.h"
 
 static bool is_table(const void *context, const char *name, size_t size) {
-    const weir__draft *draft = context;
+    const weir_ingest__draft *draft = context;
     for (uint32_t t = 0; t < draft->table_count; t++) {
         const char *own = draft->tables[t].source->name;
         if (strlen(own) == size && memcmp(own, name, size) == 0)
@@ -18,7 +18,7 @@ static void put_text(weir_json_writer *w, const char *key, const char *text) {
     weir_json_text(w, text);
 }
 
-static void put_names(weir_json_writer *w, const weir__draft_table *table, const uint32_t *columns,
+static void put_names(weir_json_writer *w, const weir_ingest__draft_table *table, const uint32_t *columns,
                       uint32_t count) {
     if (count > 1)
         weir_json_array(w);
@@ -32,34 +32,34 @@ static void put_names(weir_json_writer *w, const weir__draft_table *table, const
 
 enum { WAY_MAX = 16 };
 
-const char *weir__draft_key_name(weir__draft *draft, const weir__draft_table *table,
-                                 const weir__draft_key *key) {
+const char *weir_ingest__draft_key_name(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
+                                        const weir_ingest__draft_key *key) {
     const char *name = table->columns[key->columns[0]].name;
     for (uint32_t i = 1; i < key->column_count; i++)
-        name = weir__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
+        name = weir_ingest__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
     return name;
 }
 
-static bool put_time(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+static bool put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
     const char *keys[WAY_MAX], *tables[WAY_MAX];
     uint32_t count = 0;
     if (table->time == WEIR_NONE && table->time_key == WEIR_NONE)
         return true;
     weir_json_key(w, "temporal_column");
     while (table->time == WEIR_NONE && count < WAY_MAX) {
-        const weir__draft_key *key = &table->keys[table->time_key];
-        keys[count] = weir__draft_key_name(draft, table, key);
+        const weir_ingest__draft_key *key = &table->keys[table->time_key];
+        keys[count] = weir_ingest__draft_key_name(draft, table, key);
         table = &draft->tables[key->parent];
         tables[count++] = table->source->name;
     }
     const char *column = table->columns[table->time].name;
     if (count > 0)
-        return weir__json_time(w, draft->env, keys, tables, count, column);
+        return weir_ingest__json_time(w, draft->env, keys, tables, count, column);
     weir_json_text(w, column);
     return true;
 }
 
-static void put_form(weir_json_writer *w, const weir__draft_column *column) {
+static void put_form(weir_json_writer *w, const weir_ingest__draft_column *column) {
     static const char *const units[] = {"s", "ms", "us", "ns"};
     if (column->stype != WEIR_TIMESTAMP)
         return;
@@ -71,20 +71,22 @@ static void put_form(weir_json_writer *w, const weir__draft_column *column) {
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static bool put_column(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table, uint32_t c) {
-    const weir__draft_column *column = &table->columns[c];
+static bool put_column(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table,
+                       uint32_t c) {
+    const weir_ingest__draft_column *column = &table->columns[c];
     bool is_fine = true;
     weir_json_key(w, column->name);
     weir_json_object(w);
     put_text(w, "stype", weir_stype_name(column->stype));
     for (uint32_t i = 0; i < table->key_count && is_fine; i++) {
-        const weir__draft_key *key = &table->keys[i];
+        const weir_ingest__draft_key *key = &table->keys[i];
         if (key->column_count != 1 || key->columns[0] != c)
             continue;
-        const weir__draft_table *parent = &draft->tables[key->parent];
+        const weir_ingest__draft_table *parent = &draft->tables[key->parent];
         weir_json_key(w, "foreign_key");
-        is_fine = weir__json_joined_name(w, draft->env, parent->source->name,
-                                         parent->columns[key->parent_columns[0]].name, is_table, draft);
+        is_fine =
+            weir_ingest__json_joined_name(w, draft->env, parent->source->name,
+                                          parent->columns[key->parent_columns[0]].name, is_table, draft);
     }
     put_form(w, column);
     if (column->is_known_with_row) {
@@ -96,10 +98,11 @@ static bool put_column(weir__draft *draft, weir_json_writer *w, const weir__draf
 }
 
 /* Keys of several columns. */
-static void put_joint_keys(const weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+static void put_joint_keys(const weir_ingest__draft *draft, weir_json_writer *w,
+                           const weir_ingest__draft_table *table) {
     bool has_begun = false;
     for (uint32_t i = 0; i < table->key_count; i++) {
-        const weir__draft_key *key = &table->keys[i];
+        const weir_ingest__draft_key *key = &table->keys[i];
         if (key->column_count == 1)
             continue;
         if (!has_begun) {
@@ -121,7 +124,7 @@ static void put_joint_keys(const weir__draft *draft, weir_json_writer *w, const 
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-static bool has_nulls(const weir__csv_options *a, const weir__csv_options *b) {
+static bool has_nulls(const weir_ingest__csv_options *a, const weir_ingest__csv_options *b) {
     bool are_equal = a->null_count == b->null_count;
     for (uint32_t i = 0; i < a->null_count && are_equal; i++)
         are_equal = strcmp(a->nulls[i], b->nulls[i]) == 0;
@@ -134,8 +137,9 @@ static void put_character(weir_json_writer *w, const char *key, char character) 
 }
 
 /* How a table's files were read; beside `first` (or NULL) only what differs from it. */
-static void put_csv(weir_json_writer *w, const weir__csv_table *table, const weir__csv_table *first) {
-    const weir__csv_dialect *dialect = &table->dialect;
+static void put_csv(weir_json_writer *w, const weir_ingest__csv_table *table,
+                    const weir_ingest__csv_table *first) {
+    const weir_ingest__csv_dialect *dialect = &table->dialect;
     bool says_delimiter = !first || dialect->delimiter != first->dialect.delimiter;
     bool says_quote = !first || dialect->quote != first->dialect.quote;
     bool says_header = !first || dialect->has_header != first->dialect.has_header;
@@ -163,7 +167,7 @@ static void put_csv(weir_json_writer *w, const weir__csv_table *table, const wei
 }
 
 /* The first table that is made of CSV files, or NULL. */
-static const weir__csv_table *first_csv(const weir__draft *draft) {
+static const weir_ingest__csv_table *first_csv(const weir_ingest__draft *draft) {
     for (uint32_t t = 0; t < draft->table_count; t++)
         if (draft->tables[t].source->csv)
             return draft->tables[t].source->csv;
@@ -172,7 +176,7 @@ static const weir__csv_table *first_csv(const weir__draft *draft) {
 
 /* ---- Tables, whole ---------------------------------------------------------------------------- */
 
-static bool put_table(weir__draft *draft, weir_json_writer *w, const weir__draft_table *table) {
+static bool put_table(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
     weir_json_key(w, table->source->name);
     weir_json_object(w);
     if (table->primary_key_count > 0) {
@@ -200,7 +204,7 @@ static void put_moment(weir_json_writer *w, const char *key, int64_t micros) {
     put_text(w, key, text);
 }
 
-static bool is_name_of_earlier(const weir__draft *draft, uint32_t number, const char *name) {
+static bool is_name_of_earlier(const weir_ingest__draft *draft, uint32_t number, const char *name) {
     for (uint32_t i = 0; i < number; i++)
         if (strcmp(draft->tasks[i].name, name) == 0)
             return true;
@@ -208,20 +212,20 @@ static bool is_name_of_earlier(const weir__draft *draft, uint32_t number, const 
 }
 
 /* table.column, followed by #2, #3, … if names of earlier tasks read the same. */
-static const char *task_name(weir__draft *draft, uint32_t number) {
-    weir__draft_task *task = &draft->tasks[number];
+static const char *task_name(weir_ingest__draft *draft, uint32_t number) {
+    weir_ingest__draft_task *task = &draft->tasks[number];
     const char *table = draft->tables[task->table].source->name;
     const char *column = draft->tables[task->table].columns[task->column].name;
-    const char *name = weir__draft_text(draft, "%s.%s", table, column);
+    const char *name = weir_ingest__draft_text(draft, "%s.%s", table, column);
     for (unsigned i = 2; !draft->is_short_of_memory && is_name_of_earlier(draft, number, name); i++)
-        name = weir__draft_text(draft, "%s.%s#%u", table, column, i);
+        name = weir_ingest__draft_text(draft, "%s.%s#%u", table, column, i);
     task->name = name;
     return name;
 }
 
-static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {
-    const weir__draft_task *task = &draft->tasks[number];
-    const weir__draft_table *table = &draft->tables[task->table];
+static bool put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t number) {
+    const weir_ingest__draft_task *task = &draft->tasks[number];
+    const weir_ingest__draft_table *table = &draft->tables[task->table];
     weir_json_key(w, task_name(draft, number));
     weir_json_object(w);
     put_text(w, "anchor_table", table->source->name);
@@ -240,16 +244,16 @@ static bool put_task(weir__draft *draft, weir_json_writer *w, uint32_t number) {
         weir_json_key(w, "drop_columns");
         weir_json_array(w);
         for (uint32_t i = 0; i < task->dropped_count && is_fine; i++)
-            is_fine = weir__json_joined_name(w, draft->env, table->source->name,
-                                             table->columns[task->dropped[i]].name, is_table, draft);
+            is_fine = weir_ingest__json_joined_name(w, draft->env, table->source->name,
+                                                    table->columns[task->dropped[i]].name, is_table, draft);
         weir_json_end_array(w);
     }
     weir_json_end_object(w);
     return is_fine;
 }
 
-static void put_search_path(const weir__draft *draft, weir_json_writer *w) {
-    const weir__source_options *source = &draft->ingest->source;
+static void put_search_path(const weir_ingest__draft *draft, weir_json_writer *w) {
+    const weir_ingest__source_options *source = &draft->ingest->source;
     if (source->search_path_count == 0)
         return;
     weir_json_key(w, "search_path");
@@ -259,7 +263,7 @@ static void put_search_path(const weir__draft *draft, weir_json_writer *w) {
     weir_json_end_array(w);
 }
 
-bool weir__draft_write(weir__draft *draft, weir_json_writer *w) {
+bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
     bool is_fine = true, has_split = false;
     weir_json_object(w);
     put_text(w, "name", draft->ingest->catalog.name);
@@ -294,10 +298,10 @@ bool weir__draft_write(weir__draft *draft, weir_json_writer *w) {
 
 /* ---- Reasons --------------------------------------------------------------------------------- */
 
-void weir__draft_write_reasons(const weir__draft *draft, weir_json_writer *w) {
+void weir_ingest__draft_write_reasons(const weir_ingest__draft *draft, weir_json_writer *w) {
     weir_json_array(w);
     for (size_t i = 0; i < draft->reason_count; i++) {
-        const weir__reason *reason = &draft->reasons[i];
+        const weir_ingest__reason *reason = &draft->reasons[i];
         weir_json_object(w);
         if (reason->table)
             put_text(w, "table", reason->table);

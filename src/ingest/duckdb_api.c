@@ -97,38 +97,38 @@ static void *load_from_usual_places(void) {
     return library ? library : load_from_pip();
 }
 
-static weir_status find_functions(void *library, weir__duck_api *out, weir_error *error) {
+static weir_status find_functions(void *library, weir_ingest__duck_api *out, weir_error *error) {
     static const struct {
         const char *name;
         size_t offset; /* of its pointer */
     } functions[] = {
-#define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir__duck_api, name)},
-        WEIR__DUCK_FUNCTIONS(FUNCTION)
+#define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir_ingest__duck_api, name)},
+        WEIR_INGEST__DUCK_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *address = dlsym(library, functions[i].name);
         memcpy((char *)out + functions[i].offset, &address, sizeof address);
         if (!address)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, functions[i].name);
     }
     return WEIR_OK;
 }
 
-static weir_status check_version(const weir__duck_api *api, weir_error *error) {
+static weir_status check_version(const weir_ingest__duck_api *api, weir_error *error) {
     const char *version = api->library_version();
     unsigned major = 0, minor = 0;
     bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
     if (is_read && ((major == 1 && minor >= 2) || major == 2))
         return WEIR_OK;
     return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
         "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
         version ? version : "?");
 }
 
-weir_status weir__duck_load(weir__duck_api *out, weir_error *error) {
+weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error) {
     const char *named = getenv("WEIR_DUCKDB");
     bool is_named = named && *named;
     void *library = is_named ? load_named(named) : load_from_usual_places();
@@ -136,7 +136,7 @@ weir_status weir__duck_load(weir__duck_api *out, weir_error *error) {
         char reason[256] = "it is in none of the usual places";
         if (is_named)
             weir__one_line(dlerror(), reason, sizeof reason);
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "this source needs the DuckDB library, which cannot be loaded (%s); " HOW_TO_GET_IT,
                           reason);
     }

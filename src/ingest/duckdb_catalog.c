@@ -9,41 +9,41 @@
 #include "ingest/sql.h"
 
 /* Runs a statement and calls `take` for each of its rows; false from it means that memory is short. */
-static weir_status for_each_row(weir__duck_session *session, const char *statement, const char *what,
-                                bool (*take)(void *context, const weir__value *cells), void *context,
+static weir_status for_each_row(weir_ingest__duck_session *session, const char *statement, const char *what,
+                                bool (*take)(void *context, const weir_ingest__value *cells), void *context,
                                 weir_error *error) {
-    weir__cursor *cursor;
-    weir__rows rows = {.row_count = 1};
-    weir_status status = weir__duck_start(session, statement, false, what, &cursor, error);
+    weir_ingest__cursor *cursor;
+    weir_ingest__rows rows = {.row_count = 1};
+    weir_status status = weir_ingest__duck_start(session, statement, false, what, &cursor, error);
     if (status)
         return status;
     while (!status && rows.row_count > 0) {
         status = cursor->next(cursor, &rows, error);
         for (size_t r = 0; !status && r < rows.row_count; r++)
             if (!take(context, rows.cells + r * cursor->column_count))
-                status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+                status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     }
     cursor->close(cursor);
     return status;
 }
 
-weir_status weir__duck_run(weir__duck_session *session, const char *statement, const char *what,
-                           weir_error *error) {
-    weir__duck_result result;
+weir_status weir_ingest__duck_run(weir_ingest__duck_session *session, const char *statement, const char *what,
+                                  weir_error *error) {
+    weir_ingest__duck_result result;
     weir_status status = WEIR_OK;
     if (session->api.query(session->connection, statement, &result) != 0)
-        status = weir__duck_fail(error, what, session->api.result_error(&result));
+        status = weir_ingest__duck_fail(error, what, session->api.result_error(&result));
     session->api.destroy_result(&result);
     return status;
 }
 
-static char *copy_cell(const weir_env *env, const weir__value *cell) {
-    return weir__copy_text(env, cell->type == WEIR__TEXT ? cell->text.data : "",
-                           cell->type == WEIR__TEXT ? cell->text.size : 0);
+static char *copy_cell(const weir_env *env, const weir_ingest__value *cell) {
+    return weir__copy_text(env, cell->type == WEIR_INGEST__TEXT ? cell->text.data : "",
+                           cell->type == WEIR_INGEST__TEXT ? cell->text.size : 0);
 }
 
-static bool cell_is(const weir__value *cell, const char *text) {
-    return cell->type == WEIR__TEXT && cell->text.size == strlen(text) &&
+static bool cell_is(const weir_ingest__value *cell, const char *text) {
+    return cell->type == WEIR_INGEST__TEXT && cell->text.size == strlen(text) &&
            memcmp(cell->text.data, text, cell->text.size) == 0;
 }
 
@@ -51,15 +51,16 @@ static bool cell_is(const weir__value *cell, const char *text) {
 
 static const char describing[] = "the catalog";
 
-static weir__catalog_table *find_table(weir__catalog *catalog, const weir__value *schema,
-                                       const weir__value *name) {
+static weir_ingest__catalog_table *find_table(weir_ingest__catalog *catalog, const weir_ingest__value *schema,
+                                              const weir_ingest__value *name) {
     for (uint32_t i = 0; i < catalog->table_count; i++)
         if (cell_is(schema, catalog->tables[i].schema) && cell_is(name, catalog->tables[i].bare))
             return &catalog->tables[i];
     return NULL;
 }
 
-static bool find_column(const weir__catalog_table *table, const weir__value *name, uint32_t *out) {
+static bool find_column(const weir_ingest__catalog_table *table, const weir_ingest__value *name,
+                        uint32_t *out) {
     for (uint32_t i = 0; i < table->column_count; i++)
         if (cell_is(name, table->columns[i].name)) {
             *out = i;
@@ -70,105 +71,108 @@ static bool find_column(const weir__catalog_table *table, const weir__value *nam
 
 /* A row of (name, estimated rows, schema, whether a bare name finds it, whether it is a view to be read as a
  * query). */
-static bool take_table(void *context, const weir__value *cells) {
-    weir__catalog *catalog = context;
+static bool take_table(void *context, const weir_ingest__value *cells) {
+    weir_ingest__catalog *catalog = context;
     char *name = copy_cell(catalog->env, &cells[0]), *schema = copy_cell(catalog->env, &cells[2]);
-    weir__catalog_table *table =
-        name && schema ? weir__catalog_add_table_of(catalog, schema, name, cells[3].integer == 1) : NULL;
+    weir_ingest__catalog_table *table =
+        name && schema ? weir_ingest__catalog_add_table_of(catalog, schema, name, cells[3].integer == 1)
+                       : NULL;
     weir__release(catalog->env, name);
     weir__release(catalog->env, schema);
     if (!table)
         return false;
     table->is_view = cells[4].integer == 1;
     table->is_hidden = table->is_hidden || table->is_view;
-    weir__duck_table *detail = weir__allocate_zero(catalog->env, 1, sizeof *detail);
+    weir_ingest__duck_table *detail = weir__allocate_zero(catalog->env, 1, sizeof *detail);
     table->detail = detail;
-    if (detail && cells[1].type == WEIR__INT && cells[1].integer > 0)
+    if (detail && cells[1].type == WEIR_INGEST__INT && cells[1].integer > 0)
         detail->shared_rows = table->row_estimate = (uint64_t)cells[1].integer;
     return detail != NULL;
 }
 
 /* A row of (schema, table, column). */
-static bool take_primary_key(void *context, const weir__value *cells) {
-    weir__catalog *catalog = context;
-    weir__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
+static bool take_primary_key(void *context, const weir_ingest__value *cells) {
+    weir_ingest__catalog *catalog = context;
+    weir_ingest__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
     uint32_t column;
     return !table || !find_column(table, &cells[2], &column) ||
-           weir__catalog_add_primary_key(catalog, table, column);
+           weir_ingest__catalog_add_primary_key(catalog, table, column);
 }
 
 /* A row of (schema, table, column, parent table, parent column, place in the key); the key begins at place
  * 1. A parent is in its child's schema. */
-static bool take_foreign_key(void *context, const weir__value *cells) {
-    weir__catalog *catalog = context;
-    weir__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
-    weir__catalog_table *parent = find_table(catalog, &cells[0], &cells[3]);
+static bool take_foreign_key(void *context, const weir_ingest__value *cells) {
+    weir_ingest__catalog *catalog = context;
+    weir_ingest__catalog_table *table = find_table(catalog, &cells[0], &cells[1]);
+    weir_ingest__catalog_table *parent = find_table(catalog, &cells[0], &cells[3]);
     uint32_t column = UINT32_MAX, parent_column = UINT32_MAX;
     if (!table || !parent)
         return true;
     bool is_there = find_column(table, &cells[2], &column) && find_column(parent, &cells[4], &parent_column);
-    if (cells[5].integer == 1 && !weir__catalog_add_foreign_key(catalog, table, parent->name))
+    if (cells[5].integer == 1 && !weir_ingest__catalog_add_foreign_key(catalog, table, parent->name))
         return false;
-    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
-    return weir__catalog_add_key_columns(catalog, key, is_there ? column : UINT32_MAX,
-                                         is_there ? parent->columns[parent_column].name : "");
+    weir_ingest__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir_ingest__catalog_add_key_columns(catalog, key, is_there ? column : UINT32_MAX,
+                                                is_there ? parent->columns[parent_column].name : "");
 }
 
 /* Names and types of a table's columns, from a result without rows. */
-static weir_status add_columns(weir__duck_session *session, weir__catalog *catalog,
-                               weir__catalog_table *table, weir_error *error) {
-    const weir__duck_api *api = &session->api;
-    weir__sql sql = {.env = catalog->env};
-    weir__sql_add(&sql, "SELECT * FROM %s LIMIT 0", table->sql_name);
+static weir_status add_columns(weir_ingest__duck_session *session, weir_ingest__catalog *catalog,
+                               weir_ingest__catalog_table *table, weir_error *error) {
+    const weir_ingest__duck_api *api = &session->api;
+    weir_ingest__sql sql = {.env = catalog->env};
+    weir_ingest__sql_add(&sql, "SELECT * FROM %s LIMIT 0", table->sql_name);
     if (sql.failed) {
-        weir__sql_release(&sql);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
+        weir_ingest__sql_release(&sql);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
     }
-    weir__duck_result result;
+    weir_ingest__duck_result result;
     weir_status status = WEIR_OK;
     if (api->query(session->connection, sql.data, &result) != 0)
-        status = weir__duck_fail(error, table->name, api->result_error(&result));
+        status = weir_ingest__duck_fail(error, table->name, api->result_error(&result));
     uint64_t count = status ? 0 : api->column_count(&result);
     for (uint64_t i = 0; i < count && !status; i++)
-        if (!weir__catalog_add_column(catalog, table, api->column_name(&result, i),
-                                      weir__duck_declared(api->column_type(&result, i))))
-            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+        if (!weir_ingest__catalog_add_column(catalog, table, api->column_name(&result, i),
+                                             weir_ingest__duck_declared(api->column_type(&result, i))))
+            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     api->destroy_result(&result);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
 typedef struct described_query {
-    weir__catalog *catalog;
-    weir__catalog_table *table;
+    weir_ingest__catalog *catalog;
+    weir_ingest__catalog_table *table;
 } described_query;
 
 /* A row of DESCRIBE begins with the column's name. */
-static bool take_column(void *context, const weir__value *cells) {
+static bool take_column(void *context, const weir_ingest__value *cells) {
     described_query *query = context;
     char *name = copy_cell(query->catalog->env, &cells[0]);
-    bool is_added =
-        name && weir__catalog_add_column(query->catalog, query->table, name, WEIR__DECLARED_NOTHING);
+    bool is_added = name && weir_ingest__catalog_add_column(query->catalog, query->table, name,
+                                                            WEIR_INGEST__DECLARED_NOTHING);
     weir__release(query->catalog->env, name);
     return is_added;
 }
 
 /* DESCRIBE only binds the query. It has the names as they are, where a subquery would make repeated ones
  * different. */
-weir_status weir__duck_describe_query(weir__source *source, const char *query, weir__catalog *catalog,
-                                      weir__catalog_table *table, weir_error *error) {
-    weir__sql sql = {.env = catalog->env};
+weir_status weir_ingest__duck_describe_query(weir_ingest__source *source, const char *query,
+                                             weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                             weir_error *error) {
+    weir_ingest__sql sql = {.env = catalog->env};
     described_query described = {catalog, table};
-    weir__sql_add(&sql, "DESCRIBE ");
-    weir__sql_add_text(&sql, query, weir__sql_trimmed_size(query));
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
-                                    : for_each_row((weir__duck_session *)source, sql.data, "the query",
+    weir_ingest__sql_add(&sql, "DESCRIBE ");
+    weir_ingest__sql_add_text(&sql, query, weir_ingest__sql_trimmed_size(query));
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+                                    : for_each_row((weir_ingest__duck_session *)source, sql.data, "the query",
                                                    take_column, &described, error);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-static weir_status add_keys(weir__duck_session *session, weir__catalog *catalog, weir_error *error) {
+static weir_status add_keys(weir_ingest__duck_session *session, weir_ingest__catalog *catalog,
+                            weir_error *error) {
     weir_status status = for_each_row(session,
                                       "SELECT schema_name, table_name, unnest(constraint_column_names) "
                                       "FROM duckdb_constraints() WHERE database_name = current_database() "
@@ -184,7 +188,7 @@ static weir_status add_keys(weir__duck_session *session, weir__catalog *catalog,
                           "AND constraint_type = 'FOREIGN KEY') "
                           "ORDER BY schema_name, table_name, constraint_index, place",
                           describing, take_foreign_key, catalog, error);
-    return status ? status : weir__catalog_resolve_keys(catalog, strcmp, error);
+    return status ? status : weir_ingest__catalog_resolve_keys(catalog, strcmp, error);
 }
 
 /* What a draft calls a database: the last part of its path without its ending. */
@@ -206,36 +210,38 @@ static uint64_t size_of(const weir_env *env, const char *path) {
     return size;
 }
 
-static weir_status describe_files(const weir__duck_session *session, weir__catalog *out, weir_error *error) {
-    const weir__data_files *files = &weir__csv_source_of(session->files)->files;
+static weir_status describe_files(const weir_ingest__duck_session *session, weir_ingest__catalog *out,
+                                  weir_error *error) {
+    const weir_ingest__data_files *files = &weir_ingest__csv_source_of(session->files)->files;
     out->name = weir__copy_text(out->env, files->name, strlen(files->name));
     bool is_fine = out->name != NULL;
     for (size_t i = 0; i < files->skipped_count && is_fine; i++)
-        is_fine = weir__catalog_add_skipped(out, files->skipped[i]);
+        is_fine = weir_ingest__catalog_add_skipped(out, files->skipped[i]);
     for (size_t t = 0; t < files->count; t++)
         for (size_t i = 0; i < files->tables[t].file_count; i++)
             out->size_bytes += size_of(out->env, files->tables[t].files[i].path);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
-static weir_status describe_database(const weir__duck_session *session, weir__catalog *out,
+static weir_status describe_database(const weir_ingest__duck_session *session, weir_ingest__catalog *out,
                                      weir_error *error) {
     out->name = name_of(out->env, session->options->location);
     out->size_bytes = size_of(out->env, session->options->location);
-    return out->name ? WEIR_OK
-                     : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(session->options->location));
+    return out->name
+               ? WEIR_OK
+               : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(session->options->location));
 }
 
 /* A view of files is read as a table. */
-static void take_as_files(const weir__duck_session *session, weir__catalog_table *table) {
-    const weir__csv_source *files = weir__csv_source_of(session->files);
+static void take_as_files(const weir_ingest__duck_session *session, weir_ingest__catalog_table *table) {
+    const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
     table->is_view = table->is_hidden = false;
     for (size_t t = 0; t < files->files.count; t++)
         if (files->files.tables[t].is_csv && strcmp(files->files.tables[t].name, table->name) == 0)
             table->csv = &files->tables[t];
 }
 
-static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_error *error) {
+static weir_status fill(weir_ingest__duck_session *session, weir_ingest__catalog *out, weir_error *error) {
     weir_status status =
         session->has_files ? describe_files(session, out, error) : describe_database(session, out, error);
     if (status)
@@ -254,7 +260,7 @@ static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_er
         "THEN 1 ELSE 0 END, is_view FROM placed ORDER BY schema, name";
     status = for_each_row(session, tables, describing, take_table, out, error);
     for (uint32_t i = 0; i < out->table_count && !status; i++) {
-        weir__catalog_table *table = &out->tables[i];
+        weir_ingest__catalog_table *table = &out->tables[i];
         if (session->has_files)
             take_as_files(session, table);
         if (!table->is_view)
@@ -263,10 +269,11 @@ static weir_status fill(weir__duck_session *session, weir__catalog *out, weir_er
     return status ? status : add_keys(session, out, error);
 }
 
-weir_status weir__duck_describe(weir__source *source, weir__catalog *out, weir_error *error) {
-    *out = (weir__catalog){.env = source->env};
-    weir_status status = fill((weir__duck_session *)source, out, error);
+weir_status weir_ingest__duck_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                       weir_error *error) {
+    *out = (weir_ingest__catalog){.env = source->env};
+    weir_status status = fill((weir_ingest__duck_session *)source, out, error);
     if (status)
-        weir__catalog_release(out);
+        weir_ingest__catalog_release(out);
     return status;
 }

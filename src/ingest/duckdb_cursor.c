@@ -18,61 +18,62 @@ typedef struct duck_column {
 } duck_column;
 
 typedef struct duck_cursor {
-    weir__cursor base;
-    weir__duck_session *session;
+    weir_ingest__cursor base;
+    weir_ingest__duck_session *session;
     char *what;
-    weir__duck_statement statement;
-    weir__duck_result result;
+    weir_ingest__duck_statement statement;
+    weir_ingest__duck_result result;
     bool has_result;
     uint32_t column_count; /* of the statement */
     duck_column *columns;
     const char **names;
-    weir__duck_chunk chunk;
-    weir__value *cells;
+    weir_ingest__duck_chunk chunk;
+    weir_ingest__value *cells;
     size_t cell_capacity;
 } duck_cursor;
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-weir__declared weir__duck_declared(int type) {
+weir_ingest__declared weir_ingest__duck_declared(int type) {
     switch (type) {
-    case WEIR__DUCK_BOOLEAN:
-        return WEIR__DECLARED_BOOLEAN;
-    case WEIR__DUCK_TINYINT:
-    case WEIR__DUCK_SMALLINT:
-    case WEIR__DUCK_INTEGER:
-    case WEIR__DUCK_BIGINT:
-    case WEIR__DUCK_UTINYINT:
-    case WEIR__DUCK_USMALLINT:
-    case WEIR__DUCK_UINTEGER:
-    case WEIR__DUCK_UBIGINT:
-        return WEIR__DECLARED_INTEGER;
-    case WEIR__DUCK_FLOAT:
-    case WEIR__DUCK_DOUBLE:
-        return WEIR__DECLARED_REAL;
-    case WEIR__DUCK_DECIMAL:
-    case WEIR__DUCK_HUGEINT:
-    case WEIR__DUCK_UHUGEINT:
-        return WEIR__DECLARED_NUMERIC;
-    case WEIR__DUCK_DATE:
-    case WEIR__DUCK_TIMESTAMP:
-    case WEIR__DUCK_TIMESTAMP_S:
-    case WEIR__DUCK_TIMESTAMP_MS:
-    case WEIR__DUCK_TIMESTAMP_NS:
-    case WEIR__DUCK_TIMESTAMP_TZ:
-        return WEIR__DECLARED_TIME;
-    case WEIR__DUCK_BLOB:
-        return WEIR__DECLARED_BLOB;
-    case WEIR__DUCK_ENUM:
-        return WEIR__DECLARED_ENUM;
+    case WEIR_INGEST__DUCK_BOOLEAN:
+        return WEIR_INGEST__DECLARED_BOOLEAN;
+    case WEIR_INGEST__DUCK_TINYINT:
+    case WEIR_INGEST__DUCK_SMALLINT:
+    case WEIR_INGEST__DUCK_INTEGER:
+    case WEIR_INGEST__DUCK_BIGINT:
+    case WEIR_INGEST__DUCK_UTINYINT:
+    case WEIR_INGEST__DUCK_USMALLINT:
+    case WEIR_INGEST__DUCK_UINTEGER:
+    case WEIR_INGEST__DUCK_UBIGINT:
+        return WEIR_INGEST__DECLARED_INTEGER;
+    case WEIR_INGEST__DUCK_FLOAT:
+    case WEIR_INGEST__DUCK_DOUBLE:
+        return WEIR_INGEST__DECLARED_REAL;
+    case WEIR_INGEST__DUCK_DECIMAL:
+    case WEIR_INGEST__DUCK_HUGEINT:
+    case WEIR_INGEST__DUCK_UHUGEINT:
+        return WEIR_INGEST__DECLARED_NUMERIC;
+    case WEIR_INGEST__DUCK_DATE:
+    case WEIR_INGEST__DUCK_TIMESTAMP:
+    case WEIR_INGEST__DUCK_TIMESTAMP_S:
+    case WEIR_INGEST__DUCK_TIMESTAMP_MS:
+    case WEIR_INGEST__DUCK_TIMESTAMP_NS:
+    case WEIR_INGEST__DUCK_TIMESTAMP_TZ:
+        return WEIR_INGEST__DECLARED_TIME;
+    case WEIR_INGEST__DUCK_BLOB:
+        return WEIR_INGEST__DECLARED_BLOB;
+    case WEIR_INGEST__DUCK_ENUM:
+        return WEIR_INGEST__DECLARED_ENUM;
     default:
-        return WEIR__DECLARED_TEXT;
+        return WEIR_INGEST__DECLARED_TEXT;
     }
 }
 
 static bool needs_cast(int type) {
-    weir__declared declared = weir__duck_declared(type);
-    return (declared == WEIR__DECLARED_TEXT && type != WEIR__DUCK_VARCHAR) || declared == WEIR__DECLARED_ENUM;
+    weir_ingest__declared declared = weir_ingest__duck_declared(type);
+    return (declared == WEIR_INGEST__DECLARED_TEXT && type != WEIR_INGEST__DUCK_VARCHAR) ||
+           declared == WEIR_INGEST__DECLARED_ENUM;
 }
 
 /* ---- Vectors to cells ------------------------------------------------------------------------ */
@@ -81,7 +82,7 @@ static bool needs_cast(int type) {
 typedef struct column_target {
     const uint64_t *validity; /* a bit a row; NULL: all are valid */
     size_t row_count;
-    weir__value *cells; /* of row 0 */
+    weir_ingest__value *cells; /* of row 0 */
     size_t stride;
 } column_target;
 
@@ -92,16 +93,16 @@ static bool is_null(const column_target *to, size_t row) {
 /* Runs `statement` for each row that is not null, with `out` its cell; the others become null. */
 #define FOR_EACH_VALUE(to, statement)                                                                        \
     for (size_t row = 0; row < (to)->row_count; row++) {                                                     \
-        weir__value *out = &(to)->cells[row * (to)->stride];                                                 \
+        weir_ingest__value *out = &(to)->cells[row * (to)->stride];                                          \
         if (is_null(to, row))                                                                                \
-            *out = (weir__value){.type = WEIR__NULL};                                                        \
+            *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};                                          \
         else                                                                                                 \
             statement;                                                                                       \
     }
 
 #define DEFINE_INTEGERS(name, type_name)                                                                     \
     static void name(const column_target *to, const type_name *data) {                                       \
-        FOR_EACH_VALUE(to, (*out = (weir__value){.type = WEIR__INT, .integer = data[row]}))                  \
+        FOR_EACH_VALUE(to, (*out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = data[row]}))    \
     }
 DEFINE_INTEGERS(read_int8, int8_t)
 DEFINE_INTEGERS(read_int16, int16_t)
@@ -113,29 +114,29 @@ DEFINE_INTEGERS(read_uint32, uint32_t)
 
 static void read_integers(const column_target *to, int type, const void *data) {
     switch (type) {
-    case WEIR__DUCK_TINYINT:
+    case WEIR_INGEST__DUCK_TINYINT:
         read_int8(to, data);
         break;
-    case WEIR__DUCK_SMALLINT:
+    case WEIR_INGEST__DUCK_SMALLINT:
         read_int16(to, data);
         break;
-    case WEIR__DUCK_INTEGER:
+    case WEIR_INGEST__DUCK_INTEGER:
         read_int32(to, data);
         break;
-    case WEIR__DUCK_BIGINT:
+    case WEIR_INGEST__DUCK_BIGINT:
         read_int64(to, data);
         break;
-    case WEIR__DUCK_UTINYINT:
+    case WEIR_INGEST__DUCK_UTINYINT:
         read_uint8(to, data);
         break;
-    case WEIR__DUCK_USMALLINT:
+    case WEIR_INGEST__DUCK_USMALLINT:
         read_uint16(to, data);
         break;
-    case WEIR__DUCK_UINTEGER:
+    case WEIR_INGEST__DUCK_UINTEGER:
         read_uint32(to, data);
         break;
     default:
-        FOR_EACH_VALUE(to, weir__unsigned_value(((const uint64_t *)data)[row], out))
+        FOR_EACH_VALUE(to, weir_ingest__unsigned_value(((const uint64_t *)data)[row], out))
     }
 }
 
@@ -148,66 +149,69 @@ static __int128 load_huge(const void *data, size_t row) {
 static void read_decimals(const column_target *to, const duck_column *column, const void *data) {
     uint32_t scale = column->scale;
     switch (column->internal_type) {
-    case WEIR__DUCK_SMALLINT:
-        FOR_EACH_VALUE(to, weir__scaled_value(((const int16_t *)data)[row], scale, out))
+    case WEIR_INGEST__DUCK_SMALLINT:
+        FOR_EACH_VALUE(to, weir_ingest__scaled_value(((const int16_t *)data)[row], scale, out))
         break;
-    case WEIR__DUCK_INTEGER:
-        FOR_EACH_VALUE(to, weir__scaled_value(((const int32_t *)data)[row], scale, out))
+    case WEIR_INGEST__DUCK_INTEGER:
+        FOR_EACH_VALUE(to, weir_ingest__scaled_value(((const int32_t *)data)[row], scale, out))
         break;
-    case WEIR__DUCK_BIGINT:
-        FOR_EACH_VALUE(to, weir__scaled_value(((const int64_t *)data)[row], scale, out))
+    case WEIR_INGEST__DUCK_BIGINT:
+        FOR_EACH_VALUE(to, weir_ingest__scaled_value(((const int64_t *)data)[row], scale, out))
         break;
     default:
-        FOR_EACH_VALUE(to, weir__scaled_value(load_huge(data, row), scale, out))
+        FOR_EACH_VALUE(to, weir_ingest__scaled_value(load_huge(data, row), scale, out))
     }
 }
 
 static void read_reals(const column_target *to, int type, const void *data) {
-    if (type == WEIR__DUCK_FLOAT)
-        FOR_EACH_VALUE(to,
-                       (*out = (weir__value){.type = WEIR__REAL, .real = (double)((const float *)data)[row]}))
+    if (type == WEIR_INGEST__DUCK_FLOAT)
+        FOR_EACH_VALUE(to, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL,
+                                                        .real = (double)((const float *)data)[row]}))
     else
-        FOR_EACH_VALUE(to, (*out = (weir__value){.type = WEIR__REAL, .real = ((const double *)data)[row]}))
+        FOR_EACH_VALUE(
+            to, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = ((const double *)data)[row]}))
 }
 
 static void read_booleans(const column_target *to, const uint8_t *data) {
-    FOR_EACH_VALUE(to, (*out = (weir__value){.type = WEIR__BOOL, .integer = data[row] != 0}))
+    FOR_EACH_VALUE(to, (*out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = data[row] != 0}))
 }
 
-static void read_strings(const column_target *to, weir__value_type type, const weir__duck_string *data) {
+static void read_strings(const column_target *to, weir_ingest__value_type type,
+                         const weir_ingest__duck_string *data) {
     FOR_EACH_VALUE(to, ({
-                       const weir__duck_string *s = &data[row];
-                       bool is_inlined = s->size <= WEIR__DUCK_INLINE_MAX;
-                       const char *bytes =
-                           is_inlined ? (const char *)s + offsetof(weir__duck_string, prefix) : s->data;
-                       *out = (weir__value){.type = type, .text = {.data = bytes, .size = s->size}};
+                       const weir_ingest__duck_string *s = &data[row];
+                       bool is_inlined = s->size <= WEIR_INGEST__DUCK_INLINE_MAX;
+                       const char *bytes = is_inlined
+                                               ? (const char *)s + offsetof(weir_ingest__duck_string, prefix)
+                                               : s->data;
+                       *out = (weir_ingest__value){.type = type, .text = {.data = bytes, .size = s->size}};
                    }))
 }
 
 /* Microseconds of a time in its type's own unit; NULL or what is wrong. */
 static const char *to_micros(int type, int64_t value, int64_t *out) {
     static const char far_time[] = "is a time beyond what int64 microseconds hold";
-    bool is_infinite = type == WEIR__DUCK_DATE ? value == INT32_MAX || value == -INT32_MAX
-                                               : value == INT64_MAX || value == -INT64_MAX;
+    bool is_infinite = type == WEIR_INGEST__DUCK_DATE ? value == INT32_MAX || value == -INT32_MAX
+                                                      : value == INT64_MAX || value == -INT64_MAX;
     if (is_infinite)
         return "is an infinite time, which has no microseconds";
-    if (type == WEIR__DUCK_TIMESTAMP_NS) {
+    if (type == WEIR_INGEST__DUCK_TIMESTAMP_NS) {
         *out = value / 1000 - (value % 1000 < 0);
         return NULL;
     }
-    int64_t unit = type == WEIR__DUCK_DATE           ? 86400000000
-                   : type == WEIR__DUCK_TIMESTAMP_S  ? 1000000
-                   : type == WEIR__DUCK_TIMESTAMP_MS ? 1000
-                                                     : 1;
+    int64_t unit = type == WEIR_INGEST__DUCK_DATE           ? 86400000000
+                   : type == WEIR_INGEST__DUCK_TIMESTAMP_S  ? 1000000
+                   : type == WEIR_INGEST__DUCK_TIMESTAMP_MS ? 1000
+                                                            : 1;
     return __builtin_mul_overflow(value, unit, out) ? far_time : NULL;
 }
 
 static const char *read_times(const column_target *to, int type, const void *data) {
     const char *fault = NULL;
     FOR_EACH_VALUE(to, ({
-                       int64_t value = type == WEIR__DUCK_DATE ? ((const int32_t *)data)[row]
-                                                               : ((const int64_t *)data)[row];
-                       *out = (weir__value){.type = WEIR__TIMESTAMP};
+                       int64_t value = type == WEIR_INGEST__DUCK_DATE ? ((const int32_t *)data)[row]
+                                                                      : ((const int64_t *)data)[row];
+                       *out = (weir_ingest__value){.type = WEIR_INGEST__TIMESTAMP};
                        const char *found = to_micros(type, value, &out->integer);
                        fault = fault ? fault : found;
                    }))
@@ -216,31 +220,31 @@ static const char *read_times(const column_target *to, int type, const void *dat
 
 /* NULL, or what is wrong with a value. */
 static const char *read_column(const duck_column *column, const column_target *to, const void *data) {
-    switch (weir__duck_declared(column->type)) {
-    case WEIR__DECLARED_BOOLEAN:
+    switch (weir_ingest__duck_declared(column->type)) {
+    case WEIR_INGEST__DECLARED_BOOLEAN:
         read_booleans(to, data);
         return NULL;
-    case WEIR__DECLARED_INTEGER:
+    case WEIR_INGEST__DECLARED_INTEGER:
         read_integers(to, column->type, data);
         return NULL;
-    case WEIR__DECLARED_REAL:
+    case WEIR_INGEST__DECLARED_REAL:
         read_reals(to, column->type, data);
         return NULL;
-    case WEIR__DECLARED_TIME:
+    case WEIR_INGEST__DECLARED_TIME:
         return read_times(to, column->type, data);
-    case WEIR__DECLARED_BLOB:
-        read_strings(to, WEIR__BLOB, data);
+    case WEIR_INGEST__DECLARED_BLOB:
+        read_strings(to, WEIR_INGEST__BLOB, data);
         return NULL;
-    case WEIR__DECLARED_NUMERIC:
-        if (column->type == WEIR__DUCK_DECIMAL)
+    case WEIR_INGEST__DECLARED_NUMERIC:
+        if (column->type == WEIR_INGEST__DUCK_DECIMAL)
             read_decimals(to, column, data);
-        else if (column->type == WEIR__DUCK_HUGEINT)
-            FOR_EACH_VALUE(to, weir__scaled_value(load_huge(data, row), 0, out))
+        else if (column->type == WEIR_INGEST__DUCK_HUGEINT)
+            FOR_EACH_VALUE(to, weir_ingest__scaled_value(load_huge(data, row), 0, out))
         else
-            FOR_EACH_VALUE(to, weir__unsigned_value((unsigned __int128)load_huge(data, row), out))
+            FOR_EACH_VALUE(to, weir_ingest__unsigned_value((unsigned __int128)load_huge(data, row), out))
         return NULL;
     default:
-        read_strings(to, WEIR__TEXT, data);
+        read_strings(to, WEIR_INGEST__TEXT, data);
         return NULL;
     }
 }
@@ -264,7 +268,7 @@ static void release_columns(duck_cursor *cursor) {
 }
 
 static void end_statement(duck_cursor *cursor) {
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     release_chunk(cursor);
     if (cursor->has_result)
         api->destroy_result(&cursor->result);
@@ -274,7 +278,7 @@ static void end_statement(duck_cursor *cursor) {
     cursor->statement = NULL;
 }
 
-static void close_cursor(weir__cursor *base) {
+static void close_cursor(weir_ingest__cursor *base) {
     duck_cursor *cursor = (duck_cursor *)base;
     if (!cursor)
         return;
@@ -289,10 +293,10 @@ static void close_cursor(weir__cursor *base) {
 static weir_status fail(const duck_cursor *cursor, const char *message, weir_error *error) {
     char what[256];
     snprintf(what, sizeof what, "cannot read %s", cursor->what);
-    return weir__duck_fail(error, what, message);
+    return weir_ingest__duck_fail(error, what, message);
 }
 
-static bool is_interrupted(const weir__duck_session *session) {
+static bool is_interrupted(const weir_ingest__duck_session *session) {
     return atomic_load_explicit(&session->is_interrupted, memory_order_relaxed);
 }
 
@@ -308,10 +312,10 @@ static bool hides_the_reason(const duck_cursor *cursor, const char *message) {
 static weir_status fail_execution(duck_cursor *cursor, weir_error *error) {
     static const char wrapped[] = "\nError: ";
     enum { ATTEMPTS = 3 };
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     const char *message = api->result_error(&cursor->result);
     for (int i = 0; i < ATTEMPTS && hides_the_reason(cursor, message); i++) {
-        weir__duck_result again = {0};
+        weir_ingest__duck_result again = {0};
         bool is_done = api->execute_prepared(cursor->statement, &again) == 0;
         if (is_done) { /* it does not fail any more: what there is to say is what was said */
             api->destroy_result(&again);
@@ -326,17 +330,17 @@ static weir_status fail_execution(duck_cursor *cursor, weir_error *error) {
 }
 
 static weir_status read_chunk(duck_cursor *cursor, size_t row_count, weir_error *error) {
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     uint32_t columns = cursor->column_count;
     for (uint32_t i = 0; i < columns; i++) {
-        weir__duck_vector vector = api->data_chunk_get_vector(cursor->chunk, i);
+        weir_ingest__duck_vector vector = api->data_chunk_get_vector(cursor->chunk, i);
         column_target to = {.validity = api->vector_get_validity(vector),
                             .row_count = row_count,
                             .cells = cursor->cells + i,
                             .stride = columns};
         const char *fault = read_column(&cursor->columns[i], &to, api->vector_get_data(vector));
         if (fault)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "a value of column %s of %s %s; leave it out of the schema or change it in the "
                               "database",
                               cursor->columns[i].name, cursor->what, fault);
@@ -344,11 +348,11 @@ static weir_status read_chunk(duck_cursor *cursor, size_t row_count, weir_error 
     return WEIR_OK;
 }
 
-static weir_status next_chunk(weir__cursor *base, weir__rows *rows, weir_error *error) {
+static weir_status next_chunk(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     duck_cursor *cursor = (duck_cursor *)base;
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     size_t row_count = 0;
-    *rows = (weir__rows){.cells = cursor->cells};
+    *rows = (weir_ingest__rows){.cells = cursor->cells};
     do {
         release_chunk(cursor);
         cursor->chunk = api->fetch_chunk(cursor->result);
@@ -358,18 +362,18 @@ static weir_status next_chunk(weir__cursor *base, weir__rows *rows, weir_error *
     } while (row_count == 0);
     if (!weir__grow(cursor->session->base.env, (void **)&cursor->cells, &cursor->cell_capacity,
                     row_count * cursor->column_count, sizeof *cursor->cells))
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, row_count * sizeof *cursor->cells);
-    *rows = (weir__rows){.row_count = row_count, .cells = cursor->cells};
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, row_count * sizeof *cursor->cells);
+    *rows = (weir_ingest__rows){.row_count = row_count, .cells = cursor->cells};
     return read_chunk(cursor, row_count, error);
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 static weir_status run(duck_cursor *cursor, const char *statement, bool is_query, weir_error *error) {
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     if (api->prepare(cursor->session->connection, statement, &cursor->statement) != 0)
         return fail(cursor, api->prepare_error(cursor->statement), error);
-    if (is_query && api->prepared_statement_type(cursor->statement) != WEIR__DUCK_SELECT_STATEMENT)
+    if (is_query && api->prepared_statement_type(cursor->statement) != WEIR_INGEST__DUCK_SELECT_STATEMENT)
         return fail(cursor, "only a SELECT is run", error);
     if (is_interrupted(cursor->session))
         return fail(cursor, "it was interrupted", error);
@@ -379,13 +383,13 @@ static weir_status run(duck_cursor *cursor, const char *statement, bool is_query
 }
 
 static bool describe_column(duck_cursor *cursor, uint32_t number) {
-    const weir__duck_api *api = &cursor->session->api;
+    const weir_ingest__duck_api *api = &cursor->session->api;
     duck_column *column = &cursor->columns[number];
     const char *name = api->column_name(&cursor->result, number);
     column->type = api->column_type(&cursor->result, number);
     column->name = name ? weir__copy_text(cursor->session->base.env, name, strlen(name)) : NULL;
-    if (column->type == WEIR__DUCK_DECIMAL) {
-        weir__duck_logical_type type = api->column_logical_type(&cursor->result, number);
+    if (column->type == WEIR_INGEST__DUCK_DECIMAL) {
+        weir_ingest__duck_logical_type type = api->column_logical_type(&cursor->result, number);
         column->scale = api->decimal_scale(type);
         column->internal_type = api->decimal_internal_type(type);
         api->destroy_logical_type(&type);
@@ -400,10 +404,10 @@ static weir_status describe_columns(duck_cursor *cursor, weir_error *error) {
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
     cursor->column_count = cursor->columns ? count : 0;
     if (!cursor->columns || !cursor->names)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!describe_column(cursor, i))
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
     }
     cursor->base.column_names = cursor->names;
@@ -420,37 +424,38 @@ static bool some_column_needs_cast(const duck_cursor *cursor) {
 
 /* Runs the statement again as a subquery, with casts to text where types need them. */
 static weir_status run_with_casts(duck_cursor *cursor, const char *statement, weir_error *error) {
-    weir__sql sql = {.env = cursor->session->base.env};
-    weir__sql_add(&sql, "SELECT ");
+    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    weir_ingest__sql_add(&sql, "SELECT ");
     for (uint32_t i = 0; i < cursor->column_count; i++) {
         bool is_cast = needs_cast(cursor->columns[i].type);
-        weir__sql_add(&sql, is_cast ? "%sCAST(c%u AS VARCHAR)" : "%sc%u", i > 0 ? ", " : "", i);
+        weir_ingest__sql_add(&sql, is_cast ? "%sCAST(c%u AS VARCHAR)" : "%sc%u", i > 0 ? ", " : "", i);
         if (is_cast)
-            cursor->columns[i].type = WEIR__DUCK_VARCHAR;
+            cursor->columns[i].type = WEIR_INGEST__DUCK_VARCHAR;
     }
-    weir__sql_add(&sql, " FROM (\n");
-    weir__sql_add_text(&sql, statement, weir__sql_trimmed_size(statement));
-    weir__sql_add(&sql, "\n) AS weir_query (");
+    weir_ingest__sql_add(&sql, " FROM (\n");
+    weir_ingest__sql_add_text(&sql, statement, weir_ingest__sql_trimmed_size(statement));
+    weir_ingest__sql_add(&sql, "\n) AS weir_query (");
     for (uint32_t i = 0; i < cursor->column_count; i++)
-        weir__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
-    weir__sql_add(&sql, ")");
+        weir_ingest__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
+    weir_ingest__sql_add(&sql, ")");
     end_statement(cursor);
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
                                     : run(cursor, sql.data, false, error);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-weir_status weir__duck_start(weir__duck_session *session, const char *statement, bool is_query,
-                             const char *what, weir__cursor **out, weir_error *error) {
+weir_status weir_ingest__duck_start(weir_ingest__duck_session *session, const char *statement, bool is_query,
+                                    const char *what, weir_ingest__cursor **out, weir_error *error) {
     duck_cursor *cursor = weir__allocate_zero(session->base.env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
     cursor->session = session;
-    cursor->base = (weir__cursor){.next = next_chunk, .close = close_cursor};
+    cursor->base = (weir_ingest__cursor){.next = next_chunk, .close = close_cursor};
     cursor->what = weir__copy_text(session->base.env, what, strlen(what));
-    weir_status status = cursor->what ? run(cursor, statement, is_query, error)
-                                      : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(what));
+    weir_status status = cursor->what
+                             ? run(cursor, statement, is_query, error)
+                             : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(what));
     if (!status)
         status = describe_columns(cursor, error);
     if (!status && some_column_needs_cast(cursor))

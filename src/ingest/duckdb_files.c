@@ -6,110 +6,115 @@
 #include "ingest/duckdb_api.h"
 #include "ingest/sql.h"
 
-static const char *type_name(weir__csv_type type) {
+static const char *type_name(weir_ingest__csv_type type) {
     static const char *const names[] = {"BIGINT", "DOUBLE", "VARCHAR"};
     return names[type];
 }
 
-static void add_character(weir__sql *sql, const char *key, char character) {
+static void add_character(weir_ingest__sql *sql, const char *key, char character) {
     char text[2] = {character, 0};
-    weir__sql_add(sql, ", %s = ", key);
-    weir__sql_add_literal(sql, text);
+    weir_ingest__sql_add(sql, ", %s = ", key);
+    weir_ingest__sql_add_literal(sql, text);
 }
 
 /* The texts that stand for null. */
-static void add_nulls(weir__sql *sql, const weir__csv_table *table) {
-    weir__sql_add(sql, "''");
+static void add_nulls(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    weir_ingest__sql_add(sql, "''");
     for (uint32_t i = 0; i < table->options.null_count; i++) {
-        weir__sql_add(sql, ", ");
-        weir__sql_add_literal(sql, table->options.nulls[i]);
+        weir_ingest__sql_add(sql, ", ");
+        weir_ingest__sql_add_literal(sql, table->options.nulls[i]);
     }
 }
 
 /* The columns that folders' names give. */
-static void add_folder_columns(weir__sql *sql, const weir__csv_table *table) {
-    const weir__data_file *first = &table->files->files[0];
-    weir__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
+static void add_folder_columns(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    const weir_ingest__data_file *first = &table->files->files[0];
+    weir_ingest__sql_add(sql, ", hive_partitioning = %s", first->value_count > 0 ? "true" : "false");
     for (size_t v = 0; v < first->value_count; v++) {
-        weir__sql_add(sql, v ? ", " : ", hive_types = {");
-        weir__sql_add_literal(sql, first->values[v].key);
-        weir__sql_add(sql, ": VARCHAR");
+        weir_ingest__sql_add(sql, v ? ", " : ", hive_types = {");
+        weir_ingest__sql_add_literal(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, ": VARCHAR");
     }
     if (first->value_count > 0)
-        weir__sql_add(sql, "}");
+        weir_ingest__sql_add(sql, "}");
 }
 
-static void add_csv_arguments(weir__sql *sql, const weir__csv_table *table) {
-    weir__sql_add(sql, ", auto_detect = false, header = %s", table->dialect.has_header ? "true" : "false");
+static void add_csv_arguments(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    weir_ingest__sql_add(sql, ", auto_detect = false, header = %s",
+                         table->dialect.has_header ? "true" : "false");
     add_character(sql, "delim", table->dialect.delimiter);
     add_character(sql, "quote", table->dialect.quote);
     add_character(sql, "escape", table->dialect.quote);
-    weir__sql_add(sql, ", nullstr = [");
+    weir_ingest__sql_add(sql, ", nullstr = [");
     add_nulls(sql, table);
-    weir__sql_add(sql, "], columns = {");
+    weir_ingest__sql_add(sql, "], columns = {");
     for (uint32_t c = 0; c < table->file_column_count; c++) {
-        weir__sql_add(sql, c ? ", " : "");
-        weir__sql_add_literal(sql, table->columns[c].name);
-        weir__sql_add(sql, ": '%s'", type_name(table->columns[c].type));
+        weir_ingest__sql_add(sql, c ? ", " : "");
+        weir_ingest__sql_add_literal(sql, table->columns[c].name);
+        weir_ingest__sql_add(sql, ": '%s'", type_name(table->columns[c].type));
     }
-    weir__sql_add(sql, "}");
+    weir_ingest__sql_add(sql, "}");
 }
 
-static void add_reader(weir__sql *sql, const weir__csv_table *table) {
-    weir__sql_add(sql, table->files->is_csv ? "read_csv([" : "read_parquet([");
+static void add_reader(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    weir_ingest__sql_add(sql, table->files->is_csv ? "read_csv([" : "read_parquet([");
     for (size_t i = 0; i < table->files->file_count; i++) {
-        weir__sql_add(sql, i ? ", " : "");
-        weir__sql_add_literal(sql, table->files->files[i].path);
+        weir_ingest__sql_add(sql, i ? ", " : "");
+        weir_ingest__sql_add_literal(sql, table->files->files[i].path);
     }
-    weir__sql_add(sql, "]");
+    weir_ingest__sql_add(sql, "]");
     if (table->files->file_count > 1)
-        weir__sql_add(sql, ", union_by_name = true");
+        weir_ingest__sql_add(sql, ", union_by_name = true");
     if (table->files->is_csv)
         add_csv_arguments(sql, table);
     add_folder_columns(sql, table);
-    weir__sql_add(sql, ")");
+    weir_ingest__sql_add(sql, ")");
 }
 
 /* What the view says of the reader's columns: those of folders come last, with nulls and types. */
-static void add_columns(weir__sql *sql, const weir__csv_table *table) {
-    const weir__data_file *first = &table->files->files[0];
-    weir__sql_add(sql, "*");
+static void add_columns(weir_ingest__sql *sql, const weir_ingest__csv_table *table) {
+    const weir_ingest__data_file *first = &table->files->files[0];
+    weir_ingest__sql_add(sql, "*");
     for (size_t v = 0; v < first->value_count; v++) {
-        weir__sql_add(sql, v ? ", " : " EXCLUDE (");
-        weir__sql_add_identifier(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, v ? ", " : " EXCLUDE (");
+        weir_ingest__sql_add_identifier(sql, first->values[v].key);
     }
-    weir__sql_add(sql, first->value_count > 0 ? ")" : "");
+    weir_ingest__sql_add(sql, first->value_count > 0 ? ")" : "");
     for (size_t v = 0; v < first->value_count; v++) {
-        weir__sql_add(sql, ", CAST(CASE WHEN ");
-        weir__sql_add_identifier(sql, first->values[v].key);
-        weir__sql_add(sql, " NOT IN (");
+        weir_ingest__sql_add(sql, ", CAST(CASE WHEN ");
+        weir_ingest__sql_add_identifier(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, " NOT IN (");
         add_nulls(sql, table);
-        weir__sql_add(sql, ") THEN ");
-        weir__sql_add_identifier(sql, first->values[v].key);
-        weir__sql_add(sql, " END AS %s) AS ", type_name(table->columns[table->file_column_count + v].type));
-        weir__sql_add_identifier(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, ") THEN ");
+        weir_ingest__sql_add_identifier(sql, first->values[v].key);
+        weir_ingest__sql_add(sql, " END AS %s) AS ",
+                             type_name(table->columns[table->file_column_count + v].type));
+        weir_ingest__sql_add_identifier(sql, first->values[v].key);
     }
 }
 
-static weir_status view_table(weir__duck_session *session, const weir__csv_table *table, weir_error *error) {
-    weir__sql sql = {.env = session->base.env};
-    weir__sql_add(&sql, "CREATE VIEW ");
-    weir__sql_add_identifier(&sql, table->files->name);
-    weir__sql_add(&sql, " AS SELECT ");
+static weir_status view_table(weir_ingest__duck_session *session, const weir_ingest__csv_table *table,
+                              weir_error *error) {
+    weir_ingest__sql sql = {.env = session->base.env};
+    weir_ingest__sql_add(&sql, "CREATE VIEW ");
+    weir_ingest__sql_add_identifier(&sql, table->files->name);
+    weir_ingest__sql_add(&sql, " AS SELECT ");
     add_columns(&sql, table);
-    weir__sql_add(&sql, " FROM ");
+    weir_ingest__sql_add(&sql, " FROM ");
     add_reader(&sql, table);
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
-                                    : weir__duck_run(session, sql.data, table->files->files[0].path, error);
-    weir__sql_release(&sql);
+    weir_status status = sql.failed
+                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+                             : weir_ingest__duck_run(session, sql.data, table->files->files[0].path, error);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-weir_status weir__duck_view_files(weir__duck_session *session, weir_error *error) {
-    weir_status status = weir__csv_source_open(session->base.env, session->options, &session->files, error);
+weir_status weir_ingest__duck_view_files(weir_ingest__duck_session *session, weir_error *error) {
+    weir_status status =
+        weir_ingest__csv_source_open(session->base.env, session->options, &session->files, error);
     if (status)
         return status;
-    const weir__csv_source *files = weir__csv_source_of(session->files);
+    const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
     for (size_t t = 0; t < files->files.count && !status; t++)
         status = view_table(session, &files->tables[t], error);
     return status;

@@ -1,5 +1,5 @@
 /* An embedder: texts in, f16 vectors out. `hash_v1` is built in; `http` and `file` each are one file that
- * defines a `const weir__embedder_kind` and is listed in embed.c.
+ * defines a `const weir_ingest__embedder_kind` and is listed in embed.c.
  *
  * What must hold: a vector is a function of (configuration, text) alone, whatever the batches, threads and
  * order. */
@@ -9,32 +9,33 @@
 #include "ingest/source.h"
 #include "weir/cbor.h"
 
-#define WEIR__EMBED_OPERATOR "weir.ingest.embed"
+#define WEIR_INGEST__EMBED_OPERATOR "weir.ingest.embed"
 
-enum { WEIR__EMBED_DIM_DEFAULT = 256, WEIR__EMBED_DIM_MAX = 16384 };
+enum { WEIR_INGEST__EMBED_DIM_DEFAULT = 256, WEIR_INGEST__EMBED_DIM_MAX = 16384 };
 
-typedef struct weir__embedder weir__embedder;
+typedef struct weir_ingest__embedder weir_ingest__embedder;
 
-typedef struct weir__embedder_kind {
+typedef struct weir_ingest__embedder_kind {
     const char *provider; /* the schema's embedding.provider */
 
     /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), `dim` is read
-     * from it already (1 to WEIR__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its path
+     * from it already (1 to WEIR_INGEST__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its
+     * path
      * ("$.embedding.url"). Relative paths in it are the process's. */
     weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
-                        weir__embedder **out, weir_error *error);
-    void (*close)(weir__embedder *embedder);
+                        weir_ingest__embedder **out, weir_error *error);
+    void (*close)(weir_ingest__embedder *embedder);
 
     /* The vectors of `count` texts (at most `batch_max`), row by row into `out` (count * dim, f16 bits in
      * host order). Called from up to `callers` threads at once. SOURCE_ERROR where the provider fails for
      * good. */
-    weir_status (*embed)(weir__embedder *embedder, const weir__bytes *texts, size_t count, uint16_t *out,
-                         weir_error *error);
-} weir__embedder_kind;
+    weir_status (*embed)(weir_ingest__embedder *embedder, const weir_ingest__bytes *texts, size_t count,
+                         uint16_t *out, weir_error *error);
+} weir_ingest__embedder_kind;
 
 /* The base of every embedder: the first member of its own struct. */
-struct weir__embedder {
-    const weir__embedder_kind *kind;
+struct weir_ingest__embedder {
+    const weir_ingest__embedder_kind *kind;
     const weir_env *env;
     uint32_t dim;
     size_t batch_max; /* the most texts in a call */
@@ -42,22 +43,22 @@ struct weir__embedder {
 };
 
 /* Whether a schema's embedding.provider is one of the list. */
-bool weir__embedder_is_known(const weir_cbor_value *provider);
+bool weir_ingest__embedder_is_known(const weir_cbor_value *provider);
 
 /* Opens the provider that the settings name (NULL settings: hash_v1 of 256 dimensions). */
-WEIR_CHECKED weir_status weir__embedder_open(const weir_env *env, const weir_cbor_value *settings,
-                                             weir__embedder **out, weir_error *error);
-void weir__embedder_close(weir__embedder *embedder);
+WEIR_CHECKED weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_value *settings,
+                                                    weir_ingest__embedder **out, weir_error *error);
+void weir_ingest__embedder_close(weir_ingest__embedder *embedder);
 
-extern const weir__embedder_kind weir__embedder_hash;
-extern const weir__embedder_kind weir__embedder_http;
-extern const weir__embedder_kind weir__embedder_file;
+extern const weir_ingest__embedder_kind weir_ingest__embedder_hash;
+extern const weir_ingest__embedder_kind weir_ingest__embedder_http;
+extern const weir_ingest__embedder_kind weir_ingest__embedder_file;
 
 /* hash_v1 of one text: f16 bits. `sums` is scratch for dim integers. */
-void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out);
+void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out);
 
 /* f64 to f16, rounded once to nearest, ties to even; beyond the range the largest finite; any NaN is
  * 0x7E00. */
-uint16_t weir__half_from_double(double value);
+uint16_t weir_ingest__half_from_double(double value);
 
 #endif

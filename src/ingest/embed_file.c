@@ -12,7 +12,7 @@
 enum { PIECE_SIZE = 1 << 20, LINE_MAX_SIZE = 64 << 20, KEY_SIZE = WEIR_HASH_SIZE, BATCH = 1024 };
 
 typedef struct file_embedder {
-    weir__embedder base;
+    weir_ingest__embedder base;
     char *path;
     uint8_t *keys; /* by entry */
     size_t key_capacity;
@@ -75,7 +75,7 @@ typedef struct line_reader {
 } line_reader;
 
 static weir_status refuse_line(const line_reader *reader, const char *what) {
-    return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR, "%s:%llu: %s",
+    return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "%s:%llu: %s",
                       reader->self->path, (unsigned long long)reader->line, what);
 }
 
@@ -87,12 +87,12 @@ static weir_status add_entry(line_reader *reader, const weir_cbor_value *text,
     weir__sha256_of(text->data, (size_t)text->number, key);
     size_t slot = find_slot(self, key);
     if (self->slots[slot] != 0)
-        return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+        return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                           "%s:%llu: this text has a vector already, in line %llu", self->path,
                           (unsigned long long)reader->line,
                           (unsigned long long)self->lines[self->slots[slot] - 1]);
-    const char *fault = weir__vector_read(vector, self->base.dim, true, reader->numbers,
-                                          self->vectors + self->count * self->base.dim);
+    const char *fault = weir_ingest__vector_read(vector, self->base.dim, true, reader->numbers,
+                                                 self->vectors + self->count * self->base.dim);
     if (fault) {
         char what[160] = "its embedding ";
         strncat(what, fault, sizeof what - strlen(what) - 1);
@@ -109,7 +109,7 @@ static weir_status take_document(line_reader *reader, const weir_cbor_value *doc
         text.type != WEIR_CBOR_TEXT || !weir_cbor_get(document, "embedding", &vector))
         return refuse_line(reader, "must be {\"text\": \"…\", \"embedding\": [numbers]}");
     if (!make_room(reader->self))
-        return weir__out_of_memory(reader->error, WEIR__EMBED_OPERATOR, reader->self->count);
+        return weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, reader->self->count);
     return add_entry(reader, &text, &vector);
 }
 
@@ -127,7 +127,7 @@ static weir_status take_line(line_reader *reader, const char *line, size_t size)
     if (!status)
         status = weir_cbor_finish(&w, &why);
     if (status == WEIR_OUT_OF_MEMORY) {
-        status = weir__out_of_memory(reader->error, WEIR__EMBED_OPERATOR, size);
+        status = weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, size);
     } else if (status) {
         status = refuse_line(reader, why.message);
     } else {
@@ -165,10 +165,10 @@ static weir_status read_pieces(line_reader *reader) {
     const weir_env *env = self->base.env;
     for (;;) {
         if (!weir__grow(env, (void **)&reader->buffer, &reader->capacity, reader->size + PIECE_SIZE, 1))
-            return weir__out_of_memory(reader->error, WEIR__EMBED_OPERATOR, reader->size + PIECE_SIZE);
+            return weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, reader->size + PIECE_SIZE);
         ssize_t size = env->read(env->context, reader->file, reader->buffer + reader->size, PIECE_SIZE);
         if (size < 0)
-            return weir__io_error(reader->error, WEIR__EMBED_OPERATOR, "read", self->path);
+            return weir__io_error(reader->error, WEIR_INGEST__EMBED_OPERATOR, "read", self->path);
         reader->size += (size_t)size;
         weir_status status = take_lines(reader, size == 0);
         if (status || size == 0)
@@ -179,10 +179,11 @@ static weir_status read_pieces(line_reader *reader) {
 static weir_status read_file(file_embedder *self, weir_error *error) {
     const weir_env *env = self->base.env;
     line_reader reader = {.self = self, .error = error};
-    WEIR__TRY(weir__file_open(env, self->path, &reader.file, WEIR__EMBED_OPERATOR, error));
+    WEIR__TRY(weir__file_open(env, self->path, &reader.file, WEIR_INGEST__EMBED_OPERATOR, error));
     reader.numbers = weir__allocate(env, self->base.dim, sizeof *reader.numbers);
-    weir_status status = reader.numbers ? read_pieces(&reader)
-                                        : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
+    weir_status status = reader.numbers
+                             ? read_pieces(&reader)
+                             : weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, self->base.dim);
     weir__release(env, reader.numbers);
     weir__release(env, reader.buffer);
     env->close(env->context, reader.file);
@@ -191,7 +192,7 @@ static weir_status read_file(file_embedder *self, weir_error *error) {
 
 /* ---- The embedder ---------------------------------------------------------------------------- */
 
-static void close_file(weir__embedder *base) {
+static void close_file(weir_ingest__embedder *base) {
     file_embedder *self = (file_embedder *)base;
     const weir_env *env = base->env;
     weir__release(env, self->path);
@@ -203,18 +204,18 @@ static void close_file(weir__embedder *base) {
 }
 
 static weir_status open_file(const weir_env *env, const weir_cbor_value *map, uint32_t dim,
-                             weir__embedder **out, weir_error *error) {
+                             weir_ingest__embedder **out, weir_error *error) {
     static const char *const keys[] = {"provider", "dim", "path", NULL};
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     *out = NULL;
     file_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *self);
-    self->base = (weir__embedder){
-        .kind = &weir__embedder_file, .env = env, .dim = dim, .batch_max = BATCH, .callers = 0};
-    weir__settings settings = {.env = env, .map = map, .error = error};
-    weir__settings_only(&settings, keys);
-    self->path = weir__settings_text(&settings, "path", NULL, false);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
+    self->base = (weir_ingest__embedder){
+        .kind = &weir_ingest__embedder_file, .env = env, .dim = dim, .batch_max = BATCH, .callers = 0};
+    weir_ingest__settings settings = {.env = env, .map = map, .error = error};
+    weir_ingest__settings_only(&settings, keys);
+    self->path = weir_ingest__settings_text(&settings, "path", NULL, false);
     weir_status status = settings.status ? settings.status : read_file(self, error);
     if (status) {
         close_file(&self->base);
@@ -224,7 +225,7 @@ static weir_status open_file(const weir_env *env, const weir_cbor_value *map, ui
     return WEIR_OK;
 }
 
-static weir_status embed_from_file(weir__embedder *base, const weir__bytes *texts, size_t count,
+static weir_status embed_from_file(weir_ingest__embedder *base, const weir_ingest__bytes *texts, size_t count,
                                    uint16_t *out, weir_error *error) {
     const file_embedder *self = (const file_embedder *)base;
     for (size_t i = 0; i < count; i++) {
@@ -232,10 +233,10 @@ static weir_status embed_from_file(weir__embedder *base, const weir__bytes *text
         weir__sha256_of(texts[i].data, texts[i].size, key);
         size_t entry = self->slot_count ? self->slots[find_slot(self, key)] : 0;
         if (entry == 0) {
-            char text[WEIR__EXCERPT_SIZE];
-            weir__excerpt(texts[i].data, texts[i].size, text);
+            char text[WEIR_INGEST__EXCERPT_SIZE];
+            weir_ingest__excerpt(texts[i].data, texts[i].size, text);
             return weir__fail(
-                error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+                error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                 "%s has no vector for the text %s; add it, or leave its column out of the schema", self->path,
                 text);
         }
@@ -244,5 +245,5 @@ static weir_status embed_from_file(weir__embedder *base, const weir__bytes *text
     return WEIR_OK;
 }
 
-const weir__embedder_kind weir__embedder_file = {
+const weir_ingest__embedder_kind weir_ingest__embedder_file = {
     .provider = "file", .open = open_file, .close = close_file, .embed = embed_from_file};

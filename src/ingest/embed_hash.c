@@ -16,7 +16,7 @@ enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
 
 /* Splits the double into a whole number and a power of two, and rounds that number to 11 bits (or fewer for
  * a subnormal), ties to even. */
-uint16_t weir__half_from_double(double value) {
+uint16_t weir_ingest__half_from_double(double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint16_t sign = WEIR__LOW(uint16_t, bits >> 48 & 0x8000);
@@ -73,10 +73,10 @@ static void normalise(const int32_t *sums, uint32_t dim, uint16_t *out) {
         squares += (int64_t)sums[i] * sums[i];
     double norm = sqrt((double)squares);
     for (uint32_t i = 0; i < dim; i++)
-        out[i] = squares == 0 ? 0 : sums[i] == 0 ? 0 : weir__half_from_double((double)sums[i] / norm);
+        out[i] = squares == 0 ? 0 : sums[i] == 0 ? 0 : weir_ingest__half_from_double((double)sums[i] / norm);
 }
 
-void weir__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out) {
+void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out) {
     size_t end = size < TEXT_MAX ? size : TEXT_MAX;
     memset(sums, 0, dim * sizeof *sums);
     for (size_t at = 0; at < end;) {
@@ -100,39 +100,40 @@ static weir_status check_settings(const weir_cbor_value *settings, weir_error *e
     weir_cbor_iterator it = weir_cbor_children(settings);
     while (weir_cbor_next(&it, &key, &value))
         if (!weir_cbor_is_text(&key, "provider") && !weir_cbor_is_text(&key, "dim"))
-            return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
+            return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
                               "the schema's $.embedding.%.*s is not a key that hash_v1 has",
                               key.number < 80 ? WEIR__NARROW(int, key.number) : 80, (const char *)key.data);
     return WEIR_OK;
 }
 
 static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
-                             weir__embedder **out, weir_error *error) {
+                             weir_ingest__embedder **out, weir_error *error) {
     WEIR__TRY(check_settings(settings, error));
-    weir__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
+    weir_ingest__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *self);
-    *self = (weir__embedder){.kind = &weir__embedder_hash, .env = env, .dim = dim, .batch_max = 1024};
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
+    *self = (weir_ingest__embedder){
+        .kind = &weir_ingest__embedder_hash, .env = env, .dim = dim, .batch_max = 1024};
     *out = self;
     return WEIR_OK;
 }
 
-static void close_hash(weir__embedder *embedder) {
+static void close_hash(weir_ingest__embedder *embedder) {
     weir__release(embedder->env, embedder);
 }
 
-static weir_status embed_texts(weir__embedder *embedder, const weir__bytes *texts, size_t count,
+static weir_status embed_texts(weir_ingest__embedder *embedder, const weir_ingest__bytes *texts, size_t count,
                                uint16_t *out, weir_error *error) {
     int32_t *sums = weir__allocate(embedder->env, embedder->dim, sizeof *sums);
     if (!sums)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, embedder->dim * sizeof *sums);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->dim * sizeof *sums);
     for (size_t i = 0; i < count; i++)
-        weir__hash_v1(texts[i].data, texts[i].size, embedder->dim, sums, out + i * embedder->dim);
+        weir_ingest__hash_v1(texts[i].data, texts[i].size, embedder->dim, sums, out + i * embedder->dim);
     weir__release(embedder->env, sums);
     return WEIR_OK;
 }
 
-const weir__embedder_kind weir__embedder_hash = {
+const weir_ingest__embedder_kind weir_ingest__embedder_hash = {
     .provider = "hash_v1",
     .open = open_hash,
     .close = close_hash,

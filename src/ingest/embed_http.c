@@ -24,60 +24,61 @@ static bool ends_with(const char *text, size_t size, const char *end) {
 }
 
 /* The address of the interface: the URL itself where it ends in /embeddings, else below it. */
-static void complete_url(weir__settings *settings, char **url) {
-    weir__sql whole = {.env = settings->env};
+static void complete_url(weir_ingest__settings *settings, char **url) {
+    weir_ingest__sql whole = {.env = settings->env};
     size_t size = strlen(*url);
     while (size > 0 && (*url)[size - 1] == '/')
         size--;
-    weir__sql_add_text(&whole, *url, size);
+    weir_ingest__sql_add_text(&whole, *url, size);
     if (!ends_with(*url, size, "/embeddings"))
-        weir__sql_add(&whole, ends_with(*url, size, "/v1") ? "/embeddings" : "/v1/embeddings");
+        weir_ingest__sql_add(&whole, ends_with(*url, size, "/v1") ? "/embeddings" : "/v1/embeddings");
     weir__release(settings->env, *url);
     *url = whole.data;
     if (whole.failed)
-        settings->status = weir__out_of_memory(settings->error, WEIR__EMBED_OPERATOR, size);
+        settings->status = weir__out_of_memory(settings->error, WEIR_INGEST__EMBED_OPERATOR, size);
 }
 
-static void check_url(weir__settings *settings, const char *url) {
+static void check_url(weir_ingest__settings *settings, const char *url) {
     bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
     const char *host = is_http ? strstr(url, "//") + 2 : url;
     size_t host_size = strcspn(host, "/?#");
     if (!is_http || host_size == 0 || memchr(host, '@', host_size))
         settings->status =
-            weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
+            weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
                        "the schema's $.embedding.url must begin with http:// or https:// and have "
                        "no user or password; a key is given in %s",
                        key_variable);
 }
 
-static weir_status read_key(weir__http_embedder *self, weir_error *error) {
+static weir_status read_key(weir_ingest__http_embedder *self, weir_error *error) {
     const char *key = getenv(key_variable);
     if (!key || !*key)
         return WEIR_OK;
     for (const char *at = key; *at; at++)
         if (*at <= ' ' || *at > '~')
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                               "%s has a character that a key cannot have", key_variable);
     self->key = weir__copy_text(self->base.env, key, strlen(key));
-    return self->key ? WEIR_OK : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, strlen(key));
+    return self->key ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, strlen(key));
 }
 
-static weir_status read_settings(weir__http_embedder *self, const weir_cbor_value *map, char **cache_path,
-                                 weir_error *error) {
+static weir_status read_settings(weir_ingest__http_embedder *self, const weir_cbor_value *map,
+                                 char **cache_path, weir_error *error) {
     static const char *const keys[] = {"provider",  "dim",        "url",         "model",
                                        "cache",     "batch_size", "concurrency", "text_bytes",
                                        "timeout_s", "retries",    "retry_ms",    NULL};
-    weir__settings settings = {.env = self->base.env, .map = map, .error = error};
-    weir__settings_only(&settings, keys);
-    self->url = weir__settings_text(&settings, "url", NULL, false);
-    self->model = weir__settings_text(&settings, "model", NULL, false);
-    *cache_path = weir__settings_text(&settings, "cache", "weir-embeddings.sqlite", true);
-    self->texts_a_request = (size_t)weir__settings_uint(&settings, "batch_size", 64, 1, 2048);
-    self->concurrency = WEIR__NARROW(uint32_t, weir__settings_uint(&settings, "concurrency", 8, 1, 64));
-    self->text_bytes_max = (size_t)weir__settings_uint(&settings, "text_bytes", 8192, 4, 1 << 24);
-    self->timeout_s = weir__settings_uint(&settings, "timeout_s", 60, 1, 3600);
-    self->retries = WEIR__NARROW(uint32_t, weir__settings_uint(&settings, "retries", 8, 0, 100));
-    self->retry_ms = weir__settings_uint(&settings, "retry_ms", 500, 1, 60000);
+    weir_ingest__settings settings = {.env = self->base.env, .map = map, .error = error};
+    weir_ingest__settings_only(&settings, keys);
+    self->url = weir_ingest__settings_text(&settings, "url", NULL, false);
+    self->model = weir_ingest__settings_text(&settings, "model", NULL, false);
+    *cache_path = weir_ingest__settings_text(&settings, "cache", "weir-embeddings.sqlite", true);
+    self->texts_a_request = (size_t)weir_ingest__settings_uint(&settings, "batch_size", 64, 1, 2048);
+    self->concurrency =
+        WEIR__NARROW(uint32_t, weir_ingest__settings_uint(&settings, "concurrency", 8, 1, 64));
+    self->text_bytes_max = (size_t)weir_ingest__settings_uint(&settings, "text_bytes", 8192, 4, 1 << 24);
+    self->timeout_s = weir_ingest__settings_uint(&settings, "timeout_s", 60, 1, 3600);
+    self->retries = WEIR__NARROW(uint32_t, weir_ingest__settings_uint(&settings, "retries", 8, 0, 100));
+    self->retry_ms = weir_ingest__settings_uint(&settings, "retry_ms", 500, 1, 60000);
     if (!settings.status)
         check_url(&settings, self->url);
     if (!settings.status)
@@ -85,12 +86,12 @@ static weir_status read_settings(weir__http_embedder *self, const weir_cbor_valu
     return settings.status;
 }
 
-static void close_http(weir__embedder *base) {
-    weir__http_embedder *self = (weir__http_embedder *)base;
+static void close_http(weir_ingest__embedder *base) {
+    weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
     const weir_env *env = base->env;
-    weir__http_close_slots(self);
+    weir_ingest__http_close_slots(self);
     curl_global_cleanup();
-    weir__vector_cache_close(self->cache);
+    weir_ingest__vector_cache_close(self->cache);
     if (self->key)
         explicit_bzero(self->key, strlen(self->key));
     weir__release(env, self->key);
@@ -100,36 +101,37 @@ static void close_http(weir__embedder *base) {
     weir__release(env, self);
 }
 
-static weir_status set_up(weir__http_embedder *self, const weir_cbor_value *map, weir_error *error) {
+static weir_status set_up(weir_ingest__http_embedder *self, const weir_cbor_value *map, weir_error *error) {
     const weir_env *env = self->base.env;
     char *cache_path = NULL;
     weir_status status = read_settings(self, map, &cache_path, error);
     if (!status)
         status = read_key(self, error);
     if (!status && cache_path)
-        status = weir__vector_cache_open(env, cache_path, self->base.dim, &self->cache, error);
+        status = weir_ingest__vector_cache_open(env, cache_path, self->base.dim, &self->cache, error);
     weir__release(env, cache_path);
     self->numbers = weir__allocate(env, self->base.dim, sizeof *self->numbers);
     if (!status && !self->numbers)
-        status = weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->base.dim);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, self->base.dim);
     if (!status)
-        status = weir__http_open_slots(self, error);
+        status = weir_ingest__http_open_slots(self, error);
     self->base.batch_max = 4 * self->texts_a_request * self->concurrency;
     return status;
 }
 
 static weir_status open_http(const weir_env *env, const weir_cbor_value *map, uint32_t dim,
-                             weir__embedder **out, weir_error *error) {
-    env = weir__env(env);
+                             weir_ingest__embedder **out, weir_error *error) {
+    env = weir__env_or_default(env);
     *out = NULL;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR, "libcurl cannot be used");
-    weir__http_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "libcurl cannot be used");
+    weir_ingest__http_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self) {
         curl_global_cleanup();
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *self);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
     }
-    self->base = (weir__embedder){.kind = &weir__embedder_http, .env = env, .dim = dim, .callers = 1};
+    self->base =
+        (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .dim = dim, .callers = 1};
     weir_status status = set_up(self, map, error);
     if (status) {
         close_http(&self->base);
@@ -142,7 +144,7 @@ static weir_status open_http(const weir_env *env, const weir_cbor_value *map, ui
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
 /* The text as it is sent: at most text_bytes_max bytes, whole characters. */
-static weir__bytes cut(const weir__http_embedder *self, weir__bytes text) {
+static weir_ingest__bytes cut(const weir_ingest__http_embedder *self, weir_ingest__bytes text) {
     if (text.size <= self->text_bytes_max)
         return text;
     text.size = self->text_bytes_max;
@@ -151,7 +153,8 @@ static weir__bytes cut(const weir__http_embedder *self, weir__bytes text) {
     return text;
 }
 
-static weir_status hash_text(const weir__http_embedder *self, weir__http_text *text, weir_error *error) {
+static weir_status hash_text(const weir_ingest__http_embedder *self, weir_ingest__http_text *text,
+                             weir_error *error) {
     weir__sha256 sha;
     weir_cbor_writer w;
     weir__sha256_init(&sha);
@@ -168,35 +171,37 @@ static weir_status hash_text(const weir__http_embedder *self, weir__http_text *t
 }
 
 /* Whether the text needs no request: it is empty, or in the cache. */
-static weir_status is_known(weir__http_embedder *self, weir__http_text *text, bool *out, weir_error *error) {
+static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__http_text *text, bool *out,
+                            weir_error *error) {
     *out = text->text.size == 0;
     if (*out)
         memset(text->out, 0, self->base.dim * sizeof *text->out);
     if (*out || !self->cache)
         return WEIR_OK;
     weir_status status = hash_text(self, text, error);
-    return status ? status : weir__vector_cache_get(self->cache, text->key, text->out, out, error);
+    return status ? status : weir_ingest__vector_cache_get(self->cache, text->key, text->out, out, error);
 }
 
-static weir_status embed_by_http(weir__embedder *base, const weir__bytes *texts, size_t count, uint16_t *out,
-                                 weir_error *error) {
-    weir__http_embedder *self = (weir__http_embedder *)base;
-    weir__http_text *asked = weir__allocate(base->env, count, sizeof *asked);
+static weir_status embed_by_http(weir_ingest__embedder *base, const weir_ingest__bytes *texts, size_t count,
+                                 uint16_t *out, weir_error *error) {
+    weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
+    weir_ingest__http_text *asked = weir__allocate(base->env, count, sizeof *asked);
     if (!asked)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, count * sizeof *asked);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, count * sizeof *asked);
     size_t asked_count = 0;
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < count && !status; i++) {
         bool known = false;
-        asked[asked_count] = (weir__http_text){.text = cut(self, texts[i]), .out = out + i * base->dim};
+        asked[asked_count] =
+            (weir_ingest__http_text){.text = cut(self, texts[i]), .out = out + i * base->dim};
         status = is_known(self, &asked[asked_count], &known, error);
         asked_count += known ? 0 : 1;
     }
     if (!status && asked_count > 0)
-        status = weir__http_embed(self, asked, asked_count, error);
+        status = weir_ingest__http_embed(self, asked, asked_count, error);
     weir__release(base->env, asked);
     return status;
 }
 
-const weir__embedder_kind weir__embedder_http = {
+const weir_ingest__embedder_kind weir_ingest__embedder_http = {
     .provider = "http", .open = open_http, .close = close_http, .embed = embed_by_http};

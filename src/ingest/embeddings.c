@@ -6,9 +6,9 @@
 #include "ingest/encode.h"
 
 typedef struct embed_batch {
-    weir__embedder *embedder;
+    weir_ingest__embedder *embedder;
     weir__arena texts; /* of texts that are made for the purpose */
-    weir__bytes *list;
+    weir_ingest__bytes *list;
     size_t count;
     uint16_t *vectors;
     weir_status status;
@@ -16,17 +16,18 @@ typedef struct embed_batch {
 } embed_batch;
 
 /* Text number i of a section; made in the arena where it does not lie somewhere already. False: no memory. */
-typedef bool (*text_maker)(weir__ingest *ingest, uint32_t index, weir__arena *arena, weir__bytes *out);
+typedef bool (*text_maker)(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+                           weir_ingest__bytes *out);
 
 static bool join(weir__arena *arena, const char *const *parts, const size_t *sizes, size_t count,
-                 weir__bytes *out) {
+                 weir_ingest__bytes *out) {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
         size += sizes[i];
     char *text = weir__arena_take(arena, size + 1);
     if (!text)
         return false;
-    *out = (weir__bytes){text, size};
+    *out = (weir_ingest__bytes){text, size};
     for (size_t i = 0; i < count; i++) {
         memcpy(text, parts[i], sizes[i]);
         text += sizes[i];
@@ -34,7 +35,8 @@ static bool join(weir__arena *arena, const char *const *parts, const size_t *siz
     return true;
 }
 
-static bool column_text(weir__ingest *ingest, uint32_t index, weir__arena *arena, weir__bytes *out) {
+static bool column_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+                        weir_ingest__bytes *out) {
     const weir_column *column = &ingest->info_columns[index];
     const char *owner = column->task != WEIR_NONE ? ingest->info_tasks[column->task].name
                                                   : ingest->info_tables[column->table].name;
@@ -46,18 +48,20 @@ static bool column_text(weir__ingest *ingest, uint32_t index, weir__arena *arena
     return join(arena, parts, sizes, 5, out);
 }
 
-static bool category_text(weir__ingest *ingest, uint32_t index, weir__arena *arena, weir__bytes *out) {
-    const weir__string *value = ingest->category_texts[index];
+static bool category_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+                          weir_ingest__bytes *out) {
+    const weir_ingest__string *value = ingest->category_texts[index];
     const char *name = ingest->info_columns[ingest->category_columns[index]].name;
     const char *parts[] = {name, " is ", value->bytes};
     size_t sizes[] = {strlen(name), 4, value->size};
     return join(arena, parts, sizes, 3, out);
 }
 
-static bool text_text(weir__ingest *ingest, uint32_t index, weir__arena *arena, weir__bytes *out) {
-    const weir__string *string = ingest->texts.strings[ingest->text_order[index]];
+static bool text_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+                      weir_ingest__bytes *out) {
+    const weir_ingest__string *string = ingest->texts.strings[ingest->text_order[index]];
     (void)arena;
-    *out = (weir__bytes){string->bytes, string->size};
+    *out = (weir_ingest__bytes){string->bytes, string->size};
     return true;
 }
 
@@ -69,29 +73,29 @@ static void run_batch(void *context, size_t index, uint32_t worker) {
                                                      batch->vectors, &batch->error);
 }
 
-static void put_vectors(weir__store_writer *w, uint16_t *vectors, size_t count) {
+static void put_vectors(weir_store__writer *w, uint16_t *vectors, size_t count) {
     for (size_t i = 0; i < count; i++)
         vectors[i] = WEIR__LE16(vectors[i]);
-    weir__store_writer_put(w, vectors, count * sizeof *vectors);
+    weir_store__writer_put(w, vectors, count * sizeof *vectors);
 }
 
 /* Fills the batches of one wave from text `first` on; returns the first text after them. */
-static uint32_t fill_wave(weir__ingest *ingest, embed_batch *batches, uint32_t callers, text_maker make,
-                          uint32_t first, uint32_t count) {
+static uint32_t fill_wave(weir_ingest__ingest *ingest, embed_batch *batches, uint32_t callers,
+                          text_maker make, uint32_t first, uint32_t count) {
     for (uint32_t b = 0; b < callers; b++) {
         embed_batch *batch = &batches[b];
         weir__arena_release(&batch->texts);
         for (batch->count = 0; batch->count < batch->embedder->batch_max && first < count; first++)
             if (!make(ingest, first, &batch->texts, &batch->list[batch->count++]))
-                batch->status = weir__out_of_memory(&batch->error, WEIR__EMBED_OPERATOR, 1);
+                batch->status = weir__out_of_memory(&batch->error, WEIR_INGEST__EMBED_OPERATOR, 1);
     }
     return first;
 }
 
-static weir_status write_section(weir__ingest *ingest, weir__store_writer *w, embed_batch *batches,
-                                 uint32_t callers, weir__section_kind kind, text_maker make, uint32_t count,
-                                 weir_error *error) {
-    weir__store_writer_begin(w, kind);
+static weir_status write_section(weir_ingest__ingest *ingest, weir_store__writer *w, embed_batch *batches,
+                                 uint32_t callers, weir_store__section_kind kind, text_maker make,
+                                 uint32_t count, weir_error *error) {
+    weir_store__writer_begin(w, kind);
     for (uint32_t first = 0; first < count;) {
         uint32_t next = fill_wave(ingest, batches, callers, make, first, count);
         weir__parallel(ingest->env, callers, callers, run_batch, batches);
@@ -103,8 +107,8 @@ static weir_status write_section(weir__ingest *ingest, weir__store_writer *w, em
             }
             put_vectors(w, batches[b].vectors, batches[b].count * batches[b].embedder->dim);
         }
-        if (!weir__advance(ingest, next - first))
-            return weir__cancelled(error);
+        if (!weir_ingest__advance(ingest, next - first))
+            return weir_ingest__cancelled(error);
         first = next;
     }
     return WEIR_OK;
@@ -119,7 +123,7 @@ static void release_batches(const weir_env *env, embed_batch *batches, uint32_t 
     weir__release(env, batches);
 }
 
-static embed_batch *make_batches(const weir_env *env, weir__embedder *embedder, uint32_t callers) {
+static embed_batch *make_batches(const weir_env *env, weir_ingest__embedder *embedder, uint32_t callers) {
     embed_batch *batches = weir__allocate_zero(env, callers, sizeof *batches);
     bool is_fine = batches != NULL;
     for (uint32_t b = 0; is_fine && b < callers; b++) {
@@ -137,23 +141,23 @@ static embed_batch *make_batches(const weir_env *env, weir__embedder *embedder, 
     return NULL;
 }
 
-weir_status weir__write_embeddings(weir__ingest *ingest, weir__embedder *embedder, weir__store_writer *w,
-                                   weir_error *error) {
+weir_status weir_ingest__write_embeddings(weir_ingest__ingest *ingest, weir_ingest__embedder *embedder,
+                                          weir_store__writer *w, weir_error *error) {
     const weir_store_info *info = &ingest->info;
     uint32_t callers = embedder->callers ? embedder->callers : ingest->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
     embed_batch *batches = make_batches(ingest->env, embedder, callers);
     if (!batches)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
-    weir__begin_phase(ingest, "embed", (uint64_t)info->column_count + info->category_count + info->text_count,
-                      0);
-    weir_status status = write_section(ingest, w, batches, callers, WEIR__SECTION_COLUMN_EMBEDDINGS,
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
+    weir_ingest__begin_phase(ingest, "embed",
+                             (uint64_t)info->column_count + info->category_count + info->text_count, 0);
+    weir_status status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
                                        column_text, info->column_count, error);
     if (status == WEIR_OK)
-        status = write_section(ingest, w, batches, callers, WEIR__SECTION_CATEGORY_EMBEDDINGS, category_text,
-                               info->category_count, error);
+        status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS,
+                               category_text, info->category_count, error);
     if (status == WEIR_OK)
-        status = write_section(ingest, w, batches, callers, WEIR__SECTION_TEXT_EMBEDDINGS, text_text,
+        status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, text_text,
                                info->text_count, error);
     release_batches(ingest->env, batches, callers);
     return status;

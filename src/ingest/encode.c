@@ -11,34 +11,34 @@ enum { BLOCK_BYTES = 1 << 20 };
 
 /* ---- Small pieces ---------------------------------------------------------------------------- */
 
-static void put_words(weir__store_writer *w, const uint32_t *values, size_t count) {
+static void put_words(weir_store__writer *w, const uint32_t *values, size_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    weir__store_writer_put(w, values, count * sizeof *values);
+    weir_store__writer_put(w, values, count * sizeof *values);
 #else
     for (size_t i = 0; i < count; i++) {
         uint8_t bytes[4];
         weir__store32(bytes, values[i]);
-        weir__store_writer_put(w, bytes, sizeof bytes);
+        weir_store__writer_put(w, bytes, sizeof bytes);
     }
 #endif
 }
 
-static void put_longs(weir__store_writer *w, const int64_t *values, size_t count) {
+static void put_longs(weir_store__writer *w, const int64_t *values, size_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    weir__store_writer_put(w, values, count * sizeof *values);
+    weir_store__writer_put(w, values, count * sizeof *values);
 #else
     for (size_t i = 0; i < count; i++) {
         uint8_t bytes[8];
         weir__store64(bytes, (uint64_t)values[i]);
-        weir__store_writer_put(w, bytes, sizeof bytes);
+        weir_store__writer_put(w, bytes, sizeof bytes);
     }
 #endif
 }
 
-static void put_long(weir__store_writer *w, uint64_t value) {
+static void put_long(weir_store__writer *w, uint64_t value) {
     uint8_t bytes[8];
     weir__store64(bytes, value);
-    weir__store_writer_put(w, bytes, sizeof bytes);
+    weir_store__writer_put(w, bytes, sizeof bytes);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -50,7 +50,7 @@ static uint32_t bits_of_float(float value) {
 }
 
 typedef struct row_block {
-    weir__ingest *ingest;
+    weir_ingest__ingest *ingest;
     uint32_t table;
     uint32_t first;
     uint32_t count;
@@ -58,7 +58,7 @@ typedef struct row_block {
 } row_block;
 
 /* One column of a block of records: slot, null bits and value bits. The block is zeroed before. */
-static void compose_column(const row_block *block, const weir__table_plan *table, uint32_t c) {
+static void compose_column(const row_block *block, const weir_ingest__table_plan *table, uint32_t c) {
     const weir_table *layout = &block->ingest->info_tables[block->table];
     const weir_column *column = &block->ingest->info_columns[table->columns[c].column_idx];
     const void *values = table->data[c].values;
@@ -108,8 +108,8 @@ static void compose_column(const row_block *block, const weir__table_plan *table
 }
 
 static void compose_block(const row_block *block) {
-    const weir__ingest *ingest = block->ingest;
-    const weir__table_plan *table = &ingest->tables[block->table];
+    const weir_ingest__ingest *ingest = block->ingest;
+    const weir_ingest__table_plan *table = &ingest->tables[block->table];
     const weir_table *layout = &ingest->info_tables[block->table];
     memset(block->bytes, 0, (size_t)block->count * layout->stride);
     for (uint32_t c = 0; c < table->column_count; c++)
@@ -135,8 +135,8 @@ static void run_block(void *context, size_t index, uint32_t worker) {
 }
 
 /* A wave of blocks is composed in parallel, then written in order. */
-static weir_status write_table(weir__ingest *ingest, weir__store_writer *w, uint32_t t, row_block *blocks,
-                               weir_error *error) {
+static weir_status write_table(weir_ingest__ingest *ingest, weir_store__writer *w, uint32_t t,
+                               row_block *blocks, weir_error *error) {
     uint32_t stride = ingest->info_tables[t].stride;
     uint32_t rows = ingest->tables[t].row_count;
     uint32_t block_rows = stride ? BLOCK_BYTES / stride : rows;
@@ -151,14 +151,14 @@ static weir_status write_table(weir__ingest *ingest, weir__store_writer *w, uint
         }
         weir__parallel(ingest->env, ingest->threads, count, run_block, blocks);
         for (uint32_t i = 0; i < count; i++)
-            weir__store_writer_put(w, blocks[i].bytes, (size_t)blocks[i].count * stride);
-        if (!weir__advance(ingest, first - start))
-            return weir__cancelled(error);
+            weir_store__writer_put(w, blocks[i].bytes, (size_t)blocks[i].count * stride);
+        if (!weir_ingest__advance(ingest, first - start))
+            return weir_ingest__cancelled(error);
     }
     return WEIR_OK;
 }
 
-static weir_status write_rows(weir__ingest *ingest, weir__store_writer *w, weir_error *error) {
+static weir_status write_rows(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
     row_block blocks[WEIR__THREADS_MAX];
     size_t widest = BLOCK_BYTES;
     weir_status status = WEIR_OK;
@@ -167,12 +167,12 @@ static weir_status write_rows(weir__ingest *ingest, weir__store_writer *w, weir_
             widest = ingest->info_tables[t].stride;
     uint8_t *memory = weir__allocate(ingest->env, ingest->threads, widest);
     if (!memory)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, ingest->threads * widest);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->threads * widest);
     for (uint32_t i = 0; i < ingest->threads; i++)
         blocks[i].bytes = memory + i * widest;
-    weir__store_writer_begin(w, WEIR__SECTION_ROWS);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_ROWS);
     for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++) {
-        weir__store_writer_align(w, WEIR__TABLE_ALIGNMENT);
+        weir_store__writer_align(w, WEIR_STORE__TABLE_ALIGNMENT);
         status = write_table(ingest, w, t, blocks, error);
     }
     weir__release(ingest->env, memory);
@@ -181,22 +181,22 @@ static weir_status write_rows(weir__ingest *ingest, weir__store_writer *w, weir_
 
 /* ---- Edges and seeds ------------------------------------------------------------------------- */
 
-static void write_edges(weir__ingest *ingest, weir__store_writer *w) {
-    weir__store_writer_begin(w, WEIR__SECTION_CHILD_STARTS);
+static void write_edges(weir_ingest__ingest *ingest, weir_store__writer *w) {
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_STARTS);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         put_words(w, ingest->edges[e].starts,
                   (size_t)ingest->tables[ingest->info_edges[e].parent_table].row_count + 1);
-    weir__store_writer_begin(w, WEIR__SECTION_CHILD_ROWS);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_ROWS);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         put_words(w, ingest->edges[e].child_rows, ingest->info_edges[e].edges);
-    weir__store_writer_begin(w, WEIR__SECTION_CHILD_TIMES);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_TIMES);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         if (ingest->edges[e].child_times)
             put_longs(w, ingest->edges[e].child_times, ingest->info_edges[e].edges);
 }
 
-static void write_targets(weir__ingest *ingest, weir__store_writer *w, uint32_t number) {
-    const weir__task_plan *task = &ingest->tasks[number];
+static void write_targets(weir_ingest__ingest *ingest, weir_store__writer *w, uint32_t number) {
+    const weir_ingest__task_plan *task = &ingest->tasks[number];
     const weir_column *column = &ingest->info_columns[ingest->info_tasks[number].column];
     for (uint32_t i = 0; i < task->seed_count; i++) {
         uint64_t bits = 0;
@@ -212,7 +212,7 @@ static void write_targets(weir__ingest *ingest, weir__store_writer *w, uint32_t 
     }
 }
 
-static void write_weights(weir__store_writer *w, const weir__task_plan *task) {
+static void write_weights(weir_store__writer *w, const weir_ingest__task_plan *task) {
     for (uint32_t i = 0; i < task->seed_count; i++) {
         uint64_t bits;
         memcpy(&bits, &task->weights[i], sizeof bits);
@@ -220,7 +220,7 @@ static void write_weights(weir__store_writer *w, const weir__task_plan *task) {
     }
 }
 
-static void write_null_bits(weir__store_writer *w, const weir__task_plan *task) {
+static void write_null_bits(weir_store__writer *w, const weir_ingest__task_plan *task) {
     for (uint32_t i = 0; i < task->seed_count; i += 64) {
         uint64_t bits = 0;
         for (uint32_t k = 0; k < 64 && i + k < task->seed_count; k++)
@@ -229,26 +229,26 @@ static void write_null_bits(weir__store_writer *w, const weir__task_plan *task) 
     }
 }
 
-static void write_seeds(weir__ingest *ingest, weir__store_writer *w) {
-    weir__store_writer_begin(w, WEIR__SECTION_SEED_ROWS);
+static void write_seeds(weir_ingest__ingest *ingest, weir_store__writer *w) {
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_ROWS);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         put_words(w, ingest->tasks[i].rows, ingest->tasks[i].seed_count);
-    weir__store_writer_begin(w, WEIR__SECTION_SEED_TIMES);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_TIMES);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         if (ingest->tasks[i].times)
             put_longs(w, ingest->tasks[i].times, ingest->tasks[i].seed_count);
-    weir__store_writer_begin(w, WEIR__SECTION_SEED_TARGETS);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_TARGETS);
     for (uint32_t i = 0; i < ingest->task_count; i++) {
         if (!ingest->tasks[i].is_cell)
             write_targets(ingest, w, i);
         if (ingest->tasks[i].weights)
             write_weights(w, &ingest->tasks[i]);
     }
-    weir__store_writer_begin(w, WEIR__SECTION_SEED_BITS);
+    weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_BITS);
     for (uint32_t i = 0; i < ingest->task_count; i++) {
-        const weir__task_plan *task = &ingest->tasks[i];
+        const weir_ingest__task_plan *task = &ingest->tasks[i];
         if (task->is_cell)
-            weir__store_writer_put(w, task->held_out,
+            weir_store__writer_put(w, task->held_out,
                                    weir__bits_size(ingest->tables[task->anchor_table].row_count));
         else
             write_null_bits(w, task);
@@ -257,32 +257,34 @@ static void write_seeds(weir__ingest *ingest, weir__store_writer *w) {
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static void write_texts(weir__store_writer *w, weir__section_kind offsets, weir__section_kind bytes,
-                        const weir__string *(*text_at)(const weir__ingest *ingest, uint32_t index),
-                        const weir__ingest *ingest, uint32_t count) {
+static void
+write_texts(weir_store__writer *w, weir_store__section_kind offsets, weir_store__section_kind bytes,
+            const weir_ingest__string *(*text_at)(const weir_ingest__ingest *ingest, uint32_t index),
+            const weir_ingest__ingest *ingest, uint32_t count) {
     uint64_t offset = 0;
-    weir__store_writer_begin(w, offsets);
+    weir_store__writer_begin(w, offsets);
     put_long(w, 0);
     for (uint32_t i = 0; i < count; i++) {
         offset += text_at(ingest, i)->size;
         put_long(w, offset);
     }
-    weir__store_writer_begin(w, bytes);
+    weir_store__writer_begin(w, bytes);
     for (uint32_t i = 0; i < count; i++)
-        weir__store_writer_put(w, text_at(ingest, i)->bytes, text_at(ingest, i)->size);
+        weir_store__writer_put(w, text_at(ingest, i)->bytes, text_at(ingest, i)->size);
 }
 
-static const weir__string *category_at(const weir__ingest *ingest, uint32_t index) {
+static const weir_ingest__string *category_at(const weir_ingest__ingest *ingest, uint32_t index) {
     return ingest->category_texts[index];
 }
 
-static const weir__string *text_at(const weir__ingest *ingest, uint32_t index) {
+static const weir_ingest__string *text_at(const weir_ingest__ingest *ingest, uint32_t index) {
     return ingest->texts.strings[ingest->text_order[index]];
 }
 
 /* A dictionary's strings in their bytewise order, from `start` on. */
-static void list_categories(weir__ingest *ingest, weir_column *column, const weir__dictionary *dictionary,
-                            const uint32_t *ranks, uint32_t *start) {
+static void list_categories(weir_ingest__ingest *ingest, weir_column *column,
+                            const weir_ingest__dictionary *dictionary, const uint32_t *ranks,
+                            uint32_t *start) {
     column->category_start = *start;
     column->category_count = dictionary->count;
     for (uint32_t i = 0; i < dictionary->count; i++) {
@@ -294,7 +296,7 @@ static void list_categories(weir__ingest *ingest, weir_column *column, const wei
 
 /* Columns in ColumnIdx order, then derived tasks in name order. A column without categories has the block
  * (0, 0). */
-static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
+static weir_status number_categories(weir_ingest__ingest *ingest, weir_error *error) {
     uint64_t count = 0;
     uint32_t start = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++)
@@ -303,15 +305,15 @@ static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
     for (uint32_t i = 0; i < ingest->task_count; i++)
         count += ingest->tasks[i].categories.count;
     if (count >= UINT32_MAX)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the categorical columns have more than 2^32-2 values; make some of them text");
     ingest->category_texts = weir__allocate(ingest->env, count, sizeof *ingest->category_texts);
     ingest->category_columns = weir__allocate(ingest->env, count, sizeof *ingest->category_columns);
     if (!ingest->category_texts || !ingest->category_columns)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * 12);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * 12);
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t c = 0; c < ingest->tables[t].column_count; c++) {
-            const weir__table_plan *table = &ingest->tables[t];
+            const weir_ingest__table_plan *table = &ingest->tables[t];
             if (table->columns[c].stype == WEIR_CATEGORICAL)
                 list_categories(ingest, &ingest->info_columns[table->columns[c].column_idx],
                                 &table->categories[c], table->category_ranks[c], &start);
@@ -326,24 +328,24 @@ static weir_status number_categories(weir__ingest *ingest, weir_error *error) {
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static weir_status write_metadata(weir__ingest *ingest, weir__store_writer *w, weir_error *error) {
+static weir_status write_metadata(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
     weir_cbor_writer metadata;
     weir_cbor_writer_memory(&metadata, ingest->env);
-    weir__metadata_write(&ingest->info, &metadata);
+    weir_store__metadata_write(&ingest->info, &metadata);
     weir_status status = weir_cbor_finish(&metadata, error);
     if (status == WEIR_OK) {
-        weir__store_writer_begin(w, WEIR__SECTION_METADATA);
-        weir__store_writer_put(w, metadata.data, metadata.size);
+        weir_store__writer_begin(w, WEIR_STORE__SECTION_METADATA);
+        weir_store__writer_put(w, metadata.data, metadata.size);
     }
     weir_cbor_release(&metadata);
     return status;
 }
 
-static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder, weir__store_writer *w,
-                                  weir_ingest_report *report, weir_error *error) {
+static weir_status write_sections(weir_ingest__ingest *ingest, weir_ingest__embedder *embedder,
+                                  weir_store__writer *w, weir_ingest_report *report, weir_error *error) {
     const weir_env *env = ingest->env;
     uint64_t began = env->now_ns(env->context);
-    weir__begin_phase(ingest, "write", ingest->info.row_count, 0);
+    weir_ingest__begin_phase(ingest, "write", ingest->info.row_count, 0);
     weir_status status = write_metadata(ingest, w, error);
     if (status == WEIR_OK)
         status = write_rows(ingest, w, error);
@@ -351,44 +353,45 @@ static weir_status write_sections(weir__ingest *ingest, weir__embedder *embedder
         return status;
     write_edges(ingest, w);
     write_seeds(ingest, w);
-    write_texts(w, WEIR__SECTION_CATEGORY_OFFSETS, WEIR__SECTION_CATEGORY_BYTES, category_at, ingest,
-                ingest->info.category_count);
-    write_texts(w, WEIR__SECTION_TEXT_OFFSETS, WEIR__SECTION_TEXT_BYTES, text_at, ingest, ingest->text_count);
+    write_texts(w, WEIR_STORE__SECTION_CATEGORY_OFFSETS, WEIR_STORE__SECTION_CATEGORY_BYTES, category_at,
+                ingest, ingest->info.category_count);
+    write_texts(w, WEIR_STORE__SECTION_TEXT_OFFSETS, WEIR_STORE__SECTION_TEXT_BYTES, text_at, ingest,
+                ingest->text_count);
     uint64_t before = w->position;
     uint64_t wrote = env->now_ns(env->context);
     report->write_ns = wrote - began;
-    status = embedder ? weir__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
+    status = embedder ? weir_ingest__write_embeddings(ingest, embedder, w, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = w->position - before;
     if (status == WEIR_OK)
-        status = weir__write_keys(ingest, w, error);
-    weir__write_labels(ingest, w);
-    weir__write_links(ingest, w);
+        status = weir_ingest__write_keys(ingest, w, error);
+    weir_ingest__write_labels(ingest, w);
+    weir_ingest__write_links(ingest, w);
     return status;
 }
 
-weir_status weir__write_store(weir__ingest *ingest, weir__store_writer *writer, weir_ingest_report *report,
-                              weir_error *error) {
-    weir__embedder *embedder = NULL;
+weir_status weir_ingest__write_store(weir_ingest__ingest *ingest, weir_store__writer *writer,
+                                     weir_ingest_report *report, weir_error *error) {
+    weir_ingest__embedder *embedder = NULL;
     weir_status status = WEIR_OK;
     ingest->info.embedding_provider = "none";
     if (!ingest->options->no_embeddings)
-        status = weir__embedder_open(
+        status = weir_ingest__embedder_open(
             ingest->env, ingest->schema.has_embedding ? &ingest->schema.embedding : NULL, &embedder, error);
     if (embedder) {
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;
     }
     if (status == WEIR_OK)
-        status = weir__like_check_embeddings(ingest, error);
+        status = weir_ingest__like_check_embeddings(ingest, error);
     if (status == WEIR_OK)
         status = number_categories(ingest, error);
     if (status == WEIR_OK)
-        status = weir__choose_key_forms(ingest, error);
+        status = weir_ingest__choose_key_forms(ingest, error);
     if (status == WEIR_OK)
         status = write_sections(ingest, embedder, writer, report, error);
     if (status == WEIR_OK)
-        status = weir__store_writer_finish(writer, ingest->info.store_hash, &report->store_bytes, error);
-    weir__embedder_close(embedder);
+        status = weir_store__writer_finish(writer, ingest->info.store_hash, &report->store_bytes, error);
+    weir_ingest__embedder_close(embedder);
     return status;
 }

@@ -7,13 +7,14 @@
 #include "ingest/http_embed.h"
 #include "ingest/sql.h"
 
-static weir_status refuse(const weir__http_embedder *self, const char *what, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+static weir_status refuse(const weir_ingest__http_embedder *self, const char *what, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                       "%s gives an answer that cannot be used: %s", self->url, what);
 }
 
-static weir_status read_item(weir__http_embedder *self, const weir_cbor_value *item, uint64_t place,
-                             const weir__http_text *texts, size_t count, bool *is_seen, weir_error *error) {
+static weir_status read_item(weir_ingest__http_embedder *self, const weir_cbor_value *item, uint64_t place,
+                             const weir_ingest__http_text *texts, size_t count, bool *is_seen,
+                             weir_error *error) {
     weir_cbor_value value, vector;
     uint64_t index = place;
     if (weir_cbor_get(item, "index", &value) && !weir_cbor_get_uint(&value, &index))
@@ -22,7 +23,8 @@ static weir_status read_item(weir__http_embedder *self, const weir_cbor_value *i
         return refuse(self, "an index repeats or is that of no text", error);
     if (!weir_cbor_get(item, "embedding", &vector))
         return refuse(self, "a part has no embedding", error);
-    const char *fault = weir__vector_read(&vector, self->base.dim, false, self->numbers, texts[index].out);
+    const char *fault =
+        weir_ingest__vector_read(&vector, self->base.dim, false, self->numbers, texts[index].out);
     if (fault) {
         char what[160];
         snprintf(what, sizeof what, "an embedding %s", fault);
@@ -32,8 +34,8 @@ static weir_status read_item(weir__http_embedder *self, const weir_cbor_value *i
     return WEIR_OK;
 }
 
-static weir_status read_document(weir__http_embedder *self, const weir_cbor_value *document,
-                                 const weir__http_text *texts, size_t count, weir_error *error) {
+static weir_status read_document(weir_ingest__http_embedder *self, const weir_cbor_value *document,
+                                 const weir_ingest__http_text *texts, size_t count, weir_error *error) {
     weir_cbor_value data, item;
     if (!weir_cbor_get(document, "data", &data) || data.type != WEIR_CBOR_ARRAY)
         return refuse(self, "it has no array \"data\"", error);
@@ -41,7 +43,7 @@ static weir_status read_document(weir__http_embedder *self, const weir_cbor_valu
         return refuse(self, "it does not have as many embeddings as the request had texts", error);
     bool *is_seen = weir__allocate_zero(self->base.env, count, sizeof *is_seen);
     if (!is_seen)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, count);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, count);
     weir_cbor_iterator it = weir_cbor_children(&data);
     weir_status status = WEIR_OK;
     for (uint64_t place = 0; !status && weir_cbor_next(&it, NULL, &item); place++)
@@ -58,13 +60,14 @@ static weir_status read_json(const weir_env *env, const char *body, size_t size,
     return status ? status : weir_cbor_finish(w, why);
 }
 
-weir_status weir__http_read_answer(weir__http_embedder *self, const char *body, size_t size,
-                                   const weir__http_text *texts, size_t count, weir_error *error) {
+weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const char *body, size_t size,
+                                          const weir_ingest__http_text *texts, size_t count,
+                                          weir_error *error) {
     weir_cbor_writer w;
     weir_error why;
     weir_status status = read_json(self->base.env, body, size, &w, &why);
     if (status == WEIR_OUT_OF_MEMORY) {
-        status = weir__out_of_memory(error, WEIR__EMBED_OPERATOR, size);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
     } else if (status) {
         status = refuse(self, why.message, error);
     } else {
@@ -93,7 +96,7 @@ static void find_message(const weir_cbor_value *document, weir_cbor_value *out) 
 }
 
 /* A copy of a text without the key. Where the text is cut, what may be the start of a key goes too. */
-static void copy_without_key(const weir__http_embedder *self, const char *from, size_t size, char *out,
+static void copy_without_key(const weir_ingest__http_embedder *self, const char *from, size_t size, char *out,
                              size_t capacity) {
     size_t key_size = self->key ? strlen(self->key) : 0;
     size_t shown = size < capacity ? size : capacity - 1;
@@ -105,16 +108,16 @@ static void copy_without_key(const weir__http_embedder *self, const char *from, 
         weir__redact(out, capacity, self->key, key_size);
 }
 
-void weir__http_read_message(const weir__http_embedder *self, const char *body, size_t size,
-                             char out[WEIR__HTTP_MESSAGE_SIZE]) {
+void weir_ingest__http_read_message(const weir_ingest__http_embedder *self, const char *body, size_t size,
+                                    char out[WEIR_INGEST__HTTP_MESSAGE_SIZE]) {
     weir_cbor_writer w;
     weir_cbor_value found = {.data = (const uint8_t *)body, .number = size};
-    char text[4 * WEIR__HTTP_MESSAGE_SIZE];
+    char text[4 * WEIR_INGEST__HTTP_MESSAGE_SIZE];
     if (read_json(self->base.env, body, size, &w, NULL) == WEIR_OK) {
         weir_cbor_value document = weir_cbor_view(w.data);
         find_message(&document, &found);
     }
     copy_without_key(self, (const char *)found.data, (size_t)found.number, text, sizeof text);
     weir_cbor_release(&w);
-    weir__one_line(text, out, WEIR__HTTP_MESSAGE_SIZE);
+    weir__one_line(text, out, WEIR_INGEST__HTTP_MESSAGE_SIZE);
 }

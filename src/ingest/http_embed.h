@@ -11,8 +11,8 @@
 #include "ingest/settings.h"
 #include "ingest/vector_cache.h"
 
-typedef struct weir__http_embedder {
-    weir__embedder base;
+typedef struct weir_ingest__http_embedder {
+    weir_ingest__embedder base;
     char *url;
     char *model;
     char *key; /* of the server's interface, from the environment; NULL: none */
@@ -22,39 +22,40 @@ typedef struct weir__http_embedder {
     uint64_t retry_ms;
     uint64_t timeout_s;
     size_t text_bytes_max;
-    weir__vector_cache *cache; /* NULL: none */
+    weir_ingest__vector_cache *cache; /* NULL: none */
     CURLM *multi;
     struct curl_slist *headers;
-    struct weir__http_slot *slots; /* `concurrency` of them */
-    double *numbers;               /* room for a vector */
-} weir__http_embedder;
+    struct weir_ingest__http_slot *slots; /* `concurrency` of them */
+    double *numbers;                      /* room for a vector */
+} weir_ingest__http_embedder;
 
 /* A text that is not in the cache, and where its vector belongs. */
-typedef struct weir__http_text {
-    weir__bytes text;
+typedef struct weir_ingest__http_text {
+    weir_ingest__bytes text;
     uint8_t key[WEIR_HASH_SIZE];
     uint16_t *out;
-} weir__http_text;
+} weir_ingest__http_text;
 
-enum { WEIR__HTTP_MESSAGE_SIZE = 256 };
+enum { WEIR_INGEST__HTTP_MESSAGE_SIZE = 256 };
 
 /* Makes and frees the handles that requests use. */
-WEIR_CHECKED weir_status weir__http_open_slots(weir__http_embedder *self, weir_error *error);
-void weir__http_close_slots(weir__http_embedder *self);
+WEIR_CHECKED weir_status weir_ingest__http_open_slots(weir_ingest__http_embedder *self, weir_error *error);
+void weir_ingest__http_close_slots(weir_ingest__http_embedder *self);
 
 /* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once. Returns
  * after all are done, or after the first that fails for good. */
-WEIR_CHECKED weir_status weir__http_embed(weir__http_embedder *self, const weir__http_text *texts,
-                                          size_t count, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__http_embed(weir_ingest__http_embedder *self,
+                                                 const weir_ingest__http_text *texts, size_t count,
+                                                 weir_error *error);
 
 /* The vectors of an answer to a request of `count` texts. SOURCE_ERROR if it is not what the interface
  * gives. */
-WEIR_CHECKED weir_status weir__http_read_answer(weir__http_embedder *self, const char *body, size_t size,
-                                                const weir__http_text *texts, size_t count,
-                                                weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const char *body,
+                                                       size_t size, const weir_ingest__http_text *texts,
+                                                       size_t count, weir_error *error);
 
 /* What the server says of a failure, in one line, without the key. */
-void weir__http_read_message(const weir__http_embedder *self, const char *body, size_t size,
-                             char out[WEIR__HTTP_MESSAGE_SIZE]);
+void weir_ingest__http_read_message(const weir_ingest__http_embedder *self, const char *body, size_t size,
+                                    char out[WEIR_INGEST__HTTP_MESSAGE_SIZE]);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct request {
     bool is_done;
 } request;
 
-typedef struct weir__http_slot {
+typedef struct weir_ingest__http_slot {
     CURL *handle;
     request *request; /* NULL: free */
     weir_json_writer body;
@@ -34,8 +34,8 @@ typedef struct weir__http_slot {
 } http_slot;
 
 typedef struct transfer {
-    weir__http_embedder *self;
-    const weir__http_text *texts;
+    weir_ingest__http_embedder *self;
+    const weir_ingest__http_text *texts;
     request *requests;
     size_t request_count;
     size_t done_count;
@@ -59,7 +59,7 @@ static size_t take_answer(char *data, size_t size, size_t count, void *context) 
 }
 
 /* What all requests share; false if libcurl lacks memory or an option. */
-static bool set_up(const weir__http_embedder *self, http_slot *slot) {
+static bool set_up(const weir_ingest__http_embedder *self, http_slot *slot) {
     CURL *handle = slot->handle;
     unsigned failed = CURLE_OK;
     failed |= curl_easy_setopt(handle, CURLOPT_URL, self->url);
@@ -77,22 +77,22 @@ static bool set_up(const weir__http_embedder *self, http_slot *slot) {
     return failed == CURLE_OK;
 }
 
-static weir_status set_headers(weir__http_embedder *self, weir_error *error) {
-    weir__sql header = {.env = self->base.env};
+static weir_status set_headers(weir_ingest__http_embedder *self, weir_error *error) {
+    weir_ingest__sql header = {.env = self->base.env};
     self->headers = curl_slist_append(NULL, "Content-Type: application/json");
     bool is_fine = self->headers != NULL;
     if (is_fine && self->key) {
-        weir__sql_add(&header, "Authorization: Bearer %s", self->key);
+        weir_ingest__sql_add(&header, "Authorization: Bearer %s", self->key);
         struct curl_slist *longer = header.failed ? NULL : curl_slist_append(self->headers, header.data);
         is_fine = longer != NULL;
         if (header.data)
             explicit_bzero(header.data, header.capacity);
     }
-    weir__sql_release(&header);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, 1);
+    weir_ingest__sql_release(&header);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, 1);
 }
 
-weir_status weir__http_open_slots(weir__http_embedder *self, weir_error *error) {
+weir_status weir_ingest__http_open_slots(weir_ingest__http_embedder *self, weir_error *error) {
     weir_status status = set_headers(self, error);
     if (status)
         return status;
@@ -104,10 +104,10 @@ weir_status weir__http_open_slots(weir__http_embedder *self, weir_error *error) 
         self->slots[i].handle = curl_easy_init();
         is_fine = self->slots[i].handle && set_up(self, &self->slots[i]);
     }
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__EMBED_OPERATOR, self->concurrency);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, self->concurrency);
 }
 
-void weir__http_close_slots(weir__http_embedder *self) {
+void weir_ingest__http_close_slots(weir_ingest__http_embedder *self) {
     for (uint32_t i = 0; self->slots && i < self->concurrency; i++) {
         if (self->slots[i].handle)
             curl_easy_cleanup(self->slots[i].handle);
@@ -153,7 +153,7 @@ static weir_status start(transfer *all, http_slot *slot, request *r, weir_error 
         curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)slot->body.size);
     failed |= curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDS, slot->body.data);
     if (failed != CURLE_OK || curl_multi_add_handle(all->self->multi, slot->handle) != CURLM_OK)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, slot->body.size);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, slot->body.size);
     return WEIR_OK;
 }
 
@@ -186,7 +186,7 @@ static bool is_passing(CURLcode result, long code) {
 
 /* Sets when the request is tried next; false if it has been tried often enough. */
 static bool try_later(const transfer *all, http_slot *slot) {
-    const weir__http_embedder *self = all->self;
+    const weir_ingest__http_embedder *self = all->self;
     const weir_env *env = self->base.env;
     request *r = slot->request;
     if (r->attempt >= self->retries)
@@ -206,27 +206,27 @@ static bool try_later(const transfer *all, http_slot *slot) {
 
 static weir_status give_up(const transfer *all, const http_slot *slot, CURLcode result, long code,
                            weir_error *error) {
-    const weir__http_embedder *self = all->self;
-    char message[WEIR__HTTP_MESSAGE_SIZE];
+    const weir_ingest__http_embedder *self = all->self;
+    char message[WEIR_INGEST__HTTP_MESSAGE_SIZE];
     uint32_t tries = slot->request->attempt + 1;
     if (slot->is_short_of_memory)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, slot->answer_size);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, slot->answer_size);
     if (slot->is_too_large)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                           "%s gives an answer of more than 256 MiB; make $.embedding.batch_size smaller",
                           self->url);
     if (result != CURLE_OK)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                           "%s cannot be reached (tries: %u): %s", self->url, tries,
                           slot->reason[0] ? slot->reason : curl_easy_strerror(result));
-    weir__http_read_message(self, slot->answer ? slot->answer : "", slot->answer_size, message);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR, "%s answers %ld (tries: %u): %s",
+    weir_ingest__http_read_message(self, slot->answer ? slot->answer : "", slot->answer_size, message);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "%s answers %ld (tries: %u): %s",
                       self->url, code, tries, message);
 }
 
 /* Keeps the request's vectors, so that nobody pays for them twice. */
 static weir_status keep(const transfer *all, const request *r, weir_error *error) {
-    weir__http_embedder *self = all->self;
+    weir_ingest__http_embedder *self = all->self;
     const weir_env *env = self->base.env;
     if (!self->cache)
         return WEIR_OK;
@@ -234,14 +234,14 @@ static weir_status keep(const transfer *all, const request *r, weir_error *error
     const uint16_t **vectors = weir__allocate(env, r->count, sizeof *vectors);
     weir_status status = WEIR_OK;
     if (!keys || !vectors)
-        status = weir__out_of_memory(error, WEIR__EMBED_OPERATOR, r->count * sizeof *keys);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, r->count * sizeof *keys);
     for (size_t i = 0; i < r->count && !status; i++) {
         memcpy(keys[i], all->texts[r->first + i].key, sizeof *keys);
         vectors[i] = all->texts[r->first + i].out;
     }
     if (!status)
-        status = weir__vector_cache_put(self->cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors,
-                                        r->count, error);
+        status = weir_ingest__vector_cache_put(self->cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors,
+                                               r->count, error);
     weir__release(env, keys);
     weir__release(env, vectors);
     return status;
@@ -255,8 +255,9 @@ static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_
         return WEIR_OK;
     if (result != CURLE_OK || code != 200)
         return give_up(all, slot, result, code, error);
-    weir_status status = weir__http_read_answer(all->self, slot->answer ? slot->answer : "",
-                                                slot->answer_size, all->texts + r->first, r->count, error);
+    weir_status status =
+        weir_ingest__http_read_answer(all->self, slot->answer ? slot->answer : "", slot->answer_size,
+                                      all->texts + r->first, r->count, error);
     if (!status)
         status = keep(all, r, error);
     if (!status) {
@@ -285,7 +286,7 @@ static request *next_ready(const transfer *all, uint64_t now_ns, int *wait_ms) {
 
 /* Fills the free slots; *wait_ms is how long to wait at most for something to happen. */
 static weir_status start_ready(transfer *all, int *wait_ms, weir_error *error) {
-    weir__http_embedder *self = all->self;
+    weir_ingest__http_embedder *self = all->self;
     const weir_env *env = self->base.env;
     *wait_ms = 1000;
     for (uint32_t i = 0; i < self->concurrency; i++) {
@@ -327,8 +328,8 @@ static weir_status run(transfer *all, weir_error *error) {
         if (code == CURLM_OK && WEIR__NARROW(uint32_t, running) == all->running)
             code = curl_multi_poll(all->self->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR, "%s cannot be reached: %s",
-                              all->self->url, curl_multi_strerror(code));
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
+                              "%s cannot be reached: %s", all->self->url, curl_multi_strerror(code));
         status = finish_ended(all, error);
         if (status)
             return status;
@@ -336,13 +337,13 @@ static weir_status run(transfer *all, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__http_embed(weir__http_embedder *self, const weir__http_text *texts, size_t count,
-                             weir_error *error) {
+weir_status weir_ingest__http_embed(weir_ingest__http_embedder *self, const weir_ingest__http_text *texts,
+                                    size_t count, weir_error *error) {
     transfer all = {.self = self, .texts = texts};
     all.request_count = (count + self->texts_a_request - 1) / self->texts_a_request;
     all.requests = weir__allocate_zero(self->base.env, all.request_count, sizeof *all.requests);
     if (!all.requests)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, all.request_count);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, all.request_count);
     for (size_t i = 0; i < all.request_count; i++) {
         size_t first = i * self->texts_a_request, left = count - first;
         all.requests[i] =

@@ -12,7 +12,7 @@
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
 static void tell(void *context, const weir_warning *warning) {
-    weir__ingest *ingest = context;
+    weir_ingest__ingest *ingest = context;
     if (!warning->is_note && ingest->warning_count++ == 0)
         snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", warning->code,
                  warning->message);
@@ -20,8 +20,8 @@ static void tell(void *context, const weir_warning *warning) {
         ingest->options->warning(ingest->options->warning_context, warning);
 }
 
-void weir__warn(weir__ingest *ingest, const char *code, const char *table, const char *column,
-                const char *task, const char *format, ...) {
+void weir_ingest__warn(weir_ingest__ingest *ingest, const char *code, const char *table, const char *column,
+                       const char *task, const char *format, ...) {
     char message[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -31,7 +31,7 @@ void weir__warn(weir__ingest *ingest, const char *code, const char *table, const
          &(weir_warning){.code = code, .table = table, .column = column, .task = task, .message = message});
 }
 
-void weir__note(weir__ingest *ingest, const char *code, const char *format, ...) {
+void weir_ingest__note(weir_ingest__ingest *ingest, const char *code, const char *format, ...) {
     char message[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -41,8 +41,8 @@ void weir__note(weir__ingest *ingest, const char *code, const char *format, ...)
 }
 
 /* What can be said before anything is read. */
-static void warn_early(weir__ingest *ingest) {
-    const weir__catalog *catalog = &ingest->catalog;
+static void warn_early(weir_ingest__ingest *ingest) {
+    const weir_ingest__catalog *catalog = &ingest->catalog;
     char names[600] = "";
     for (uint32_t i = 0; i < catalog->skipped_count && strlen(names) < 400; i++) {
         const char *slash = strrchr(catalog->skipped[i], '/');
@@ -51,59 +51,61 @@ static void warn_early(weir__ingest *ingest) {
                  slash ? slash + 1 : catalog->skipped[i]);
     }
     if (catalog->skipped_count > 0)
-        weir__warn(ingest, "skipped_files", NULL, NULL, NULL,
-                   "%u file%s of the source %s not read (%s%s): what weir reads ends in .csv, .tsv, .tab, "
-                   "each also with "
-                   ".gz, or in .parquet",
-                   catalog->skipped_count, catalog->skipped_count == 1 ? "" : "s",
-                   catalog->skipped_count == 1 ? "is" : "are", names, strlen(names) < 400 ? "" : ", …");
+        weir_ingest__warn(
+            ingest, "skipped_files", NULL, NULL, NULL,
+            "%u file%s of the source %s not read (%s%s): what weir reads ends in .csv, .tsv, .tab, "
+            "each also with "
+            ".gz, or in .parquet",
+            catalog->skipped_count, catalog->skipped_count == 1 ? "" : "s",
+            catalog->skipped_count == 1 ? "is" : "are", names, strlen(names) < 400 ? "" : ", …");
     for (uint32_t i = 0; i < ingest->schema.task_count; i++) {
-        const weir__schema_task *task = &ingest->schema.tasks[i];
-        if (task->split.method == WEIR__SPLIT_TEMPORAL && task->split.val > task->split.test)
-            weir__warn(ingest, "val_after_test", NULL, NULL, task->name,
-                       "the split of task %s has val after test: val is where validation begins, test where "
-                       "the test "
-                       "begins, so nothing can be in between",
-                       task->name);
+        const weir_ingest__schema_task *task = &ingest->schema.tasks[i];
+        if (task->split.method == WEIR_INGEST__SPLIT_TEMPORAL && task->split.val > task->split.test)
+            weir_ingest__warn(
+                ingest, "val_after_test", NULL, NULL, task->name,
+                "the split of task %s has val after test: val is where validation begins, test where "
+                "the test "
+                "begins, so nothing can be in between",
+                task->name);
     }
 }
 
 /* If warnings are errors: SCHEMA_INVALID with the first of them. */
-static weir_status refuse_warnings(const weir__ingest *ingest, weir_error *error) {
+static weir_status refuse_warnings(const weir_ingest__ingest *ingest, weir_error *error) {
     if (!ingest->options->strict || ingest->warning_count == 0)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "%u warning%s, which strict makes errors; the first is %s", ingest->warning_count,
                       ingest->warning_count == 1 ? "" : "s", ingest->first_warning);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static void add_session(weir__ingest *ingest, weir__source *session) {
+static void add_session(weir_ingest__ingest *ingest, weir_ingest__source *session) {
     pthread_mutex_lock(&ingest->progress_lock);
     ingest->sessions[ingest->session_count++] = session;
     pthread_mutex_unlock(&ingest->progress_lock);
 }
 
 /* Closed when nobody can interrupt it any more. */
-static void close_last_session(weir__ingest *ingest) {
+static void close_last_session(weir_ingest__ingest *ingest) {
     pthread_mutex_lock(&ingest->progress_lock);
-    weir__source *session = ingest->sessions[--ingest->session_count];
+    weir_ingest__source *session = ingest->sessions[--ingest->session_count];
     pthread_mutex_unlock(&ingest->progress_lock);
-    weir__source_close(session);
+    weir_ingest__source_close(session);
 }
 
-static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
-    weir__source *first;
-    weir_status status = weir__source_open(ingest->env, &ingest->source, &first, error);
+static weir_status open_sessions(weir_ingest__ingest *ingest, weir_error *error) {
+    weir_ingest__source *first;
+    weir_status status = weir_ingest__source_open(ingest->env, &ingest->source, &first, error);
     if (status != WEIR_OK)
         return status;
     if (ingest->options->silence_s > 0)
         first->silence_ns = ingest->options->silence_s * UINT64_C(1000000000);
     add_session(ingest, first);
-    const weir__source_kind *kind = ingest->sessions[0]->kind;
+    const weir_ingest__source_kind *kind = ingest->sessions[0]->kind;
     while (kind->fork && ingest->session_count < ingest->threads) {
-        weir__source *session = NULL;
+        weir_ingest__source *session = NULL;
         status = kind->fork(ingest->sessions[0], &session, error);
         if (status != WEIR_OK || !session)
             return status;
@@ -113,7 +115,7 @@ static weir_status open_sessions(weir__ingest *ingest, weir_error *error) {
 }
 
 /* The names between the commas of "sales,public". */
-static weir_status split_search_path(weir__ingest *ingest, const char *text, weir_error *error) {
+static weir_status split_search_path(weir_ingest__ingest *ingest, const char *text, weir_error *error) {
     size_t count = 1;
     for (const char *at = text; (at = strchr(at, ',')) != NULL; at++)
         count++;
@@ -126,37 +128,37 @@ static weir_status split_search_path(weir__ingest *ingest, const char *text, wei
         text += size + 1;
     }
     if (!names)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *names);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *names);
     ingest->source.search_path = names;
     ingest->source.search_path_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
 }
 
 /* What is said of CSV files, on the command line and in the schema. */
-static weir_status prepare_csv(weir__ingest *ingest, weir_error *error) {
+static weir_status prepare_csv(weir_ingest__ingest *ingest, weir_error *error) {
     const weir_csv_options *given = &ingest->options->csv;
-    weir__csv_options *line = &ingest->csv.line;
-    const weir__schema *schema = &ingest->schema;
-    *line = (weir__csv_options){.nulls = given->nulls,
-                                .null_count = given->null_count,
-                                .says_nulls = given->null_count > 0,
-                                .says_delimiter = given->delimiter != NULL,
-                                .says_quote = given->quote != NULL,
-                                .says_header = given->header != 0,
-                                .has_header = given->header > 0};
+    weir_ingest__csv_options *line = &ingest->csv.line;
+    const weir_ingest__schema *schema = &ingest->schema;
+    *line = (weir_ingest__csv_options){.nulls = given->nulls,
+                                       .null_count = given->null_count,
+                                       .says_nulls = given->null_count > 0,
+                                       .says_delimiter = given->delimiter != NULL,
+                                       .says_quote = given->quote != NULL,
+                                       .says_header = given->header != 0,
+                                       .has_header = given->header > 0};
     if (given->delimiter &&
-        !weir__csv_read_delimiter(given->delimiter, strlen(given->delimiter), &line->delimiter))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+        !weir_ingest__csv_read_delimiter(given->delimiter, strlen(given->delimiter), &line->delimiter))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "the delimiter must be one ASCII character, or \\t for a tab");
-    if (given->quote && !weir__csv_read_quote(given->quote, strlen(given->quote), &line->quote))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+    if (given->quote && !weir_ingest__csv_read_quote(given->quote, strlen(given->quote), &line->quote))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "the quote must be one ASCII character, or empty for none");
-    weir__csv_table_options *tables =
+    weir_ingest__csv_table_options *tables =
         weir__arena_take_zero(&ingest->arena, schema->table_count, sizeof *tables);
     if (!tables)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, schema->table_count * sizeof *tables);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, schema->table_count * sizeof *tables);
     for (uint32_t t = 0; t < schema->table_count; t++)
-        tables[t] = (weir__csv_table_options){schema->tables[t].name, schema->tables[t].csv};
+        tables[t] = (weir_ingest__csv_table_options){schema->tables[t].name, schema->tables[t].csv};
     ingest->csv.schema = schema->csv;
     ingest->csv.tables = tables;
     ingest->csv.table_count = schema->table_count;
@@ -165,8 +167,8 @@ static weir_status prepare_csv(weir__ingest *ingest, weir_error *error) {
 }
 
 /* CSV options need CSV files. */
-static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
-    const weir__csv_options *line = &ingest->csv.line;
+static weir_status check_csv(const weir_ingest__ingest *ingest, weir_error *error) {
+    const weir_ingest__csv_options *line = &ingest->csv.line;
     char shown[400];
     bool has_csv = false;
     weir_location_text(ingest->options->source ? ingest->options->source : "the source", shown, sizeof shown);
@@ -174,27 +176,27 @@ static weir_status check_csv(const weir__ingest *ingest, weir_error *error) {
         has_csv = has_csv || ingest->catalog.tables[t].csv;
     if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
         return weir__fail(
-            error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+            error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
             "%s is not made of CSV files, but options for them are given (null, delimiter, quote, header)",
             shown);
     for (uint32_t t = 0; t < ingest->schema.table_count; t++) {
-        const weir__schema_table *table = &ingest->schema.tables[t];
-        const weir__catalog_table *found = NULL;
+        const weir_ingest__schema_table *table = &ingest->schema.tables[t];
+        const weir_ingest__catalog_table *found = NULL;
         for (uint32_t i = 0; i < ingest->catalog.table_count && !found; i++)
             if (strcmp(ingest->catalog.tables[i].name, table->name) == 0)
                 found = &ingest->catalog.tables[i];
         if (table->has_csv && (!found || !found->csv))
-            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                     "stands in a table that is not made of CSV files", "$.tables.%s.csv",
-                                     table->name);
+            return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                            "stands in a table that is not made of CSV files",
+                                            "$.tables.%s.csv", table->name);
     }
     return WEIR_OK;
 }
 
 /* Whether every table is scanned once: a draft looks at the rows before they are read, and queries load the
  * tables that they name. */
-static bool reads_once(const weir__ingest *ingest) {
-    const weir__schema *schema = &ingest->schema;
+static bool reads_once(const weir_ingest__ingest *ingest) {
+    const weir_ingest__schema *schema = &ingest->schema;
     bool has_query = false;
     for (uint32_t t = 0; t < schema->table_count; t++)
         has_query = has_query || schema->tables[t].query;
@@ -204,57 +206,57 @@ static bool reads_once(const weir__ingest *ingest) {
 }
 
 /* A schema that is given is read before the source is opened: it may say where names are found. */
-static weir_status prepare_source(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
     weir_status status = WEIR_OK;
     if (reads_schema && options->schema)
-        status = weir__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
-                                   options->schema_name ? options->schema_name : "the schema", error);
+        status = weir_ingest__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+                                          options->schema_name ? options->schema_name : "the schema", error);
     if (status != WEIR_OK)
         return status;
-    ingest->source = (weir__source_options){.location = options->source,
-                                            .search_path = ingest->schema.search_path,
-                                            .search_path_count = ingest->schema.search_path_count,
-                                            .csv = &ingest->csv,
-                                            .arrow_tables = options->arrow_tables,
-                                            .arrow_table_count = options->arrow_table_count,
-                                            .arrow_is_read_once = reads_once(ingest),
-                                            .is_cancelled = &ingest->is_cancelled};
+    ingest->source = (weir_ingest__source_options){.location = options->source,
+                                                   .search_path = ingest->schema.search_path,
+                                                   .search_path_count = ingest->schema.search_path_count,
+                                                   .csv = &ingest->csv,
+                                                   .arrow_tables = options->arrow_tables,
+                                                   .arrow_table_count = options->arrow_table_count,
+                                                   .arrow_is_read_once = reads_once(ingest),
+                                                   .is_cancelled = &ingest->is_cancelled};
     WEIR__TRY(prepare_csv(ingest, error));
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
-static void prepare(weir__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
+static void prepare(weir_ingest__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
-    ingest->env = weir__env(env);
+    ingest->env = weir__env_or_default(env);
     ingest->options = options;
     ingest->threads = weir__threads_or_processors(options->threads);
     ingest->started_ns = ingest->env->now_ns(ingest->env->context);
     ingest->phase = "open";
     weir__arena_init(&ingest->arena, ingest->env);
     weir__arena_init(&ingest->schema.arena, ingest->env);
-    weir__dictionary_init(&ingest->texts, ingest->env);
+    weir_ingest__dictionary_init(&ingest->texts, ingest->env);
     pthread_mutex_init(&ingest->progress_lock, NULL);
     pthread_mutex_init(&ingest->report_lock, NULL);
 }
 
-static weir_status begin(weir__ingest *ingest, bool reads_schema, weir_error *error) {
+static weir_status begin(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
     bool has_tables = ingest->options->arrow_table_count > 0;
     if (!ingest->options->source == !has_tables)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s",
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
-    WEIR__TRY(weir__check_preset(ingest->options->preset, error));
-    WEIR__TRY(weir__like_open(ingest, error));
+    WEIR__TRY(weir_ingest__check_preset(ingest->options->preset, error));
+    WEIR__TRY(weir_ingest__like_open(ingest, error));
     WEIR__TRY(prepare_source(ingest, reads_schema, error));
     WEIR__TRY(open_sessions(ingest, error));
     WEIR__TRY(ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error));
     return check_csv(ingest, error);
 }
 
-static void release_table(weir__ingest *ingest, weir__table_plan *table) {
+static void release_table(weir_ingest__ingest *ingest, weir_ingest__table_plan *table) {
     const weir_env *env = ingest->env;
     for (uint32_t p = 0; table->parts && p < table->part_count; p++) {
-        weir__part_release(env, table, &table->parts[p]);
+        weir_ingest__part_release(env, table, &table->parts[p]);
         table->parts[p].strings.env = env;
         weir__arena_release(&table->parts[p].strings);
     }
@@ -262,23 +264,23 @@ static void release_table(weir__ingest *ingest, weir__table_plan *table) {
         weir__release(env, table->times[i].values);
     for (uint32_t c = 0; c < table->column_count; c++) {
         if (table->data)
-            weir__column_data_release(env, &table->data[c]);
+            weir_ingest__column_data_release(env, &table->data[c]);
         if (table->categories)
-            weir__dictionary_release(&table->categories[c]);
+            weir_ingest__dictionary_release(&table->categories[c]);
         if (table->category_ranks)
             weir__release(env, table->category_ranks[c]);
     }
     weir__release(env, table->row_key_hashes);
 }
 
-static void release_edge(const weir_env *env, weir__edge_plan *edge) {
+static void release_edge(const weir_env *env, weir_ingest__edge_plan *edge) {
     weir__release(env, edge->parents);
     weir__release(env, edge->starts);
     weir__release(env, edge->child_rows);
     weir__release(env, edge->child_times);
 }
 
-static void release_task(const weir_env *env, weir__task_plan *task) {
+static void release_task(const weir_env *env, weir_ingest__task_plan *task) {
     weir__release(env, task->rows);
     weir__release(env, task->times);
     weir__release(env, task->weights);
@@ -288,7 +290,7 @@ static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->category_ranks);
     weir__release(env, task->held_out);
     weir__release(env, task->known);
-    for (int i = 0; i < WEIR__LABEL_LISTS; i++) {
+    for (int i = 0; i < WEIR_STORE__LABEL_LISTS; i++) {
         weir__release(env, task->labels[i].times);
         weir__release(env, task->labels[i].starts);
         weir__release(env, task->labels[i].rows);
@@ -298,28 +300,28 @@ static void release_task(const weir_env *env, weir__task_plan *task) {
     weir__release(env, task->link.times);
     weir__release(env, task->link.reference_times);
     weir__release(env, task->link.reference_places);
-    weir__dictionary_release(&task->categories);
+    weir_ingest__dictionary_release(&task->categories);
     weir__arena_release(&task->strings);
 }
 
-static void end(weir__ingest *ingest) {
+static void end(weir_ingest__ingest *ingest) {
     const weir_env *env = ingest->env;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         release_table(ingest, &ingest->tables[t]);
         if (ingest->key_indexes && ingest->key_indexes[t])
-            weir__key_index_release(ingest->key_indexes[t]);
+            weir_ingest__key_index_release(ingest->key_indexes[t]);
     }
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         release_edge(env, &ingest->edges[e]);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         release_task(env, &ingest->tasks[i]);
-    weir__dictionary_release(&ingest->texts);
+    weir_ingest__dictionary_release(&ingest->texts);
     weir__release(env, ingest->text_order);
     weir__release(env, ingest->category_texts);
     weir__release(env, ingest->category_columns);
     if (ingest->schema.document.env)
-        weir__schema_release(&ingest->schema);
-    weir__catalog_release(&ingest->catalog);
+        weir_ingest__schema_release(&ingest->schema);
+    weir_ingest__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
         close_last_session(ingest);
     weir_store_close(ingest->like);
@@ -327,11 +329,12 @@ static void end(weir__ingest *ingest) {
 }
 
 /* What a source says when it is interrupted is not what happened. */
-static weir_status say_if_cancelled(const weir__ingest *ingest, weir_status status, weir_error *error) {
-    return status != WEIR_OK && atomic_load(&ingest->is_cancelled) ? weir__cancelled(error) : status;
+static weir_status say_if_cancelled(const weir_ingest__ingest *ingest, weir_status status,
+                                    weir_error *error) {
+    return status != WEIR_OK && atomic_load(&ingest->is_cancelled) ? weir_ingest__cancelled(error) : status;
 }
 
-static void finish(weir__ingest *ingest) {
+static void finish(weir_ingest__ingest *ingest) {
     pthread_mutex_destroy(&ingest->progress_lock);
     pthread_mutex_destroy(&ingest->report_lock);
     weir__release(ingest->env, ingest);
@@ -339,26 +342,27 @@ static void finish(weir__ingest *ingest) {
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft(weir__ingest *ingest, weir_json_writer *w, weir_error *error) {
-    WEIR__TRY(weir__catalog_keep_drafted(&ingest->catalog, error));
-    return weir__draft_schema(ingest, w, error);
+static weir_status draft(weir_ingest__ingest *ingest, weir_json_writer *w, weir_error *error) {
+    WEIR__TRY(weir_ingest__catalog_keep_drafted(&ingest->catalog, error));
+    return weir_ingest__draft_schema(ingest, w, error);
 }
 
 /* Where no schema is given, the draft is read as one. */
-static weir_status draft_and_read(weir__ingest *ingest, weir_error *error) {
+static weir_status draft_and_read(weir_ingest__ingest *ingest, weir_error *error) {
     weir_json_writer w;
     weir_json_writer_memory(&w, ingest->env);
     weir_status status = draft(ingest, &w, error);
     if (status == WEIR_OK)
         status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = weir__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema", error);
+        status = weir_ingest__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema",
+                                          error);
     weir_json_release(&w);
     return status;
 }
 
 typedef struct draft_work {
-    weir__ingest *ingest;
+    weir_ingest__ingest *ingest;
     weir_json_writer *w;
     weir_status status;
     weir_error *error;
@@ -374,12 +378,12 @@ static void draft_now(void *context) {
 
 static __attribute__((noinline)) weir_status
 draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w, weir_error *error) {
-    weir__ingest *ingest = weir__allocate(weir__env(env), 1, sizeof *ingest);
+    weir_ingest__ingest *ingest = weir__allocate(weir__env_or_default(env), 1, sizeof *ingest);
     if (!ingest)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
     draft_work work = {.ingest = ingest, .w = w, .error = error};
     prepare(ingest, env, options);
-    weir__watch(ingest, draft_now, &work);
+    weir_ingest__watch(ingest, draft_now, &work);
     weir_status status = say_if_cancelled(ingest, work.status, error);
     finish(ingest);
     return status;
@@ -388,7 +392,7 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_wri
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_json_writer *w,
                               weir_error *error) {
     weir_ingest_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error));
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
     weir__floating kept = weir__enter_floating();
     weir_status status = draft_all(env, &options, w, error);
     weir__leave_floating(&kept);
@@ -398,16 +402,16 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *gi
 /* ---- Everything ------------------------------------------------------------------------------ */
 
 typedef struct timed_phase {
-    weir_status (*run)(weir__ingest *ingest, weir_error *error);
+    weir_status (*run)(weir_ingest__ingest *ingest, weir_error *error);
     uint64_t *spent_ns;
 } timed_phase;
 
-static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+static weir_status run_phases(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     const weir_env *env = ingest->env;
     const timed_phase phases[] = {
-        {weir__read_rows, &report->read_ns},     {weir__order_rows, &report->order_ns},
-        {weir__number_texts, &report->order_ns}, {weir__match_keys, &report->match_ns},
-        {weir__make_tasks, &report->tasks_ns},   {weir__make_statistics, &report->order_ns},
+        {weir_ingest__read_rows, &report->read_ns},     {weir_ingest__order_rows, &report->order_ns},
+        {weir_ingest__number_texts, &report->order_ns}, {weir_ingest__match_keys, &report->match_ns},
+        {weir_ingest__make_tasks, &report->tasks_ns},   {weir_ingest__make_statistics, &report->order_ns},
     };
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         uint64_t began = env->now_ns(env->context);
@@ -416,12 +420,12 @@ static weir_status run_phases(weir__ingest *ingest, weir_ingest_report *report, 
         if (status != WEIR_OK)
             return status;
         if (atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed))
-            return weir__cancelled(error);
+            return weir_ingest__cancelled(error);
     }
     return WEIR_OK;
 }
 
-static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) {
+static void fill_report(const weir_ingest__ingest *ingest, weir_ingest_report *report) {
     memcpy(report->store_hash, ingest->info.store_hash, WEIR_HASH_SIZE);
     report->drafted = ingest->options->schema == NULL;
     report->tables = ingest->table_count;
@@ -445,34 +449,34 @@ static void fill_report(const weir__ingest *ingest, weir_ingest_report *report) 
 }
 
 /* A whole store under its temporary name, looked at by whoever wants to. */
-static weir_status make_store(weir__ingest *ingest, weir__store_writer *store, weir_ingest_report *report,
-                              weir_error *error) {
+static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *store,
+                              weir_ingest_report *report, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
     weir_status status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
-        status = weir__like_report(ingest, error);
+        status = weir_ingest__like_report(ingest, error);
     if (status == WEIR_OK)
-        status = weir__warn_of_times(ingest, error);
+        status = weir_ingest__warn_of_times(ingest, error);
     if (status == WEIR_OK)
-        status = weir__write_store(ingest, store, report, error);
+        status = weir_ingest__write_store(ingest, store, report, error);
     if (status == WEIR_OK && options->inspect)
         status = options->inspect(options->inspect_context, store->file.temporary, tell, ingest, error);
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
 }
 
 /* The store takes its name, then the manifest, whose text is ready by then. Abandons or commits both. */
-static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store, weir__atomic_file *manifest,
-                                weir_ingest_report *report, weir_error *error) {
+static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer *store,
+                                weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
     weir_json_writer w;
     weir_json_writer_memory(&w, ingest->env);
-    weir_status status = weir__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
-                                                &report->manifest_kept, error);
+    weir_status status = weir_ingest__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
+                                                       &report->manifest_kept, error);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_write(manifest, w.data, w.size, error);
     if (status == WEIR_OK)
-        status = weir__store_writer_commit(store, error);
+        status = weir_store__writer_commit(store, error);
     else
-        weir__store_writer_abandon(store);
+        weir_store__writer_abandon(store);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_commit(manifest, error);
     if (status != WEIR_OK || report->manifest_kept)
@@ -484,31 +488,32 @@ static weir_status commit_files(weir__ingest *ingest, weir__store_writer *store,
 /* Both files are open, and so locked, before a row is read: another ingest into them is refused at once, a
  * folder that cannot be written is found out before the work, and if no manifest can be written there is no
  * new store either. */
-static weir_status read_and_write(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_report *report,
+                                  weir_error *error) {
     weir__atomic_file manifest;
-    weir__store_writer store;
-    WEIR__TRY(weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR__INGEST_OPERATOR, error));
-    weir_status status = weir__store_writer_open(&store, ingest->env, report->store_path, error);
+    weir_store__writer store;
+    WEIR__TRY(weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR_INGEST__OPERATOR, error));
+    weir_status status = weir_store__writer_open(&store, ingest->env, report->store_path, error);
     if (status == WEIR_OK) {
         status = make_store(ingest, &store, report, error);
         if (status == WEIR_OK)
             return commit_files(ingest, &store, &manifest, report, error);
-        weir__store_writer_abandon(&store);
+        weir_store__writer_abandon(&store);
     }
     weir__atomic_abandon(&manifest);
     return status;
 }
 
-static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
     weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
-        status = weir__like_trim(ingest, error);
+        status = weir_ingest__like_trim(ingest, error);
     if (status == WEIR_OK)
-        status = weir__plan_make(ingest, error);
+        status = weir_ingest__plan_make(ingest, error);
     if (status == WEIR_OK)
-        status = weir__like_check(ingest, error);
+        status = weir_ingest__like_check(ingest, error);
     if (status == WEIR_OK)
-        status = weir__choose_targets(ingest, report, error);
+        status = weir_ingest__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
         warn_early(ingest);
     if (status == WEIR_OK)
@@ -519,7 +524,7 @@ static weir_status run(weir__ingest *ingest, weir_ingest_report *report, weir_er
 }
 
 typedef struct ingest_work {
-    weir__ingest *ingest;
+    weir_ingest__ingest *ingest;
     weir_ingest_report *report;
     weir_status status;
     weir_error *error;
@@ -536,17 +541,17 @@ static void ingest_now(void *context) {
 static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
                                                         const weir_ingest_options *options,
                                                         weir_ingest_report *report, weir_error *error) {
-    const weir_env *used = weir__env(env);
-    weir__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
+    const weir_env *used = weir__env_or_default(env);
+    weir_ingest__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
     weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
     if (!ingest || !own) {
         weir__release(used, own);
         weir__release(used, ingest);
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, sizeof *ingest);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
     }
     ingest_work work = {.ingest = ingest, .report = own, .error = error};
     prepare(ingest, used, options);
-    weir__watch(ingest, ingest_now, &work);
+    weir_ingest__watch(ingest, ingest_now, &work);
     weir_status status = say_if_cancelled(ingest, work.status, error);
     if (status == WEIR_OK && report)
         *report = *own;
@@ -559,7 +564,7 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
 weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, weir_ingest_report *report,
                         weir_error *error) {
     weir_ingest_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR__INGEST_OPERATOR, error));
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
     weir__floating kept = weir__enter_floating();
     weir_status status = ingest_all(env, &options, report, error);
     weir__leave_floating(&kept);

@@ -8,137 +8,138 @@
 #include "ingest/state.h"
 #include "store/keys.h"
 
-static const weir__string *string_of(weir__key key) {
-    return (const weir__string *)(uintptr_t)key.payload;
+static const weir_ingest__string *string_of(weir_ingest__key key) {
+    return (const weir_ingest__string *)(uintptr_t)key.payload;
 }
 
-static double real_of(weir__key key) {
+static double real_of(weir_ingest__key key) {
     double value;
     memcpy(&value, &key.payload, sizeof value);
     return value;
 }
 
-static bool key_from_bytes(weir__bytes bytes, weir__arena *arena, weir__dictionary *dictionary,
-                           weir__key *out) {
-    const weir__string *string;
+static bool key_from_bytes(weir_ingest__bytes bytes, weir__arena *arena, weir_ingest__dictionary *dictionary,
+                           weir_ingest__key *out) {
+    const weir_ingest__string *string;
     uint32_t number;
     if (!dictionary)
-        string = weir__string_new(arena, bytes.data, bytes.size);
+        string = weir_ingest__string_new(arena, bytes.data, bytes.size);
     else
-        string = weir__dictionary_intern(dictionary, arena, bytes.data, bytes.size, &number)
+        string = weir_ingest__dictionary_intern(dictionary, arena, bytes.data, bytes.size, &number)
                      ? dictionary->strings[number]
                      : NULL;
     out->payload = (uintptr_t)string;
     return string != NULL;
 }
 
-static weir__key key_from_real(double real) {
-    weir__key key = {WEIR__KEY_REAL, 0};
+static weir_ingest__key key_from_real(double real) {
+    weir_ingest__key key = {WEIR_INGEST__KEY_REAL, 0};
     if (isnan(real))
-        return (weir__key){WEIR__KEY_NULL, 0};
+        return (weir_ingest__key){WEIR_INGEST__KEY_NULL, 0};
     if (real == 0 && signbit(real))
-        return (weir__key){WEIR__KEY_NEGATIVE_ZERO, 0};
+        return (weir_ingest__key){WEIR_INGEST__KEY_NEGATIVE_ZERO, 0};
     if (real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real)
-        return (weir__key){WEIR__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
+        return (weir_ingest__key){WEIR_INGEST__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
     memcpy(&key.payload, &real, sizeof real);
     return key;
 }
 
-bool weir__key_from_value(const weir__value *value, weir__arena *arena, weir__dictionary *dictionary,
-                          weir__key *out) {
+bool weir_ingest__key_from_value(const weir_ingest__value *value, weir__arena *arena,
+                                 weir_ingest__dictionary *dictionary, weir_ingest__key *out) {
     switch (value->type) {
-    case WEIR__INT:
-    case WEIR__BOOL:
-    case WEIR__TIMESTAMP:
-        *out = (weir__key){WEIR__KEY_INT, (uint64_t)value->integer};
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__BOOL:
+    case WEIR_INGEST__TIMESTAMP:
+        *out = (weir_ingest__key){WEIR_INGEST__KEY_INT, (uint64_t)value->integer};
         return true;
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         *out = key_from_real(value->real);
         return true;
-    case WEIR__TEXT:
-    case WEIR__BLOB:
-        out->tag = value->type == WEIR__TEXT ? WEIR__KEY_TEXT : WEIR__KEY_BLOB;
+    case WEIR_INGEST__TEXT:
+    case WEIR_INGEST__BLOB:
+        out->tag = value->type == WEIR_INGEST__TEXT ? WEIR_INGEST__KEY_TEXT : WEIR_INGEST__KEY_BLOB;
         return key_from_bytes(value->text, arena, dictionary, out);
     default:
-        *out = (weir__key){WEIR__KEY_NULL, 0};
+        *out = (weir_ingest__key){WEIR_INGEST__KEY_NULL, 0};
         return true;
     }
 }
 
-static bool is_whole(weir__key key) {
-    return key.tag == WEIR__KEY_INT || key.tag == WEIR__KEY_INTEGRAL_REAL ||
-           key.tag == WEIR__KEY_NEGATIVE_ZERO;
+static bool is_whole(weir_ingest__key key) {
+    return key.tag == WEIR_INGEST__KEY_INT || key.tag == WEIR_INGEST__KEY_INTEGRAL_REAL ||
+           key.tag == WEIR_INGEST__KEY_NEGATIVE_ZERO;
 }
 
-static int compare_numbers(weir__key a, weir__key b) {
+static int compare_numbers(weir_ingest__key a, weir_ingest__key b) {
     if (is_whole(a) && is_whole(b))
         return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
     if (is_whole(a))
-        return weir__compare_integer_with_real((int64_t)a.payload, real_of(b));
+        return weir_store__compare_integer_with_real((int64_t)a.payload, real_of(b));
     if (is_whole(b))
-        return -weir__compare_integer_with_real((int64_t)b.payload, real_of(a));
+        return -weir_store__compare_integer_with_real((int64_t)b.payload, real_of(a));
     return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
 }
 
-static int class_of(weir__key key) {
+static int class_of(weir_ingest__key key) {
     static const int classes[] = {0, 1, 1, 1, 2, 3, 1};
     return classes[key.tag];
 }
 
-int weir__key_compare_values(weir__key a, weir__key b) {
+int weir_ingest__key_compare_values(weir_ingest__key a, weir_ingest__key b) {
     int class_a = class_of(a);
     int class_b = class_of(b);
     if (class_a != class_b)
         return class_a < class_b ? -1 : 1;
     if (class_a == 0)
         return 0;
-    return class_a == 1 ? compare_numbers(a, b) : weir__string_compare(string_of(a), string_of(b));
+    return class_a == 1 ? compare_numbers(a, b) : weir_ingest__string_compare(string_of(a), string_of(b));
 }
 
-bool weir__key_equal(weir__key a, weir__key b) {
+bool weir_ingest__key_equal(weir_ingest__key a, weir_ingest__key b) {
     if (class_of(a) != class_of(b) || class_of(a) == 0)
         return false;
     if (class_of(a) == 1)
         return is_whole(a) == is_whole(b) && a.payload == b.payload;
-    return weir__string_compare(string_of(a), string_of(b)) == 0;
+    return weir_ingest__string_compare(string_of(a), string_of(b)) == 0;
 }
 
-uint64_t weir__key_hash(weir__key key) {
+uint64_t weir_ingest__key_hash(weir_ingest__key key) {
     uint64_t x = class_of(key) > 1 ? string_of(key)->hash : key.payload;
     x = (x ^ x >> 32) * 0x9E3779B97F4A7C15u;
     return x ^ x >> 29;
 }
 
-static void describe(weir__key key, char out[96]) {
-    weir__value value = {.type = WEIR__NULL};
+static void describe(weir_ingest__key key, char out[96]) {
+    weir_ingest__value value = {.type = WEIR_INGEST__NULL};
     if (is_whole(key))
-        value = (weir__value){.type = WEIR__INT, .integer = (int64_t)key.payload};
-    else if (key.tag == WEIR__KEY_REAL)
-        value = (weir__value){.type = WEIR__REAL, .real = real_of(key)};
-    else if (key.tag != WEIR__KEY_NULL)
-        value = (weir__value){.type = key.tag == WEIR__KEY_TEXT ? WEIR__TEXT : WEIR__BLOB,
-                              .text = {string_of(key)->bytes, string_of(key)->size}};
-    weir__describe_value(&value, out);
+        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)key.payload};
+    else if (key.tag == WEIR_INGEST__KEY_REAL)
+        value = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = real_of(key)};
+    else if (key.tag != WEIR_INGEST__KEY_NULL)
+        value = (weir_ingest__value){.type = key.tag == WEIR_INGEST__KEY_TEXT ? WEIR_INGEST__TEXT
+                                                                              : WEIR_INGEST__BLOB,
+                                     .text = {string_of(key)->bytes, string_of(key)->size}};
+    weir_ingest__describe_value(&value, out);
 }
 
-void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
+void weir_ingest__key_cbor(weir_ingest__key key, weir_cbor_writer *w) {
     switch (key.tag) {
-    case WEIR__KEY_INT:
+    case WEIR_INGEST__KEY_INT:
         weir_cbor_int(w, (int64_t)key.payload);
         break;
-    case WEIR__KEY_INTEGRAL_REAL:
+    case WEIR_INGEST__KEY_INTEGRAL_REAL:
         weir_cbor_double(w, (double)(int64_t)key.payload);
         break;
-    case WEIR__KEY_NEGATIVE_ZERO:
+    case WEIR_INGEST__KEY_NEGATIVE_ZERO:
         weir_cbor_double(w, -0.0);
         break;
-    case WEIR__KEY_REAL:
+    case WEIR_INGEST__KEY_REAL:
         weir_cbor_double(w, real_of(key));
         break;
-    case WEIR__KEY_TEXT:
+    case WEIR_INGEST__KEY_TEXT:
         weir_cbor_text_n(w, string_of(key)->bytes, string_of(key)->size);
         break;
-    case WEIR__KEY_BLOB:
+    case WEIR_INGEST__KEY_BLOB:
         weir_cbor_bytes(w, string_of(key)->bytes, string_of(key)->size);
         break;
     default:
@@ -146,13 +147,13 @@ void weir__key_cbor(weir__key key, weir_cbor_writer *w) {
     }
 }
 
-void weir__values_describe(const weir__column_data *data, const uint32_t *columns, uint32_t count,
-                           uint32_t row, char *out, size_t size) {
+void weir_ingest__values_describe(const weir_ingest__column_data *data, const uint32_t *columns,
+                                  uint32_t count, uint32_t row, char *out, size_t size) {
     char one[96];
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < count && used < size; i++) {
-        describe(weir__key_at(&data[columns[i]], row), one);
+        describe(weir_ingest__key_at(&data[columns[i]], row), one);
         const char *before = i > 0 ? ", " : count > 1 ? "(" : "";
         const char *after = i > 0 && i + 1 == count ? ")" : "";
         int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);
@@ -160,13 +161,14 @@ void weir__values_describe(const weir__column_data *data, const uint32_t *column
     }
 }
 
-void weir__row_key_describe(const weir__table_plan *table, const weir__column_data *columns, uint32_t row,
-                            char *out, size_t size) {
+void weir_ingest__row_key_describe(const weir_ingest__table_plan *table,
+                                   const weir_ingest__column_data *columns, uint32_t row, char *out,
+                                   size_t size) {
     static const char before[] = ", key ";
     out[0] = 0;
     if (table->primary_key_count == 0 || size <= sizeof before)
         return;
     memcpy(out, before, sizeof before);
-    weir__values_describe(columns, table->primary_key, table->primary_key_count, row, out + sizeof before - 1,
-                          size - sizeof before + 1);
+    weir_ingest__values_describe(columns, table->primary_key, table->primary_key_count, row,
+                                 out + sizeof before - 1, size - sizeof before + 1);
 }

@@ -14,9 +14,10 @@ static int compare_known(const void *context, uint32_t a, uint32_t b) {
 }
 
 /* Those of the `count` seeds of `sorted` that are below `end`, as a list. */
-static bool make_list(const weir__ingest *ingest, const weir__task_plan *task, const weir__sort_item *sorted,
-                      uint32_t count, uint32_t end, weir__label_list *list) {
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+                      const weir_ingest__sort_item *sorted, uint32_t count, uint32_t end,
+                      weir_ingest__label_list *list) {
+    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     const weir_env *env = ingest->env;
     list->times = weir__allocate(env, (size_t)count + 1, sizeof *list->times);
     list->rows = weir__allocate(env, (size_t)count + 1, sizeof *list->rows);
@@ -36,51 +37,51 @@ static bool make_list(const weir__ingest *ingest, const weir__task_plan *task, c
     return true;
 }
 
-weir_status weir__make_label_lists(weir__ingest *ingest, weir__task_plan *task, weir_task *info,
-                                   weir_error *error) {
+weir_status weir_ingest__make_label_lists(weir_ingest__ingest *ingest, weir_ingest__task_plan *task,
+                                          weir_task *info, weir_error *error) {
     const weir_env *env = ingest->env;
     uint32_t count = 0;
-    if (task->seed_count > WEIR__ROWS_MAX - ingest->info.row_count)
-        return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR,
+    if (task->seed_count > WEIR_STORE__ROWS_MAX - ingest->info.row_count)
+        return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
                           "task %s: its seeds and the rows of all tables are together more than a store can "
                           "number; leave out horizon and label_known_column",
                           task->schema->name);
-    weir__sort_item *items = weir__allocate(env, (size_t)task->seed_count + 1, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, (size_t)task->seed_count + 1, sizeof *items);
     for (uint32_t i = 0; i < task->seed_count && items; i++)
         if (task->known[i] != WEIR_TIME_NEVER)
-            items[count++] = (weir__sort_item){task->rows[i], i};
-    bool is_fine = items && weir__sort(env, items, count, compare_known, task->known) &&
+            items[count++] = (weir_ingest__sort_item){task->rows[i], i};
+    bool is_fine = items && weir_ingest__sort(env, items, count, compare_known, task->known) &&
                    make_list(ingest, task, items, count, task->seed_count, &task->labels[0]) &&
                    make_list(ingest, task, items, count, info->split_start[WEIR_TRAIN + 1], &task->labels[1]);
     weir__release(env, items);
     info->labels.count = task->labels[0].count;
     info->train_labels.count = task->labels[1].count;
     return is_fine ? WEIR_OK
-                   : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->seed_count * sizeof *items);
+                   : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->seed_count * sizeof *items);
 }
 
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-static void put_words(weir__store_writer *w, const uint32_t *values, size_t count) {
+static void put_words(weir_store__writer *w, const uint32_t *values, size_t count) {
     uint8_t bytes[4];
     for (size_t i = 0; i < count; i++) {
         weir__store32(bytes, values[i]);
-        weir__store_writer_put(w, bytes, sizeof bytes);
+        weir_store__writer_put(w, bytes, sizeof bytes);
     }
 }
 
-void weir__write_labels(const weir__ingest *ingest, weir__store_writer *w) {
+void weir_ingest__write_labels(const weir_ingest__ingest *ingest, weir_store__writer *w) {
     for (uint32_t t = 0; t < ingest->task_count; t++) {
-        const weir__task_plan *task = &ingest->tasks[t];
+        const weir_ingest__task_plan *task = &ingest->tasks[t];
         uint32_t anchors = ingest->tables[task->anchor_table].row_count;
-        for (int i = 0; i < WEIR__LABEL_LISTS && task->known; i++) {
-            const weir__label_list *list = &task->labels[i];
+        for (int i = 0; i < WEIR_STORE__LABEL_LISTS && task->known; i++) {
+            const weir_ingest__label_list *list = &task->labels[i];
             uint8_t bytes[8];
-            weir__store_writer_begin(w, WEIR__SECTION_LABELS);
-            weir__store_writer_align(w, WEIR__LABEL_ALIGNMENT);
+            weir_store__writer_begin(w, WEIR_STORE__SECTION_LABELS);
+            weir_store__writer_align(w, WEIR_STORE__LABEL_ALIGNMENT);
             for (uint32_t k = 0; k < list->count; k++) {
                 weir__store64(bytes, (uint64_t)list->times[k]);
-                weir__store_writer_put(w, bytes, sizeof bytes);
+                weir_store__writer_put(w, bytes, sizeof bytes);
             }
             put_words(w, list->starts, (size_t)anchors + 1);
             put_words(w, list->rows, list->count);

@@ -10,11 +10,11 @@
 
 #include "store/reader.h"
 
-static const weir_store_info *earlier(const weir__ingest *ingest) {
+static const weir_store_info *earlier(const weir_ingest__ingest *ingest) {
     return weir_store_describe(ingest->like);
 }
 
-weir_status weir__like_open(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__like_open(weir_ingest__ingest *ingest, weir_error *error) {
     if (!ingest->options->like)
         return WEIR_OK;
     return weir_store_open(ingest->env, ingest->options->like, &ingest->like, error);
@@ -53,23 +53,23 @@ static uint32_t find_task(const weir_store_info *info, const char *name) {
     return WEIR_NONE;
 }
 
-uint32_t weir__like_edge(const weir__ingest *ingest, const char *table, const char *key) {
+uint32_t weir_ingest__like_edge(const weir_ingest__ingest *ingest, const char *table, const char *key) {
     uint32_t t = ingest->like ? find_table(earlier(ingest), table) : WEIR_NONE;
     return t == WEIR_NONE ? WEIR_NONE : find_edge(earlier(ingest), t, key);
 }
 
 /* ---- Leaving out ----------------------------------------------------------------------------- */
 
-static void leave_out(weir__ingest *ingest, const char *table, const char *column, const char *task,
+static void leave_out(weir_ingest__ingest *ingest, const char *table, const char *column, const char *task,
                       const char *what, const char *name) {
-    weir__warn(ingest, "like_left_out", table, column, task,
-               "%s %.150s%s%.150s is not in %.300s: it is left out", what, table && column ? table : "",
-               table && column ? "." : "", name, ingest->options->like);
+    weir_ingest__warn(ingest, "like_left_out", table, column, task,
+                      "%s %.150s%s%.150s is not in %.300s: it is left out", what,
+                      table && column ? table : "", table && column ? "." : "", name, ingest->options->like);
 }
 
-static void trim_columns(weir__ingest *ingest, weir__schema_table *table, uint32_t number) {
+static void trim_columns(weir_ingest__ingest *ingest, weir_ingest__schema_table *table, uint32_t number) {
     for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__schema_column *column = &table->columns[c];
+        weir_ingest__schema_column *column = &table->columns[c];
         if (column->stype == WEIR_IGNORED || find_column(earlier(ingest), number, column->name) != WEIR_NONE)
             continue;
         leave_out(ingest, table->name, column->name, NULL, "column", column->name);
@@ -77,10 +77,10 @@ static void trim_columns(weir__ingest *ingest, weir__schema_table *table, uint32
     }
 }
 
-static void trim_keys(weir__ingest *ingest, weir__schema_table *table, uint32_t number) {
+static void trim_keys(weir_ingest__ingest *ingest, weir_ingest__schema_table *table, uint32_t number) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-        const weir__schema_key *key = &table->foreign_keys[i];
+        const weir_ingest__schema_key *key = &table->foreign_keys[i];
         if (find_edge(earlier(ingest), number, key->name) != WEIR_NONE &&
             find_table(earlier(ingest), key->table) != WEIR_NONE)
             table->foreign_keys[kept++] = *key;
@@ -90,11 +90,11 @@ static void trim_keys(weir__ingest *ingest, weir__schema_table *table, uint32_t 
     table->foreign_key_count = kept;
 }
 
-static void trim_tables(weir__ingest *ingest) {
-    weir__schema *schema = &ingest->schema;
+static void trim_tables(weir_ingest__ingest *ingest) {
+    weir_ingest__schema *schema = &ingest->schema;
     uint32_t kept = 0;
     for (uint32_t t = 0; t < schema->table_count; t++) {
-        weir__schema_table table = schema->tables[t];
+        weir_ingest__schema_table table = schema->tables[t];
         uint32_t number = find_table(earlier(ingest), table.name);
         if (number == WEIR_NONE) {
             leave_out(ingest, table.name, NULL, NULL, "table", table.name);
@@ -107,20 +107,20 @@ static void trim_tables(weir__ingest *ingest) {
     schema->table_count = kept;
 }
 
-static void trim_tasks(weir__ingest *ingest) {
-    weir__schema *schema = &ingest->schema;
+static void trim_tasks(weir_ingest__ingest *ingest) {
+    weir_ingest__schema *schema = &ingest->schema;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < schema->task_count; i++) {
-        weir__schema_task task = schema->tasks[i];
+        weir_ingest__schema_task task = schema->tasks[i];
         uint32_t drops = 0;
         if (find_task(earlier(ingest), task.name) == WEIR_NONE ||
-            !weir__schema_find_table(schema, task.anchor_table) ||
-            (task.destination_table && !weir__schema_find_table(schema, task.destination_table))) {
+            !weir_ingest__schema_find_table(schema, task.anchor_table) ||
+            (task.destination_table && !weir_ingest__schema_find_table(schema, task.destination_table))) {
             leave_out(ingest, NULL, NULL, task.name, "task", task.name);
             continue;
         }
         for (uint32_t d = 0; d < task.drop_column_count; d++)
-            if (weir__schema_find_table(schema, task.drop_columns[d].table))
+            if (weir_ingest__schema_find_table(schema, task.drop_columns[d].table))
                 task.drop_columns[drops++] = task.drop_columns[d];
         task.drop_column_count = drops;
         schema->tasks[kept++] = task;
@@ -129,28 +129,28 @@ static void trim_tasks(weir__ingest *ingest) {
 }
 
 /* Whether a path still leads to a timestamp column. */
-static bool resolves(const weir__schema *schema, const weir__schema_table *table,
-                     const weir__schema_time *path) {
+static bool resolves(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
+                     const weir_ingest__schema_time *path) {
     for (uint32_t i = 0; i + 1 < path->count; i++) {
-        const weir__schema_key *key = weir__schema_find_key(table, path->names[i]);
-        table = key ? weir__schema_find_table(schema, key->table) : NULL;
+        const weir_ingest__schema_key *key = weir_ingest__schema_find_key(table, path->names[i]);
+        table = key ? weir_ingest__schema_find_table(schema, key->table) : NULL;
         if (!table)
             return false;
     }
-    const weir__schema_column *column =
-        path->count ? weir__schema_find_column(table, path->names[path->count - 1]) : NULL;
+    const weir_ingest__schema_column *column =
+        path->count ? weir_ingest__schema_find_column(table, path->names[path->count - 1]) : NULL;
     return path->count == 0 || (column && column->stype == WEIR_TIMESTAMP);
 }
 
 static weir_status refuse_time(weir_error *error, const char *table, const char *of) {
-    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                             "is a time through something that the store of --like does not have; use the "
-                             "schema that it was made with",
-                             "$.tables.%s%s%s", table, of ? ": known_at of " : ".temporal_column",
-                             of ? of : "");
+    return weir_ingest__plan_refuse(
+        error, WEIR_SCHEMA_INVALID,
+        "is a time through something that the store of --like does not have; use the "
+        "schema that it was made with",
+        "$.tables.%s%s%s", table, of ? ": known_at of " : ".temporal_column", of ? of : "");
 }
 
-static weir_status check_times(const weir__schema *schema, const weir__schema_table *table,
+static weir_status check_times(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
                                weir_error *error) {
     if (!resolves(schema, table, &table->temporal))
         return refuse_time(error, table->name, NULL);
@@ -163,7 +163,7 @@ static weir_status check_times(const weir__schema *schema, const weir__schema_ta
     return WEIR_OK;
 }
 
-weir_status weir__like_trim(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__like_trim(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     if (!ingest->like)
         return WEIR_OK;
@@ -177,7 +177,8 @@ weir_status weir__like_trim(weir__ingest *ingest, weir_error *error) {
 /* ---- The order of columns -------------------------------------------------------------------- */
 
 /* Whether the source declares the earlier store's columns in their order. */
-static bool is_in_order(const weir_store_info *info, uint32_t table, const weir__catalog_table *source) {
+static bool is_in_order(const weir_store_info *info, uint32_t table,
+                        const weir_ingest__catalog_table *source) {
     uint32_t last = 0;
     for (uint32_t i = 0; i < source->column_count; i++) {
         uint32_t column = find_column(info, table, source->columns[i].name);
@@ -190,8 +191,8 @@ static bool is_in_order(const weir_store_info *info, uint32_t table, const weir_
     return true;
 }
 
-void weir__like_positions(const weir__ingest *ingest, const char *name, const weir__catalog_table *source,
-                          uint32_t *positions) {
+void weir_ingest__like_positions(const weir_ingest__ingest *ingest, const char *name,
+                                 const weir_ingest__catalog_table *source, uint32_t *positions) {
     uint32_t table = ingest->like ? find_table(earlier(ingest), name) : WEIR_NONE;
     uint32_t count = 0;
     if (table == WEIR_NONE || is_in_order(earlier(ingest), table, source)) {
@@ -202,7 +203,7 @@ void weir__like_positions(const weir__ingest *ingest, const char *name, const we
     const weir_table *t = &earlier(ingest)->tables[table];
     for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
         const char *column = earlier(ingest)->columns[c].name;
-        uint32_t at = weir__catalog_find_column(source, column);
+        uint32_t at = weir_ingest__catalog_find_column(source, column);
         if (at != WEIR_NONE &&
             find_column(earlier(ingest), table, column) == c) /* damaged, it has it twice */
             positions[count++] = at;
@@ -214,15 +215,15 @@ void weir__like_positions(const weir__ingest *ingest, const char *name, const we
 
 /* ---- Fitting --------------------------------------------------------------------------------- */
 
-static weir_status misfit(const weir__ingest *ingest, weir_error *error, const char *format, ...)
+static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static weir_status misfit(const weir__ingest *ingest, weir_error *error, const char *format, ...) {
+static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, const char *format, ...) {
     char what[500];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "the data and the schema do not fit %.300s: %s; use the schema that it was made with",
                       ingest->options->like, what);
 }
@@ -252,7 +253,7 @@ static bool is_same_time(const weir_table *a, uint32_t column_a, uint32_t time_a
     return is_same;
 }
 
-static weir_status check_columns(weir__ingest *ingest, uint32_t t, weir_error *error) {
+static weir_status check_columns(weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
     const weir_store_info *was = earlier(ingest);
     const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
     for (uint32_t i = 0; i < old->column_count; i++) {
@@ -272,7 +273,7 @@ static weir_status check_columns(weir__ingest *ingest, uint32_t t, weir_error *e
     return WEIR_OK;
 }
 
-static weir_status check_edges(const weir__ingest *ingest, uint32_t t, weir_error *error) {
+static weir_status check_edges(const weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
     const weir_store_info *was = earlier(ingest);
     const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
     for (uint32_t i = 0; i < old->edge_count; i++) {
@@ -291,7 +292,7 @@ static weir_status check_edges(const weir__ingest *ingest, uint32_t t, weir_erro
     return WEIR_OK;
 }
 
-static weir_status check_tables(weir__ingest *ingest, weir_error *error) {
+static weir_status check_tables(weir_ingest__ingest *ingest, weir_error *error) {
     const weir_store_info *was = earlier(ingest);
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++) {
@@ -308,7 +309,7 @@ static weir_status check_tables(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-static weir_status check_tasks(const weir__ingest *ingest, weir_error *error) {
+static weir_status check_tasks(const weir_ingest__ingest *ingest, weir_error *error) {
     const weir_store_info *was = earlier(ingest);
     for (uint32_t i = 0; i < was->task_count; i++) {
         const weir_task *task = &ingest->info_tasks[i], *old = &was->tasks[i];
@@ -337,7 +338,7 @@ static weir_status check_tasks(const weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__like_check(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__like_check(weir_ingest__ingest *ingest, weir_error *error) {
     if (!ingest->like)
         return WEIR_OK;
     const weir_store_info *was = earlier(ingest), *is = &ingest->info;
@@ -354,7 +355,7 @@ weir_status weir__like_check(weir__ingest *ingest, weir_error *error) {
     return status == WEIR_OK ? check_tasks(ingest, error) : status;
 }
 
-weir_status weir__like_check_embeddings(const weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__like_check_embeddings(const weir_ingest__ingest *ingest, weir_error *error) {
     if (!ingest->like)
         return WEIR_OK;
     const weir_store_info *was = earlier(ingest), *is = &ingest->info;
@@ -367,9 +368,9 @@ weir_status weir__like_check_embeddings(const weir__ingest *ingest, weir_error *
 
 /* ---- Categories ------------------------------------------------------------------------------ */
 
-weir_status weir__like_categories(const weir__ingest *ingest, uint32_t column_idx,
-                                  weir__dictionary *dictionary, weir__arena *arena, uint32_t *count,
-                                  weir_error *error) {
+weir_status weir_ingest__like_categories(const weir_ingest__ingest *ingest, uint32_t column_idx,
+                                         weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                         uint32_t *count, weir_error *error) {
     weir_text before = {"", 0};
     *count = WEIR_NONE;
     if (!ingest->like || column_idx == WEIR_NONE ||
@@ -382,19 +383,19 @@ weir_status weir__like_categories(const weir__ingest *ingest, uint32_t column_id
         int order = memcmp(before.data, text.data, least);
         uint32_t number;
         if (i > 0 && (order > 0 || (order == 0 && before.size >= text.size)))
-            return weir__fail(error, WEIR_STORE_CORRUPT, WEIR__INGEST_OPERATOR,
+            return weir__fail(error, WEIR_STORE_CORRUPT, WEIR_INGEST__OPERATOR,
                               "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
                               "on it",
                               column->name, ingest->options->like);
-        if (!weir__dictionary_intern(dictionary, arena, text.data, text.size, &number))
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
+        if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
         before = text;
     }
     *count = column->category_count;
     return WEIR_OK;
 }
 
-uint32_t *weir__like_ranks(const weir_env *env, weir__dictionary *dictionary, uint32_t count) {
+uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *dictionary, uint32_t count) {
     uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
     for (uint32_t i = 0; ranks && i < dictionary->count; i++)
         ranks[i] = i < count ? i : WEIR_NONE;
@@ -406,18 +407,20 @@ uint32_t *weir__like_ranks(const weir_env *env, weir__dictionary *dictionary, ui
 
 enum { LEAST_VALUES = 30 };
 
-static void warn_if_shifted(weir__ingest *ingest, const weir_column *column, const weir_statistics *is) {
+static void warn_if_shifted(weir_ingest__ingest *ingest, const weir_column *column,
+                            const weir_statistics *is) {
     const weir_statistics *was = &earlier(ingest)->columns[column - ingest->info_columns].statistics;
     const char *table = ingest->info_tables[column->table].name;
     if (is->count < LEAST_VALUES || was->count == 0 || !(fabs(is->mean - was->mean) > 2 * was->std))
         return;
-    weir__warn(ingest, "like_shifted", table, column->name, NULL,
-               "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a standard "
-               "deviation of %.6g when the model was trained",
-               table, column->name, is->mean, was->mean, was->std);
+    weir_ingest__warn(
+        ingest, "like_shifted", table, column->name, NULL,
+        "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a standard "
+        "deviation of %.6g when the model was trained",
+        table, column->name, is->mean, was->mean, was->std);
 }
 
-void weir__like_statistics(weir__ingest *ingest) {
+void weir_ingest__like_statistics(weir_ingest__ingest *ingest) {
     if (!ingest->like)
         return;
     const weir_store_info *was = earlier(ingest);
@@ -433,7 +436,8 @@ void weir__like_statistics(weir__ingest *ingest) {
     ingest->info.statistics_until = was->statistics_until;
 }
 
-bool weir__like_target_statistics(const weir__ingest *ingest, uint32_t column_idx, weir_statistics *out) {
+bool weir_ingest__like_target_statistics(const weir_ingest__ingest *ingest, uint32_t column_idx,
+                                         weir_statistics *out) {
     if (ingest->like)
         *out = earlier(ingest)->columns[column_idx].statistics;
     return ingest->like != NULL;
@@ -441,27 +445,27 @@ bool weir__like_target_statistics(const weir__ingest *ingest, uint32_t column_id
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-static weir_key_value key_value(weir__key key) {
+static weir_key_value key_value(weir_ingest__key key) {
     weir_key_value value = {.type = WEIR_KEY_NONE};
     switch (key.tag) {
-    case WEIR__KEY_NULL:
+    case WEIR_INGEST__KEY_NULL:
         break;
-    case WEIR__KEY_INT:
-    case WEIR__KEY_INTEGRAL_REAL:
+    case WEIR_INGEST__KEY_INT:
+    case WEIR_INGEST__KEY_INTEGRAL_REAL:
         value.type = WEIR_KEY_INTEGER;
         value.integer = (int64_t)key.payload;
         break;
-    case WEIR__KEY_NEGATIVE_ZERO:
+    case WEIR_INGEST__KEY_NEGATIVE_ZERO:
         value.type = WEIR_KEY_INTEGER;
         break;
-    case WEIR__KEY_REAL:
+    case WEIR_INGEST__KEY_REAL:
         value.type = WEIR_KEY_REAL;
         memcpy(&value.real, &key.payload, sizeof value.real);
         break;
-    case WEIR__KEY_TEXT:
-    case WEIR__KEY_BLOB: {
-        const weir__string *string = (const weir__string *)(uintptr_t)key.payload;
-        value.type = key.tag == WEIR__KEY_TEXT ? WEIR_KEY_TEXT : WEIR_KEY_BYTES;
+    case WEIR_INGEST__KEY_TEXT:
+    case WEIR_INGEST__KEY_BLOB: {
+        const weir_ingest__string *string = (const weir_ingest__string *)(uintptr_t)key.payload;
+        value.type = key.tag == WEIR_INGEST__KEY_TEXT ? WEIR_KEY_TEXT : WEIR_KEY_BYTES;
         value.bytes = (weir_text){string->bytes, string->size};
         break;
     }
@@ -469,27 +473,27 @@ static weir_key_value key_value(weir__key key) {
     return value;
 }
 
-static uint32_t find_row(const weir__ingest *ingest, uint32_t table, uint32_t row) {
+static uint32_t find_row(const weir_ingest__ingest *ingest, uint32_t table, uint32_t row) {
     enum { PARTS_MAX = 64 };
     weir_key_value values[PARTS_MAX];
-    const weir__table_plan *anchor = &ingest->tables[table];
+    const weir_ingest__table_plan *anchor = &ingest->tables[table];
     if (anchor->primary_key_count > PARTS_MAX)
         return WEIR_NONE;
     for (uint32_t i = 0; i < anchor->primary_key_count; i++)
-        values[i] = key_value(weir__key_at(&anchor->data[anchor->primary_key[i]], row));
+        values[i] = key_value(weir_ingest__key_at(&anchor->data[anchor->primary_key[i]], row));
     return weir_store_find_row(ingest->like, table, values, anchor->primary_key_count);
 }
 
-bool weir__like_split(const weir__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
-                      weir__like_row *found, uint8_t *split) {
+bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
+                             weir_ingest__like_row *found, uint8_t *split) {
     uint32_t splits = 0;
     uint8_t one = 0;
     if (!ingest->like)
         return false;
     if (found->row != row)
-        *found = (weir__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
+        *found = (weir_ingest__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
     for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NONE; s++)
-        if (weir__store_find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NONE) {
+        if (weir_store__find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NONE) {
             one = s;
             splits++;
         }
@@ -500,34 +504,37 @@ bool weir__like_split(const weir__ingest *ingest, uint32_t task, uint32_t row, i
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-static void warn_of_column(weir__ingest *ingest, const weir__table_plan *table, uint32_t c) {
+static void warn_of_column(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table, uint32_t c) {
     uint64_t cells = table->new_categories ? table->new_categories[c] : 0;
     if (cells > 0)
-        weir__warn(ingest, "like_new_categories", table->name, table->columns[c].name, NULL,
-                   "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
-                   "null, as the model knows no others",
-                   (unsigned long long)cells, table->row_count, table->name, table->columns[c].name,
-                   ingest->options->like);
+        weir_ingest__warn(
+            ingest, "like_new_categories", table->name, table->columns[c].name, NULL,
+            "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
+            "null, as the model knows no others",
+            (unsigned long long)cells, table->row_count, table->name, table->columns[c].name,
+            ingest->options->like);
 }
 
-weir_status weir__like_report(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__like_report(weir_ingest__ingest *ingest, weir_error *error) {
     if (!ingest->like)
         return WEIR_OK;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t c = 0; c < ingest->tables[t].column_count; c++)
             warn_of_column(ingest, &ingest->tables[t], c);
     for (uint32_t i = 0; i < ingest->task_count; i++) {
-        const weir__task_plan *task = &ingest->tasks[i];
+        const weir_ingest__task_plan *task = &ingest->tasks[i];
         bool has_keys = earlier(ingest)->tables[task->anchor_table].key_form != WEIR_KEYS_NONE;
         if (task->new_categories > 0)
-            weir__warn(ingest, "like_new_categories", NULL, NULL, task->schema->name,
-                       "%llu targets of task %.150s are categories that %.300s does not have: they are null",
-                       (unsigned long long)task->new_categories, task->schema->name, ingest->options->like);
-        if (!has_keys && task->schema->split.method != WEIR__SPLIT_HASH)
-            weir__note(ingest, "like_splits",
-                       "the seeds of task %.150s are split as the schema says: %.300s keeps no keys of their "
-                       "table to look them up by",
-                       task->schema->name, ingest->options->like);
+            weir_ingest__warn(
+                ingest, "like_new_categories", NULL, NULL, task->schema->name,
+                "%llu targets of task %.150s are categories that %.300s does not have: they are null",
+                (unsigned long long)task->new_categories, task->schema->name, ingest->options->like);
+        if (!has_keys && task->schema->split.method != WEIR_INGEST__SPLIT_HASH)
+            weir_ingest__note(
+                ingest, "like_splits",
+                "the seeds of task %.150s are split as the schema says: %.300s keeps no keys of their "
+                "table to look them up by",
+                task->schema->name, ingest->options->like);
     }
     return weir_store_status(ingest->like, error);
 }

@@ -6,54 +6,57 @@
 #include "ingest/state.h"
 
 /* Opens the store that options->like names; end() closes it. weir_store_open's errors. */
-WEIR_CHECKED weir_status weir__like_open(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_open(weir_ingest__ingest *ingest, weir_error *error);
 
 /* Leaves out of the schema what the earlier store does not have, with a warning each. SCHEMA_INVALID if a
  * time goes through what is left out. Before the plan. */
-WEIR_CHECKED weir_status weir__like_trim(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_trim(weir_ingest__ingest *ingest, weir_error *error);
 
 /* The positions of a source's columns in the order in which the plan takes them: as declared, or as the
  * earlier store has them. */
-void weir__like_positions(const weir__ingest *ingest, const char *table, const weir__catalog_table *source,
-                          uint32_t *positions);
+void weir_ingest__like_positions(const weir_ingest__ingest *ingest, const char *table,
+                                 const weir_ingest__catalog_table *source, uint32_t *positions);
 
 /* The number of a foreign key; WEIR_NONE without an earlier store. */
-uint32_t weir__like_edge(const weir__ingest *ingest, const char *table, const char *key);
+uint32_t weir_ingest__like_edge(const weir_ingest__ingest *ingest, const char *table, const char *key);
 
 /* Whether the described store has the structure of the earlier one; takes its descriptions. SCHEMA_INVALID
  * says what differs. */
-WEIR_CHECKED weir_status weir__like_check(weir__ingest *ingest, weir_error *error);
-WEIR_CHECKED weir_status weir__like_check_embeddings(const weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_check(weir_ingest__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_check_embeddings(const weir_ingest__ingest *ingest,
+                                                            weir_error *error);
 
 /* Fills an empty dictionary with the categories of a column, so that their numbers are their places; what is
  * interned after them is new. WEIR_NONE in *count: it has none to take. STORE_CORRUPT. */
-WEIR_CHECKED weir_status weir__like_categories(const weir__ingest *ingest, uint32_t column_idx,
-                                               weir__dictionary *dictionary, weir__arena *arena,
-                                               uint32_t *count, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_categories(const weir_ingest__ingest *ingest, uint32_t column_idx,
+                                                      weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                                      uint32_t *count, weir_error *error);
 
 /* The ranks of a dictionary that begins with `count` categories of the earlier store: WEIR_NONE for new
  * ones, which it then forgets. NULL if memory is short. */
-uint32_t *weir__like_ranks(const weir_env *env, weir__dictionary *dictionary, uint32_t count);
+uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *dictionary, uint32_t count);
 
 /* Replaces the statistics of all columns, which are over all rows, by the earlier store's; warns of columns
  * whose values have shifted. */
-void weir__like_statistics(weir__ingest *ingest);
+void weir_ingest__like_statistics(weir_ingest__ingest *ingest);
 
 /* The statistics of a derived target; false without an earlier store. */
-bool weir__like_target_statistics(const weir__ingest *ingest, uint32_t column_idx, weir_statistics *out);
+bool weir_ingest__like_target_statistics(const weir_ingest__ingest *ingest, uint32_t column_idx,
+                                         weir_statistics *out);
 
 /* The split that a seed has in the earlier store: false if it is not there, or in several. Seeds of one row
- * follow each other: `found` keeps that row's number in the earlier store. Begin with WEIR__LIKE_ROW. */
-typedef struct weir__like_row {
+ * follow each other: `found` keeps that row's number in the earlier store. Begin with WEIR_INGEST__LIKE_ROW.
+ */
+typedef struct weir_ingest__like_row {
     uint32_t row;
     uint32_t found;
-} weir__like_row;
-#define WEIR__LIKE_ROW ((weir__like_row){WEIR_NONE, WEIR_NONE})
-bool weir__like_split(const weir__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
-                      weir__like_row *found, uint8_t *split);
+} weir_ingest__like_row;
+#define WEIR_INGEST__LIKE_ROW ((weir_ingest__like_row){WEIR_NONE, WEIR_NONE})
+bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
+                             weir_ingest__like_row *found, uint8_t *split);
 
 /* Warns of new categories and of splits that could not be taken; after the tasks. STORE_CORRUPT if the
  * earlier store was damaged in what was read of it. */
-WEIR_CHECKED weir_status weir__like_report(weir__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__like_report(weir_ingest__ingest *ingest, weir_error *error);
 
 #endif

@@ -15,16 +15,17 @@ static int64_t time_of_rank(uint64_t rank) {
     return (int64_t)(rank ^ (uint64_t)1 << 63);
 }
 
-static bool order_destinations(const weir_env *env, const weir__table_plan *table, weir__link_plan *link) {
+static bool order_destinations(const weir_env *env, const weir_ingest__table_plan *table,
+                               weir_ingest__link_plan *link) {
     uint32_t count = table->row_count;
-    weir__sort_item *items = weir__allocate(env, count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     link->rows = weir__allocate(env, count, sizeof *link->rows);
     link->places = weir__allocate(env, count, sizeof *link->places);
     link->times = weir__allocate(env, count, sizeof *link->times);
     bool is_fine = items && link->rows && link->places && link->times;
     for (uint32_t row = 0; is_fine && row < count; row++)
-        items[row] = (weir__sort_item){rank_of_time(weir__row_time(table, row)), row};
-    is_fine = is_fine && weir__sort(env, items, count, NULL, NULL);
+        items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(table, row)), row};
+    is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
         link->rows[place] = items[place].index;
         link->places[items[place].index] = place;
@@ -39,12 +40,12 @@ static int compare_children(const void *context, uint32_t a, uint32_t b) {
     return (rows[a] > rows[b]) - (rows[a] < rows[b]);
 }
 
-static bool order_references(const weir__ingest *ingest, weir__link_plan *link) {
+static bool order_references(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link) {
     const weir_env *env = ingest->env;
-    const weir__edge_plan *edge = &ingest->edges[link->edge];
+    const weir_ingest__edge_plan *edge = &ingest->edges[link->edge];
     uint32_t count = WEIR__NARROW(uint32_t, ingest->info_edges[link->edge].edges);
     uint32_t parents = ingest->tables[link->table].row_count;
-    weir__sort_item *items = weir__allocate(env, count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     uint32_t *places = weir__allocate(env, count, sizeof *places); /* by entry of the children's lists */
     link->reference_times = weir__allocate(env, count, sizeof *link->reference_times);
     link->reference_places = weir__allocate(env, count, sizeof *link->reference_places);
@@ -52,10 +53,10 @@ static bool order_references(const weir__ingest *ingest, weir__link_plan *link) 
     for (uint32_t p = 0; is_fine && p < parents; p++)
         for (uint32_t i = edge->starts[p]; i < edge->starts[p + 1]; i++) {
             int64_t time = edge->child_times ? edge->child_times[i] : WEIR_TIME_ALWAYS;
-            items[i] = (weir__sort_item){rank_of_time(time), i};
+            items[i] = (weir_ingest__sort_item){rank_of_time(time), i};
             places[i] = link->places[p];
         }
-    is_fine = is_fine && weir__sort(env, items, count, compare_children, edge->child_rows);
+    is_fine = is_fine && weir_ingest__sort(env, items, count, compare_children, edge->child_rows);
     for (uint32_t i = 0; is_fine && i < count; i++) {
         link->reference_times[i] = time_of_rank(items[i].primary);
         link->reference_places[i] = places[items[i].index];
@@ -65,42 +66,43 @@ static bool order_references(const weir__ingest *ingest, weir__link_plan *link) 
     return is_fine;
 }
 
-weir_status weir__make_link(const weir__ingest *ingest, weir__link_plan *link, weir_error *error) {
-    const weir__table_plan *table = &ingest->tables[link->table];
+weir_status weir_ingest__make_link(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link,
+                                   weir_error *error) {
+    const weir_ingest__table_plan *table = &ingest->tables[link->table];
     if (order_destinations(ingest->env, table, link) &&
         (link->edge == WEIR_NONE || order_references(ingest, link)))
         return WEIR_OK;
-    return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *link->times);
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *link->times);
 }
 
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-static void put_times(weir__store_writer *w, const int64_t *values, uint64_t count) {
+static void put_times(weir_store__writer *w, const int64_t *values, uint64_t count) {
     uint8_t bytes[8];
     for (uint64_t i = 0; i < count; i++) {
         weir__store64(bytes, (uint64_t)values[i]);
-        weir__store_writer_put(w, bytes, sizeof bytes);
+        weir_store__writer_put(w, bytes, sizeof bytes);
     }
 }
 
 /* Numbers, each that much larger. */
-static void put_numbers(weir__store_writer *w, const uint32_t *values, uint64_t count, uint32_t larger) {
+static void put_numbers(weir_store__writer *w, const uint32_t *values, uint64_t count, uint32_t larger) {
     uint8_t bytes[4];
     for (uint64_t i = 0; i < count; i++) {
         weir__store32(bytes, values[i] + larger);
-        weir__store_writer_put(w, bytes, sizeof bytes);
+        weir_store__writer_put(w, bytes, sizeof bytes);
     }
 }
 
-void weir__write_links(const weir__ingest *ingest, weir__store_writer *w) {
+void weir_ingest__write_links(const weir_ingest__ingest *ingest, weir_store__writer *w) {
     for (uint32_t t = 0; t < ingest->task_count; t++) {
-        const weir__link_plan *link = &ingest->tasks[t].link;
-        if (!weir__is_link(ingest->tasks[t].schema))
+        const weir_ingest__link_plan *link = &ingest->tasks[t].link;
+        if (!weir_ingest__is_link(ingest->tasks[t].schema))
             continue;
-        const weir__table_plan *table = &ingest->tables[link->table];
+        const weir_ingest__table_plan *table = &ingest->tables[link->table];
         uint64_t references = link->edge == WEIR_NONE ? 0 : ingest->info_edges[link->edge].edges;
-        weir__store_writer_begin(w, WEIR__SECTION_LINKS);
-        weir__store_writer_align(w, WEIR__LINK_ALIGNMENT);
+        weir_store__writer_begin(w, WEIR_STORE__SECTION_LINKS);
+        weir_store__writer_align(w, WEIR_STORE__LINK_ALIGNMENT);
         put_times(w, link->times, table->row_count);
         put_times(w, link->reference_times, references);
         put_numbers(w, link->rows, table->row_count, table->row_start);

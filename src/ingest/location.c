@@ -108,7 +108,7 @@ static void redact_parts(const char *secret, size_t size, char *message, size_t 
     }
 }
 
-void weir__redact_location(const char *location, char *message, size_t capacity) {
+void weir_ingest__redact_location(const char *location, char *message, size_t capacity) {
     static const char *const names[] = {"password=", "passwd=", "pwd="};
     const char *authority = strstr(location, "//");
     const char *last = strrchr(location, '@');
@@ -126,7 +126,7 @@ void weir__redact_location(const char *location, char *message, size_t capacity)
 
 void weir_location_text(const char *location, char *out, size_t capacity) {
     snprintf(out, capacity, "%s", location);
-    weir__redact_location(location, out, capacity);
+    weir_ingest__redact_location(location, out, capacity);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -139,8 +139,8 @@ static weir_status say(weir_error *error, const char *location, const char *what
         snprintf(shown, sizeof shown, "%.*s://\xe2\x80\xa6", WEIR__NARROW(int, slashes - location), location);
     else
         snprintf(shown, sizeof shown, "%s", location);
-    weir__redact_location(location, shown, sizeof shown);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s %s", shown, what);
+    weir_ingest__redact_location(location, shown, sizeof shown);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s %s", shown, what);
 }
 
 static weir_status say_of_file(const char *location, const char *head, size_t size, weir_error *error) {
@@ -153,7 +153,7 @@ static weir_status say_of_file(const char *location, const char *head, size_t si
     return say(error, location, "is not a source that weir reads; " WHAT_WEIR_READS);
 }
 
-weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error) {
+weir_status weir_ingest__refuse_location(const weir_env *env, const char *location, weir_error *error) {
     char head[32];
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (begins_with(location, strlen(location), schemes[i].mark))

@@ -15,13 +15,13 @@ enum { FILE_SIZE_MAX = 256 << 20, CHANGES_TOLD = 20 };
 
 static const char *const presets[] = {"train_shuffle", "eval_sequential", "streaming_infinite"};
 
-weir_status weir__check_preset(const char *preset, weir_error *error) {
+weir_status weir_ingest__check_preset(const char *preset, weir_error *error) {
     bool is_known = !preset;
     for (size_t i = 0; !is_known && i < sizeof presets / sizeof *presets; i++)
         is_known = strcmp(preset, presets[i]) == 0;
     if (is_known)
         return WEIR_OK;
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                       "there is no preset '%.100s'; use train_shuffle, eval_sequential or streaming_infinite",
                       preset);
 }
@@ -53,12 +53,12 @@ static weir_status read_json(const weir_env *env, const char *text, size_t size,
 }
 
 static weir_status compare_with_default(const weir_env *env, const weir_store_info *info,
-                                        const weir__manifest_settings *settings,
+                                        const weir_store__manifest_settings *settings,
                                         const weir_cbor_writer *found, bool *is_default, weir_error *error) {
     weir_json_writer w;
     weir_cbor_writer expected = {0};
     weir_json_writer_memory(&w, env);
-    weir_status status = weir__manifest_write(info, settings, &w, error);
+    weir_status status = weir_store__manifest_write(info, settings, &w, error);
     if (status == WEIR_OK)
         status = read_json(env, w.data, w.size, "a manifest", &expected, error);
     *is_default = status == WEIR_OK && are_equal(&expected, found);
@@ -70,10 +70,10 @@ static weir_status compare_with_default(const weir_env *env, const weir_store_in
 
 /* Whether the manifest that stands there is not what ingest wrote, for the store beside it or for the new
  * one. A store that cannot be opened tells nothing. */
-static weir_status look_for_edits(const weir__ingest *ingest, const char *store_path,
+static weir_status look_for_edits(const weir_ingest__ingest *ingest, const char *store_path,
                                   const weir_cbor_writer *found, bool *is_edited, weir_error *error) {
     weir_cbor_value document = weir_cbor_view(found->data), size;
-    weir__manifest_settings settings = {.preset = preset_of(&document)};
+    weir_store__manifest_settings settings = {.preset = preset_of(&document)};
     weir_store *old = NULL;
     bool is_default = false;
     weir_status status = WEIR_OK;
@@ -93,15 +93,16 @@ static weir_status look_for_edits(const weir__ingest *ingest, const char *store_
 
 /* ---- What would change ----------------------------------------------------------------------- */
 
-static void tell(weir__ingest *ingest, const char *path, const char *what, const weir_cbor_value *key) {
+static void tell(weir_ingest__ingest *ingest, const char *path, const char *what,
+                 const weir_cbor_value *key) {
     char message[512];
     snprintf(message, sizeof message, "%s %.*s", what,
              key->number < 300 ? WEIR__NARROW(int, key->number) : 300, (const char *)key->data);
-    weir__note(ingest, "manifest_kept", "%s: %s", path, message);
+    weir_ingest__note(ingest, "manifest_kept", "%s: %s", path, message);
 }
 
 /* Members of `datasets` that differ: added, gone, or with another hash or number of samples. */
-static uint32_t tell_datasets(weir__ingest *ingest, const char *path, const weir_cbor_value *kept,
+static uint32_t tell_datasets(weir_ingest__ingest *ingest, const char *path, const weir_cbor_value *kept,
                               const weir_cbor_value *fresh) {
     weir_cbor_value old_list = {0}, new_list = {0}, key, value, other;
     uint32_t count = 0;
@@ -130,12 +131,12 @@ static uint32_t tell_datasets(weir__ingest *ingest, const char *path, const weir
     return count;
 }
 
-static void tell_changes(weir__ingest *ingest, const char *path, const weir_cbor_writer *found,
+static void tell_changes(weir_ingest__ingest *ingest, const char *path, const weir_cbor_writer *found,
                          const weir_cbor_writer *fresh) {
     weir_cbor_value kept = weir_cbor_view(found->data), made = weir_cbor_view(fresh->data);
-    weir__note(ingest, "manifest_kept", "%s was edited and is kept as it is", path);
+    weir_ingest__note(ingest, "manifest_kept", "%s was edited and is kept as it is", path);
     if (tell_datasets(ingest, path, &kept, &made) > 0)
-        weir__note(
+        weir_ingest__note(
             ingest, "manifest_kept",
             "%s does not fit the new store; --update-manifest brings its datasets up to date and keeps the "
             "rest, --replace-manifest writes it anew",
@@ -158,13 +159,13 @@ static bool is_absent(const weir_error *error) {
 }
 
 /* One that is there but cannot be read is an error: it may have been edited. */
-static weir_status look_at_standing(const weir__ingest *ingest, const char *store_path, const char *path,
-                                    standing *out, weir_error *error) {
+static weir_status look_at_standing(const weir_ingest__ingest *ingest, const char *store_path,
+                                    const char *path, standing *out, weir_error *error) {
     size_t size = 0;
     weir_error unread;
     *out = (standing){0};
     weir_status status =
-        weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size, WEIR__INGEST_OPERATOR, &unread);
+        weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size, WEIR_INGEST__OPERATOR, &unread);
     if (status != WEIR_OK) {
         if (error)
             *error = unread;
@@ -178,14 +179,14 @@ static weir_status look_at_standing(const weir__ingest *ingest, const char *stor
     return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
 }
 
-static weir_status keep(weir__ingest *ingest, const char *path, const standing *old,
+static weir_status keep(weir_ingest__ingest *ingest, const char *path, const standing *old,
                         const weir_json_writer *w, weir_error *error) {
     weir_cbor_writer fresh = {0};
     weir_status status = WEIR_OK;
     if (!old->is_readable) {
-        weir__note(ingest, "manifest_kept",
-                   "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew",
-                   path);
+        weir_ingest__note(
+            ingest, "manifest_kept",
+            "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew", path);
         return WEIR_OK;
     }
     status = read_json(ingest->env, w->data, w->size, "a manifest", &fresh, error);
@@ -195,11 +196,12 @@ static weir_status keep(weir__ingest *ingest, const char *path, const standing *
     return status;
 }
 
-weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path, const char *path,
-                                   weir_json_writer *w, bool *is_kept, weir_error *error) {
+weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const char *store_path,
+                                          const char *path, weir_json_writer *w, bool *is_kept,
+                                          weir_error *error) {
     weir_manifest_mode mode = ingest->options->manifest_mode;
-    weir__manifest_settings settings = {.batch_size = ingest->options->batch_size,
-                                        .preset = ingest->options->preset};
+    weir_store__manifest_settings settings = {.batch_size = ingest->options->batch_size,
+                                              .preset = ingest->options->preset};
     weir_cbor_value document = {0}, size;
     standing old = {0};
     weir_status status =
@@ -213,7 +215,7 @@ weir_status weir__prepare_manifest(weir__ingest *ingest, const char *store_path,
         settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
     }
     if (status == WEIR_OK)
-        status = weir__manifest_write(&ingest->info, &settings, w, error);
+        status = weir_store__manifest_write(&ingest->info, &settings, w, error);
     *is_kept = status == WEIR_OK && old.is_edited && (mode == WEIR_MANIFEST_KEEP || !old.is_readable);
     if (*is_kept)
         status = keep(ingest, path, &old, w, error);

@@ -9,21 +9,21 @@
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-const int64_t *weir__known_times(const weir__table_plan *table, weir__known known) {
+const int64_t *weir_ingest__known_times(const weir_ingest__table_plan *table, weir_ingest__known known) {
     if (known.time != WEIR_NONE)
         return table->times[known.time].values;
     return known.column == WEIR_NONE ? NULL : table->data[known.column].values;
 }
 
-int64_t weir__row_time(const weir__table_plan *table, uint32_t row) {
-    const int64_t *times = weir__known_times(table, table->temporal);
+int64_t weir_ingest__row_time(const weir_ingest__table_plan *table, uint32_t row) {
+    const int64_t *times = weir_ingest__known_times(table, table->temporal);
     return times ? times[row] : WEIR_TIME_ALWAYS;
 }
 
 /* When a cell or an edge is known. */
-static int64_t known_time(const weir__table_plan *table, weir__known known, uint32_t row) {
-    int64_t time = weir__row_time(table, row);
-    const int64_t *times = weir__known_times(table, known);
+static int64_t known_time(const weir_ingest__table_plan *table, weir_ingest__known known, uint32_t row) {
+    int64_t time = weir_ingest__row_time(table, row);
+    const int64_t *times = weir_ingest__known_times(table, known);
     if (!times)
         return time;
     if (times[row] == WEIR_TIME_ALWAYS) /* null */
@@ -31,7 +31,8 @@ static int64_t known_time(const weir__table_plan *table, weir__known known, uint
     return times[row] > time ? times[row] : time;
 }
 
-static const weir__edge_plan *find_edge(const weir__ingest *ingest, uint32_t table, const char *name) {
+static const weir_ingest__edge_plan *find_edge(const weir_ingest__ingest *ingest, uint32_t table,
+                                               const char *name) {
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         if (ingest->edges[e].table == table && strcmp(ingest->edges[e].key->name, name) == 0)
             return &ingest->edges[e];
@@ -40,18 +41,19 @@ static const weir__edge_plan *find_edge(const weir__ingest *ingest, uint32_t tab
 
 /* A path with numbers for names: the edge types to follow, then the times of the table that they end in. */
 typedef struct followed_path {
-    const weir__edge_plan *edges[WEIR__TIME_KEYS_MAX];
+    const weir_ingest__edge_plan *edges[WEIR_INGEST__TIME_KEYS_MAX];
     uint32_t edge_count;
     const int64_t *times;
 } followed_path;
 
-static followed_path follow(const weir__ingest *ingest, uint32_t table, const weir__schema_time *path) {
+static followed_path follow(const weir_ingest__ingest *ingest, uint32_t table,
+                            const weir_ingest__schema_time *path) {
     followed_path out = {.edge_count = path->count - 1};
     for (uint32_t i = 0; i < out.edge_count; i++) {
         out.edges[i] = find_edge(ingest, table, path->names[i]);
         table = out.edges[i]->parent_table;
     }
-    const weir__table_plan *last = &ingest->tables[table];
+    const weir_ingest__table_plan *last = &ingest->tables[table];
     for (uint32_t c = 0; c < last->column_count; c++)
         if (strcmp(last->columns[c].name, path->names[out.edge_count]) == 0)
             out.times = last->data[c].values;
@@ -59,7 +61,7 @@ static followed_path follow(const weir__ingest *ingest, uint32_t table, const we
 }
 
 /* WEIR_TIME_ALWAYS where a key on the way has no match, or the value is null. */
-static int64_t time_at(const weir__ingest *ingest, const followed_path *path, uint32_t row) {
+static int64_t time_at(const weir_ingest__ingest *ingest, const followed_path *path, uint32_t row) {
     for (uint32_t i = 0; i < path->edge_count; i++) {
         uint32_t parent = path->edges[i]->parents[row];
         if (parent == WEIR_NONE)
@@ -73,9 +75,9 @@ static int64_t time_at(const weir__ingest *ingest, const followed_path *path, ui
 enum { LOOK_UP_ROWS = 1 << 18 };
 
 typedef struct time_work {
-    const weir__ingest *ingest;
-    const weir__table_plan *table;
-    weir__time_plan *time;
+    const weir_ingest__ingest *ingest;
+    const weir_ingest__table_plan *table;
+    weir_ingest__time_plan *time;
     followed_path *paths;
     atomic_ullong nulls;
 } time_work;
@@ -103,9 +105,9 @@ static void look_up_block(void *context, size_t index, uint32_t worker) {
     atomic_fetch_add_explicit(&work->nulls, nulls, memory_order_relaxed);
 }
 
-static weir_status look_up_time(weir__ingest *ingest, uint32_t t, uint32_t number, weir_error *error) {
-    const weir__table_plan *table = &ingest->tables[t];
-    weir__time_plan *time = &table->times[number];
+static weir_status look_up_time(weir_ingest__ingest *ingest, uint32_t t, uint32_t number, weir_error *error) {
+    const weir_ingest__table_plan *table = &ingest->tables[t];
+    weir_ingest__time_plan *time = &table->times[number];
     time_work work = {.ingest = ingest, .table = table, .time = time};
     time->values = weir__allocate(ingest->env, table->row_count, sizeof *time->values);
     work.paths = weir__allocate(ingest->env, time->path_count, sizeof *work.paths);
@@ -117,13 +119,13 @@ static weir_status look_up_time(weir__ingest *ingest, uint32_t t, uint32_t numbe
                        ((size_t)table->row_count + LOOK_UP_ROWS - 1) / LOOK_UP_ROWS, look_up_block, &work);
     weir__release(ingest->env, work.paths);
     if (!has_memory)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *time->values);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *time->values);
     time->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
     ((weir_stored_time *)ingest->info_tables[t].times)[number].nulls = time->nulls;
     return WEIR_OK;
 }
 
-static weir_status look_up_times(weir__ingest *ingest, weir_error *error) {
+static weir_status look_up_times(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t i = 0; i < ingest->tables[t].time_count && status == WEIR_OK; i++)
@@ -133,57 +135,58 @@ static weir_status look_up_times(weir__ingest *ingest, weir_error *error) {
 
 /* ---- Parents --------------------------------------------------------------------------------- */
 
-static weir_status fail_for_duplicate(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row,
-                                      weir_error *error) {
+static weir_status fail_for_duplicate(const weir_ingest__ingest *ingest, const weir_ingest__edge_plan *edge,
+                                      uint32_t row, weir_error *error) {
     char key[200];
-    const weir__table_plan *parent = &ingest->tables[edge->parent_table];
-    weir__values_describe(parent->data, edge->parent_columns, edge->key->column_count, row, key, sizeof key);
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+    const weir_ingest__table_plan *parent = &ingest->tables[edge->parent_table];
+    weir_ingest__values_describe(parent->data, edge->parent_columns, edge->key->column_count, row, key,
+                                 sizeof key);
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "the foreign key %s.%s leads to %s.%s%s, which has the value %s twice",
                       ingest->tables[edge->table].name, edge->key->name, parent->name, edge->key->to[0],
                       edge->key->column_count > 1 ? ", …" : "", key);
 }
 
-static weir_status fail_for_dangling(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row,
-                                     weir_error *error) {
+static weir_status fail_for_dangling(const weir_ingest__ingest *ingest, const weir_ingest__edge_plan *edge,
+                                     uint32_t row, weir_error *error) {
     char key[200], row_key[200];
-    const weir__table_plan *table = &ingest->tables[edge->table];
-    weir__values_describe(table->data, edge->columns, edge->key->column_count, row, key, sizeof key);
-    weir__row_key_describe(table, table->data, row, row_key, sizeof row_key);
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+    const weir_ingest__table_plan *table = &ingest->tables[edge->table];
+    weir_ingest__values_describe(table->data, edge->columns, edge->key->column_count, row, key, sizeof key);
+    weir_ingest__row_key_describe(table, table->data, row, row_key, sizeof row_key);
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "table %s, column %s%s: there is no row with the key %s (--strict)", table->name,
                       edge->key->name, row_key, key);
 }
 
 /* A row's values of a foreign key; whether they are, as bits, those that were there before: runs of one key
  * are common, and text is interned. */
-static bool read_keys(const weir__table_plan *table, const weir__edge_plan *edge, uint32_t row,
-                      weir__key *keys) {
+static bool read_keys(const weir_ingest__table_plan *table, const weir_ingest__edge_plan *edge, uint32_t row,
+                      weir_ingest__key *keys) {
     bool is_same = true;
     for (uint32_t i = 0; i < edge->key->column_count; i++) {
-        weir__key key = weir__key_at(&table->data[edge->columns[i]], row);
+        weir_ingest__key key = weir_ingest__key_at(&table->data[edge->columns[i]], row);
         is_same = is_same && key.tag == keys[i].tag && key.payload == keys[i].payload;
         keys[i] = key;
     }
     return is_same;
 }
 
-static bool has_null(const weir__key *keys, uint32_t count) {
+static bool has_null(const weir_ingest__key *keys, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (keys[i].tag == WEIR__KEY_NULL)
+        if (keys[i].tag == WEIR_INGEST__KEY_NULL)
             return true;
     return false;
 }
 
-static weir_status find_parents(weir__ingest *ingest, weir__edge_plan *edge, const weir__key_index *index,
-                                weir_edge *info, weir_error *error) {
-    const weir__table_plan *table = &ingest->tables[edge->table];
+static weir_status find_parents(weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
+                                const weir_ingest__key_index *index, weir_edge *info, weir_error *error) {
+    const weir_ingest__table_plan *table = &ingest->tables[edge->table];
     uint32_t parent_start = ingest->tables[edge->parent_table].row_start;
-    weir__key keys[WEIR__KEY_COLUMNS_MAX] = {{WEIR__KEY_NULL, 0}};
+    weir_ingest__key keys[WEIR_INGEST__KEY_COLUMNS_MAX] = {{WEIR_INGEST__KEY_NULL, 0}};
     uint32_t found = WEIR_NONE;
     for (uint32_t r = 0; r < table->row_count; r++) {
         if (!read_keys(table, edge, r, keys))
-            found = weir__key_index_find(index, keys);
+            found = weir_ingest__key_index_find(index, keys);
         edge->parents[r] = found == WEIR_NONE ? WEIR_NONE : found + parent_start;
         if (found != WEIR_NONE) {
             info->edges++;
@@ -196,34 +199,35 @@ static weir_status find_parents(weir__ingest *ingest, weir__edge_plan *edge, con
     return WEIR_OK;
 }
 
-static weir_status match_edge(weir__ingest *ingest, uint32_t number, weir_error *error) {
-    weir__edge_plan *edge = &ingest->edges[number];
-    const weir__table_plan *table = &ingest->tables[edge->table];
-    weir__key_index index = {0};
+static weir_status match_edge(weir_ingest__ingest *ingest, uint32_t number, weir_error *error) {
+    weir_ingest__edge_plan *edge = &ingest->edges[number];
+    const weir_ingest__table_plan *table = &ingest->tables[edge->table];
+    weir_ingest__key_index index = {0};
     uint32_t duplicate;
     edge->parents = weir__allocate(ingest->env, table->row_count, sizeof *edge->parents);
     if (!edge->parents)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *edge->parents);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *edge->parents);
     weir_status status =
-        weir__key_index_make(ingest->env, &ingest->tables[edge->parent_table], edge->parent_columns,
-                             edge->key->column_count, &index, &duplicate, error);
+        weir_ingest__key_index_make(ingest->env, &ingest->tables[edge->parent_table], edge->parent_columns,
+                                    edge->key->column_count, &index, &duplicate, error);
     if (status == WEIR_OK && duplicate != WEIR_NONE)
         status = fail_for_duplicate(ingest, edge, duplicate, error);
     if (status == WEIR_OK)
         status = find_parents(ingest, edge, &index, &ingest->info_edges[number], error);
-    weir__key_index_release(&index);
+    weir_ingest__key_index_release(&index);
     return status;
 }
 
 /* ---- Children -------------------------------------------------------------------------------- */
 
-static int64_t edge_time(const weir__ingest *ingest, const weir__edge_plan *edge, uint32_t row) {
+static int64_t edge_time(const weir_ingest__ingest *ingest, const weir_ingest__edge_plan *edge,
+                         uint32_t row) {
     return known_time(&ingest->tables[edge->table], edge->known, row);
 }
 
-static bool has_times(const weir__ingest *ingest, const weir__edge_plan *edge) {
-    const weir__table_plan *table = &ingest->tables[edge->table];
-    if (!weir__known_times(table, table->temporal) && !weir__known_times(table, edge->known))
+static bool has_times(const weir_ingest__ingest *ingest, const weir_ingest__edge_plan *edge) {
+    const weir_ingest__table_plan *table = &ingest->tables[edge->table];
+    if (!weir_ingest__known_times(table, table->temporal) && !weir_ingest__known_times(table, edge->known))
         return false;
     for (uint32_t r = 0; r < table->row_count; r++)
         if (edge->parents[r] != WEIR_NONE && edge_time(ingest, edge, r) != WEIR_TIME_ALWAYS)
@@ -232,9 +236,9 @@ static bool has_times(const weir__ingest *ingest, const weir__edge_plan *edge) {
 }
 
 /* Children in row order, and where each parent's begin. */
-static void fill_children(const weir__ingest *ingest, weir__edge_plan *edge,
-                          const weir__table_plan *parents) {
-    const weir__table_plan *table = &ingest->tables[edge->table];
+static void fill_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
+                          const weir_ingest__table_plan *parents) {
+    const weir_ingest__table_plan *table = &ingest->tables[edge->table];
     uint32_t *starts = edge->starts; /* of parent i at i + 1 while filling */
     memset(starts, 0, ((size_t)parents->row_count + 1) * sizeof *starts);
     for (uint32_t r = 0; r < table->row_count; r++)
@@ -276,11 +280,11 @@ static void insert_by_time(uint32_t *rows, int64_t *times, uint32_t count) {
 /* A long list: sorted by number, the times as the sort's primary. Rows ascend, so that a stable sort is
  * enough. */
 static bool sort_long_list(const weir_env *env, uint32_t *rows, int64_t *times, uint32_t count) {
-    weir__sort_item *items = weir__allocate(env, count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     bool is_fine = items != NULL;
     for (uint32_t i = 0; is_fine && i < count; i++)
-        items[i] = (weir__sort_item){(uint64_t)times[i] ^ (uint64_t)1 << 63, rows[i]};
-    is_fine = is_fine && weir__sort(env, items, count, NULL, NULL);
+        items[i] = (weir_ingest__sort_item){(uint64_t)times[i] ^ (uint64_t)1 << 63, rows[i]};
+    is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t i = 0; is_fine && i < count; i++) {
         rows[i] = items[i].index;
         times[i] = (int64_t)(items[i].primary ^ (uint64_t)1 << 63);
@@ -289,7 +293,7 @@ static bool sort_long_list(const weir_env *env, uint32_t *rows, int64_t *times, 
     return is_fine;
 }
 
-static bool sort_children(const weir_env *env, weir__edge_plan *edge, uint32_t parent_count) {
+static bool sort_children(const weir_env *env, weir_ingest__edge_plan *edge, uint32_t parent_count) {
     enum { SHORT_LIST = 32 };
     for (uint32_t p = 0; p < parent_count; p++) {
         uint32_t start = edge->starts[p];
@@ -305,11 +309,11 @@ static bool sort_children(const weir_env *env, weir__edge_plan *edge, uint32_t p
     return true;
 }
 
-static weir_status make_children(weir__ingest *ingest, uint32_t number, weir_error *error) {
+static weir_status make_children(weir_ingest__ingest *ingest, uint32_t number, weir_error *error) {
     const weir_env *env = ingest->env;
-    weir__edge_plan *edge = &ingest->edges[number];
+    weir_ingest__edge_plan *edge = &ingest->edges[number];
     weir_edge *info = &ingest->info_edges[number];
-    const weir__table_plan *parents = &ingest->tables[info->parent_table];
+    const weir_ingest__table_plan *parents = &ingest->tables[info->parent_table];
     edge->starts = weir__allocate(env, (size_t)parents->row_count + 1, sizeof *edge->starts);
     edge->child_rows = weir__allocate(env, info->edges, sizeof *edge->child_rows);
     bool wants_times = has_times(ingest, edge);
@@ -321,13 +325,13 @@ static weir_status make_children(weir__ingest *ingest, uint32_t number, weir_err
     if (is_fine && wants_times)
         is_fine = sort_children(env, edge, parents->row_count);
     info->child_times = (const uint8_t *)edge->child_times;
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, info->edges * 12);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, info->edges * 12);
 }
 
 /* ---- All edge types -------------------------------------------------------------------------- */
 
 /* Runs one step for every edge type, in parallel; the first failure in their order is the error. */
-static weir_status for_each_edge(weir__ingest *ingest,
+static weir_status for_each_edge(weir_ingest__ingest *ingest,
                                  void (*step)(void *context, size_t index, uint32_t worker),
                                  weir_error *error) {
     weir__parallel(ingest->env, ingest->threads, ingest->edge_count, step, ingest);
@@ -341,25 +345,25 @@ static weir_status for_each_edge(weir__ingest *ingest,
 }
 
 static void run_match(void *context, size_t index, uint32_t worker) {
-    weir__ingest *ingest = context;
-    weir__edge_plan *edge = &ingest->edges[index];
+    weir_ingest__ingest *ingest = context;
+    weir_ingest__edge_plan *edge = &ingest->edges[index];
     (void)worker;
     edge->status = match_edge(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
-    (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
+    (void)weir_ingest__advance(ingest, ingest->tables[edge->table].row_count);
 }
 
 static void run_children(void *context, size_t index, uint32_t worker) {
-    weir__ingest *ingest = context;
-    weir__edge_plan *edge = &ingest->edges[index];
+    weir_ingest__ingest *ingest = context;
+    weir_ingest__edge_plan *edge = &ingest->edges[index];
     (void)worker;
     edge->status = make_children(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
-    (void)weir__advance(ingest, ingest->tables[edge->table].row_count);
+    (void)weir_ingest__advance(ingest, ingest->tables[edge->table].row_count);
 }
 
 /* Foreign keys have done their work; other keys are still looked up by tasks. */
-static void release_foreign_keys(weir__ingest *ingest) {
+static void release_foreign_keys(weir_ingest__ingest *ingest) {
     for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const weir__table_plan *table = &ingest->tables[t];
+        const weir_ingest__table_plan *table = &ingest->tables[t];
         for (uint32_t c = 0; c < table->column_count; c++) {
             if (!table->columns[c].is_foreign || table->columns[c].is_primary || table->columns[c].is_target)
                 continue;
@@ -371,11 +375,11 @@ static void release_foreign_keys(weir__ingest *ingest) {
     }
 }
 
-weir_status weir__match_keys(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__match_keys(weir_ingest__ingest *ingest, weir_error *error) {
     uint64_t total = 0;
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         total += 2 * (uint64_t)ingest->tables[ingest->edges[e].table].row_count;
-    weir__begin_phase(ingest, "match", total, 0);
+    weir_ingest__begin_phase(ingest, "match", total, 0);
     weir_status status = for_each_edge(ingest, run_match, error);
     if (status == WEIR_OK)
         status = look_up_times(ingest, error);

@@ -17,44 +17,44 @@
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-typedef struct weir__pg_session {
-    weir__source base;
+typedef struct weir_ingest__pg_session {
+    weir_ingest__source base;
     PGconn *connection; /* NULL: it has hung up, because of `fault` */
     const char *fault;  /* static */
     atomic_bool is_interrupted;
-    const weir__source_options *options;
+    const weir_ingest__source_options *options;
     char snapshot[64];   /* the exported snapshot's name; empty if the server cannot export one */
     bool can_copy;       /* COPY … TO STDOUT (FORMAT binary) works */
     bool has_savepoints; /* SAVEPOINT works */
     bool can_share;      /* tables can be read in parts by ranges of ctid */
     bool is_reading;     /* a cursor is open: one at a time a session, as the protocol has it */
-} weir__pg_session;
+} weir_ingest__pg_session;
 
 /* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection if
  * that is NULL or has none), in one line and without the password. */
-weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
-                          const char *what);
+weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_session *session,
+                                 const PGresult *result, const char *what);
 
 /* Closes the connection; from then on `fault` is what is wrong. */
-void weir__pg_hang_up(weir__pg_session *session, const char *fault);
+void weir_ingest__pg_hang_up(weir_ingest__pg_session *session, const char *fault);
 
 /* PQgetResult and PQgetCopyData, which wait no longer than they should; NULL and -2 also after hanging up. */
-PGresult *weir__pg_result(weir__pg_session *session);
-int weir__pg_copy_data(weir__pg_session *session, char **out);
+PGresult *weir_ingest__pg_result(weir_ingest__pg_session *session);
+int weir_ingest__pg_copy_data(weir_ingest__pg_session *session, char **out);
 
 /* The answer to what was sent: its last result, or the first failure; NULL after hanging up. With wants_copy
  * a copy out is the answer, and what follows it is to be read; any other copy is none. The caller PQclears
  * it. */
-PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy);
+PGresult *weir_ingest__pg_answer(weir_ingest__pg_session *session, bool wants_copy);
 
 /* Sends a statement and gives its answer. */
-PGresult *weir__pg_exec(weir__pg_session *session, const char *statement, bool wants_copy);
+PGresult *weir_ingest__pg_exec(weir_ingest__pg_session *session, const char *statement, bool wants_copy);
 
 /* Runs a statement whose rows do not matter; false if it failed. */
-bool weir__pg_run(weir__pg_session *session, const char *statement);
+bool weir_ingest__pg_run(weir_ingest__pg_session *session, const char *statement);
 
 /* Rows of text, all of one number of columns; null is "". */
-typedef struct weir__pg_rows {
+typedef struct weir_ingest__pg_rows {
     const weir_env *env;
     uint32_t column_count;
     size_t row_count;
@@ -62,75 +62,80 @@ typedef struct weir__pg_rows {
     size_t text_size, text_capacity;
     void *cells; /* and where each begins: size_t */
     size_t cell_count, cell_capacity;
-} weir__pg_rows;
+} weir_ingest__pg_rows;
 
 /* Runs a statement about the catalog and gives its rows, which have `column_count` columns and end, or it is
  * SOURCE_ERROR. The caller releases them (also rows that are all zero). */
-WEIR_CHECKED weir_status weir__pg_read_rows(weir__pg_session *session, const char *statement,
-                                            uint32_t column_count, const char *what, weir__pg_rows *out,
-                                            weir_error *error);
-void weir__pg_rows_release(weir__pg_rows *rows);
-const char *weir__pg_cell(const weir__pg_rows *rows, size_t row, uint32_t column);
+WEIR_CHECKED weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const char *statement,
+                                                   uint32_t column_count, const char *what,
+                                                   weir_ingest__pg_rows *out, weir_error *error);
+void weir_ingest__pg_rows_release(weir_ingest__pg_rows *rows);
+const char *weir_ingest__pg_cell(const weir_ingest__pg_rows *rows, size_t row, uint32_t column);
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* How a column's values come over the wire, by its type. */
-typedef enum weir__pg_form {
-    WEIR__PG_TEXT, /* the server's text, also where the type has a binary form of its own: see needs_cast */
-    WEIR__PG_PADDED_TEXT, /* char(n): the blanks that pad it are no part of the value */
-    WEIR__PG_BOOL,
-    WEIR__PG_INT2,
-    WEIR__PG_INT4,
-    WEIR__PG_INT8,
-    WEIR__PG_OID,
-    WEIR__PG_FLOAT4,
-    WEIR__PG_FLOAT8,
-    WEIR__PG_NUMERIC,
-    WEIR__PG_UUID,
-    WEIR__PG_DATE,
-    WEIR__PG_TIMESTAMP,
-    WEIR__PG_BYTEA,
-} weir__pg_form;
+typedef enum weir_ingest__pg_form {
+    WEIR_INGEST__PG_TEXT,        /* the server's text, also where the type has a binary form of its own: see
+                                    needs_cast */
+    WEIR_INGEST__PG_PADDED_TEXT, /* char(n): the blanks that pad it are no part of the value */
+    WEIR_INGEST__PG_BOOL,
+    WEIR_INGEST__PG_INT2,
+    WEIR_INGEST__PG_INT4,
+    WEIR_INGEST__PG_INT8,
+    WEIR_INGEST__PG_OID,
+    WEIR_INGEST__PG_FLOAT4,
+    WEIR_INGEST__PG_FLOAT8,
+    WEIR_INGEST__PG_NUMERIC,
+    WEIR_INGEST__PG_UUID,
+    WEIR_INGEST__PG_DATE,
+    WEIR_INGEST__PG_TIMESTAMP,
+    WEIR_INGEST__PG_BYTEA,
+} weir_ingest__pg_form;
 
-enum { WEIR__PG_UUID_SIZE = 36 };
+enum { WEIR_INGEST__PG_UUID_SIZE = 36 };
 
-typedef struct weir__pg_type {
-    weir__pg_form form;
+typedef struct weir_ingest__pg_type {
+    weir_ingest__pg_form form;
     bool needs_cast; /* to text, by the server, before it is sent in binary */
-    weir__declared declared;
-} weir__pg_type;
+    weir_ingest__declared declared;
+} weir_ingest__pg_type;
 
 /* By a type's number in pg_type; domains must be resolved to their base types. */
-weir__pg_type weir__pg_type_of(uint32_t type);
+weir_ingest__pg_type weir_ingest__pg_type_of(uint32_t type);
 
-/* A field that is not null. Text and bytes borrow `data`; `uuid` is room for WEIR__PG_UUID_SIZE bytes that
- * the value may borrow. Returns NULL, or what is wrong with the value, static. */
-const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t size, char *uuid,
-                                   weir__value *out);
+/* A field that is not null. Text and bytes borrow `data`; `uuid` is room for WEIR_INGEST__PG_UUID_SIZE bytes
+ * that the value may borrow. Returns NULL, or what is wrong with the value, static. */
+const char *weir_ingest__pg_decode_binary(weir_ingest__pg_form form, const char *data, size_t size,
+                                          char *uuid, weir_ingest__value *out);
 
 /* The same of the server's text form, but for bytea, which the caller unescapes. `data` is terminated. */
-const char *weir__pg_decode_text(weir__pg_form form, const char *data, size_t size, weir__value *out);
+const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *data, size_t size,
+                                        weir_ingest__value *out);
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* A catalog table's detail. */
-typedef struct weir__pg_table {
+typedef struct weir_ingest__pg_table {
     uint32_t oid;
     uint32_t block_count; /* pages that the parts of a scan share out; 0: it cannot be shared */
     struct {
         uint32_t type; /* its number */
         uint32_t attribute;
     } columns[];
-} weir__pg_table;
+} weir_ingest__pg_table;
 
-WEIR_CHECKED weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error);
-WEIR_CHECKED weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table,
-                                       const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                       uint32_t part_count, weir__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir__pg_query(weir__source *source, const char *sql, weir__cursor **out,
-                                        weir_error *error);
-WEIR_CHECKED weir_status weir__pg_describe_query(weir__source *source, const char *sql,
-                                                 weir__catalog *catalog, weir__catalog_table *table,
-                                                 weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                                  weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__pg_scan(weir_ingest__source *source,
+                                              const weir_ingest__catalog_table *table,
+                                              const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                              uint32_t part_count, weir_ingest__cursor **out,
+                                              weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql,
+                                               weir_ingest__cursor **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const char *sql,
+                                                        weir_ingest__catalog *catalog,
+                                                        weir_ingest__catalog_table *table, weir_error *error);
 
 #endif

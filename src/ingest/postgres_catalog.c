@@ -28,16 +28,16 @@ static bool read_number(const char *text, size_t size, uint32_t *out) {
     return weir__decimal_parse(text, size, &number) && weir__fits(number, out);
 }
 
-static bool number_at(const weir__pg_rows *rows, size_t row, uint32_t column, uint32_t *out) {
-    const char *text = weir__pg_cell(rows, row, column);
+static bool number_at(const weir_ingest__pg_rows *rows, size_t row, uint32_t column, uint32_t *out) {
+    const char *text = weir_ingest__pg_cell(rows, row, column);
     return read_number(text, strlen(text), out);
 }
 
 /* A number that only helps to share out work: 0 if it is none. */
-static uint64_t estimate_at(const weir__pg_rows *rows, size_t row, uint32_t column) {
-    const char *text = weir__pg_cell(rows, row, column);
+static uint64_t estimate_at(const weir_ingest__pg_rows *rows, size_t row, uint32_t column) {
+    const char *text = weir_ingest__pg_cell(rows, row, column);
     double estimate;
-    bool is_one = weir__parse_real(text, strlen(text), &estimate) && estimate > 0 && estimate < 1e18;
+    bool is_one = weir_ingest__parse_real(text, strlen(text), &estimate) && estimate > 0 && estimate < 1e18;
     return is_one ? (uint64_t)estimate : 0;
 }
 
@@ -56,7 +56,7 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
 }
 
 static weir_status bad_number(weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "%s: the server sent text instead of a number, which PostgreSQL does not do",
                       describing);
 }
@@ -80,8 +80,8 @@ typedef struct domain {
 } domain;
 
 typedef struct listing {
-    weir__pg_session *session;
-    weir__catalog *catalog;
+    weir_ingest__pg_session *session;
+    weir_ingest__catalog *catalog;
     listed_table *tables; /* by number of the catalog's table; ascending in oid */
     uint32_t table_count;
     domain *domains; /* ascending */
@@ -150,21 +150,22 @@ static bool is_enum(const listing *list, uint32_t type) {
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status add_tables(listing *list, const weir__pg_rows *rows, weir_error *error) {
+static weir_status add_tables(listing *list, const weir_ingest__pg_rows *rows, weir_error *error) {
     list->tables = weir__allocate_zero(list->catalog->env, rows->row_count, sizeof *list->tables);
     if (!list->tables)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows->row_count * sizeof *list->tables);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
+                                   rows->row_count * sizeof *list->tables);
     for (size_t i = 0; i < rows->row_count; i++) {
         listed_table *listed = &list->tables[i];
         if (!number_at(rows, i, 0, &listed->oid) || (i > 0 && listed->oid <= list->tables[i - 1].oid))
             return bad_number(error);
-        bool is_visible = *weir__pg_cell(rows, i, 4) == 't';
-        weir__catalog_table *table = weir__catalog_add_table_of(list->catalog, weir__pg_cell(rows, i, 2),
-                                                                weir__pg_cell(rows, i, 1), is_visible);
+        bool is_visible = *weir_ingest__pg_cell(rows, i, 4) == 't';
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table_of(
+            list->catalog, weir_ingest__pg_cell(rows, i, 2), weir_ingest__pg_cell(rows, i, 1), is_visible);
         if (!table)
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
+            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *table);
         table->row_estimate = estimate_at(rows, i, 3);
-        table->is_view = *weir__pg_cell(rows, i, 5) == 'v';
+        table->is_view = *weir_ingest__pg_cell(rows, i, 5) == 'v';
         table->is_hidden = table->is_hidden || table->is_view;
         list->table_count++;
     }
@@ -172,15 +173,16 @@ static weir_status add_tables(listing *list, const weir__pg_rows *rows, weir_err
 }
 
 static weir_status add_domains(listing *list, weir_error *error) {
-    weir__pg_rows rows;
-    weir_status status = weir__pg_read_rows(
+    weir_ingest__pg_rows rows;
+    weir_status status = weir_ingest__pg_read_rows(
         list->session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, describing,
         &rows, error);
     if (status)
         return status;
     list->domains = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->domains);
     if (!list->domains)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows.row_count * sizeof *list->domains);
+        status =
+            weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, rows.row_count * sizeof *list->domains);
     for (size_t i = 0; i < rows.row_count && !status; i++) {
         domain *added = &list->domains[list->domain_count++];
         if (!number_at(&rows, i, 0, &added->type) || !number_at(&rows, i, 1, &added->base))
@@ -188,31 +190,32 @@ static weir_status add_domains(listing *list, weir_error *error) {
     }
     if (!status && list->domain_count > 0)
         qsort(list->domains, list->domain_count, sizeof *list->domains, compare_domains);
-    weir__pg_rows_release(&rows);
+    weir_ingest__pg_rows_release(&rows);
     return status;
 }
 
 static weir_status add_enums(listing *list, weir_error *error) {
-    weir__pg_rows rows;
-    weir_status status = weir__pg_read_rows(
+    weir_ingest__pg_rows rows;
+    weir_status status = weir_ingest__pg_read_rows(
         list->session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, describing, &rows, error);
     if (status)
         return status;
     list->enums = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->enums);
     if (!list->enums)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows.row_count * sizeof *list->enums);
+        status =
+            weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, rows.row_count * sizeof *list->enums);
     for (size_t i = 0; i < rows.row_count && !status; i++)
         if (!number_at(&rows, i, 0, &list->enums[list->enum_count++]))
             status = bad_number(error);
     if (!status && list->enum_count > 0)
         qsort(list->enums, list->enum_count, sizeof *list->enums, compare_types);
-    weir__pg_rows_release(&rows);
+    weir_ingest__pg_rows_release(&rows);
     return status;
 }
 
 static bool add_column(listing *list, uint32_t number, const char *name, uint32_t attribute, uint32_t type) {
     listed_table *listed = &list->tables[number];
-    weir__catalog_table *table = &list->catalog->tables[number];
+    weir_ingest__catalog_table *table = &list->catalog->tables[number];
     const weir_env *env = list->catalog->env;
     uint32_t column = table->column_count;
     if (!weir__grow(env, (void **)&listed->attributes, &listed->attribute_capacity, column + 1,
@@ -221,16 +224,16 @@ static bool add_column(listing *list, uint32_t number, const char *name, uint32_
         return false;
     listed->attributes[column] = attribute;
     listed->types[column] = base_type(list, type);
-    weir__declared declared = is_enum(list, listed->types[column])
-                                  ? WEIR__DECLARED_ENUM
-                                  : weir__pg_type_of(listed->types[column]).declared;
-    return weir__catalog_add_column(list->catalog, table, name, declared) != NULL;
+    weir_ingest__declared declared = is_enum(list, listed->types[column])
+                                         ? WEIR_INGEST__DECLARED_ENUM
+                                         : weir_ingest__pg_type_of(listed->types[column]).declared;
+    return weir_ingest__catalog_add_column(list->catalog, table, name, declared) != NULL;
 }
 
 /* A table's attributes ascend, and so do the tables. */
 static weir_status add_columns(listing *list, weir_error *error) {
-    weir__pg_rows rows;
-    weir_status status = weir__pg_read_rows(
+    weir_ingest__pg_rows rows;
+    weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
         "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
@@ -246,11 +249,12 @@ static weir_status add_columns(listing *list, weir_error *error) {
             uint32_t count = list->catalog->tables[table].column_count;
             if (count > 0 && attribute <= list->tables[table].attributes[count - 1])
                 status = bad_number(error);
-            else if (!add_column(list, table, weir__pg_cell(&rows, i, 2), attribute, type))
-                status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_column));
+            else if (!add_column(list, table, weir_ingest__pg_cell(&rows, i, 2), attribute, type))
+                status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
+                                             sizeof(weir_ingest__catalog_column));
         }
     }
-    weir__pg_rows_release(&rows);
+    weir_ingest__pg_rows_release(&rows);
     return status;
 }
 
@@ -262,7 +266,7 @@ static bool add_primary_key(listing *list, uint32_t table, const char *attribute
     for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
         uint32_t column;
         if (find_column(list, table, numbers[i], &column) &&
-            !weir__catalog_add_primary_key(list->catalog, &list->catalog->tables[table], column))
+            !weir_ingest__catalog_add_primary_key(list->catalog, &list->catalog->tables[table], column))
             return false;
     }
     return true;
@@ -276,48 +280,50 @@ static bool add_foreign_key(listing *list, uint32_t table, const char *attribute
         count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) ||
         !find_table(list, parent_oid, &parent))
         return true;
-    const weir__catalog_table *to = &list->catalog->tables[parent];
-    weir__catalog_key *key =
-        weir__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], to->name);
+    const weir_ingest__catalog_table *to = &list->catalog->tables[parent];
+    weir_ingest__catalog_key *key =
+        weir_ingest__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], to->name);
     for (uint32_t i = 0; i < count && key; i++) {
         uint32_t column = UINT32_MAX, to_column = UINT32_MAX;
         bool is_there = find_column(list, table, numbers[i], &column) &&
                         find_column(list, parent, parent_numbers[i], &to_column);
-        if (!weir__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
-                                           is_there ? to->columns[to_column].name : ""))
+        if (!weir_ingest__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
+                                                  is_there ? to->columns[to_column].name : ""))
             return false;
     }
     return key != NULL;
 }
 
 static weir_status add_keys(listing *list, weir_error *error) {
-    weir__pg_rows rows;
-    weir_status status = weir__pg_read_rows(
+    weir_ingest__pg_rows rows;
+    weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
         "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid",
         5, describing, &rows, error);
     for (size_t i = 0; !status && i < rows.row_count; i++) {
         uint32_t table, oid, parent = 0;
-        bool is_primary = *weir__pg_cell(&rows, i, 1) == 'p';
+        bool is_primary = *weir_ingest__pg_cell(&rows, i, 1) == 'p';
         if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent)))
             status = bad_number(error);
         else if (find_table(list, oid, &table) &&
-                 !(is_primary ? add_primary_key(list, table, weir__pg_cell(&rows, i, 2))
-                              : add_foreign_key(list, table, weir__pg_cell(&rows, i, 2), parent,
-                                                weir__pg_cell(&rows, i, 4))))
-            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof(weir__catalog_key));
+                 !(is_primary ? add_primary_key(list, table, weir_ingest__pg_cell(&rows, i, 2))
+                              : add_foreign_key(list, table, weir_ingest__pg_cell(&rows, i, 2), parent,
+                                                weir_ingest__pg_cell(&rows, i, 4))))
+            status =
+                weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof(weir_ingest__catalog_key));
     }
-    weir__pg_rows_release(&rows);
+    weir_ingest__pg_rows_release(&rows);
     return status;
 }
 
 static weir_status add_detail(listing *list, uint32_t number, weir_error *error) {
-    weir__catalog_table *table = &list->catalog->tables[number];
-    size_t size = sizeof(weir__pg_table) + table->column_count * sizeof(((weir__pg_table *)0)->columns[0]);
-    weir__pg_table *detail = weir__allocate_zero(list->catalog->env, 1, size);
+    weir_ingest__catalog_table *table = &list->catalog->tables[number];
+    size_t size = sizeof(weir_ingest__pg_table) +
+                  table->column_count * sizeof(((weir_ingest__pg_table *)0)->columns[0]);
+    weir_ingest__pg_table *detail = weir__allocate_zero(list->catalog->env, 1, size);
     if (!detail)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
     detail->oid = list->tables[number].oid;
     for (uint32_t i = 0; i < table->column_count && list->tables[number].types; i++) {
         detail->columns[i].type = list->tables[number].types[i];
@@ -333,8 +339,8 @@ enum { ROWS_A_BLOCK = 60 };
 /* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
  * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
 static weir_status add_sizes(listing *list, weir_error *error) {
-    weir__pg_rows rows;
-    weir_status status = weir__pg_read_rows(
+    weir_ingest__pg_rows rows;
+    weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
         "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
@@ -350,17 +356,17 @@ static weir_status add_sizes(listing *list, weir_error *error) {
             continue;
         if (!list->catalog->tables[table].is_hidden)
             list->catalog->size_bytes += estimate_at(&rows, i, 2);
-        weir__pg_table *detail = list->catalog->tables[table].detail;
-        if (*weir__pg_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
+        weir_ingest__pg_table *detail = list->catalog->tables[table].detail;
+        if (*weir_ingest__pg_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
             detail->block_count = 0;
         if (list->catalog->tables[table].row_estimate == 0)
             list->catalog->tables[table].row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
     }
-    weir__pg_rows_release(&rows);
+    weir_ingest__pg_rows_release(&rows);
     return status;
 }
 
-static weir_status fill(listing *list, const weir__pg_rows *tables, weir_error *error) {
+static weir_status fill(listing *list, const weir_ingest__pg_rows *tables, weir_error *error) {
     weir_status status = add_tables(list, tables, error);
     if (!status)
         status = add_domains(list, error);
@@ -371,7 +377,7 @@ static weir_status fill(listing *list, const weir__pg_rows *tables, weir_error *
     if (!status)
         status = add_keys(list, error);
     if (!status)
-        status = weir__catalog_resolve_keys(list->catalog, strcmp, error);
+        status = weir_ingest__catalog_resolve_keys(list->catalog, strcmp, error);
     for (uint32_t i = 0; i < list->table_count && !status; i++)
         status = add_detail(list, i, error);
     if (!status && list->session->can_share)
@@ -389,17 +395,19 @@ static void release_listing(listing *list) {
     weir__release(list->catalog->env, list->enums);
 }
 
-weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_error *error) {
-    weir__pg_session *session = (weir__pg_session *)source;
-    *out = (weir__catalog){.env = source->env};
+weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                     weir_error *error) {
+    weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
+    *out = (weir_ingest__catalog){.env = source->env};
     listing list = {.session = session, .catalog = out};
-    weir__pg_rows tables = {0};
+    weir_ingest__pg_rows tables = {0};
     const char *name = PQdb(session->connection);
     out->name = weir__copy_text(source->env, name ? name : "", strlen(name ? name : ""));
     weir_status status =
-        out->name ? WEIR_OK : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name ? name : ""));
+        out->name ? WEIR_OK
+                  : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name ? name : ""));
     if (!status)
-        status = weir__pg_read_rows(
+        status = weir_ingest__pg_read_rows(
             session,
             "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
             "c.relkind " LISTED_TABLES "ORDER BY c.oid",
@@ -407,10 +415,10 @@ weir_status weir__pg_describe(weir__source *source, weir__catalog *out, weir_err
     if (!status)
         status = fill(&list, &tables, error);
     release_listing(&list);
-    weir__pg_rows_release(&tables);
+    weir_ingest__pg_rows_release(&tables);
     if (status) {
-        weir__catalog_release(out);
-        *out = (weir__catalog){.env = source->env};
+        weir_ingest__catalog_release(out);
+        *out = (weir_ingest__catalog){.env = source->env};
     }
     return status;
 }

@@ -22,15 +22,15 @@ enum { EMPTY_MESSAGES_MAX = 1000 }; /* a header and a trailer have no row; nothi
 
 typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
-    weir__pg_type type;
+    weir_ingest__pg_type type;
     uint32_t uuid;  /* its number among the columns that are uuids */
     uint32_t table; /* of a query: the table and attribute that it passes on, 0 if it is computed */
     uint32_t attribute;
 } column;
 
 typedef struct pg_cursor {
-    weir__cursor base;
-    weir__pg_session *session;
+    weir_ingest__cursor base;
+    weir_ingest__pg_session *session;
     char *what; /* "table orders" or "the query", for messages */
     bool is_copy;
     bool has_savepoint;
@@ -42,7 +42,7 @@ typedef struct pg_cursor {
     const char **names;
     uint32_t uuid_count;
     size_t batch_rows;
-    weir__value *cells;
+    weir_ingest__value *cells;
     char *uuids; /* batch_rows * uuid_count texts */
     void **kept; /* libpq's memory under the batch: messages and unescaped bytes */
     size_t kept_count;
@@ -69,43 +69,43 @@ static void release_batch(pg_cursor *cursor) {
 /* A statement is left before its end: what it still sends is read if that is little, else the session hangs
  * up. (The server is not asked to cancel: it need not, and libpq would wait for it without end.) */
 static void leave_statement(pg_cursor *cursor) {
-    weir__pg_session *session = cursor->session;
+    weir_ingest__pg_session *session = cursor->session;
     size_t left = LEFT_BYTES_MAX;
     for (bool is_over = false; session->connection && !is_over;) {
         char *message = NULL;
         PGresult *result = NULL;
         size_t size = 0;
         if (cursor->is_copy) {
-            int received = weir__pg_copy_data(session, &message);
+            int received = weir_ingest__pg_copy_data(session, &message);
             is_over = received < 0;
             size = is_over ? 0 : (size_t)received;
         } else {
-            result = weir__pg_result(session);
+            result = weir_ingest__pg_result(session);
             is_over = PQresultStatus(result) != PGRES_SINGLE_TUPLE;
             size = PQresultMemorySize(result);
         }
         PQfreemem(message);
         PQclear(result);
         if (size > left)
-            weir__pg_hang_up(session, "a statement was left before its end");
+            weir_ingest__pg_hang_up(session, "a statement was left before its end");
         else
             left -= size;
     }
-    PQclear(weir__pg_answer(session, false));
+    PQclear(weir_ingest__pg_answer(session, false));
 }
 
 static void end_statement(pg_cursor *cursor) {
-    weir__pg_session *session = cursor->session;
+    weir_ingest__pg_session *session = cursor->session;
     if (cursor->is_started && !cursor->is_ended)
         leave_statement(cursor);
     /* A failure here shows in the next statement. */
-    if (cursor->has_savepoint && weir__pg_run(session, "ROLLBACK TO SAVEPOINT weir_statement") &&
-        weir__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
+    if (cursor->has_savepoint && weir_ingest__pg_run(session, "ROLLBACK TO SAVEPOINT weir_statement") &&
+        weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
         cursor->has_savepoint = false;
     session->is_reading = false;
 }
 
-static void close_cursor(weir__cursor *base) {
+static void close_cursor(weir_ingest__cursor *base) {
     pg_cursor *cursor = (pg_cursor *)base;
     if (!cursor)
         return;
@@ -130,18 +130,18 @@ static void close_cursor(weir__cursor *base) {
 static weir_status server_failure(const pg_cursor *cursor, const PGresult *result, weir_error *error) {
     char what[256];
     snprintf(what, sizeof what, "cannot read %s", cursor->what);
-    return weir__pg_fail(error, cursor->session, result, what);
+    return weir_ingest__pg_fail(error, cursor->session, result, what);
 }
 
 static weir_status bad_value(const pg_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
     return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
         "a value of column %s of %s %s; leave it out of the schema or change it in the database",
         cursor->columns[number].name, cursor->what, fault);
 }
 
 static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "cannot read %s: the server's binary COPY stream is malformed", cursor->what);
 }
 
@@ -152,22 +152,22 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
     const char *at = cursor->pending + cursor->pending_offset + 2;
     const char *end = cursor->pending + cursor->pending_size;
     uint32_t count = cursor->base.column_count;
-    weir__value *cells = cursor->cells + row * count;
-    char *uuids = cursor->uuids + row * cursor->uuid_count * WEIR__PG_UUID_SIZE;
+    weir_ingest__value *cells = cursor->cells + row * count;
+    char *uuids = cursor->uuids + row * cursor->uuid_count * WEIR_INGEST__PG_UUID_SIZE;
     for (uint32_t i = 0; i < count; i++) {
         if (end - at < 4)
             return bad_stream(cursor, error);
         int32_t size = WEIR__LOW(int32_t, weir__load32be(at));
         at += 4;
         if (size == -1) {
-            cells[i] = (weir__value){.type = WEIR__NULL};
+            cells[i] = (weir_ingest__value){.type = WEIR_INGEST__NULL};
             continue;
         }
         if (size < 0 || end - at < size)
             return bad_stream(cursor, error);
         const column *from = &cursor->columns[i];
-        const char *fault = weir__pg_decode_binary(from->type.form, at, (size_t)size,
-                                                   uuids + from->uuid * WEIR__PG_UUID_SIZE, &cells[i]);
+        const char *fault = weir_ingest__pg_decode_binary(
+            from->type.form, at, (size_t)size, uuids + from->uuid * WEIR_INGEST__PG_UUID_SIZE, &cells[i]);
         if (fault)
             return bad_value(cursor, i, fault, error);
         at += size;
@@ -195,7 +195,7 @@ static weir_status read_header(pg_cursor *cursor, weir_error *error) {
 static weir_status finish_copy(pg_cursor *cursor, int received, weir_error *error) {
     if (received == -2)
         return server_failure(cursor, NULL, error);
-    PGresult *answer = weir__pg_answer(cursor->session, false);
+    PGresult *answer = weir_ingest__pg_answer(cursor->session, false);
     weir_status status = WEIR_OK;
     if (PQresultStatus(answer) != PGRES_COMMAND_OK)
         status = server_failure(cursor, answer, error);
@@ -209,8 +209,8 @@ static weir_status receive(pg_cursor *cursor, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
     if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
                     sizeof *cursor->kept))
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor->kept);
-    int size = weir__pg_copy_data(cursor->session, &cursor->pending);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
+    int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
     if (size < 0)
         return finish_copy(cursor, size, error);
     if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
@@ -246,7 +246,7 @@ static weir_status read_pending_rows(pg_cursor *cursor, size_t *row, weir_error 
     return WEIR_OK;
 }
 
-static weir_status next_copied(weir__cursor *base, weir__rows *rows, weir_error *error) {
+static weir_status next_copied(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     pg_cursor *cursor = (pg_cursor *)base;
     size_t row = 0, bytes = 0;
     release_batch(cursor);
@@ -263,45 +263,46 @@ static weir_status next_copied(weir__cursor *base, weir__rows *rows, weir_error 
             keep_pending(cursor);
         }
     }
-    *rows = (weir__rows){.row_count = row, .cells = cursor->cells};
+    *rows = (weir_ingest__rows){.row_count = row, .cells = cursor->cells};
     return WEIR_OK;
 }
 
 /* ---- Rows one by one ------------------------------------------------------------------------- */
 
-static weir_status unescape(pg_cursor *cursor, const char *text, weir__value *out, weir_error *error) {
+static weir_status unescape(pg_cursor *cursor, const char *text, weir_ingest__value *out, weir_error *error) {
     const weir_env *env = cursor->session->base.env;
     size_t size;
     if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
                     sizeof *cursor->kept))
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor->kept);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
     unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &size);
     if (!bytes)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(text));
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(text));
     cursor->kept[cursor->kept_count++] = bytes;
-    *out = (weir__value){.type = WEIR__BLOB, .text = {.data = (const char *)bytes, .size = size}};
+    *out =
+        (weir_ingest__value){.type = WEIR_INGEST__BLOB, .text = {.data = (const char *)bytes, .size = size}};
     return WEIR_OK;
 }
 
 static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size_t row, size_t *bytes,
                                  weir_error *error) {
     uint32_t count = cursor->base.column_count;
-    weir__value *cells = cursor->cells + row * count;
+    weir_ingest__value *cells = cursor->cells + row * count;
     for (uint32_t i = 0; i < count; i++) {
         if (PQgetisnull(result, 0, WEIR__NARROW(int, i))) {
-            cells[i] = (weir__value){.type = WEIR__NULL};
+            cells[i] = (weir_ingest__value){.type = WEIR_INGEST__NULL};
             continue;
         }
         const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, i));
         size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, i));
         *bytes += size;
-        if (cursor->columns[i].type.form == WEIR__PG_BYTEA) {
+        if (cursor->columns[i].type.form == WEIR_INGEST__PG_BYTEA) {
             weir_status status = unescape(cursor, text, &cells[i], error);
             if (status)
                 return status;
             continue;
         }
-        const char *fault = weir__pg_decode_text(cursor->columns[i].type.form, text, size, &cells[i]);
+        const char *fault = weir_ingest__pg_decode_text(cursor->columns[i].type.form, text, size, &cells[i]);
         if (fault)
             return bad_value(cursor, i, fault, error);
     }
@@ -310,7 +311,7 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
 
 /* The next row's result in *out, NULL at the end. */
 static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *error) {
-    PGresult *result = weir__pg_result(cursor->session);
+    PGresult *result = weir_ingest__pg_result(cursor->session);
     ExecStatusType kind = PQresultStatus(result);
     *out = NULL;
     if (kind == PGRES_SINGLE_TUPLE && PQntuples(result) == 1 &&
@@ -322,12 +323,12 @@ static weir_status receive_row(pg_cursor *cursor, PGresult **out, weir_error *er
     if (kind != PGRES_TUPLES_OK)
         status = server_failure(cursor, result, error);
     PQclear(result);
-    PQclear(weir__pg_answer(cursor->session, false));
+    PQclear(weir_ingest__pg_answer(cursor->session, false));
     cursor->is_ended = cursor->session->connection != NULL;
     return status;
 }
 
-static weir_status next_single(weir__cursor *base, weir__rows *rows, weir_error *error) {
+static weir_status next_single(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     pg_cursor *cursor = (pg_cursor *)base;
     size_t row = 0, bytes = 0;
     release_batch(cursor);
@@ -343,29 +344,29 @@ static weir_status next_single(weir__cursor *base, weir__rows *rows, weir_error 
         if (status)
             return status;
     }
-    *rows = (weir__rows){.row_count = row, .cells = cursor->cells};
+    *rows = (weir_ingest__rows){.row_count = row, .cells = cursor->cells};
     return WEIR_OK;
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static weir_status make_cursor(weir__pg_session *session, uint32_t column_count, const char *what,
+static weir_status make_cursor(weir_ingest__pg_session *session, uint32_t column_count, const char *what,
                                pg_cursor **out, weir_error *error) {
     const weir_env *env = session->base.env;
     if (session->is_reading)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "cannot read %s: the session's last cursor is still open", what);
     pg_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
     session->is_reading = true;
     cursor->session = session;
-    cursor->base = (weir__cursor){.column_count = column_count, .close = close_cursor};
+    cursor->base = (weir_ingest__cursor){.column_count = column_count, .close = close_cursor};
     cursor->columns = weir__allocate_zero(env, column_count, sizeof *cursor->columns);
     cursor->what = weir__copy_text(env, what, strlen(what));
     if (!cursor->columns || !cursor->what) {
         close_cursor(&cursor->base);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count);
     }
     *out = cursor;
     return WEIR_OK;
@@ -374,8 +375,8 @@ static weir_status make_cursor(weir__pg_session *session, uint32_t column_count,
 static bool set_column(pg_cursor *cursor, uint32_t number, const char *name, uint32_t type) {
     column *to = &cursor->columns[number];
     to->name = weir__copy_text(cursor->session->base.env, name, strlen(name));
-    to->type = weir__pg_type_of(type);
-    if (to->type.form == WEIR__PG_UUID)
+    to->type = weir_ingest__pg_type_of(type);
+    if (to->type.form == WEIR_INGEST__PG_UUID)
         to->uuid = cursor->uuid_count++;
     return to->name != NULL;
 }
@@ -387,27 +388,28 @@ static weir_status make_batch(pg_cursor *cursor, weir_error *error) {
     rows = rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : rows < BATCH_ROWS_MIN ? BATCH_ROWS_MIN : rows;
     cursor->batch_rows = rows;
     cursor->cells = weir__allocate(env, rows * columns, sizeof *cursor->cells);
-    cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR__PG_UUID_SIZE);
+    cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR_INGEST__PG_UUID_SIZE);
     cursor->results = weir__allocate(env, rows, sizeof *cursor->results);
     if (!cursor->cells || !cursor->uuids || !cursor->results)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, rows * columns * sizeof *cursor->cells);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
+                                   rows * columns * sizeof *cursor->cells);
     return WEIR_OK;
 }
 
 static bool send_statement(pg_cursor *cursor, const char *statement) {
-    weir__pg_session *session = cursor->session;
+    weir_ingest__pg_session *session = cursor->session;
     if (!session->connection)
         return false;
     if (!cursor->is_copy)
         return PQsendQueryParams(session->connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
                PQsetSingleRowMode(session->connection) == 1;
-    PGresult *result = weir__pg_exec(session, statement, true);
+    PGresult *result = weir_ingest__pg_exec(session, statement, true);
     bool is_copying = PQresultStatus(result) == PGRES_COPY_OUT;
     cursor->is_started = is_copying;
     is_copying = is_copying && PQbinaryTuples(result) == 1 &&
                  PQnfields(result) == WEIR__NARROW(int, cursor->base.column_count);
     if (!is_copying && !session->fault && PQresultStatus(result) == PGRES_COPY_OUT)
-        weir__pg_hang_up(session, "the server copies another number of columns than it was asked for");
+        weir_ingest__pg_hang_up(session, "the server copies another number of columns than it was asked for");
     cursor->failure = is_copying ? NULL : result;
     if (is_copying)
         PQclear(result);
@@ -433,64 +435,65 @@ static weir_status start(pg_cursor *cursor, const char *statement, weir_error *e
 static weir_status set_savepoint(pg_cursor *cursor, weir_error *error) {
     if (!cursor->session->has_savepoints)
         return WEIR_OK;
-    if (!weir__pg_run(cursor->session, "SAVEPOINT weir_statement"))
+    if (!weir_ingest__pg_run(cursor->session, "SAVEPOINT weir_statement"))
         return server_failure(cursor, NULL, error);
     cursor->has_savepoint = true;
     return WEIR_OK;
 }
 
 /* The opening and the end of a statement around its SELECT. */
-static void add_opening(weir__sql *sql, bool is_copy) {
-    weir__sql_add(sql, is_copy ? "COPY (SELECT " : "SELECT ");
+static void add_opening(weir_ingest__sql *sql, bool is_copy) {
+    weir_ingest__sql_add(sql, is_copy ? "COPY (SELECT " : "SELECT ");
 }
 
-static void add_end(weir__sql *sql, bool is_copy) {
+static void add_end(weir_ingest__sql *sql, bool is_copy) {
     if (is_copy)
-        weir__sql_add(sql, ") TO STDOUT (FORMAT binary)");
+        weir_ingest__sql_add(sql, ") TO STDOUT (FORMAT binary)");
 }
 
-static void add_cast(weir__sql *sql, const pg_cursor *cursor, uint32_t number) {
+static void add_cast(weir_ingest__sql *sql, const pg_cursor *cursor, uint32_t number) {
     if (cursor->is_copy && cursor->columns[number].type.needs_cast)
-        weir__sql_add(sql, "::text");
+        weir_ingest__sql_add(sql, "::text");
 }
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
 
 /* Parts are ranges of blocks; together they are all of tid's range, so every row is in exactly one, also
  * where the table has grown since it was described. */
-static void add_range(weir__sql *sql, const weir__pg_table *table, uint32_t part, uint32_t part_count) {
+static void add_range(weir_ingest__sql *sql, const weir_ingest__pg_table *table, uint32_t part,
+                      uint32_t part_count) {
     uint64_t first = (uint64_t)table->block_count * part / part_count;
     uint64_t end = (uint64_t)table->block_count * (part + 1) / part_count;
     if (part > 0)
-        weir__sql_add(sql, " WHERE ctid >= '(%llu,0)'::tid", (unsigned long long)first);
+        weir_ingest__sql_add(sql, " WHERE ctid >= '(%llu,0)'::tid", (unsigned long long)first);
     if (part + 1 < part_count)
-        weir__sql_add(sql, "%s ctid < '(%llu,0)'::tid", part > 0 ? " AND" : " WHERE",
-                      (unsigned long long)end);
+        weir_ingest__sql_add(sql, "%s ctid < '(%llu,0)'::tid", part > 0 ? " AND" : " WHERE",
+                             (unsigned long long)end);
 }
 
-static void add_scan(weir__sql *sql, const pg_cursor *cursor, const weir__catalog_table *table, uint32_t part,
-                     uint32_t part_count) {
-    const weir__pg_table *detail = table->detail;
+static void add_scan(weir_ingest__sql *sql, const pg_cursor *cursor, const weir_ingest__catalog_table *table,
+                     uint32_t part, uint32_t part_count) {
+    const weir_ingest__pg_table *detail = table->detail;
     add_opening(sql, cursor->is_copy);
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         if (i > 0)
-            weir__sql_add(sql, ", ");
-        weir__sql_add_identifier(sql, cursor->columns[i].name);
+            weir_ingest__sql_add(sql, ", ");
+        weir_ingest__sql_add_identifier(sql, cursor->columns[i].name);
         add_cast(sql, cursor, i);
     }
-    weir__sql_add(sql, " FROM %s", table->sql_name);
+    weir_ingest__sql_add(sql, " FROM %s", table->sql_name);
     if (detail->block_count > 0)
         add_range(sql, detail, part, part_count);
     else if (part > 0)
-        weir__sql_add(sql, " WHERE false");
+        weir_ingest__sql_add(sql, " WHERE false");
     add_end(sql, cursor->is_copy);
 }
 
-weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                          uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                          weir_error *error) {
-    weir__pg_session *session = (weir__pg_session *)source;
-    const weir__pg_table *detail = table->detail;
+weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                                 const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                 uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
+    weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
+    const weir_ingest__pg_table *detail = table->detail;
     char what[160];
     snprintf(what, sizeof what, "table %s", table->name);
     pg_cursor *cursor;
@@ -501,14 +504,14 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
     bool has_memory = true;
     for (uint32_t i = 0; i < column_count && has_memory; i++)
         has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->columns[columns[i]].type);
-    weir__sql sql = {.env = source->env};
+    weir_ingest__sql sql = {.env = source->env};
     if (has_memory)
         add_scan(&sql, cursor, table, part, part_count);
-    status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
+    status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
                                        : set_savepoint(cursor, error);
     if (!status)
         status = start(cursor, sql.data, error);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     if (status) {
         close_cursor(&cursor->base);
         return status;
@@ -521,15 +524,15 @@ weir_status weir__pg_scan(weir__source *source, const weir__catalog_table *table
 
 /* Asks the server for the columns of a query, without running it. */
 static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult **out, weir_error *error) {
-    weir__pg_session *session = cursor->session;
+    weir_ingest__pg_session *session = cursor->session;
     PGresult *result = NULL;
     if (session->connection && PQsendPrepare(session->connection, "", sql, 0, NULL) == 1)
-        result = weir__pg_answer(session, false);
+        result = weir_ingest__pg_answer(session, false);
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
         PQclear(result);
         result = NULL;
         if (session->connection && PQsendDescribePrepared(session->connection, "") == 1)
-            result = weir__pg_answer(session, false);
+            result = weir_ingest__pg_answer(session, false);
     }
     if (PQresultStatus(result) != PGRES_COMMAND_OK) {
         weir_status status = server_failure(cursor, result, error);
@@ -540,16 +543,16 @@ static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult *
     return WEIR_OK;
 }
 
-static bool origin_of(const weir__cursor *base, uint32_t number, const weir__catalog *catalog,
-                      weir__origin *out) {
+static bool origin_of(const weir_ingest__cursor *base, uint32_t number, const weir_ingest__catalog *catalog,
+                      weir_ingest__origin *out) {
     const column *asked = &((const pg_cursor *)base)->columns[number];
     for (uint32_t t = 0; asked->table != 0 && t < catalog->table_count; t++) {
-        const weir__pg_table *detail = catalog->tables[t].detail;
+        const weir_ingest__pg_table *detail = catalog->tables[t].detail;
         if (!detail || detail->oid != asked->table)
             continue;
         for (uint32_t c = 0; c < catalog->tables[t].column_count && !catalog->tables[t].query; c++)
             if (detail->columns[c].attribute == asked->attribute) {
-                *out = (weir__origin){&catalog->tables[t], c};
+                *out = (weir_ingest__origin){&catalog->tables[t], c};
                 return true;
             }
     }
@@ -560,17 +563,18 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     const weir_env *env = cursor->session->base.env;
     uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "the query returns no columns");
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                          "the query returns no columns");
     weir__release(env, cursor->columns);
     cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
     cursor->base.column_count = cursor->columns ? count : 0;
     if (!cursor->columns || !cursor->names)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
                         PQftype(described, WEIR__NARROW(int, i))))
-            return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
         cursor->names[i] = cursor->columns[i].name;
         cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
         cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
@@ -582,23 +586,23 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
 
 /* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end
  * a comment that the query may end with. */
-static void add_query(weir__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
+static void add_query(weir_ingest__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
     add_opening(sql, true);
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
-        weir__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
+        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
         add_cast(sql, cursor, i);
     }
-    weir__sql_add(sql, " FROM (\n");
-    weir__sql_add_text(sql, query, size);
-    weir__sql_add(sql, "\n) AS weir_query (");
+    weir_ingest__sql_add(sql, " FROM (\n");
+    weir_ingest__sql_add_text(sql, query, size);
+    weir_ingest__sql_add(sql, "\n) AS weir_query (");
     for (uint32_t i = 0; i < cursor->base.column_count; i++)
-        weir__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
-    weir__sql_add(sql, ")");
+        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
+    weir_ingest__sql_add(sql, ")");
     add_end(sql, true);
 }
 
 static weir_status start_query(pg_cursor *cursor, const char *query, weir_error *error) {
-    weir__sql sql = {.env = cursor->session->base.env};
+    weir_ingest__sql sql = {.env = cursor->session->base.env};
     PGresult *described = NULL;
     weir_status status = set_savepoint(cursor, error);
     if (!status)
@@ -610,40 +614,42 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
     if (status)
         return status;
     /* A semicolon inside may end a statement, which a subquery cannot hold. */
-    size_t size = weir__sql_trimmed_size(query);
+    size_t size = weir_ingest__sql_trimmed_size(query);
     cursor->is_copy = cursor->session->can_copy && !memchr(query, ';', size);
     if (cursor->is_copy)
         add_query(&sql, cursor, query, size);
     else
-        weir__sql_add_text(&sql, query, strlen(query));
-    status =
-        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size) : start(cursor, sql.data, error);
-    weir__sql_release(&sql);
+        weir_ingest__sql_add_text(&sql, query, strlen(query));
+    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size)
+                        : start(cursor, sql.data, error);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-weir_status weir__pg_describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
-                                    weir__catalog_table *table, weir_error *error) {
+weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const char *sql,
+                                           weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                           weir_error *error) {
     pg_cursor *cursor;
     PGresult *described = NULL;
-    weir_status status = make_cursor((weir__pg_session *)source, 0, "the query", &cursor, error);
+    weir_status status = make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error);
     if (status)
         return status;
     status = set_savepoint(cursor, error);
     if (!status)
         status = describe_query(cursor, sql, &described, error);
     for (int i = 0; !status && i < PQnfields(described); i++)
-        if (!weir__catalog_add_column(catalog, table, PQfname(described, i),
-                                      weir__pg_type_of(PQftype(described, i)).declared))
-            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+        if (!weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
+                                             weir_ingest__pg_type_of(PQftype(described, i)).declared))
+            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     PQclear(described);
     close_cursor(&cursor->base);
     return status;
 }
 
-weir_status weir__pg_query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                                  weir_error *error) {
     pg_cursor *cursor;
-    weir_status status = make_cursor((weir__pg_session *)source, 0, "the query", &cursor, error);
+    weir_status status = make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error);
     if (status)
         return status;
     status = start_query(cursor, sql, error);

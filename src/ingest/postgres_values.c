@@ -21,35 +21,36 @@ static const char far_time[] = "is a time beyond what int64 microseconds hold";
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-weir__pg_type weir__pg_type_of(uint32_t type) {
+weir_ingest__pg_type weir_ingest__pg_type_of(uint32_t type) {
     static const struct {
         uint32_t number;
-        weir__pg_form form;
-        weir__declared declared;
+        weir_ingest__pg_form form;
+        weir_ingest__declared declared;
     } known[] = {
-        {16, WEIR__PG_BOOL, WEIR__DECLARED_BOOLEAN},       /* boolean */
-        {17, WEIR__PG_BYTEA, WEIR__DECLARED_BLOB},         /* bytea */
-        {19, WEIR__PG_TEXT, WEIR__DECLARED_TEXT},          /* name */
-        {20, WEIR__PG_INT8, WEIR__DECLARED_INTEGER},       /* bigint */
-        {21, WEIR__PG_INT2, WEIR__DECLARED_INTEGER},       /* smallint */
-        {23, WEIR__PG_INT4, WEIR__DECLARED_INTEGER},       /* integer */
-        {25, WEIR__PG_TEXT, WEIR__DECLARED_TEXT},          /* text */
-        {26, WEIR__PG_OID, WEIR__DECLARED_INTEGER},        /* oid */
-        {114, WEIR__PG_TEXT, WEIR__DECLARED_TEXT},         /* json */
-        {700, WEIR__PG_FLOAT4, WEIR__DECLARED_REAL},       /* real */
-        {701, WEIR__PG_FLOAT8, WEIR__DECLARED_REAL},       /* double precision */
-        {1042, WEIR__PG_PADDED_TEXT, WEIR__DECLARED_TEXT}, /* character(n) */
-        {1043, WEIR__PG_TEXT, WEIR__DECLARED_TEXT},        /* character varying */
-        {1082, WEIR__PG_DATE, WEIR__DECLARED_TIME},        /* date */
-        {1114, WEIR__PG_TIMESTAMP, WEIR__DECLARED_TIME},   /* timestamp */
-        {1184, WEIR__PG_TIMESTAMP, WEIR__DECLARED_TIME},   /* timestamp with time zone */
-        {1700, WEIR__PG_NUMERIC, WEIR__DECLARED_NUMERIC},  /* numeric */
-        {2950, WEIR__PG_UUID, WEIR__DECLARED_TEXT},        /* uuid */
+        {16, WEIR_INGEST__PG_BOOL, WEIR_INGEST__DECLARED_BOOLEAN},       /* boolean */
+        {17, WEIR_INGEST__PG_BYTEA, WEIR_INGEST__DECLARED_BLOB},         /* bytea */
+        {19, WEIR_INGEST__PG_TEXT, WEIR_INGEST__DECLARED_TEXT},          /* name */
+        {20, WEIR_INGEST__PG_INT8, WEIR_INGEST__DECLARED_INTEGER},       /* bigint */
+        {21, WEIR_INGEST__PG_INT2, WEIR_INGEST__DECLARED_INTEGER},       /* smallint */
+        {23, WEIR_INGEST__PG_INT4, WEIR_INGEST__DECLARED_INTEGER},       /* integer */
+        {25, WEIR_INGEST__PG_TEXT, WEIR_INGEST__DECLARED_TEXT},          /* text */
+        {26, WEIR_INGEST__PG_OID, WEIR_INGEST__DECLARED_INTEGER},        /* oid */
+        {114, WEIR_INGEST__PG_TEXT, WEIR_INGEST__DECLARED_TEXT},         /* json */
+        {700, WEIR_INGEST__PG_FLOAT4, WEIR_INGEST__DECLARED_REAL},       /* real */
+        {701, WEIR_INGEST__PG_FLOAT8, WEIR_INGEST__DECLARED_REAL},       /* double precision */
+        {1042, WEIR_INGEST__PG_PADDED_TEXT, WEIR_INGEST__DECLARED_TEXT}, /* character(n) */
+        {1043, WEIR_INGEST__PG_TEXT, WEIR_INGEST__DECLARED_TEXT},        /* character varying */
+        {1082, WEIR_INGEST__PG_DATE, WEIR_INGEST__DECLARED_TIME},        /* date */
+        {1114, WEIR_INGEST__PG_TIMESTAMP, WEIR_INGEST__DECLARED_TIME},   /* timestamp */
+        {1184, WEIR_INGEST__PG_TIMESTAMP, WEIR_INGEST__DECLARED_TIME},   /* timestamp with time zone */
+        {1700, WEIR_INGEST__PG_NUMERIC, WEIR_INGEST__DECLARED_NUMERIC},  /* numeric */
+        {2950, WEIR_INGEST__PG_UUID, WEIR_INGEST__DECLARED_TEXT},        /* uuid */
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].number == type)
-            return (weir__pg_type){.form = known[i].form, .declared = known[i].declared};
-    return (weir__pg_type){.form = WEIR__PG_TEXT, .needs_cast = true, .declared = WEIR__DECLARED_TEXT};
+            return (weir_ingest__pg_type){.form = known[i].form, .declared = known[i].declared};
+    return (weir_ingest__pg_type){
+        .form = WEIR_INGEST__PG_TEXT, .needs_cast = true, .declared = WEIR_INGEST__DECLARED_TEXT};
 }
 
 /* ---- Binary ---------------------------------------------------------------------------------- */
@@ -105,11 +106,11 @@ static double numeric_nearest(const numeric *n) {
     int32_t exponent = 4 * (n->weight + 1 - taken) - (has_more ? 1 : 0);
     used += (size_t)snprintf(text + used, sizeof text - used, "e%d", exponent);
     double value = 0;
-    bool is_number = weir__parse_real(text, used, &value);
+    bool is_number = weir_ingest__parse_real(text, used, &value);
     return is_number ? value : 0;
 }
 
-static const char *decode_numeric(const char *data, size_t size, weir__value *out) {
+static const char *decode_numeric(const char *data, size_t size, weir_ingest__value *out) {
     enum { HEADER_SIZE = 8, NEGATIVE = 0x4000, NOT_A_NUMBER = 0xC000, PLUS_INFINITY = 0xD000 };
     enum { MINUS_INFINITY = 0xF000 };
     if (size < HEADER_SIZE)
@@ -124,7 +125,7 @@ static const char *decode_numeric(const char *data, size_t size, weir__value *ou
     for (int32_t i = 0; i < n.digit_count; i++)
         if (numeric_digit(&n, i) > 9999)
             return malformed;
-    out->type = WEIR__REAL;
+    out->type = WEIR_INGEST__REAL;
     switch (sign) {
     case NOT_A_NUMBER:
         out->real = __builtin_nan("");
@@ -142,7 +143,7 @@ static const char *decode_numeric(const char *data, size_t size, weir__value *ou
         return malformed;
     }
     if (numeric_is_integer(&n, &out->integer))
-        out->type = WEIR__INT;
+        out->type = WEIR_INGEST__INT;
     else
         out->real = numeric_nearest(&n);
     return NULL;
@@ -161,19 +162,19 @@ static void format_uuid(const char *data, char *out) {
 enum { DAYS_TO_2000 = 10957 };
 static const int64_t micros_a_day = 86400000000;
 
-static const char *decode_date(int32_t days_since_2000, weir__value *out) {
+static const char *decode_date(int32_t days_since_2000, weir_ingest__value *out) {
     if (days_since_2000 == INT32_MIN || days_since_2000 == INT32_MAX)
         return infinite_time;
-    out->type = WEIR__TIMESTAMP;
+    out->type = WEIR_INGEST__TIMESTAMP;
     return __builtin_mul_overflow((int64_t)days_since_2000 + DAYS_TO_2000, micros_a_day, &out->integer)
                ? far_time
                : NULL;
 }
 
-static const char *decode_timestamp(int64_t micros_since_2000, weir__value *out) {
+static const char *decode_timestamp(int64_t micros_since_2000, weir_ingest__value *out) {
     if (micros_since_2000 == INT64_MIN || micros_since_2000 == INT64_MAX)
         return infinite_time;
-    out->type = WEIR__TIMESTAMP;
+    out->type = WEIR_INGEST__TIMESTAMP;
     return __builtin_add_overflow(micros_since_2000, DAYS_TO_2000 * micros_a_day, &out->integer) ? far_time
                                                                                                  : NULL;
 }
@@ -184,13 +185,13 @@ static size_t without_padding(const char *data, size_t size) {
     return size;
 }
 
-static void set_text(weir__value *out, weir__value_type type, const char *data, size_t size) {
-    *out = (weir__value){.type = type, .text = {.data = data, .size = size}};
+static void set_text(weir_ingest__value *out, weir_ingest__value_type type, const char *data, size_t size) {
+    *out = (weir_ingest__value){.type = type, .text = {.data = data, .size = size}};
 }
 
-static const char *decode_float(weir__pg_form form, const char *data, weir__value *out) {
-    out->type = WEIR__REAL;
-    if (form == WEIR__PG_FLOAT8) {
+static const char *decode_float(weir_ingest__pg_form form, const char *data, weir_ingest__value *out) {
+    out->type = WEIR_INGEST__REAL;
+    if (form == WEIR_INGEST__PG_FLOAT8) {
         uint64_t bits = weir__load64be(data);
         memcpy(&out->real, &bits, sizeof bits);
     } else {
@@ -202,13 +203,13 @@ static const char *decode_float(weir__pg_form form, const char *data, weir__valu
     return NULL;
 }
 
-static const char *decode_integer(weir__pg_form form, const char *data, weir__value *out) {
-    out->type = WEIR__INT;
-    if (form == WEIR__PG_INT2)
+static const char *decode_integer(weir_ingest__pg_form form, const char *data, weir_ingest__value *out) {
+    out->type = WEIR_INGEST__INT;
+    if (form == WEIR_INGEST__PG_INT2)
         out->integer = WEIR__LOW(int16_t, weir__load16be(data));
-    else if (form == WEIR__PG_INT4)
+    else if (form == WEIR_INGEST__PG_INT4)
         out->integer = WEIR__LOW(int32_t, weir__load32be(data));
-    else if (form == WEIR__PG_OID)
+    else if (form == WEIR_INGEST__PG_OID)
         out->integer = weir__load32be(data);
     else
         out->integer = (int64_t)weir__load64be(data);
@@ -216,48 +217,49 @@ static const char *decode_integer(weir__pg_form form, const char *data, weir__va
 }
 
 /* The size of a binary form; 0 if it varies. */
-static size_t fixed_size(weir__pg_form form) {
+static size_t fixed_size(weir_ingest__pg_form form) {
     static const uint8_t sizes[] = {
-        [WEIR__PG_BOOL] = 1, [WEIR__PG_INT2] = 2,      [WEIR__PG_INT4] = 4,   [WEIR__PG_INT8] = 8,
-        [WEIR__PG_OID] = 4,  [WEIR__PG_FLOAT4] = 4,    [WEIR__PG_FLOAT8] = 8, [WEIR__PG_UUID] = 16,
-        [WEIR__PG_DATE] = 4, [WEIR__PG_TIMESTAMP] = 8, [WEIR__PG_BYTEA] = 0};
+        [WEIR_INGEST__PG_BOOL] = 1,      [WEIR_INGEST__PG_INT2] = 2,  [WEIR_INGEST__PG_INT4] = 4,
+        [WEIR_INGEST__PG_INT8] = 8,      [WEIR_INGEST__PG_OID] = 4,   [WEIR_INGEST__PG_FLOAT4] = 4,
+        [WEIR_INGEST__PG_FLOAT8] = 8,    [WEIR_INGEST__PG_UUID] = 16, [WEIR_INGEST__PG_DATE] = 4,
+        [WEIR_INGEST__PG_TIMESTAMP] = 8, [WEIR_INGEST__PG_BYTEA] = 0};
     return sizes[form];
 }
 
-const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t size, char *uuid,
-                                   weir__value *out) {
+const char *weir_ingest__pg_decode_binary(weir_ingest__pg_form form, const char *data, size_t size,
+                                          char *uuid, weir_ingest__value *out) {
     if (fixed_size(form) != 0 && fixed_size(form) != size)
         return malformed;
     switch (form) {
-    case WEIR__PG_TEXT:
-        set_text(out, WEIR__TEXT, data, size);
+    case WEIR_INGEST__PG_TEXT:
+        set_text(out, WEIR_INGEST__TEXT, data, size);
         return NULL;
-    case WEIR__PG_PADDED_TEXT:
-        set_text(out, WEIR__TEXT, data, without_padding(data, size));
+    case WEIR_INGEST__PG_PADDED_TEXT:
+        set_text(out, WEIR_INGEST__TEXT, data, without_padding(data, size));
         return NULL;
-    case WEIR__PG_BYTEA:
-        set_text(out, WEIR__BLOB, data, size);
+    case WEIR_INGEST__PG_BYTEA:
+        set_text(out, WEIR_INGEST__BLOB, data, size);
         return NULL;
-    case WEIR__PG_UUID:
+    case WEIR_INGEST__PG_UUID:
         format_uuid(data, uuid);
-        set_text(out, WEIR__TEXT, uuid, WEIR__PG_UUID_SIZE);
+        set_text(out, WEIR_INGEST__TEXT, uuid, WEIR_INGEST__PG_UUID_SIZE);
         return NULL;
-    case WEIR__PG_BOOL:
-        *out = (weir__value){.type = WEIR__BOOL, .integer = *data != 0};
+    case WEIR_INGEST__PG_BOOL:
+        *out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = *data != 0};
         return NULL;
-    case WEIR__PG_INT2:
-    case WEIR__PG_INT4:
-    case WEIR__PG_INT8:
-    case WEIR__PG_OID:
+    case WEIR_INGEST__PG_INT2:
+    case WEIR_INGEST__PG_INT4:
+    case WEIR_INGEST__PG_INT8:
+    case WEIR_INGEST__PG_OID:
         return decode_integer(form, data, out);
-    case WEIR__PG_FLOAT4:
-    case WEIR__PG_FLOAT8:
+    case WEIR_INGEST__PG_FLOAT4:
+    case WEIR_INGEST__PG_FLOAT8:
         return decode_float(form, data, out);
-    case WEIR__PG_NUMERIC:
+    case WEIR_INGEST__PG_NUMERIC:
         return decode_numeric(data, size, out);
-    case WEIR__PG_DATE:
+    case WEIR_INGEST__PG_DATE:
         return decode_date(WEIR__LOW(int32_t, weir__load32be(data)), out);
-    case WEIR__PG_TIMESTAMP:
+    case WEIR_INGEST__PG_TIMESTAMP:
         return decode_timestamp((int64_t)weir__load64be(data), out);
     }
     return malformed;
@@ -267,51 +269,54 @@ const char *weir__pg_decode_binary(weir__pg_form form, const char *data, size_t 
 
 /* A float's text is read to the nearest binary64; a real's (float4) first to binary32, which is what it is.
  */
-static const char *read_float(weir__pg_form form, const char *data, size_t size, weir__value *out) {
-    out->type = WEIR__REAL;
-    if (!weir__parse_real(data, size, &out->real))
+static const char *read_float(weir_ingest__pg_form form, const char *data, size_t size,
+                              weir_ingest__value *out) {
+    out->type = WEIR_INGEST__REAL;
+    if (!weir_ingest__parse_real(data, size, &out->real))
         return malformed;
-    if (form == WEIR__PG_FLOAT4)
+    if (form == WEIR_INGEST__PG_FLOAT4)
         out->real = (double)(float)out->real;
     return NULL;
 }
 
 /* ISO text, as DateStyle ISO writes it; "infinity", "… BC" and five-digit years are none. */
-static const char *read_time(const char *data, size_t size, weir__value *out) {
-    out->type = WEIR__TIMESTAMP;
+static const char *read_time(const char *data, size_t size, weir_ingest__value *out) {
+    out->type = WEIR_INGEST__TIMESTAMP;
     if (strstr(data, "infinity"))
         return infinite_time;
     return weir_timestamp_parse(data, size, &out->integer) ? NULL
                                                            : "is a time outside the years 0000 to 9999";
 }
 
-const char *weir__pg_decode_text(weir__pg_form form, const char *data, size_t size, weir__value *out) {
+const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *data, size_t size,
+                                        weir_ingest__value *out) {
     switch (form) {
-    case WEIR__PG_TEXT:
-    case WEIR__PG_UUID:
-        set_text(out, WEIR__TEXT, data, size);
+    case WEIR_INGEST__PG_TEXT:
+    case WEIR_INGEST__PG_UUID:
+        set_text(out, WEIR_INGEST__TEXT, data, size);
         return NULL;
-    case WEIR__PG_PADDED_TEXT:
-        set_text(out, WEIR__TEXT, data, without_padding(data, size));
+    case WEIR_INGEST__PG_PADDED_TEXT:
+        set_text(out, WEIR_INGEST__TEXT, data, without_padding(data, size));
         return NULL;
-    case WEIR__PG_BYTEA:
-        set_text(out, WEIR__BLOB, data, size);
+    case WEIR_INGEST__PG_BYTEA:
+        set_text(out, WEIR_INGEST__BLOB, data, size);
         return NULL;
-    case WEIR__PG_BOOL:
-        *out = (weir__value){.type = WEIR__BOOL, .integer = *data == 't'};
+    case WEIR_INGEST__PG_BOOL:
+        *out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = *data == 't'};
         return *data == 't' || *data == 'f' ? NULL : malformed;
-    case WEIR__PG_INT2:
-    case WEIR__PG_INT4:
-    case WEIR__PG_INT8:
-    case WEIR__PG_OID:
-        return weir__decimal_value(data, size, out) && out->type == WEIR__INT ? NULL : malformed;
-    case WEIR__PG_FLOAT4:
-    case WEIR__PG_FLOAT8:
+    case WEIR_INGEST__PG_INT2:
+    case WEIR_INGEST__PG_INT4:
+    case WEIR_INGEST__PG_INT8:
+    case WEIR_INGEST__PG_OID:
+        return weir_ingest__decimal_value(data, size, out) && out->type == WEIR_INGEST__INT ? NULL
+                                                                                            : malformed;
+    case WEIR_INGEST__PG_FLOAT4:
+    case WEIR_INGEST__PG_FLOAT8:
         return read_float(form, data, size, out);
-    case WEIR__PG_NUMERIC:
-        return weir__decimal_value(data, size, out) ? NULL : malformed;
-    case WEIR__PG_DATE:
-    case WEIR__PG_TIMESTAMP:
+    case WEIR_INGEST__PG_NUMERIC:
+        return weir_ingest__decimal_value(data, size, out) ? NULL : malformed;
+    case WEIR_INGEST__PG_DATE:
+    case WEIR_INGEST__PG_TIMESTAMP:
         return read_time(data, size, out);
     }
     return malformed;

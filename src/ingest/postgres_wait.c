@@ -22,7 +22,7 @@ enum {
 
 static const char strange_answer[] = "the server answered what PostgreSQL does not";
 
-void weir__pg_hang_up(weir__pg_session *session, const char *fault) {
+void weir_ingest__pg_hang_up(weir_ingest__pg_session *session, const char *fault) {
     session->fault = session->fault ? session->fault : fault;
     PQfinish(session->connection);
     session->connection = NULL;
@@ -30,24 +30,24 @@ void weir__pg_hang_up(weir__pg_session *session, const char *fault) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static uint64_t now_of(const weir__pg_session *session) {
+static uint64_t now_of(const weir_ingest__pg_session *session) {
     return session->base.env->now_ns(session->base.env->context);
 }
 
 /* Takes in what the server has sent, or waits for it. `began_ns` is when the wait for a row or an answer
  * began: what else the server sends meanwhile is not progress. False after hanging up or a lost connection.
  */
-static bool take_in(weir__pg_session *session, uint64_t began_ns) {
+static bool take_in(weir_ingest__pg_session *session, uint64_t began_ns) {
     struct pollfd socket = {.fd = PQsocket(session->connection), .events = POLLIN};
     while (socket.fd >= 0) {
         if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed) ||
-            weir__source_is_cancelled(session->options)) {
-            weir__pg_hang_up(session, "it was interrupted");
+            weir_ingest__source_is_cancelled(session->options)) {
+            weir_ingest__pg_hang_up(session, "it was interrupted");
             return false;
         }
         if (now_of(session) - began_ns >= session->base.silence_ns) {
-            weir__pg_hang_up(session,
-                             "the server has given no row and no answer for too long (--source-timeout)");
+            weir_ingest__pg_hang_up(
+                session, "the server has given no row and no answer for too long (--source-timeout)");
             return false;
         }
         if (poll(&socket, 1, POLL_MS) > 0)
@@ -59,7 +59,7 @@ static bool take_in(weir__pg_session *session, uint64_t began_ns) {
     return is_read;
 }
 
-PGresult *weir__pg_result(weir__pg_session *session) {
+PGresult *weir_ingest__pg_result(weir_ingest__pg_session *session) {
     uint64_t began_ns = now_of(session);
     while (session->connection && PQisBusy(session->connection))
         if (!take_in(session, began_ns))
@@ -67,7 +67,7 @@ PGresult *weir__pg_result(weir__pg_session *session) {
     return session->connection ? PQgetResult(session->connection) : NULL;
 }
 
-int weir__pg_copy_data(weir__pg_session *session, char **out) {
+int weir_ingest__pg_copy_data(weir_ingest__pg_session *session, char **out) {
     uint64_t began_ns = now_of(session);
     for (;;) {
         int size = session->connection ? PQgetCopyData(session->connection, out, 1) : -2;
@@ -85,10 +85,10 @@ static bool is_copy(const PGresult *result) {
     return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
 }
 
-PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy) {
+PGresult *weir_ingest__pg_answer(weir_ingest__pg_session *session, bool wants_copy) {
     PGresult *answer = NULL;
     for (int i = 0; i < RESULTS_MAX; i++) {
-        PGresult *result = weir__pg_result(session);
+        PGresult *result = weir_ingest__pg_result(session);
         if (!result)
             return answer;
         bool is_failure = answer && PQresultStatus(answer) == PGRES_FATAL_ERROR;
@@ -103,18 +103,18 @@ PGresult *weir__pg_answer(weir__pg_session *session, bool wants_copy) {
         break;
     }
     PQclear(answer);
-    weir__pg_hang_up(session, strange_answer);
+    weir_ingest__pg_hang_up(session, strange_answer);
     return NULL;
 }
 
-PGresult *weir__pg_exec(weir__pg_session *session, const char *statement, bool wants_copy) {
+PGresult *weir_ingest__pg_exec(weir_ingest__pg_session *session, const char *statement, bool wants_copy) {
     if (!session->connection || PQsendQuery(session->connection, statement) != 1)
         return NULL;
-    return weir__pg_answer(session, wants_copy);
+    return weir_ingest__pg_answer(session, wants_copy);
 }
 
-bool weir__pg_run(weir__pg_session *session, const char *statement) {
-    PGresult *result = weir__pg_exec(session, statement, false);
+bool weir_ingest__pg_run(weir_ingest__pg_session *session, const char *statement) {
+    PGresult *result = weir_ingest__pg_exec(session, statement, false);
     ExecStatusType status = PQresultStatus(result);
     PQclear(result);
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
@@ -122,24 +122,25 @@ bool weir__pg_run(weir__pg_session *session, const char *statement) {
 
 /* ---- Rows of the catalog --------------------------------------------------------------------- */
 
-void weir__pg_rows_release(weir__pg_rows *rows) {
+void weir_ingest__pg_rows_release(weir_ingest__pg_rows *rows) {
     if (!rows->env)
         return;
     weir__release(rows->env, rows->text);
     weir__release(rows->env, rows->cells);
-    *rows = (weir__pg_rows){0};
+    *rows = (weir_ingest__pg_rows){0};
 }
 
-const char *weir__pg_cell(const weir__pg_rows *rows, size_t row, uint32_t column) {
+const char *weir_ingest__pg_cell(const weir_ingest__pg_rows *rows, size_t row, uint32_t column) {
     return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
 }
 
-static weir_status add_cell(weir__pg_rows *rows, const PGresult *result, uint32_t column, weir_error *error) {
+static weir_status add_cell(weir_ingest__pg_rows *rows, const PGresult *result, uint32_t column,
+                            weir_error *error) {
     const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, column));
     size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, column));
     if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
         !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
     memcpy((char *)rows->text + rows->text_size, text, size);
     ((char *)rows->text)[rows->text_size + size] = 0;
     ((size_t *)rows->cells)[rows->cell_count++] = rows->text_size;
@@ -147,16 +148,16 @@ static weir_status add_cell(weir__pg_rows *rows, const PGresult *result, uint32_
     return WEIR_OK;
 }
 
-static weir_status add_row(weir__pg_session *session, weir__pg_rows *rows, const PGresult *result,
-                           const char *what, weir_error *error) {
+static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__pg_rows *rows,
+                           const PGresult *result, const char *what, weir_error *error) {
     weir_status status = WEIR_OK;
     if (PQnfields(result) != WEIR__NARROW(int, rows->column_count) || PQntuples(result) != 1) {
-        weir__pg_hang_up(session, strange_answer);
-        return weir__pg_fail(error, session, NULL, what);
+        weir_ingest__pg_hang_up(session, strange_answer);
+        return weir_ingest__pg_fail(error, session, NULL, what);
     }
     if (rows->row_count == CATALOG_ROWS_MAX || rows->text_size > CATALOG_BYTES_MAX) {
-        weir__pg_hang_up(session, "the catalog is larger than that of any database that weir reads");
-        return weir__pg_fail(error, session, NULL, what);
+        weir_ingest__pg_hang_up(session, "the catalog is larger than that of any database that weir reads");
+        return weir_ingest__pg_fail(error, session, NULL, what);
     }
     for (uint32_t i = 0; i < rows->column_count && !status; i++)
         status = add_cell(rows, result, i, error);
@@ -165,28 +166,29 @@ static weir_status add_row(weir__pg_session *session, weir__pg_rows *rows, const
 }
 
 /* Row by row, so that an answer without end is noticed before memory is. */
-weir_status weir__pg_read_rows(weir__pg_session *session, const char *statement, uint32_t column_count,
-                               const char *what, weir__pg_rows *out, weir_error *error) {
-    *out = (weir__pg_rows){.env = session->base.env, .column_count = column_count};
+weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const char *statement,
+                                      uint32_t column_count, const char *what, weir_ingest__pg_rows *out,
+                                      weir_error *error) {
+    *out = (weir_ingest__pg_rows){.env = session->base.env, .column_count = column_count};
     weir_status status = WEIR_OK;
     bool is_complete = false;
     if (!session->connection || PQsendQuery(session->connection, statement) != 1 ||
         PQsetSingleRowMode(session->connection) != 1)
-        return weir__pg_fail(error, session, NULL, what);
-    for (PGresult *result; !status && (result = weir__pg_result(session)) != NULL; PQclear(result)) {
+        return weir_ingest__pg_fail(error, session, NULL, what);
+    for (PGresult *result; !status && (result = weir_ingest__pg_result(session)) != NULL; PQclear(result)) {
         ExecStatusType kind = PQresultStatus(result);
         if (kind == PGRES_SINGLE_TUPLE) {
             status = add_row(session, out, result, what, error);
         } else if (kind == PGRES_TUPLES_OK && !is_complete) {
             is_complete = true;
         } else {
-            status = weir__pg_fail(error, session, result, what);
-            weir__pg_hang_up(session, strange_answer); /* what else it has to say is not asked for */
+            status = weir_ingest__pg_fail(error, session, result, what);
+            weir_ingest__pg_hang_up(session, strange_answer); /* what else it has to say is not asked for */
         }
     }
     if (!status && !is_complete)
-        status = weir__pg_fail(error, session, NULL, what);
+        status = weir_ingest__pg_fail(error, session, NULL, what);
     if (status)
-        weir__pg_rows_release(out);
+        weir_ingest__pg_rows_release(out);
     return status;
 }

@@ -4,14 +4,14 @@
 
 #include "ingest/state.h"
 
-static bool is_sorted(const weir__sort_item *items, uint32_t count) {
+static bool is_sorted(const weir_ingest__sort_item *items, uint32_t count) {
     for (uint32_t i = 1; i < count; i++)
         if (items[i - 1].primary > items[i].primary)
             return false;
     return true;
 }
 
-static void count_bytes(const weir__sort_item *items, uint32_t count, uint32_t counts[8][256]) {
+static void count_bytes(const weir_ingest__sort_item *items, uint32_t count, uint32_t counts[8][256]) {
     memset(counts, 0, 8 * 256 * sizeof(uint32_t));
     for (uint32_t i = 0; i < count; i++)
         for (int byte = 0; byte < 8; byte++)
@@ -19,8 +19,8 @@ static void count_bytes(const weir__sort_item *items, uint32_t count, uint32_t c
 }
 
 /* One pass by one byte, from `from` to `to`. */
-static void distribute(const weir__sort_item *from, weir__sort_item *to, uint32_t count, int byte,
-                       const uint32_t counts[256]) {
+static void distribute(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint32_t count,
+                       int byte, const uint32_t counts[256]) {
     uint32_t next[256];
     uint32_t sum = 0;
     for (int i = 0; i < 256; i++) {
@@ -31,16 +31,16 @@ static void distribute(const weir__sort_item *from, weir__sort_item *to, uint32_
         to[next[from[i].primary >> (8 * byte) & 255]++] = from[i];
 }
 
-static void sort_by_primary(weir__sort_item *items, weir__sort_item *scratch, uint32_t count,
+static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
                             uint32_t counts[8][256]) {
-    weir__sort_item *from = items;
-    weir__sort_item *to = scratch;
+    weir_ingest__sort_item *from = items;
+    weir_ingest__sort_item *to = scratch;
     count_bytes(items, count, counts);
     for (int byte = 0; byte < 8; byte++) {
         if (counts[byte][items[0].primary >> (8 * byte) & 255] == count)
             continue;
         distribute(from, to, count, byte, counts[byte]);
-        weir__sort_item *swap = from;
+        weir_ingest__sort_item *swap = from;
         from = to;
         to = swap;
     }
@@ -50,9 +50,10 @@ static void sort_by_primary(weir__sort_item *items, weir__sort_item *scratch, ui
 
 typedef int (*tie_compare)(const void *context, uint32_t a, uint32_t b);
 
-static void insertion_sort(weir__sort_item *items, uint32_t count, tie_compare tie, const void *context) {
+static void insertion_sort(weir_ingest__sort_item *items, uint32_t count, tie_compare tie,
+                           const void *context) {
     for (uint32_t i = 1; i < count; i++) {
-        weir__sort_item item = items[i];
+        weir_ingest__sort_item item = items[i];
         uint32_t k = i;
         for (; k > 0 && tie(context, items[k - 1].index, item.index) > 0; k--)
             items[k] = items[k - 1];
@@ -60,8 +61,8 @@ static void insertion_sort(weir__sort_item *items, uint32_t count, tie_compare t
     }
 }
 
-static void merge(const weir__sort_item *from, weir__sort_item *to, uint32_t middle, uint32_t end,
-                  tie_compare tie, const void *context) {
+static void merge(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint32_t middle,
+                  uint32_t end, tie_compare tie, const void *context) {
     uint32_t a = 0, b = middle;
     for (uint32_t i = 0; i < end; i++) {
         bool takes_a = b == end || (a < middle && tie(context, from[a].index, from[b].index) <= 0);
@@ -70,11 +71,11 @@ static void merge(const weir__sort_item *from, weir__sort_item *to, uint32_t mid
 }
 
 /* Bottom-up: runs of 16 by insertion, then merged in pairs. */
-static void sort_by_tie(weir__sort_item *items, weir__sort_item *scratch, uint32_t count, tie_compare tie,
-                        const void *context) {
+static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
+                        tie_compare tie, const void *context) {
     enum { RUN = 16 };
-    weir__sort_item *from = items;
-    weir__sort_item *to = scratch;
+    weir_ingest__sort_item *from = items;
+    weir_ingest__sort_item *to = scratch;
     for (uint32_t start = 0; start < count; start += RUN)
         insertion_sort(items + start, count - start < RUN ? count - start : RUN, tie, context);
     for (uint64_t width = RUN; width < count; width *= 2) {
@@ -84,7 +85,7 @@ static void sort_by_tie(weir__sort_item *items, weir__sort_item *scratch, uint32
             uint32_t middle = WEIR__NARROW(uint32_t, rest < width ? rest : width);
             merge(from + start, to + start, middle, end, tie, context);
         }
-        weir__sort_item *swap = from;
+        weir_ingest__sort_item *swap = from;
         from = to;
         to = swap;
     }
@@ -92,8 +93,8 @@ static void sort_by_tie(weir__sort_item *items, weir__sort_item *scratch, uint32
         memcpy(items, from, count * sizeof *items);
 }
 
-static void sort_ties(weir__sort_item *items, weir__sort_item *scratch, uint32_t count, tie_compare tie,
-                      const void *context) {
+static void sort_ties(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
+                      tie_compare tie, const void *context) {
     uint32_t start = 0;
     while (start < count) {
         uint32_t end = start + 1;
@@ -105,13 +106,13 @@ static void sort_ties(weir__sort_item *items, weir__sort_item *scratch, uint32_t
     }
 }
 
-bool weir__sort(const weir_env *env, weir__sort_item *items, uint32_t count,
-                int (*tie)(const void *context, uint32_t a, uint32_t b), const void *context) {
+bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint32_t count,
+                       int (*tie)(const void *context, uint32_t a, uint32_t b), const void *context) {
     if (count < 2 || (!tie && is_sorted(items, count)))
         return true;
     size_t counts_size = 8 * 256 * sizeof(uint32_t);
     uint32_t(*counts)[256] = weir__allocate(env, 1, counts_size);
-    weir__sort_item *scratch = weir__allocate(env, count, sizeof *scratch);
+    weir_ingest__sort_item *scratch = weir__allocate(env, count, sizeof *scratch);
     bool has_memory = counts && scratch;
     if (has_memory && !is_sorted(items, count))
         sort_by_primary(items, scratch, count, counts);

@@ -17,27 +17,28 @@ enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024 };
 
 /* ---- A part's memory ------------------------------------------------------------------------- */
 
-size_t weir__value_size(weir_stype stype) {
+size_t weir_ingest__value_size(weir_stype stype) {
     static const size_t sizes[] = {1, 8, 8, 1, 4, 4, 0};
     return sizes[stype];
 }
 
-void weir__column_data_release(const weir_env *env, weir__column_data *column) {
+void weir_ingest__column_data_release(const weir_env *env, weir_ingest__column_data *column) {
     weir__release(env, column->values);
     weir__release(env, column->keys);
     weir__release(env, column->tags);
-    *column = (weir__column_data){0};
+    *column = (weir_ingest__column_data){0};
 }
 
 /* The strings stay: they belong to whoever took them over, or are freed with the table. */
-void weir__part_release(const weir_env *env, const weir__table_plan *table, weir__part *part) {
+void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_plan *table,
+                               weir_ingest__part *part) {
     for (uint32_t c = 0; c < table->column_count; c++) {
         if (part->columns)
-            weir__column_data_release(env, &part->columns[c]);
+            weir_ingest__column_data_release(env, &part->columns[c]);
         if (part->dictionaries)
-            weir__dictionary_release(&part->dictionaries[c]);
+            weir_ingest__dictionary_release(&part->dictionaries[c]);
     }
-    weir__dictionary_release(&part->texts);
+    weir_ingest__dictionary_release(&part->texts);
     weir__release(env, part->columns);
     weir__release(env, part->dictionaries);
     weir__release(env, part->row_keys);
@@ -54,12 +55,12 @@ void weir__part_release(const weir_env *env, const weir__table_plan *table, weir
     part->row_writer.env = NULL;
 }
 
-static weir_status part_init(weir__ingest *ingest, const weir__table_plan *table, weir__part *part,
-                             weir_error *error) {
+static weir_status part_init(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+                             weir_ingest__part *part, weir_error *error) {
     const weir_env *env = ingest->env;
     uint32_t count = table->column_count;
     weir__arena_init(&part->strings, env);
-    weir__dictionary_init(&part->texts, env);
+    weir_ingest__dictionary_init(&part->texts, env);
     weir_cbor_writer_memory(&part->row_writer, env);
     part->columns = weir__allocate_zero(env, count, sizeof *part->columns);
     part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
@@ -67,9 +68,9 @@ static weir_status part_init(weir__ingest *ingest, const weir__table_plan *table
     part->not_finite = weir__allocate_zero(env, count, sizeof *part->not_finite);
     part->unsaid = weir__allocate_zero(env, count, sizeof *part->unsaid);
     if (!part->columns || !part->dictionaries || !part->nulls || !part->not_finite || !part->unsaid)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *part->columns);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *part->columns);
     for (uint32_t c = 0; c < count; c++)
-        weir__dictionary_init(&part->dictionaries[c], env);
+        weir_ingest__dictionary_init(&part->dictionaries[c], env);
     return WEIR_OK;
 }
 
@@ -81,21 +82,21 @@ static bool grow_array(const weir_env *env, void *array, size_t capacity, size_t
 }
 
 /* Room for one more row in every array. */
-static bool make_room(const weir_env *env, const weir__table_plan *table, weir__part *part) {
+static bool make_room(const weir_env *env, const weir_ingest__table_plan *table, weir_ingest__part *part) {
     if (part->row_count < part->capacity)
         return true;
     size_t capacity = part->capacity ? (size_t)part->capacity * 2 : FIRST_CAPACITY;
-    if (capacity > WEIR__ROWS_MAX)
-        capacity = WEIR__ROWS_MAX;
+    if (capacity > WEIR_STORE__ROWS_MAX)
+        capacity = WEIR_STORE__ROWS_MAX;
     if (capacity <= part->row_count)
         return false;
     bool fits =
         table->primary_key_count > 0 || grow_array(env, &part->row_keys, capacity, sizeof *part->row_keys);
     for (uint32_t c = 0; c < table->column_count && fits; c++) {
-        weir__column_data *column = &part->columns[c];
-        size_t size = weir__value_size(table->columns[c].stype);
+        weir_ingest__column_data *column = &part->columns[c];
+        size_t size = weir_ingest__value_size(table->columns[c].stype);
         fits = size == 0 || grow_array(env, &column->values, capacity, size);
-        if (fits && weir__keeps_keys(&table->columns[c]))
+        if (fits && weir_ingest__keeps_keys(&table->columns[c]))
             fits = grow_array(env, &column->keys, capacity, sizeof *column->keys) &&
                    (!column->tags || grow_array(env, &column->tags, capacity, 1));
     }
@@ -107,54 +108,55 @@ static bool make_room(const weir_env *env, const weir__table_plan *table, weir__
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
 typedef struct row_reader {
-    weir__ingest *ingest;
-    const weir__table_plan *table;
-    weir__part *part;
+    weir_ingest__ingest *ingest;
+    const weir_ingest__table_plan *table;
+    weir_ingest__part *part;
     bool is_short_of_memory;
 } row_reader;
 
 /* Whether row a of a part comes before row b in the table's order. */
-static int compare_rows(const weir__table_plan *table, const weir__part *a, uint32_t row_a,
-                        const weir__part *b, uint32_t row_b) {
+static int compare_rows(const weir_ingest__table_plan *table, const weir_ingest__part *a, uint32_t row_a,
+                        const weir_ingest__part *b, uint32_t row_b) {
     for (uint32_t i = 0; i < table->primary_key_count; i++) {
         uint32_t c = table->primary_key[i];
-        int order = weir__key_compare_values(weir__key_at(&a->columns[c], row_a),
-                                             weir__key_at(&b->columns[c], row_b));
+        int order = weir_ingest__key_compare_values(weir_ingest__key_at(&a->columns[c], row_a),
+                                                    weir_ingest__key_at(&b->columns[c], row_b));
         if (order != 0)
             return order;
     }
     if (table->primary_key_count == 0)
-        return weir__string_compare(a->row_keys[row_a], b->row_keys[row_b]);
+        return weir_ingest__string_compare(a->row_keys[row_a], b->row_keys[row_b]);
     return 0;
 }
 
 /* Remembers a fault of the row that is being read; the first column of a row counts. */
-static void note_fault(row_reader *r, uint32_t column, weir_status status, const weir__value *value,
-                       const char *what, weir__row_fault *fault) {
+static void note_fault(row_reader *r, uint32_t column, weir_status status, const weir_ingest__value *value,
+                       const char *what, weir_ingest__row_fault *fault) {
     char shown[96];
     if (fault->is_set)
         return;
-    weir__describe_value(value, shown);
-    *fault = (weir__row_fault){.is_set = true, .row = r->part->row_count, .column = column, .status = status};
+    weir_ingest__describe_value(value, shown);
+    *fault = (weir_ingest__row_fault){
+        .is_set = true, .row = r->part->row_count, .column = column, .status = status};
     snprintf(fault->what, sizeof fault->what, "%s %s", shown, what);
 }
 
-static bool store_key(row_reader *r, uint32_t c, const weir__value *value) {
-    const weir__column_plan *plan = &r->table->columns[c];
-    weir__column_data *column = &r->part->columns[c];
+static bool store_key(row_reader *r, uint32_t c, const weir_ingest__value *value) {
+    const weir_ingest__column_plan *plan = &r->table->columns[c];
+    weir_ingest__column_data *column = &r->part->columns[c];
     uint32_t row = r->part->row_count;
-    weir__key key;
-    weir__dictionary *dictionary = plan->is_foreign ? &r->part->dictionaries[c] : NULL;
+    weir_ingest__key key;
+    weir_ingest__dictionary *dictionary = plan->is_foreign ? &r->part->dictionaries[c] : NULL;
     if (plan->is_foreign && plan->stype == WEIR_CATEGORICAL)
         dictionary = NULL; /* that one is the categories' */
-    if (!weir__key_from_value(value, &r->part->strings, dictionary, &key))
+    if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
         return false;
-    if (key.tag != WEIR__KEY_INT && !column->tags) {
+    if (key.tag != WEIR_INGEST__KEY_INT && !column->tags) {
         const weir_env *env = r->ingest->env;
         column->tags = env->allocate(env->context, r->part->capacity);
         if (!column->tags)
             return false;
-        memset(column->tags, WEIR__KEY_INT, row);
+        memset(column->tags, WEIR_INGEST__KEY_INT, row);
     }
     column->keys[row] = key.payload;
     if (column->tags)
@@ -163,14 +165,14 @@ static bool store_key(row_reader *r, uint32_t c, const weir__value *value) {
 }
 
 /* The number of a value's text in a dictionary; the cell is null where the value is. */
-static weir__fit store_text(row_reader *r, weir__dictionary *dictionary, const weir__value *value,
-                            uint32_t *out) {
-    char buffer[WEIR__TEXT_FORM_SIZE];
-    weir__bytes text;
+static weir_ingest__fit store_text(row_reader *r, weir_ingest__dictionary *dictionary,
+                                   const weir_ingest__value *value, uint32_t *out) {
+    char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
+    weir_ingest__bytes text;
     *out = WEIR_NONE;
-    weir__fit fit = weir__to_text(value, buffer, &text);
-    if (fit == WEIR__FITS &&
-        !weir__dictionary_intern(dictionary, &r->part->strings, text.data, text.size, out))
+    weir_ingest__fit fit = weir_ingest__to_text(value, buffer, &text);
+    if (fit == WEIR_INGEST__FITS &&
+        !weir_ingest__dictionary_intern(dictionary, &r->part->strings, text.data, text.size, out))
         r->is_short_of_memory = true;
     return fit;
 }
@@ -198,33 +200,33 @@ static const char *unfit_reason(weir_stype stype) {
 }
 
 /* Converts and stores a cell as its semantic type wants it. */
-static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value) {
-    const weir__column_plan *plan = &r->table->columns[c];
-    weir__column_data *column = &r->part->columns[c];
+static weir_ingest__fit store_value(row_reader *r, uint32_t c, const weir_ingest__value *value) {
+    const weir_ingest__column_plan *plan = &r->table->columns[c];
+    weir_ingest__column_data *column = &r->part->columns[c];
     uint32_t row = r->part->row_count;
-    weir__fit fit = value->type == WEIR__NULL ? WEIR__IS_NULL : WEIR__FITS;
+    weir_ingest__fit fit = value->type == WEIR_INGEST__NULL ? WEIR_INGEST__IS_NULL : WEIR_INGEST__FITS;
     bool truth = false;
     switch (plan->stype) {
     case WEIR_IDENTIFIER:
-        ((uint8_t *)column->values)[row] = fit == WEIR__FITS;
+        ((uint8_t *)column->values)[row] = fit == WEIR_INGEST__FITS;
         break;
     case WEIR_NUMERICAL: {
         double *out = (double *)column->values + row;
-        fit = weir__to_number(value, out);
-        if (fit != WEIR__FITS)
+        fit = weir_ingest__to_number(value, out);
+        if (fit != WEIR_INGEST__FITS)
             *out = NAN;
         break;
     }
     case WEIR_TIMESTAMP: {
         int64_t *out = (int64_t *)column->values + row;
-        fit = weir__to_time(value, &plan->form, &r->part->unsaid[c], out);
-        if (fit != WEIR__FITS)
+        fit = weir_ingest__to_time(value, &plan->form, &r->part->unsaid[c], out);
+        if (fit != WEIR_INGEST__FITS)
             *out = WEIR_TIME_ALWAYS;
         break;
     }
     case WEIR_BOOLEAN:
-        fit = weir__to_boolean(value, &truth);
-        ((uint8_t *)column->values)[row] = fit == WEIR__FITS ? truth : 2;
+        fit = weir_ingest__to_boolean(value, &truth);
+        ((uint8_t *)column->values)[row] = fit == WEIR_INGEST__FITS ? truth : 2;
         break;
     case WEIR_CATEGORICAL:
         fit = store_text(r, &r->part->dictionaries[c], value, (uint32_t *)column->values + row);
@@ -241,23 +243,23 @@ static weir__fit store_value(row_reader *r, uint32_t c, const weir__value *value
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Text that is not UTF-8 is a fault already, and stands as null here. */
-static void write_as_stored(weir_cbor_writer *w, const weir__value *value, bool has_bad_text) {
-    if (has_bad_text && value->type == WEIR__TEXT &&
+static void write_as_stored(weir_cbor_writer *w, const weir_ingest__value *value, bool has_bad_text) {
+    if (has_bad_text && value->type == WEIR_INGEST__TEXT &&
         !weir__utf8_is_valid(value->text.data, value->text.size)) {
         weir_cbor_null(w);
         return;
     }
     switch (value->type) {
-    case WEIR__NULL:
+    case WEIR_INGEST__NULL:
         weir_cbor_null(w);
         break;
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         weir_cbor_double(w, value->real);
         break;
-    case WEIR__TEXT:
+    case WEIR_INGEST__TEXT:
         weir_cbor_text_n(w, value->text.data, value->text.size);
         break;
-    case WEIR__BLOB:
+    case WEIR_INGEST__BLOB:
         weir_cbor_bytes(w, value->text.data, value->text.size);
         break;
     default:
@@ -265,8 +267,8 @@ static void write_as_stored(weir_cbor_writer *w, const weir__value *value, bool 
     }
 }
 
-static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir__column_data *column,
-                            uint32_t row, const weir__value *value, bool has_bad_text) {
+static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir_ingest__column_data *column,
+                            uint32_t row, const weir_ingest__value *value, bool has_bad_text) {
     if (stype == WEIR_NUMERICAL && !isnan(((double *)column->values)[row]))
         weir_cbor_double(w, ((double *)column->values)[row]);
     else if (stype == WEIR_TIMESTAMP && ((int64_t *)column->values)[row] != WEIR_TIME_ALWAYS)
@@ -279,14 +281,14 @@ static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir__c
         write_as_stored(w, value, has_bad_text);
 }
 
-static bool is_in_row_key(const weir__column_plan *column) {
-    return column->stype != WEIR_IGNORED || weir__keeps_keys(column);
+static bool is_in_row_key(const weir_ingest__column_plan *column) {
+    return column->stype != WEIR_IGNORED || weir_ingest__keeps_keys(column);
 }
 
 /* The CBOR of the row's converted values, by which a table without a primary key is sorted. */
-static bool store_row_key(row_reader *r, const weir__value *cells, bool has_bad_text) {
-    weir__part *part = r->part;
-    const weir__table_plan *table = r->table;
+static bool store_row_key(row_reader *r, const weir_ingest__value *cells, bool has_bad_text) {
+    weir_ingest__part *part = r->part;
+    const weir_ingest__table_plan *table = r->table;
     weir_cbor_writer *w = &part->row_writer;
     uint32_t count = 0;
     for (uint32_t c = 0; c < table->column_count; c++)
@@ -300,7 +302,8 @@ static bool store_row_key(row_reader *r, const weir__value *cells, bool has_bad_
                             has_bad_text);
     if (weir_cbor_finish(w, NULL) != WEIR_OK)
         return false;
-    weir__string *key = (weir__string *)weir__string_new(&part->strings, (const char *)w->data, w->size);
+    weir_ingest__string *key =
+        (weir_ingest__string *)weir_ingest__string_new(&part->strings, (const char *)w->data, w->size);
     if (!key)
         return false;
     key->hash = XXH64(w->data, w->size, 0);
@@ -309,43 +312,44 @@ static bool store_row_key(row_reader *r, const weir__value *cells, bool has_bad_
 }
 
 /* A cell that is text but not UTF-8 is a fault; it is read as null from there on. */
-static const weir__value *check_text(row_reader *r, uint32_t c, const weir__value *value,
-                                     weir__row_fault *fault) {
-    static const weir__value null = {.type = WEIR__NULL};
-    if (value->type != WEIR__TEXT || weir__utf8_is_valid(value->text.data, value->text.size))
+static const weir_ingest__value *check_text(row_reader *r, uint32_t c, const weir_ingest__value *value,
+                                            weir_ingest__row_fault *fault) {
+    static const weir_ingest__value null = {.type = WEIR_INGEST__NULL};
+    if (value->type != WEIR_INGEST__TEXT || weir__utf8_is_valid(value->text.data, value->text.size))
         return value;
-    static const weir__value shown = {.type = WEIR__TEXT, .text = {"", 0}};
+    static const weir_ingest__value shown = {.type = WEIR_INGEST__TEXT, .text = {"", 0}};
     note_fault(r, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
     return &null;
 }
 
-static void keep_first_fault(row_reader *r, const weir__row_fault *fault) {
-    weir__part *part = r->part;
+static void keep_first_fault(row_reader *r, const weir_ingest__row_fault *fault) {
+    weir_ingest__part *part = r->part;
     if (!fault->is_set)
         return;
     if (!part->fault.is_set || compare_rows(r->table, part, fault->row, part, part->fault.row) < 0)
         part->fault = *fault;
 }
 
-static bool store_row(row_reader *r, const weir__value *cells) {
-    const weir__table_plan *table = r->table;
-    weir__part *part = r->part;
-    weir__row_fault fault = {0};
+static bool store_row(row_reader *r, const weir_ingest__value *cells) {
+    const weir_ingest__table_plan *table = r->table;
+    weir_ingest__part *part = r->part;
+    weir_ingest__row_fault fault = {0};
     if (!make_room(r->ingest->env, table, part))
         return false;
     for (uint32_t c = 0; c < table->column_count; c++) {
-        const weir__column_plan *plan = &table->columns[c];
-        const weir__value *value = check_text(r, c, &cells[c], &fault);
-        weir__fit fit = store_value(r, c, value);
-        if (fit == WEIR__UNFIT)
+        const weir_ingest__column_plan *plan = &table->columns[c];
+        const weir_ingest__value *value = check_text(r, c, &cells[c], &fault);
+        weir_ingest__fit fit = store_value(r, c, value);
+        if (fit == WEIR_INGEST__UNFIT)
             note_fault(r, c, WEIR_SCHEMA_INVALID, value, unfit_reason(plan->stype), &fault);
-        part->nulls[c] += fit != WEIR__FITS ? 1 : 0;
-        part->not_finite[c] += fit == WEIR__NOT_FINITE ? 1 : 0;
-        if (!weir__keeps_keys(plan))
+        part->nulls[c] += fit != WEIR_INGEST__FITS ? 1 : 0;
+        part->not_finite[c] += fit == WEIR_INGEST__NOT_FINITE ? 1 : 0;
+        if (!weir_ingest__keeps_keys(plan))
             continue;
         if (!store_key(r, c, value))
             return false;
-        if (plan->is_primary && weir__key_at(&part->columns[c], part->row_count).tag == WEIR__KEY_NULL)
+        if (plan->is_primary &&
+            weir_ingest__key_at(&part->columns[c], part->row_count).tag == WEIR_INGEST__KEY_NULL)
             note_fault(r, c, WEIR_SCHEMA_INVALID, value, "is no primary key", &fault);
     }
     if (table->primary_key_count == 0 && !r->is_short_of_memory && !store_row_key(r, cells, fault.is_set))
@@ -357,33 +361,33 @@ static bool store_row(row_reader *r, const weir__value *cells) {
     return true;
 }
 
-static weir_status store_rows(row_reader *r, const weir__rows *rows, weir_error *error) {
+static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
     for (size_t i = 0; i < rows->row_count; i++) {
         if (store_row(r, rows->cells + i * r->table->column_count))
             continue;
-        if (r->part->row_count >= WEIR__ROWS_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR,
+        if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "table %s has more rows than a store holds (%u)", r->table->name,
-                              WEIR__ROWS_MAX);
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->part->capacity);
+                              WEIR_STORE__ROWS_MAX);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
     }
     return WEIR_OK;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-static weir_status read_part(weir__ingest *ingest, weir__source *session, weir__table_plan *table,
-                             uint32_t number, weir_error *error) {
-    weir__part *part = &table->parts[number];
-    weir__cursor *cursor = NULL;
+static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *session,
+                             weir_ingest__table_plan *table, uint32_t number, weir_error *error) {
+    weir_ingest__part *part = &table->parts[number];
+    weir_ingest__cursor *cursor = NULL;
     weir_status status = part_init(ingest, table, part, error);
     if (status == WEIR_OK)
-        status = weir__source_scan(session, table->source, table->positions, table->column_count, number,
-                                   table->part_count, &cursor, error);
+        status = weir_ingest__source_scan(session, table->source, table->positions, table->column_count,
+                                          number, table->part_count, &cursor, error);
     if (status != WEIR_OK)
-        return weir__plan_blame_query(table->source, status, error);
+        return weir_ingest__plan_blame_query(table->source, status, error);
     row_reader reader = {.ingest = ingest, .table = table, .part = part};
-    weir__rows rows;
+    weir_ingest__rows rows;
     uint64_t unreported = 0;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
         status = store_rows(&reader, &rows, error);
@@ -392,17 +396,17 @@ static weir_status read_part(weir__ingest *ingest, weir__source *session, weir__
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
             continue;
-        if (!weir__advance(ingest, unreported)) {
-            status = weir__cancelled(error);
+        if (!weir_ingest__advance(ingest, unreported)) {
+            status = weir_ingest__cancelled(error);
             break;
         }
         unreported = 0;
         if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
             break;
     }
-    (void)weir__advance(ingest, unreported);
+    (void)weir_ingest__advance(ingest, unreported);
     cursor->close(cursor);
-    return weir__plan_blame_query(table->source, status, error);
+    return weir_ingest__plan_blame_query(table->source, status, error);
 }
 
 typedef struct read_piece {
@@ -412,15 +416,15 @@ typedef struct read_piece {
 } read_piece;
 
 typedef struct read_work {
-    weir__ingest *ingest;
+    weir_ingest__ingest *ingest;
     read_piece *pieces;
 } read_work;
 
 static void run_piece(void *context, size_t index, uint32_t worker) {
     read_work *work = context;
-    weir__ingest *ingest = work->ingest;
-    weir__table_plan *table = &ingest->tables[work->pieces[index].table];
-    weir__part *part = &table->parts[work->pieces[index].part];
+    weir_ingest__ingest *ingest = work->ingest;
+    weir_ingest__table_plan *table = &ingest->tables[work->pieces[index].table];
+    weir_ingest__part *part = &table->parts[work->pieces[index].part];
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
     part->status = read_part(ingest, ingest->sessions[worker], table, work->pieces[index].part, &part->error);
@@ -437,7 +441,7 @@ static int larger_first(const void *a, const void *b) {
     return x->part < y->part ? -1 : x->part > y->part;
 }
 
-static size_t count_parts(weir__ingest *ingest) {
+static size_t count_parts(weir_ingest__ingest *ingest) {
     size_t count = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         uint64_t rows = ingest->tables[t].source->row_estimate;
@@ -448,20 +452,20 @@ static size_t count_parts(weir__ingest *ingest) {
 }
 
 /* The fault of the first row over all parts of a table, as an error. */
-static weir_status report_fault(const weir__table_plan *table, weir_error *error) {
-    const weir__part *first = NULL;
+static weir_status report_fault(const weir_ingest__table_plan *table, weir_error *error) {
+    const weir_ingest__part *first = NULL;
     char key[200];
     for (uint32_t p = 0; p < table->part_count; p++) {
-        const weir__part *part = &table->parts[p];
+        const weir_ingest__part *part = &table->parts[p];
         if (part->fault.is_set &&
             (!first || compare_rows(table, part, part->fault.row, first, first->fault.row) < 0))
             first = part;
     }
     if (!first)
         return WEIR_OK;
-    const weir__row_fault *fault = &first->fault;
-    weir__row_key_describe(table, first->columns, fault->row, key, sizeof key);
-    weir_status status = weir__fail(error, fault->status, WEIR__INGEST_OPERATOR, "table %s, column %s%s: %s",
+    const weir_ingest__row_fault *fault = &first->fault;
+    weir_ingest__row_key_describe(table, first->columns, fault->row, key, sizeof key);
+    weir_status status = weir__fail(error, fault->status, WEIR_INGEST__OPERATOR, "table %s, column %s%s: %s",
                                     table->name, table->columns[fault->column].name, key, fault->what);
     weir__note_text(error, "table", table->name, strlen(table->name));
     weir__note_text(error, "column", table->columns[fault->column].name,
@@ -471,20 +475,21 @@ static weir_status report_fault(const weir__table_plan *table, weir_error *error
 
 /* Integers of times that count seconds because the schema does not say otherwise: what cannot be is refused,
  * what can is said. */
-static weir_status check_units(weir__ingest *ingest, const weir__table_plan *table, weir_error *error) {
+static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+                               weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__unsaid unsaid = {0};
+        weir_ingest__unsaid unsaid = {0};
         char span[100];
         for (uint32_t p = 0; p < table->part_count; p++)
-            weir__unsaid_join(&unsaid, &table->parts[p].unsaid[c]);
+            weir_ingest__unsaid_join(&unsaid, &table->parts[p].unsaid[c]);
         if (unsaid.count == 0)
             continue;
-        const char *doubt = weir__unsaid_doubt(&unsaid);
+        const char *doubt = weir_ingest__unsaid_doubt(&unsaid);
         if (doubt)
-            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, doubt,
-                                     "$.tables.%s.columns.%s:", table->name, table->columns[c].name);
-        weir__unsaid_span(&unsaid, span, sizeof span);
-        weir__warn(
+            return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, doubt,
+                                            "$.tables.%s.columns.%s:", table->name, table->columns[c].name);
+        weir_ingest__unsaid_span(&unsaid, span, sizeof span);
+        weir_ingest__warn(
             ingest, "unit_not_given", table->name, table->columns[c].name, NULL,
             "%s.%s holds integers and the schema does not say their \"unit\": taken as seconds, they are %s; "
             "write \"unit\": \"s\" if that is right",
@@ -494,10 +499,10 @@ static weir_status check_units(weir__ingest *ingest, const weir__table_plan *tab
 }
 
 /* Failures of the source first, in the order of tables and parts; then faults of rows. */
-static weir_status report(weir__ingest *ingest, weir_error *error) {
+static weir_status report(weir_ingest__ingest *ingest, weir_error *error) {
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
-            const weir__part *part = &ingest->tables[t].parts[p];
+            const weir_ingest__part *part = &ingest->tables[t].parts[p];
             if (part->status == WEIR_OK)
                 continue;
             if (error)
@@ -514,16 +519,16 @@ static weir_status report(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__read_rows(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error) {
     size_t count = count_parts(ingest);
     uint64_t total = 0;
     read_piece *pieces = weir__allocate_zero(ingest->env, count, sizeof *pieces);
     if (!pieces)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * sizeof *pieces);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *pieces);
     size_t next = 0;
     bool is_short_of_memory = false;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
-        weir__table_plan *table = &ingest->tables[t];
+        weir_ingest__table_plan *table = &ingest->tables[t];
         table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
         is_short_of_memory = is_short_of_memory || !table->parts;
         if (!table->parts)
@@ -534,10 +539,10 @@ weir_status weir__read_rows(weir__ingest *ingest, weir_error *error) {
     }
     if (next > 0)
         qsort(pieces, next, sizeof *pieces, larger_first);
-    weir__begin_phase(ingest, "read", total, ingest->catalog.size_bytes);
+    weir_ingest__begin_phase(ingest, "read", total, ingest->catalog.size_bytes);
     read_work work = {ingest, pieces};
     if (!is_short_of_memory)
         weir__parallel(ingest->env, ingest->session_count, next, run_piece, &work);
     weir__release(ingest->env, pieces);
-    return is_short_of_memory ? weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1) : report(ingest, error);
+    return is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1) : report(ingest, error);
 }

@@ -7,42 +7,44 @@
 
 #include "ingest/like.h"
 
-weir_status weir__plan_refuse(weir_error *error, weir_status status, const char *what, const char *format,
-                              ...) {
+weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, const char *what,
+                                     const char *format, ...) {
     char path[400];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(path, sizeof path, format, arguments);
     va_end(arguments);
-    weir_status failed = weir__fail(error, status, WEIR__SCHEMA_OPERATOR, "the schema's %s %s", path, what);
+    weir_status failed =
+        weir__fail(error, status, WEIR_INGEST__SCHEMA_OPERATOR, "the schema's %s %s", path, what);
     weir__note_text(error, "path", path, strlen(path));
     return failed;
 }
 
-void *weir__plan_take(weir__ingest *ingest, size_t count, size_t size, weir_status *status,
-                      weir_error *error) {
+void *weir_ingest__plan_take(weir_ingest__ingest *ingest, size_t count, size_t size, weir_status *status,
+                             weir_error *error) {
     void *memory = weir__arena_take_zero(&ingest->arena, count, size);
     if (!memory && *status == WEIR_OK)
-        *status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, count * size);
+        *status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * size);
     return memory;
 }
 
-weir_status weir__plan_blame_query(const weir__catalog_table *table, weir_status status, weir_error *error) {
+weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *table, weir_status status,
+                                          weir_error *error) {
     char message[WEIR_MESSAGE_CAPACITY + 16];
     if (status != WEIR_SOURCE_ERROR || !table->is_given)
         return status;
     snprintf(message, sizeof message, "failed: %s", error ? error->message : "");
-    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, message, "$.tables.%s.query", table->name);
+    return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, message, "$.tables.%s.query", table->name);
 }
 
-static uint32_t find_table(const weir__ingest *ingest, const char *name) {
+static uint32_t find_table(const weir_ingest__ingest *ingest, const char *name) {
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (strcmp(ingest->tables[t].name, name) == 0)
             return t;
     return WEIR_NONE;
 }
 
-static uint32_t find_column(const weir__table_plan *table, const char *name) {
+static uint32_t find_column(const weir_ingest__table_plan *table, const char *name) {
     for (uint32_t c = 0; name && c < table->column_count; c++)
         if (strcmp(table->columns[c].name, name) == 0)
             return c;
@@ -58,51 +60,51 @@ static bool has_name(const char *const *names, uint32_t count, const char *name)
     return false;
 }
 
-static bool is_foreign(const weir__schema_table *table, const char *column) {
+static bool is_foreign(const weir_ingest__schema_table *table, const char *column) {
     for (uint32_t i = 0; i < table->foreign_key_count; i++)
         if (has_name(table->foreign_keys[i].columns, table->foreign_keys[i].column_count, column))
             return true;
     return false;
 }
 
-static bool is_target(const weir__schema *schema, const char *table, const char *column) {
+static bool is_target(const weir_ingest__schema *schema, const char *table, const char *column) {
     for (uint32_t t = 0; t < schema->table_count; t++)
         for (uint32_t i = 0; i < schema->tables[t].foreign_key_count; i++) {
-            const weir__schema_key *key = &schema->tables[t].foreign_keys[i];
+            const weir_ingest__schema_key *key = &schema->tables[t].foreign_keys[i];
             if (strcmp(key->table, table) == 0 && has_name(key->to, key->column_count, column))
                 return true;
         }
     return false;
 }
 
-static weir_status check_names(const weir__schema_table *table, const weir__catalog_table *source,
-                               weir_error *error) {
+static weir_status check_names(const weir_ingest__schema_table *table,
+                               const weir_ingest__catalog_table *source, weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++)
-        if (weir__catalog_find_column(source, table->columns[c].name) == WEIR_NONE)
-            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                     "names a column that the source's table does not have",
-                                     "$.tables.%s.columns.%s", table->name, table->columns[c].name);
+        if (weir_ingest__catalog_find_column(source, table->columns[c].name) == WEIR_NONE)
+            return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                            "names a column that the source's table does not have",
+                                            "$.tables.%s.columns.%s", table->name, table->columns[c].name);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
-        if (weir__catalog_find_column(source, table->primary_key[i]) == WEIR_NONE)
-            return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                     "names a column that the source's table does not have",
-                                     "$.tables.%s.primary_key: %s", table->name, table->primary_key[i]);
+        if (weir_ingest__catalog_find_column(source, table->primary_key[i]) == WEIR_NONE)
+            return weir_ingest__plan_refuse(
+                error, WEIR_SCHEMA_INVALID, "names a column that the source's table does not have",
+                "$.tables.%s.primary_key: %s", table->name, table->primary_key[i]);
     return WEIR_OK;
 }
 
-static void plan_column(const weir__schema *schema, const weir__schema_table *described, const char *name,
-                        uint32_t position, weir__column_plan *column) {
-    const weir__schema_column *in_schema = weir__schema_find_column(described, name);
-    *column = (weir__column_plan){
+static void plan_column(const weir_ingest__schema *schema, const weir_ingest__schema_table *described,
+                        const char *name, uint32_t position, weir_ingest__column_plan *column) {
+    const weir_ingest__schema_column *in_schema = weir_ingest__schema_find_column(described, name);
+    *column = (weir_ingest__column_plan){
         .name = name,
         .description = in_schema ? in_schema->description : "",
         .position = position,
         .stype = in_schema ? in_schema->stype : WEIR_IGNORED,
-        .form = in_schema ? in_schema->form : (weir__time_form){0},
+        .form = in_schema ? in_schema->form : (weir_ingest__time_form){0},
         .is_primary = has_name(described->primary_key, described->primary_key_count, name),
         .is_foreign = is_foreign(described, name),
         .is_target = is_target(schema, described->name, name),
-        .known = WEIR__KNOWN_WITH_ROW,
+        .known = WEIR_INGEST__KNOWN_WITH_ROW,
         .column_idx = WEIR_NONE,
     };
 }
@@ -110,7 +112,7 @@ static void plan_column(const weir__schema *schema, const weir__schema_table *de
 /* ---- Where rows come from -------------------------------------------------------------------- */
 
 /* "is not a table …", and the tables that there are, as far as there is room. */
-static weir_status refuse_unknown(const weir__catalog *catalog, const char *name, weir_error *error) {
+static weir_status refuse_unknown(const weir_ingest__catalog *catalog, const char *name, weir_error *error) {
     char what[400];
     int used = snprintf(what, sizeof what, "is not a table or view of the source, which has%s",
                         catalog->table_count ? "" : " none");
@@ -120,46 +122,48 @@ static weir_status refuse_unknown(const weir__catalog *catalog, const char *name
                          catalog->tables[told].name);
     if (told < catalog->table_count)
         snprintf(what + used, sizeof what - (size_t)used, " and %u more", catalog->table_count - told);
-    return weir__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
+    return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
 }
 
-static weir_status provide_view(weir__ingest *ingest, const weir__schema_table *described,
+static weir_status provide_view(weir_ingest__ingest *ingest, const weir_ingest__schema_table *described,
                                 weir_error *error) {
     uint32_t count;
-    weir__catalog_table *table = weir__catalog_find_table(&ingest->catalog, described->name, &count);
+    weir_ingest__catalog_table *table =
+        weir_ingest__catalog_find_table(&ingest->catalog, described->name, &count);
     if (count > 1)
-        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                 "is the name of several tables of the source; say which with \"query\"",
-                                 "$.tables.%s", described->name);
+        return weir_ingest__plan_refuse(
+            error, WEIR_SCHEMA_INVALID,
+            "is the name of several tables of the source; say which with \"query\"", "$.tables.%s",
+            described->name);
     if (!table)
         return refuse_unknown(&ingest->catalog, described->name, error);
-    return weir__catalog_complete(ingest->sessions[0], &ingest->catalog, table, error);
+    return weir_ingest__catalog_complete(ingest->sessions[0], &ingest->catalog, table, error);
 }
 
 /* Adds the schema's queries to the catalog and completes the views that it names, so that every table of the
  * schema is in the catalog with its columns. */
-static weir_status provide_tables(weir__ingest *ingest, weir_error *error) {
+static weir_status provide_tables(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < ingest->schema.table_count && status == WEIR_OK; t++) {
-        const weir__schema_table *described = &ingest->schema.tables[t];
+        const weir_ingest__schema_table *described = &ingest->schema.tables[t];
         if (!described->query) {
             status = provide_view(ingest, described, error);
             continue;
         }
-        status = weir__catalog_add_query(ingest->sessions[0], &ingest->catalog, described->name,
-                                         described->query, error);
+        status = weir_ingest__catalog_add_query(ingest->sessions[0], &ingest->catalog, described->name,
+                                                described->query, error);
         if (status == WEIR_SOURCE_ERROR)
-            status = weir__plan_blame_query(&ingest->catalog.tables[ingest->catalog.table_count - 1], status,
-                                            error);
+            status = weir_ingest__plan_blame_query(&ingest->catalog.tables[ingest->catalog.table_count - 1],
+                                                   status, error);
     }
     return status;
 }
 
-static const weir__catalog_table *find_source(const weir__ingest *ingest,
-                                              const weir__schema_table *described) {
+static const weir_ingest__catalog_table *find_source(const weir_ingest__ingest *ingest,
+                                                     const weir_ingest__schema_table *described) {
     uint32_t count;
     if (!described->query)
-        return weir__catalog_find_table(&ingest->catalog, described->name, &count);
+        return weir_ingest__catalog_find_table(&ingest->catalog, described->name, &count);
     uint32_t i = 0;
     while (!ingest->catalog.tables[i].is_given ||
            strcmp(ingest->catalog.tables[i].name, described->name) != 0)
@@ -167,31 +171,31 @@ static const weir__catalog_table *find_source(const weir__ingest *ingest,
     return &ingest->catalog.tables[i];
 }
 
-static weir_status plan_table(weir__ingest *ingest, const weir__schema_table *described,
-                              weir__table_plan *table, weir_error *error) {
+static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__schema_table *described,
+                              weir_ingest__table_plan *table, weir_error *error) {
     weir_status status = WEIR_OK;
     table->name = described->name;
-    table->temporal = WEIR__KNOWN_WITH_ROW;
+    table->temporal = WEIR_INGEST__KNOWN_WITH_ROW;
     table->source = find_source(ingest, described);
     status = check_names(described, table->source, error);
     if (status != WEIR_OK)
         return status;
     uint32_t declared = table->source->column_count;
-    uint32_t *order = weir__plan_take(ingest, declared, sizeof *order, &status, error);
-    table->columns = weir__plan_take(ingest, declared, sizeof *table->columns, &status, error);
-    table->places = weir__plan_take(ingest, declared, sizeof *table->places, &status, error);
-    table->positions = weir__plan_take(ingest, declared, sizeof *table->positions, &status, error);
-    table->primary_key =
-        weir__plan_take(ingest, described->primary_key_count, sizeof *table->primary_key, &status, error);
+    uint32_t *order = weir_ingest__plan_take(ingest, declared, sizeof *order, &status, error);
+    table->columns = weir_ingest__plan_take(ingest, declared, sizeof *table->columns, &status, error);
+    table->places = weir_ingest__plan_take(ingest, declared, sizeof *table->places, &status, error);
+    table->positions = weir_ingest__plan_take(ingest, declared, sizeof *table->positions, &status, error);
+    table->primary_key = weir_ingest__plan_take(ingest, described->primary_key_count,
+                                                sizeof *table->primary_key, &status, error);
     if (status != WEIR_OK)
         return status;
-    weir__like_positions(ingest, described->name, table->source, order);
+    weir_ingest__like_positions(ingest, described->name, table->source, order);
     for (uint32_t i = 0; i < declared; i++) {
         uint32_t position = order[i];
-        weir__column_plan column;
+        weir_ingest__column_plan column;
         table->places[position] = i;
         plan_column(&ingest->schema, described, table->source->columns[position].name, position, &column);
-        if (column.stype == WEIR_IGNORED && !weir__keeps_keys(&column))
+        if (column.stype == WEIR_IGNORED && !weir_ingest__keeps_keys(&column))
             continue;
         table->positions[table->column_count] = position;
         table->columns[table->column_count++] = column;
@@ -201,14 +205,15 @@ static weir_status plan_table(weir__ingest *ingest, const weir__schema_table *de
     return WEIR_OK;
 }
 
-static weir_status plan_tables(weir__ingest *ingest, weir_error *error) {
-    const weir__schema *schema = &ingest->schema;
+static weir_status plan_tables(weir_ingest__ingest *ingest, weir_error *error) {
+    const weir_ingest__schema *schema = &ingest->schema;
     weir_status status = WEIR_OK;
-    if (schema->table_count > WEIR__TABLES_MAX)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+    if (schema->table_count > WEIR_STORE__TABLES_MAX)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the schema's $.tables has %u tables; a store has at most %d", schema->table_count,
-                          WEIR__TABLES_MAX);
-    ingest->tables = weir__plan_take(ingest, schema->table_count, sizeof *ingest->tables, &status, error);
+                          WEIR_STORE__TABLES_MAX);
+    ingest->tables =
+        weir_ingest__plan_take(ingest, schema->table_count, sizeof *ingest->tables, &status, error);
     for (uint32_t t = 0; t < schema->table_count && status == WEIR_OK; t++) {
         ingest->table_count = t + 1;
         status = plan_table(ingest, &schema->tables[t], &ingest->tables[t], error);
@@ -219,10 +224,10 @@ static weir_status plan_tables(weir__ingest *ingest, weir_error *error) {
 /* ---- Edges ----------------------------------------------------------------------------------- */
 
 /* The numbers of columns in a table's plan. */
-static weir_status find_columns(weir__ingest *ingest, const weir__table_plan *table, const char *const *names,
-                                uint32_t count, uint32_t **out, weir_error *error) {
+static weir_status find_columns(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+                                const char *const *names, uint32_t count, uint32_t **out, weir_error *error) {
     weir_status status = WEIR_OK;
-    *out = weir__plan_take(ingest, count, sizeof **out, &status, error);
+    *out = weir_ingest__plan_take(ingest, count, sizeof **out, &status, error);
     for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
         (*out)[i] = find_column(table, names[i]);
         if ((*out)[i] == WEIR_NONE)
@@ -231,27 +236,28 @@ static weir_status find_columns(weir__ingest *ingest, const weir__table_plan *ta
     return status;
 }
 
-static weir_status plan_edge(weir__ingest *ingest, uint32_t t, const weir__schema_key *key,
-                             weir__edge_plan *edge, weir_error *error) {
-    *edge = (weir__edge_plan){.key = key,
-                              .table = t,
-                              .like = weir__like_edge(ingest, ingest->tables[t].name, key->name),
-                              .parent_table = find_table(ingest, key->table)};
+static weir_status plan_edge(weir_ingest__ingest *ingest, uint32_t t, const weir_ingest__schema_key *key,
+                             weir_ingest__edge_plan *edge, weir_error *error) {
+    *edge =
+        (weir_ingest__edge_plan){.key = key,
+                                 .table = t,
+                                 .like = weir_ingest__like_edge(ingest, ingest->tables[t].name, key->name),
+                                 .parent_table = find_table(ingest, key->table)};
     weir_status status =
         find_columns(ingest, &ingest->tables[t], key->columns, key->column_count, &edge->columns, error);
     if (status == WEIR_OK)
         status = find_columns(ingest, &ingest->tables[edge->parent_table], key->to, key->column_count,
                               &edge->parent_columns, error);
     if (status == WEIR_SCHEMA_INVALID)
-        return weir__plan_refuse(error, WEIR_SCHEMA_INVALID,
-                                 "names a column that the source's table does not have",
-                                 "$.tables.%s: foreign key %s", ingest->tables[t].name, key->name);
+        return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
+                                        "names a column that the source's table does not have",
+                                        "$.tables.%s: foreign key %s", ingest->tables[t].name, key->name);
     return status;
 }
 
 /* By table, the number in an earlier store, the first column's place, the number of columns, and name. */
 static int compare_edges(const void *a, const void *b) {
-    const weir__edge_plan *x = a, *y = b;
+    const weir_ingest__edge_plan *x = a, *y = b;
     if (x->table != y->table)
         return x->table < y->table ? -1 : 1;
     if (x->like != y->like)
@@ -263,13 +269,13 @@ static int compare_edges(const void *a, const void *b) {
     return strcmp(x->key->name, y->key->name);
 }
 
-static weir_status plan_edges(weir__ingest *ingest, weir_error *error) {
-    const weir__schema *schema = &ingest->schema;
+static weir_status plan_edges(weir_ingest__ingest *ingest, weir_error *error) {
+    const weir_ingest__schema *schema = &ingest->schema;
     weir_status status = WEIR_OK;
     size_t count = 0;
     for (uint32_t t = 0; t < schema->table_count; t++)
         count += schema->tables[t].foreign_key_count;
-    weir__edge_plan *edges = weir__plan_take(ingest, count, sizeof *edges, &status, error);
+    weir_ingest__edge_plan *edges = weir_ingest__plan_take(ingest, count, sizeof *edges, &status, error);
     uint32_t next = 0;
     for (uint32_t t = 0; t < schema->table_count; t++)
         for (uint32_t i = 0; i < schema->tables[t].foreign_key_count && status == WEIR_OK; i++)
@@ -283,55 +289,61 @@ static weir_status plan_edges(weir__ingest *ingest, weir_error *error) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static bool has_paths(const weir__time_plan *time, const weir__schema_time *paths, uint32_t count) {
+static bool has_paths(const weir_ingest__time_plan *time, const weir_ingest__schema_time *paths,
+                      uint32_t count) {
     bool is_same = time->path_count == count;
     for (uint32_t i = 0; i < count && is_same; i++)
-        is_same = weir__schema_times_equal(&time->paths[i], &paths[i]);
+        is_same = weir_ingest__schema_times_equal(&time->paths[i], &paths[i]);
     return is_same;
 }
 
 /* The latest of some paths: nothing, a column of the table, or one of its stored times, which is made where
  * it is needed first. */
-static weir__known plan_known(weir__table_plan *table, const weir__schema_time *paths, uint32_t count) {
+static weir_ingest__known plan_known(weir_ingest__table_plan *table, const weir_ingest__schema_time *paths,
+                                     uint32_t count) {
     if (count == 0)
-        return WEIR__KNOWN_WITH_ROW;
+        return WEIR_INGEST__KNOWN_WITH_ROW;
     if (count == 1 && paths->count == 1)
-        return (weir__known){find_column(table, paths->names[0]), WEIR_NONE};
+        return (weir_ingest__known){find_column(table, paths->names[0]), WEIR_NONE};
     uint32_t time = 0;
     while (time < table->time_count && !has_paths(&table->times[time], paths, count))
         time++;
     if (time == table->time_count)
-        table->times[table->time_count++] = (weir__time_plan){.paths = paths, .path_count = count};
-    return (weir__known){WEIR_NONE, time};
+        table->times[table->time_count++] = (weir_ingest__time_plan){.paths = paths, .path_count = count};
+    return (weir_ingest__known){WEIR_NONE, time};
 }
 
 /* When a cell is known: a timestamp column that is not the temporal one is known as it says itself, where
  * the schema says nothing else. */
-static weir__schema_time known_at_of(const weir__schema_table *table, const weir__schema_column *column) {
+static weir_ingest__schema_time known_at_of(const weir_ingest__schema_table *table,
+                                            const weir_ingest__schema_column *column) {
     bool is_temporal = table->temporal.count == 1 && strcmp(table->temporal.names[0], column->name) == 0;
     if (column->has_known_at || column->stype != WEIR_TIMESTAMP || is_temporal)
         return column->known_at;
-    return (weir__schema_time){.names = &column->name, .count = 1};
+    return (weir_ingest__schema_time){.names = &column->name, .count = 1};
 }
 
 /* An edge is known when all of its columns are: the different times that they have, in their order. */
-static weir_status plan_edge_time(weir__ingest *ingest, weir__table_plan *table,
-                                  const weir__schema_table *described, weir__edge_plan *edge,
+static weir_status plan_edge_time(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
+                                  const weir_ingest__schema_table *described, weir_ingest__edge_plan *edge,
                                   weir_error *error) {
     weir_status status = WEIR_OK;
-    const weir__schema_key *key = edge->key;
+    const weir_ingest__schema_key *key = edge->key;
     if (key->has_known_at) {
         edge->known = plan_known(table, &key->known_at, key->known_at.count > 0 ? 1 : 0);
         return WEIR_OK;
     }
-    weir__schema_time *times = weir__plan_take(ingest, key->column_count, sizeof *times, &status, error);
+    weir_ingest__schema_time *times =
+        weir_ingest__plan_take(ingest, key->column_count, sizeof *times, &status, error);
     uint32_t count = 0;
     for (uint32_t i = 0; i < key->column_count && status == WEIR_OK; i++) {
-        const weir__schema_column *column = weir__schema_find_column(described, key->columns[i]);
-        weir__schema_time time = column ? known_at_of(described, column) : (weir__schema_time){0};
+        const weir_ingest__schema_column *column =
+            weir_ingest__schema_find_column(described, key->columns[i]);
+        weir_ingest__schema_time time =
+            column ? known_at_of(described, column) : (weir_ingest__schema_time){0};
         bool is_new = time.count > 0;
         for (uint32_t k = 0; k < count; k++)
-            is_new = is_new && !weir__schema_times_equal(&times[k], &time);
+            is_new = is_new && !weir_ingest__schema_times_equal(&times[k], &time);
         if (is_new)
             times[count++] = time;
     }
@@ -340,18 +352,20 @@ static weir_status plan_edge_time(weir__ingest *ingest, weir__table_plan *table,
     return status;
 }
 
-static weir_status plan_times(weir__ingest *ingest, uint32_t t, weir_error *error) {
-    weir__table_plan *table = &ingest->tables[t];
-    const weir__schema_table *described = &ingest->schema.tables[t];
+static weir_status plan_times(weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
+    weir_ingest__table_plan *table = &ingest->tables[t];
+    const weir_ingest__schema_table *described = &ingest->schema.tables[t];
     weir_status status = WEIR_OK;
     size_t most = 1 + (size_t)table->column_count + described->foreign_key_count;
-    table->times = weir__plan_take(ingest, most, sizeof *table->times, &status, error);
-    weir__schema_time *known = weir__plan_take(ingest, table->column_count, sizeof *known, &status, error);
+    table->times = weir_ingest__plan_take(ingest, most, sizeof *table->times, &status, error);
+    weir_ingest__schema_time *known =
+        weir_ingest__plan_take(ingest, table->column_count, sizeof *known, &status, error);
     if (status != WEIR_OK)
         return status;
     table->temporal = plan_known(table, &described->temporal, described->temporal.count > 0 ? 1 : 0);
     for (uint32_t c = 0; c < table->column_count; c++) {
-        const weir__schema_column *column = weir__schema_find_column(described, table->columns[c].name);
+        const weir_ingest__schema_column *column =
+            weir_ingest__schema_find_column(described, table->columns[c].name);
         if (column)
             known[c] = known_at_of(described, column);
         if (table->columns[c].stype != WEIR_IGNORED)
@@ -365,18 +379,18 @@ static weir_status plan_times(weir__ingest *ingest, uint32_t t, weir_error *erro
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-static bool can_be_own_task(const weir__table_plan *table, uint32_t c) {
-    const weir__column_plan *column = &table->columns[c];
-    return weir__stype_can_be_target(column->stype) && !column->is_primary && !column->is_foreign &&
+static bool can_be_own_task(const weir_ingest__table_plan *table, uint32_t c) {
+    const weir_ingest__column_plan *column = &table->columns[c];
+    return weir_store__stype_can_be_target(column->stype) && !column->is_primary && !column->is_foreign &&
            c != table->temporal.column;
 }
 
 /* table.column; with #2, #3, … behind it where the names of others read the same. */
-static char *own_task_name(weir__ingest *ingest, const weir__table_plan *table, const char *column,
-                           weir_status *status, weir_error *error) {
-    const weir__schema *schema = &ingest->schema;
+static char *own_task_name(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+                           const char *column, weir_status *status, weir_error *error) {
+    const weir_ingest__schema *schema = &ingest->schema;
     size_t size = strlen(table->name) + strlen(column) + 16;
-    char *name = weir__plan_take(ingest, size, 1, status, error);
+    char *name = weir_ingest__plan_take(ingest, size, 1, status, error);
     bool is_taken = name != NULL;
     for (uint32_t number = 1; is_taken; number++) {
         if (number == 1)
@@ -391,50 +405,51 @@ static char *own_task_name(weir__ingest *ingest, const weir__table_plan *table, 
 }
 
 static int compare_task_names(const void *a, const void *b) {
-    return strcmp(((const weir__schema_task *)a)->name, ((const weir__schema_task *)b)->name);
+    return strcmp(((const weir_ingest__schema_task *)a)->name, ((const weir_ingest__schema_task *)b)->name);
 }
 
 /* Without tasks every column that can be one is a cell task over all rows of its table. */
-static weir_status make_own_tasks(weir__ingest *ingest, weir_error *error) {
-    weir__schema *schema = &ingest->schema;
+static weir_status make_own_tasks(weir_ingest__ingest *ingest, weir_error *error) {
+    weir_ingest__schema *schema = &ingest->schema;
     weir_status status = WEIR_OK;
     size_t count = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         count += ingest->tables[t].column_count;
-    schema->tasks = weir__plan_take(ingest, count, sizeof *schema->tasks, &status, error);
+    schema->tasks = weir_ingest__plan_take(ingest, count, sizeof *schema->tasks, &status, error);
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t c = 0; c < ingest->tables[t].column_count && status == WEIR_OK; c++) {
-            const weir__table_plan *table = &ingest->tables[t];
+            const weir_ingest__table_plan *table = &ingest->tables[t];
             if (!can_be_own_task(table, c))
                 continue;
             const char *name = own_task_name(ingest, table, table->columns[c].name, &status, error);
             if (!name)
                 break;
-            schema->tasks[schema->task_count++] = (weir__schema_task){.name = name,
-                                                                      .anchor_table = table->name,
-                                                                      .target_column = table->columns[c].name,
-                                                                      .target_stype = table->columns[c].stype,
-                                                                      .kind = WEIR__KIND_CELL,
-                                                                      .split = {.permille = {800, 100, 100}}};
+            schema->tasks[schema->task_count++] =
+                (weir_ingest__schema_task){.name = name,
+                                           .anchor_table = table->name,
+                                           .target_column = table->columns[c].name,
+                                           .target_stype = table->columns[c].stype,
+                                           .kind = WEIR_INGEST__KIND_CELL,
+                                           .split = {.permille = {800, 100, 100}}};
         }
     if (status == WEIR_OK && schema->task_count > 0)
         qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_task_names);
     return status;
 }
 
-static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *described, weir__task_plan *task,
-                             weir_error *error) {
+static weir_status plan_task(weir_ingest__ingest *ingest, const weir_ingest__schema_task *described,
+                             weir_ingest__task_plan *task, weir_error *error) {
     task->schema = described;
     task->anchor_table = find_table(ingest, described->anchor_table);
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     task->target = find_column(anchor, described->target_column);
     bool is_cell_possible =
         task->target != WEIR_NONE && anchor->columns[task->target].stype == described->target_stype;
-    task->is_cell =
-        described->kind == WEIR__KIND_CELL ||
-        (described->kind == WEIR__KIND_AUTO && is_cell_possible && !described->observation_time_column);
-    if (weir__is_link(described)) {
-        const weir__schema_name *by = &described->popularity;
+    task->is_cell = described->kind == WEIR_INGEST__KIND_CELL ||
+                    (described->kind == WEIR_INGEST__KIND_AUTO && is_cell_possible &&
+                     !described->observation_time_column);
+    if (weir_ingest__is_link(described)) {
+        const weir_ingest__schema_name *by = &described->popularity;
         task->link.table = find_table(ingest, described->destination_table);
         task->link.edge = WEIR_NONE;
         for (uint32_t e = 0; by->table && e < ingest->edge_count; e++)
@@ -443,24 +458,24 @@ static weir_status plan_task(weir__ingest *ingest, const weir__schema_task *desc
                 task->link.edge = e;
     }
     if (task->is_cell && (described->has_horizon || described->label_known_column))
-        return weir__plan_refuse(error, WEIR_TASK_INVALID,
-                                 "is for a derived task; this one is about a cell, whose label is known when "
-                                 "the cell is: say known_at in its column, or \"kind\": \"derived\" here",
-                                 "$.tasks.%s.%s", described->name,
-                                 described->has_horizon ? "horizon" : "label_known_column");
+        return weir_ingest__plan_refuse(
+            error, WEIR_TASK_INVALID,
+            "is for a derived task; this one is about a cell, whose label is known when "
+            "the cell is: say known_at in its column, or \"kind\": \"derived\" here",
+            "$.tasks.%s.%s", described->name, described->has_horizon ? "horizon" : "label_known_column");
     if (task->is_cell && !is_cell_possible)
-        return weir__plan_refuse(error, WEIR_TASK_INVALID,
-                                 "is not a column of the anchor table that has the task's type",
-                                 "$.tasks.%s.target_column: %s", described->name, described->target_column);
+        return weir_ingest__plan_refuse(
+            error, WEIR_TASK_INVALID, "is not a column of the anchor table that has the task's type",
+            "$.tasks.%s.target_column: %s", described->name, described->target_column);
     return WEIR_OK;
 }
 
-static weir_status plan_tasks(weir__ingest *ingest, weir_error *error) {
-    weir__schema *schema = &ingest->schema;
+static weir_status plan_tasks(weir_ingest__ingest *ingest, weir_error *error) {
+    weir_ingest__schema *schema = &ingest->schema;
     weir_status status = schema->has_tasks ? WEIR_OK : make_own_tasks(ingest, error);
-    ingest->tasks = weir__plan_take(ingest, schema->task_count, sizeof *ingest->tasks, &status, error);
+    ingest->tasks = weir_ingest__plan_take(ingest, schema->task_count, sizeof *ingest->tasks, &status, error);
     for (uint32_t i = 0; i < schema->task_count && status == WEIR_OK; i++) {
-        weir__dictionary_init(&ingest->tasks[i].categories, ingest->env);
+        weir_ingest__dictionary_init(&ingest->tasks[i].categories, ingest->env);
         weir__arena_init(&ingest->tasks[i].strings, ingest->env);
         ingest->task_count = i + 1;
         ingest->tasks[i].like_categories = WEIR_NONE;
@@ -469,7 +484,7 @@ static weir_status plan_tasks(weir__ingest *ingest, weir_error *error) {
     return status;
 }
 
-weir_status weir__plan_make(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__plan_make(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = provide_tables(ingest, error);
     if (status == WEIR_OK)
         status = plan_tables(ingest, error);
@@ -479,5 +494,5 @@ weir_status weir__plan_make(weir__ingest *ingest, weir_error *error) {
         status = plan_times(ingest, t, error);
     if (status == WEIR_OK)
         status = plan_tasks(ingest, error);
-    return status == WEIR_OK ? weir__describe_store(ingest, error) : status;
+    return status == WEIR_OK ? weir_ingest__describe_store(ingest, error) : status;
 }

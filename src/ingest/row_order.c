@@ -10,10 +10,11 @@
 /* ---- Joining parts --------------------------------------------------------------------------- */
 
 /* Numbers of a part's dictionary -> numbers of the whole. */
-static uint32_t *adopt_strings(const weir_env *env, const weir__dictionary *part, weir__dictionary *whole) {
+static uint32_t *adopt_strings(const weir_env *env, const weir_ingest__dictionary *part,
+                               weir_ingest__dictionary *whole) {
     uint32_t *numbers = weir__allocate(env, part->count, sizeof *numbers);
     for (uint32_t i = 0; numbers && i < part->count; i++)
-        if (!weir__dictionary_adopt(whole, part->strings[i], &numbers[i])) {
+        if (!weir_ingest__dictionary_adopt(whole, part->strings[i], &numbers[i])) {
             weir__release(env, numbers);
             return NULL;
         }
@@ -26,8 +27,8 @@ static void renumber(uint32_t *values, uint32_t count, const uint32_t *numbers) 
             values[i] = numbers[values[i]];
 }
 
-static bool renumber_column(const weir_env *env, weir__part *part, uint32_t c,
-                            const weir__dictionary *of_part, weir__dictionary *whole) {
+static bool renumber_column(const weir_env *env, weir_ingest__part *part, uint32_t c,
+                            const weir_ingest__dictionary *of_part, weir_ingest__dictionary *whole) {
     uint32_t *numbers = adopt_strings(env, of_part, whole);
     if (!numbers)
         return false;
@@ -38,24 +39,25 @@ static bool renumber_column(const weir_env *env, weir__part *part, uint32_t c,
 
 /* The largest dictionary of texts becomes that of all tables as it is: the others are numbered into it.
  * Numbers are given anew by first appearance later, so that which one it was leaves no trace. */
-static void take_largest_texts(weir__ingest *ingest) {
-    weir__part *largest = NULL;
+static void take_largest_texts(weir_ingest__ingest *ingest) {
+    weir_ingest__part *largest = NULL;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
-            weir__part *part = &ingest->tables[t].parts[p];
+            weir_ingest__part *part = &ingest->tables[t].parts[p];
             if (part->texts.count > (largest ? largest->texts.count : 0))
                 largest = part;
         }
     if (!largest)
         return;
     ingest->texts = largest->texts;
-    weir__dictionary_init(&largest->texts, ingest->env);
+    weir_ingest__dictionary_init(&largest->texts, ingest->env);
     largest->owns_text_numbers = true;
 }
 
 /* Categories get numbers of the table's dictionary, texts of the one of all tables: `texts` is shared, so
  * this runs one table after the other. */
-static bool renumber_part(weir__ingest *ingest, weir__table_plan *table, weir__part *part) {
+static bool renumber_part(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
+                          weir_ingest__part *part) {
     const weir_env *env = ingest->env;
     uint32_t *text_numbers = adopt_strings(env, &part->texts, &ingest->texts);
     bool is_fine = text_numbers != NULL;
@@ -70,9 +72,10 @@ static bool renumber_part(weir__ingest *ingest, weir__table_plan *table, weir__p
 }
 
 /* The arrays of all parts end to end; of a single part they are taken over as they are. */
-static bool join_array(const weir_env *env, weir__table_plan *table, uint32_t c, size_t offset, size_t size) {
+static bool join_array(const weir_env *env, weir_ingest__table_plan *table, uint32_t c, size_t offset,
+                       size_t size) {
     void **out = (void **)((char *)&table->data[c] + offset);
-    bool is_tags = offset == offsetof(weir__column_data, tags);
+    bool is_tags = offset == offsetof(weir_ingest__column_data, tags);
     bool is_there = false;
     for (uint32_t p = 0; p < table->part_count; p++)
         is_there = is_there || *(void **)((char *)&table->parts[p].columns[c] + offset);
@@ -94,7 +97,7 @@ static bool join_array(const weir_env *env, weir__table_plan *table, uint32_t c,
         if (*in)
             memcpy(whole, *in, bytes);
         else if (is_tags)
-            memset(whole, WEIR__KEY_INT, bytes);
+            memset(whole, WEIR_INGEST__KEY_INT, bytes);
         whole += bytes;
         weir__release(env, *in);
         *in = NULL;
@@ -102,14 +105,15 @@ static bool join_array(const weir_env *env, weir__table_plan *table, uint32_t c,
     return true;
 }
 
-static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, weir_error *error) {
+static weir_status join_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
+                              weir_error *error) {
     const weir_env *env = ingest->env;
     uint64_t rows = 0;
     bool is_fine = true;
     for (uint32_t p = 0; p < table->part_count; p++)
         rows += table->parts[p].row_count;
-    if (rows > WEIR__ROWS_MAX)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR, "table %s has too many rows",
+    if (rows > WEIR_STORE__ROWS_MAX)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR, "table %s has too many rows",
                           table->name);
     table->row_count = WEIR__NARROW(uint32_t, rows);
     table->data = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->data);
@@ -122,35 +126,36 @@ static weir_status join_parts(weir__ingest *ingest, weir__table_plan *table, wei
         weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->new_categories);
     if (!table->data || !table->categories || !table->category_ranks || !table->like_categories ||
         !table->new_categories)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
     for (uint32_t c = 0; c < table->column_count; c++)
-        weir__dictionary_init(&table->categories[c], env);
+        weir_ingest__dictionary_init(&table->categories[c], env);
     for (uint32_t c = 0; c < table->column_count; c++) {
-        WEIR__TRY(weir__like_categories(ingest, table->columns[c].column_idx, &table->categories[c],
-                                        &ingest->arena, &table->like_categories[c], error));
+        WEIR__TRY(weir_ingest__like_categories(ingest, table->columns[c].column_idx, &table->categories[c],
+                                               &ingest->arena, &table->like_categories[c], error));
     }
     for (uint32_t p = 0; p < table->part_count && is_fine; p++)
         is_fine = renumber_part(ingest, table, &table->parts[p]);
     for (uint32_t c = 0; c < table->column_count && is_fine; c++)
-        is_fine = join_array(env, table, c, offsetof(weir__column_data, values),
-                             weir__value_size(table->columns[c].stype)) &&
-                  join_array(env, table, c, offsetof(weir__column_data, keys), sizeof(uint64_t)) &&
-                  join_array(env, table, c, offsetof(weir__column_data, tags), 1);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, (size_t)rows);
+        is_fine = join_array(env, table, c, offsetof(weir_ingest__column_data, values),
+                             weir_ingest__value_size(table->columns[c].stype)) &&
+                  join_array(env, table, c, offsetof(weir_ingest__column_data, keys), sizeof(uint64_t)) &&
+                  join_array(env, table, c, offsetof(weir_ingest__column_data, tags), 1);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, (size_t)rows);
 }
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
 typedef struct row_order {
-    const weir__table_plan *table;
-    const weir__string **row_keys; /* of all parts */
+    const weir_ingest__table_plan *table;
+    const weir_ingest__string **row_keys; /* of all parts */
 } row_order;
 
 static int compare_primary_keys(const void *context, uint32_t a, uint32_t b) {
-    const weir__table_plan *table = ((const row_order *)context)->table;
+    const weir_ingest__table_plan *table = ((const row_order *)context)->table;
     for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        const weir__column_data *column = &table->data[table->primary_key[i]];
-        int order = weir__key_compare_values(weir__key_at(column, a), weir__key_at(column, b));
+        const weir_ingest__column_data *column = &table->data[table->primary_key[i]];
+        int order =
+            weir_ingest__key_compare_values(weir_ingest__key_at(column, a), weir_ingest__key_at(column, b));
         if (order != 0)
             return order;
     }
@@ -159,14 +164,14 @@ static int compare_primary_keys(const void *context, uint32_t a, uint32_t b) {
 
 static int compare_row_keys(const void *context, uint32_t a, uint32_t b) {
     const row_order *order = context;
-    return weir__string_compare(order->row_keys[a], order->row_keys[b]);
+    return weir_ingest__string_compare(order->row_keys[a], order->row_keys[b]);
 }
 
 static uint64_t ordered_int(uint64_t bits) {
     return bits ^ (uint64_t)1 << 63;
 }
 
-static uint64_t first_bytes(const weir__string *string, uint32_t skip) {
+static uint64_t first_bytes(const weir_ingest__string *string, uint32_t skip) {
     uint8_t bytes[8] = {0};
     uint32_t size = string->size > skip ? string->size - skip : 0;
     memcpy(bytes, string->bytes + (size ? skip : 0), size < 8 ? size : 8);
@@ -175,21 +180,21 @@ static uint64_t first_bytes(const weir__string *string, uint32_t skip) {
 
 /* A number that orders as the first key column does where it can tell: its integers, or the first bytes of
  * its texts. Mixed columns get one number, and the comparison does all. */
-static uint64_t primary_number(const weir__column_data *column, uint32_t row, bool is_all_text) {
+static uint64_t primary_number(const weir_ingest__column_data *column, uint32_t row, bool is_all_text) {
     if (!column->tags)
         return ordered_int(column->keys[row]);
-    return is_all_text ? first_bytes((const weir__string *)(uintptr_t)column->keys[row], 0) : 0;
+    return is_all_text ? first_bytes((const weir_ingest__string *)(uintptr_t)column->keys[row], 0) : 0;
 }
 
-static bool is_all_text(const weir__column_data *column, uint32_t row_count) {
+static bool is_all_text(const weir_ingest__column_data *column, uint32_t row_count) {
     for (uint32_t r = 0; column->tags && r < row_count; r++)
-        if (column->tags[r] != WEIR__KEY_TEXT)
+        if (column->tags[r] != WEIR_INGEST__KEY_TEXT)
             return false;
     return column->tags != NULL;
 }
 
-static const weir__string **collect_row_keys(const weir_env *env, weir__table_plan *table) {
-    const weir__string **keys = weir__allocate(env, table->row_count, sizeof *keys);
+static const weir_ingest__string **collect_row_keys(const weir_env *env, weir_ingest__table_plan *table) {
+    const weir_ingest__string **keys = weir__allocate(env, table->row_count, sizeof *keys);
     uint32_t next = 0;
     for (uint32_t p = 0; keys && p < table->part_count; p++) {
         for (uint32_t r = 0; r < table->parts[p].row_count; r++)
@@ -198,33 +203,33 @@ static const weir__string **collect_row_keys(const weir_env *env, weir__table_pl
     return keys;
 }
 
-static bool sort_by_key(const weir_env *env, const row_order *order, weir__sort_item *items) {
-    const weir__table_plan *table = order->table;
-    const weir__column_data *first = &table->data[table->primary_key[0]];
+static bool sort_by_key(const weir_env *env, const row_order *order, weir_ingest__sort_item *items) {
+    const weir_ingest__table_plan *table = order->table;
+    const weir_ingest__column_data *first = &table->data[table->primary_key[0]];
     bool all_text = is_all_text(first, table->row_count);
     for (uint32_t r = 0; r < table->row_count; r++)
-        items[r] = (weir__sort_item){primary_number(first, r, all_text), r};
+        items[r] = (weir_ingest__sort_item){primary_number(first, r, all_text), r};
     bool needs_tie = first->tags || table->primary_key_count > 1;
-    return weir__sort(env, items, table->row_count, needs_tie ? compare_primary_keys : NULL, order);
+    return weir_ingest__sort(env, items, table->row_count, needs_tie ? compare_primary_keys : NULL, order);
 }
 
 /* The size of a CBOR array's head. */
-static uint32_t array_head_size(const weir__string *array) {
+static uint32_t array_head_size(const weir_ingest__string *array) {
     uint8_t lead = WEIR__LOW(uint8_t, array->bytes[0]) & 31;
     return lead < 24 ? 1 : lead == 24 ? 2 : 3;
 }
 
 /* All arrays have one head: the first bytes that differ come after it. */
-static bool sort_by_row(const weir_env *env, const row_order *order, weir__sort_item *items) {
-    const weir__table_plan *table = order->table;
+static bool sort_by_row(const weir_env *env, const row_order *order, weir_ingest__sort_item *items) {
+    const weir_ingest__table_plan *table = order->table;
     uint32_t head = array_head_size(order->row_keys[0]);
     for (uint32_t r = 0; r < table->row_count; r++)
-        items[r] = (weir__sort_item){first_bytes(order->row_keys[r], head), r};
-    return weir__sort(env, items, table->row_count, compare_row_keys, order);
+        items[r] = (weir_ingest__sort_item){first_bytes(order->row_keys[r], head), r};
+    return weir_ingest__sort(env, items, table->row_count, compare_row_keys, order);
 }
 
 /* Whether an integer key rises from row to row: then nothing needs sorting, and none is there twice. */
-static bool is_in_order(const weir__table_plan *table) {
+static bool is_in_order(const weir_ingest__table_plan *table) {
     if (table->primary_key_count != 1 || table->data[table->primary_key[0]].tags)
         return table->row_count == 0;
     const int64_t *keys = (const int64_t *)table->data[table->primary_key[0]].keys;
@@ -234,15 +239,16 @@ static bool is_in_order(const weir__table_plan *table) {
     return true;
 }
 
-static weir_status check_duplicates(const row_order *order, const weir__sort_item *items, weir_error *error) {
-    const weir__table_plan *table = order->table;
+static weir_status check_duplicates(const row_order *order, const weir_ingest__sort_item *items,
+                                    weir_error *error) {
+    const weir_ingest__table_plan *table = order->table;
     char key[200];
     for (uint32_t r = 1; r < table->row_count && table->primary_key_count > 0; r++) {
         if (items[r - 1].primary != items[r].primary ||
             compare_primary_keys(order, items[r - 1].index, items[r].index) != 0)
             continue;
-        weir__row_key_describe(table, table->data, items[r].index, key, sizeof key);
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__INGEST_OPERATOR,
+        weir_ingest__row_key_describe(table, table->data, items[r].index, key, sizeof key);
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "table %s has two rows with one primary key%s", table->name, key);
     }
     return WEIR_OK;
@@ -254,7 +260,7 @@ static weir_status check_duplicates(const row_order *order, const weir__sort_ite
     for (uint32_t r = 0; r < count; r++)                                                                     \
     ((type *)to)[r] = ((const type *)from)[items[r].index]
 
-static bool permute(const weir_env *env, void **array, size_t size, const weir__sort_item *items,
+static bool permute(const weir_env *env, void **array, size_t size, const weir_ingest__sort_item *items,
                     uint32_t count) {
     const void *from = *array;
     if (!from || size == 0)
@@ -273,13 +279,14 @@ static bool permute(const weir_env *env, void **array, size_t size, const weir__
     return true;
 }
 
-static bool permute_table(const weir_env *env, weir__table_plan *table, const weir__sort_item *items) {
+static bool permute_table(const weir_env *env, weir_ingest__table_plan *table,
+                          const weir_ingest__sort_item *items) {
     bool is_fine = true;
     for (uint32_t c = 0; c < table->column_count && is_fine; c++) {
-        weir__column_data *column = &table->data[c];
+        weir_ingest__column_data *column = &table->data[c];
         void *keys = column->keys;
         void *tags = column->tags;
-        is_fine = permute(env, &column->values, weir__value_size(table->columns[c].stype), items,
+        is_fine = permute(env, &column->values, weir_ingest__value_size(table->columns[c].stype), items,
                           table->row_count) &&
                   permute(env, &keys, sizeof *column->keys, items, table->row_count) &&
                   permute(env, &tags, sizeof *column->tags, items, table->row_count);
@@ -289,19 +296,19 @@ static bool permute_table(const weir_env *env, weir__table_plan *table, const we
     return is_fine;
 }
 
-static bool keep_row_hashes(const weir_env *env, weir__table_plan *table, const row_order *order,
-                            const weir__sort_item *items) {
+static bool keep_row_hashes(const weir_env *env, weir_ingest__table_plan *table, const row_order *order,
+                            const weir_ingest__sort_item *items) {
     table->row_key_hashes = weir__allocate(env, table->row_count, sizeof *table->row_key_hashes);
     for (uint32_t r = 0; table->row_key_hashes && r < table->row_count; r++)
         table->row_key_hashes[r] = order->row_keys[items[r].index]->hash;
     return table->row_key_hashes != NULL;
 }
 
-static weir_status sort_rows(const weir_env *env, weir__table_plan *table, weir_error *error) {
+static weir_status sort_rows(const weir_env *env, weir_ingest__table_plan *table, weir_error *error) {
     row_order order = {.table = table};
     bool has_key = table->primary_key_count > 0;
     weir_status status = WEIR_OK;
-    weir__sort_item *items = weir__allocate(env, table->row_count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, table->row_count, sizeof *items);
     if (!has_key)
         order.row_keys = collect_row_keys(env, table);
     bool is_fine = items && (has_key || order.row_keys) &&
@@ -313,24 +320,24 @@ static weir_status sort_rows(const weir_env *env, weir__table_plan *table, weir_
     weir__release(env, order.row_keys);
     weir__release(env, items);
     if (status == WEIR_OK && !is_fine)
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->row_count * sizeof *items);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *items);
     return status;
 }
 
 /* ---- Categories ------------------------------------------------------------------------------ */
 
 static int compare_strings(const void *context, uint32_t a, uint32_t b) {
-    const weir__dictionary *dictionary = context;
-    return weir__string_compare(dictionary->strings[a], dictionary->strings[b]);
+    const weir_ingest__dictionary *dictionary = context;
+    return weir_ingest__string_compare(dictionary->strings[a], dictionary->strings[b]);
 }
 
-uint32_t *weir__rank_strings(const weir_env *env, const weir__dictionary *dictionary) {
+uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary) {
     uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
-    weir__sort_item *items = weir__allocate(env, dictionary->count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, dictionary->count, sizeof *items);
     bool is_fine = ranks && items;
     for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
-        items[i] = (weir__sort_item){first_bytes(dictionary->strings[i], 0), i};
-    is_fine = is_fine && weir__sort(env, items, dictionary->count, compare_strings, dictionary);
+        items[i] = (weir_ingest__sort_item){first_bytes(dictionary->strings[i], 0), i};
+    is_fine = is_fine && weir_ingest__sort(env, items, dictionary->count, compare_strings, dictionary);
     for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
         ranks[items[i].index] = i;
     weir__release(env, items);
@@ -348,17 +355,18 @@ static uint64_t count_new(const uint32_t *values, uint32_t count, uint32_t known
     return found;
 }
 
-static weir_status rank_categories(const weir_env *env, weir__table_plan *table, weir_error *error) {
+static weir_status rank_categories(const weir_env *env, weir_ingest__table_plan *table, weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++) {
         uint32_t known = table->like_categories[c];
         if (table->columns[c].stype != WEIR_CATEGORICAL)
             continue;
         if (known != WEIR_NONE)
             table->new_categories[c] = count_new(table->data[c].values, table->row_count, known);
-        table->category_ranks[c] = known == WEIR_NONE ? weir__rank_strings(env, &table->categories[c])
-                                                      : weir__like_ranks(env, &table->categories[c], known);
+        table->category_ranks[c] = known == WEIR_NONE
+                                       ? weir_ingest__rank_strings(env, &table->categories[c])
+                                       : weir_ingest__like_ranks(env, &table->categories[c], known);
         if (!table->category_ranks[c])
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, table->categories[c].count);
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->categories[c].count);
         renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
     }
     return WEIR_OK;
@@ -367,20 +375,20 @@ static weir_status rank_categories(const weir_env *env, weir__table_plan *table,
 /* ---- All tables ------------------------------------------------------------------------------ */
 
 static void order_table(void *context, size_t index, uint32_t worker) {
-    weir__ingest *ingest = context;
-    weir__table_plan *table = &ingest->tables[index];
+    weir_ingest__ingest *ingest = context;
+    weir_ingest__table_plan *table = &ingest->tables[index];
     (void)worker;
     if (!is_in_order(table))
         table->status = sort_rows(ingest->env, table, &table->error);
     if (table->status == WEIR_OK)
         table->status = rank_categories(ingest->env, table, &table->error);
-    (void)weir__advance(ingest, table->row_count);
+    (void)weir_ingest__advance(ingest, table->row_count);
 }
 
 /* Adds up what the parts counted, and frees them; strings stay where they are. */
-static void finish_parts(weir__ingest *ingest, weir__table_plan *table) {
+static void finish_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *table) {
     for (uint32_t p = 0; p < table->part_count; p++) {
-        weir__part *part = &table->parts[p];
+        weir_ingest__part *part = &table->parts[p];
         for (uint32_t c = 0; c < table->column_count && part->nulls; c++) {
             uint32_t column_idx = table->columns[c].column_idx;
             if (column_idx == WEIR_NONE)
@@ -388,22 +396,22 @@ static void finish_parts(weir__ingest *ingest, weir__table_plan *table) {
             ingest->info_columns[column_idx].nulls += part->nulls[c];
             ingest->info_columns[column_idx].not_finite += part->not_finite[c];
         }
-        weir__part_release(ingest->env, table, part);
+        weir_ingest__part_release(ingest->env, table, part);
     }
     for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].column_idx != WEIR_NONE)
             ingest->info_columns[table->columns[c].column_idx].nulls += table->new_categories[c];
 }
 
-static weir_status number_rows(weir__ingest *ingest, weir_error *error) {
+static weir_status number_rows(weir_ingest__ingest *ingest, weir_error *error) {
     uint64_t next = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
-        weir__table_plan *table = &ingest->tables[t];
+        weir_ingest__table_plan *table = &ingest->tables[t];
         table->row_start = WEIR__NARROW(uint32_t, next);
         next += table->row_count;
-        if (next > WEIR__ROWS_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR,
-                              "the source has more rows than a store holds (%u)", WEIR__ROWS_MAX);
+        if (next > WEIR_STORE__ROWS_MAX)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                              "the source has more rows than a store holds (%u)", WEIR_STORE__ROWS_MAX);
         ingest->info_tables[t].row_start = table->row_start;
         ingest->info_tables[t].row_count = table->row_count;
     }
@@ -411,7 +419,7 @@ static weir_status number_rows(weir__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__order_rows(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     uint64_t rows = 0;
     take_largest_texts(ingest);
@@ -421,7 +429,7 @@ weir_status weir__order_rows(weir__ingest *ingest, weir_error *error) {
     }
     if (status != WEIR_OK)
         return status;
-    weir__begin_phase(ingest, "order", rows, 0);
+    weir_ingest__begin_phase(ingest, "order", rows, 0);
     weir__parallel(ingest->env, ingest->threads, ingest->table_count, order_table, ingest);
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (ingest->tables[t].status != WEIR_OK) {

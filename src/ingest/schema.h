@@ -9,82 +9,82 @@
 #include "store/format.h"
 #include "weir/cbor.h"
 
-#define WEIR__SCHEMA_OPERATOR "weir.ingest.schema"
+#define WEIR_INGEST__SCHEMA_OPERATOR "weir.ingest.schema"
 
-enum { WEIR__KEY_COLUMNS_MAX = 32, WEIR__TIME_KEYS_MAX = 16 };
+enum { WEIR_INGEST__KEY_COLUMNS_MAX = 32, WEIR_INGEST__TIME_KEYS_MAX = 16 };
 
-#define WEIR__LINK_COLUMN "link" /* what the target of a link task is called */
+#define WEIR_INGEST__LINK_COLUMN "link" /* what the target of a link task is called */
 
 /* A time that is written in a schema: names of foreign keys, each of the table that the one before leads
  * to, then that of a timestamp column. One name is a column of the table itself; none: no time. */
-typedef struct weir__schema_time {
+typedef struct weir_ingest__schema_time {
     const char *const *names;
     uint32_t count;
-} weir__schema_time;
+} weir_ingest__schema_time;
 
-typedef struct weir__schema_column {
+typedef struct weir_ingest__schema_column {
     const char *name;
     weir_stype stype;
-    const char *description;    /* "" if there is none */
-    bool has_known_at;          /* the schema says something */
-    weir__schema_time known_at; /* none: null */
-    weir__time_form form;       /* of a timestamp */
-} weir__schema_column;
+    const char *description;           /* "" if there is none */
+    bool has_known_at;                 /* the schema says something */
+    weir_ingest__schema_time known_at; /* none: null */
+    weir_ingest__time_form form;       /* of a timestamp */
+} weir_ingest__schema_column;
 
 /* A foreign key, of one column (also one that is written at its column) or several. */
-typedef struct weir__schema_key {
+typedef struct weir_ingest__schema_key {
     const char *name; /* of one that is written at its column, the column's; no two of a table are equal */
     const char *const *columns;
     uint32_t column_count;
     const char *table;
     const char *const *to; /* as many columns of that table */
     bool has_known_at;
-    weir__schema_time known_at;
-} weir__schema_key;
+    weir_ingest__schema_time known_at;
+} weir_ingest__schema_key;
 
-typedef struct weir__schema_table {
+typedef struct weir_ingest__schema_table {
     const char *name;
     const char *query; /* NULL: a table or view of the source */
     const char *const *primary_key;
     uint32_t primary_key_count;
-    weir__schema_time temporal;
-    weir__schema_column *columns;
+    weir_ingest__schema_time temporal;
+    weir_ingest__schema_column *columns;
     uint32_t column_count;
-    weir__schema_key *foreign_keys;
+    weir_ingest__schema_key *foreign_keys;
     uint32_t foreign_key_count;
     bool keeps_keys; /* in the store */
     bool has_csv;
-    weir__csv_options csv;
-} weir__schema_table;
+    weir_ingest__csv_options csv;
+} weir_ingest__schema_table;
 
-typedef enum weir__task_kind {
-    WEIR__KIND_AUTO,
-    WEIR__KIND_CELL,
-    WEIR__KIND_DERIVED,
-    WEIR__KIND_LINK,
-} weir__task_kind;
-typedef enum weir__split_method {
-    WEIR__SPLIT_HASH,
-    WEIR__SPLIT_TEMPORAL,
-    WEIR__SPLIT_COLUMN
-} weir__split_method;
+typedef enum weir_ingest__task_kind {
+    WEIR_INGEST__KIND_AUTO,
+    WEIR_INGEST__KIND_CELL,
+    WEIR_INGEST__KIND_DERIVED,
+    WEIR_INGEST__KIND_LINK,
+} weir_ingest__task_kind;
+typedef enum weir_ingest__split_method {
+    WEIR_INGEST__SPLIT_HASH,
+    WEIR_INGEST__SPLIT_TEMPORAL,
+    WEIR_INGEST__SPLIT_COLUMN
+} weir_ingest__split_method;
 
-typedef struct weir__schema_split {
-    weir__split_method method;
+typedef struct weir_ingest__schema_split {
+    weir_ingest__split_method method;
     uint32_t permille[WEIR_SPLITS];
     uint64_t seed;
     int64_t val;
     int64_t test;
     const char *column;
-} weir__schema_split;
+} weir_ingest__schema_split;
 
 /* A column of a table of the schema; whether the source has it is for the source to say. */
-typedef struct weir__schema_name {
+typedef struct weir_ingest__schema_name {
     const char *table;
     const char *column;
-} weir__schema_name;
+} weir_ingest__schema_name;
 
-typedef struct weir__schema_task {
+typedef struct weir_ingest__schema_task {
     const char *name;
     const char *query; /* NULL: every row of the anchor table */
     const char *anchor_table;
@@ -94,7 +94,7 @@ typedef struct weir__schema_task {
     const char *destination_table; /* of a link task, as the anchor's two; else NULL */
     const char *const *destination_key;
     uint32_t destination_key_count;
-    weir__schema_name
+    weir_ingest__schema_name
         popularity; /* of a link task: a foreign key to the destination table; table NULL: none */
     const char *target_column;
     weir_stype target_stype;
@@ -103,25 +103,25 @@ typedef struct weir__schema_task {
     const char *label_known_column;      /* when a label is known, or NULL; or the horizon says it: */
     bool has_horizon;
     int64_t horizon; /* microseconds */
-    weir__task_kind kind;
-    weir__time_form form; /* of the observation time and of a timestamp target */
+    weir_ingest__task_kind kind;
+    weir_ingest__time_form form; /* of the observation time and of a timestamp target */
     weir_before_anchor before_anchor;
     bool has_train_statistics; /* of a derived numerical target: over the train split alone */
-    weir__schema_name *drop_columns;
+    weir_ingest__schema_name *drop_columns;
     uint32_t drop_column_count;
-    weir__schema_split split;
-} weir__schema_task;
+    weir_ingest__schema_split split;
+} weir_ingest__schema_task;
 
-typedef struct weir__schema {
+typedef struct weir_ingest__schema {
     weir__arena arena;         /* of everything here */
     weir_cbor_writer document; /* the schema as CBOR: `embedding` points into it */
     const char *name;          /* NULL: the source's */
     const char *const *search_path;
     uint32_t search_path_count;
-    weir__csv_options csv;
-    weir__schema_table *tables; /* in bytewise order of name */
+    weir_ingest__csv_options csv;
+    weir_ingest__schema_table *tables; /* in bytewise order of name */
     uint32_t table_count;
-    weir__schema_task *tasks; /* in bytewise order of name */
+    weir_ingest__schema_task *tasks; /* in bytewise order of name */
     uint32_t task_count;
     bool has_tasks; /* the schema says which; else weir makes them */
     bool has_statistics_until;
@@ -129,35 +129,40 @@ typedef struct weir__schema {
     int64_t statistics_until;
     bool has_embedding;
     weir_cbor_value embedding;
-} weir__schema;
+} weir_ingest__schema;
 
 /* Reads and checks a schema by itself. SCHEMA_INVALID or TASK_INVALID with the JSON path. Release it, also
  * after a failure. */
-WEIR_CHECKED weir_status weir__schema_read(weir__schema *schema, const weir_env *env, const char *text,
-                                           size_t size, const char *name, weir_error *error);
-void weir__schema_release(weir__schema *schema);
+WEIR_CHECKED weir_status weir_ingest__schema_read(weir_ingest__schema *schema, const weir_env *env,
+                                                  const char *text, size_t size, const char *name,
+                                                  weir_error *error);
+void weir_ingest__schema_release(weir_ingest__schema *schema);
 
 /* NULL if there is none. */
-const weir__schema_table *weir__schema_find_table(const weir__schema *schema, const char *name);
-const weir__schema_column *weir__schema_find_column(const weir__schema_table *table, const char *name);
-const weir__schema_key *weir__schema_find_key(const weir__schema_table *table, const char *name);
-bool weir__schema_times_equal(const weir__schema_time *a, const weir__schema_time *b);
+const weir_ingest__schema_table *weir_ingest__schema_find_table(const weir_ingest__schema *schema,
+                                                                const char *name);
+const weir_ingest__schema_column *weir_ingest__schema_find_column(const weir_ingest__schema_table *table,
+                                                                  const char *name);
+const weir_ingest__schema_key *weir_ingest__schema_find_key(const weir_ingest__schema_table *table,
+                                                            const char *name);
+bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const weir_ingest__schema_time *b);
 
 /* ---- Names that a schema joins, for those who write one ---------------------------------------- */
 
 /* Whether the `size` bytes at `name` are the name of a table of the schema that is written. */
-typedef bool (*weir__is_table)(const void *context, const char *name, size_t size);
+typedef bool (*weir_ingest__is_table)(const void *context, const char *name, size_t size);
 
 /* Writes "table.column" as the value of foreign_key or an item of drop_columns; as ["table", "column"] if
  * the text would be read as another table's. False if memory is short. */
-WEIR_CHECKED bool weir__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
-                                         const char *column, weir__is_table is_table, const void *context);
+WEIR_CHECKED bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
+                                                const char *column, weir_ingest__is_table is_table,
+                                                const void *context);
 
 /* Writes a time through foreign keys as the value of temporal_column or known_at: keys[0] is a foreign key
  * of the table itself and leads to tables[0], keys[1] one of tables[0], …; `column` is one of the last
  * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False if
  * memory is short. */
-WEIR_CHECKED bool weir__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
-                                  const char *const *tables, uint32_t key_count, const char *column);
+WEIR_CHECKED bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
+                                         const char *const *tables, uint32_t key_count, const char *column);
 
 #endif

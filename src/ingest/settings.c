@@ -6,9 +6,9 @@
 
 #include "ingest/settings.h"
 
-static void refuse(weir__settings *settings, const char *key, size_t key_size, const char *what) {
+static void refuse(weir_ingest__settings *settings, const char *key, size_t key_size, const char *what) {
     if (settings->status == WEIR_OK)
-        settings->status = weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR__EMBED_OPERATOR,
+        settings->status = weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
                                       "the schema's $.embedding.%.*s %s",
                                       WEIR__NARROW(int, key_size < 60 ? key_size : 60), key, what);
 }
@@ -20,7 +20,7 @@ static bool is_listed(const char *const *keys, const weir_cbor_value *key) {
     return false;
 }
 
-void weir__settings_only(weir__settings *settings, const char *const *keys) {
+void weir_ingest__settings_only(weir_ingest__settings *settings, const char *const *keys) {
     weir_cbor_iterator it = weir_cbor_children(settings->map);
     weir_cbor_value key, value;
     while (weir_cbor_next(&it, &key, &value))
@@ -28,7 +28,8 @@ void weir__settings_only(weir__settings *settings, const char *const *keys) {
             refuse(settings, (const char *)key.data, key.number, "is not a key of this provider");
 }
 
-char *weir__settings_text(weir__settings *settings, const char *key, const char *otherwise, bool nullable) {
+char *weir_ingest__settings_text(weir_ingest__settings *settings, const char *key, const char *otherwise,
+                                 bool nullable) {
     weir_cbor_value value;
     const char *text = otherwise;
     size_t size = otherwise ? strlen(otherwise) : 0;
@@ -48,12 +49,12 @@ char *weir__settings_text(weir__settings *settings, const char *key, const char 
         return NULL;
     char *copy = weir__copy_text(settings->env, text, size);
     if (!copy)
-        settings->status = weir__out_of_memory(settings->error, WEIR__EMBED_OPERATOR, size);
+        settings->status = weir__out_of_memory(settings->error, WEIR_INGEST__EMBED_OPERATOR, size);
     return copy;
 }
 
-uint64_t weir__settings_uint(weir__settings *settings, const char *key, uint64_t otherwise, uint64_t least,
-                             uint64_t most) {
+uint64_t weir_ingest__settings_uint(weir_ingest__settings *settings, const char *key, uint64_t otherwise,
+                                    uint64_t least, uint64_t most) {
     weir_cbor_value value;
     uint64_t number = otherwise;
     if (weir_cbor_get(settings->map, key, &value) &&
@@ -85,8 +86,8 @@ static bool number_of(const weir_cbor_value *value, double *out) {
     }
 }
 
-const char *weir__vector_read(const weir_cbor_value *array, uint32_t dim, bool is_exact, double *numbers,
-                              uint16_t *out) {
+const char *weir_ingest__vector_read(const weir_cbor_value *array, uint32_t dim, bool is_exact,
+                                     double *numbers, uint16_t *out) {
     if (array->type != WEIR_CBOR_ARRAY)
         return "is not an array of numbers";
     if (is_exact && array->number != dim)
@@ -105,11 +106,11 @@ const char *weir__vector_read(const weir_cbor_value *array, uint32_t dim, bool i
         return "has numbers that are too large";
     double norm = is_exact || sum == 0 ? 1 : sqrt(sum);
     for (uint32_t i = 0; i < dim; i++)
-        out[i] = weir__half_from_double(numbers[i] / norm);
+        out[i] = weir_ingest__half_from_double(numbers[i] / norm);
     return NULL;
 }
 
-void weir__excerpt(const char *text, size_t size, char out[WEIR__EXCERPT_SIZE]) {
+void weir_ingest__excerpt(const char *text, size_t size, char out[WEIR_INGEST__EXCERPT_SIZE]) {
     enum { SHOWN_MAX = 60 };
     size_t shown = 0;
     while (shown < size) {
@@ -118,5 +119,6 @@ void weir__excerpt(const char *text, size_t size, char out[WEIR__EXCERPT_SIZE]) 
             break;
         shown += step;
     }
-    snprintf(out, WEIR__EXCERPT_SIZE, "\"%.*s\"%s", WEIR__NARROW(int, shown), text, shown < size ? " …" : "");
+    snprintf(out, WEIR_INGEST__EXCERPT_SIZE, "\"%.*s\"%s", WEIR__NARROW(int, shown), text,
+             shown < size ? " …" : "");
 }

@@ -5,11 +5,11 @@
 #include "ingest/source.h"
 #include "ingest/sql.h"
 
-static const weir__source_kind *const kinds[] = {
-    &weir__source_postgres,
-    &weir__source_csv,
-    &weir__source_duckdb,
-    &weir__source_sqlite,
+static const weir_ingest__source_kind *const kinds[] = {
+    &weir_ingest__source_postgres,
+    &weir_ingest__source_csv,
+    &weir_ingest__source_duckdb,
+    &weir_ingest__source_sqlite,
 };
 
 /* Reading the beginning of a pipe or a device would wait for ever, or take what cannot be given back. */
@@ -23,13 +23,13 @@ static bool is_stream(const weir_env *env, const char *location) {
     return is_other;
 }
 
-weir_status weir__source_open(const weir_env *env, const weir__source_options *options, weir__source **out,
-                              weir_error *error) {
+weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__source_options *options,
+                                     weir_ingest__source **out, weir_error *error) {
     *out = NULL;
     if (options->arrow_table_count > 0)
-        return weir__source_arrow.open(env, options, out, error);
+        return weir_ingest__source_arrow.open(env, options, out, error);
     if (is_stream(env, options->location))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "%s is a device or a pipe, not a database; give the path of a file",
                           options->location);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -37,13 +37,13 @@ weir_status weir__source_open(const weir_env *env, const weir__source_options *o
             continue;
         weir_status status = kinds[i]->open(env, options, out, error);
         if (status == WEIR_OK)
-            (*out)->silence_ns = WEIR__SOURCE_SILENCE_NS;
+            (*out)->silence_ns = WEIR_INGEST__SOURCE_SILENCE_NS;
         return status;
     }
-    return weir__refuse_location(env, options->location, error);
+    return weir_ingest__refuse_location(env, options->location, error);
 }
 
-void weir__source_close(weir__source *source) {
+void weir_ingest__source_close(weir_ingest__source *source) {
     if (source)
         source->kind->close(source);
 }
@@ -51,33 +51,34 @@ void weir__source_close(weir__source *source) {
 /* ---- Some columns of a query ------------------------------------------------------------------- */
 
 typedef struct chosen_cursor {
-    weir__cursor base;
+    weir_ingest__cursor base;
     const weir_env *env;
-    weir__cursor *query; /* NULL: no rows */
-    uint32_t *columns;   /* of the query */
-    weir__value *cells;
+    weir_ingest__cursor *query; /* NULL: no rows */
+    uint32_t *columns;          /* of the query */
+    weir_ingest__value *cells;
     size_t cell_capacity;
 } chosen_cursor;
 
-static weir_status next_chosen(weir__cursor *base, weir__rows *rows, weir_error *error) {
+static weir_status next_chosen(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     chosen_cursor *cursor = (chosen_cursor *)base;
-    weir__rows all;
-    *rows = (weir__rows){0};
+    weir_ingest__rows all;
+    *rows = (weir_ingest__rows){0};
     if (!cursor->query)
         return WEIR_OK;
     WEIR__TRY(cursor->query->next(cursor->query, &all, error));
     uint32_t count = base->column_count;
     if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
                     sizeof *cursor->cells))
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, all.row_count * sizeof *cursor->cells);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
+                                   all.row_count * sizeof *cursor->cells);
     for (size_t r = 0; r < all.row_count; r++)
         for (uint32_t c = 0; c < count; c++)
             cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
-    *rows = (weir__rows){.row_count = all.row_count, .cells = cursor->cells};
+    *rows = (weir_ingest__rows){.row_count = all.row_count, .cells = cursor->cells};
     return WEIR_OK;
 }
 
-static void close_chosen(weir__cursor *base) {
+static void close_chosen(weir_ingest__cursor *base) {
     chosen_cursor *cursor = (chosen_cursor *)base;
     if (cursor->query)
         cursor->query->close(cursor->query);
@@ -86,29 +87,31 @@ static void close_chosen(weir__cursor *base) {
     weir__release(cursor->env, cursor);
 }
 
-static weir_status start_chosen(chosen_cursor *cursor, weir__source *source, const weir__catalog_table *table,
-                                const uint32_t *columns, uint32_t column_count, weir_error *error) {
+static weir_status start_chosen(chosen_cursor *cursor, weir_ingest__source *source,
+                                const weir_ingest__catalog_table *table, const uint32_t *columns,
+                                uint32_t column_count, weir_error *error) {
     cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
     if (!cursor->columns)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *columns);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count * sizeof *columns);
     if (column_count > 0)
         memcpy(cursor->columns, columns, column_count * sizeof *columns);
     weir_status status = source->kind->query(source, table->query, &cursor->query, error);
     if (status == WEIR_OK && cursor->query->column_count != table->column_count)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                             "the query of table %s gives other columns than it did before", table->name);
     return status;
 }
 
-weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                              uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                              weir_error *error) {
+weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                                     const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                     uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
     if (!table->query)
         return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
     chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *cursor);
-    cursor->base = (weir__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
+    cursor->base =
+        (weir_ingest__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
     cursor->env = source->env;
     weir_status status =
         part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
@@ -122,39 +125,39 @@ weir_status weir__source_scan(weir__source *source, const weir__catalog_table *t
 
 /* ---- Views and queries as tables --------------------------------------------------------------- */
 
-static weir_status describe(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
-                            weir_error *error) {
+static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *catalog,
+                            weir_ingest__catalog_table *table, weir_error *error) {
     WEIR__TRY(source->kind->describe_query(source, table->query, catalog, table, error));
     if (table->column_count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "it gives no columns");
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "it gives no columns");
     for (uint32_t i = 1; i < table->column_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->columns[i].name, table->columns[k].name) == 0)
-                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                                   "it gives two columns that are called %s", table->columns[i].name);
     return WEIR_OK;
 }
 
-weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog, const char *name,
-                                    const char *sql, weir_error *error) {
-    weir__catalog_table *table = weir__catalog_add_table(catalog, name);
+weir_status weir_ingest__catalog_add_query(weir_ingest__source *source, weir_ingest__catalog *catalog,
+                                           const char *name, const char *sql, weir_error *error) {
+    weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(catalog, name);
     if (!table)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *table);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *table);
     table->is_given = table->is_hidden = true;
     table->query = weir__copy_text(catalog->env, sql, strlen(sql));
     return table->query ? describe(source, catalog, table, error)
-                        : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(sql));
+                        : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(sql));
 }
 
-weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog, weir__catalog_table *table,
-                                   weir_error *error) {
+weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_ingest__catalog *catalog,
+                                          weir_ingest__catalog_table *table, weir_error *error) {
     if (!table->is_view || table->query)
         return WEIR_OK;
-    weir__sql sql = {.env = catalog->env};
-    weir__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
+    weir_ingest__sql sql = {.env = catalog->env};
+    weir_ingest__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
     if (sql.failed) {
-        weir__sql_release(&sql);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(table->sql_name));
+        weir_ingest__sql_release(&sql);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(table->sql_name));
     }
     table->query = sql.data;
     return describe(source, catalog, table, error);

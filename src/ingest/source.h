@@ -1,9 +1,9 @@
 /* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB, CSV files and
  * Arrow tables each implement this; ingest knows nothing else of them.
  *
- * How a source is added: write source_NAME.c with a `const weir__source_kind weir__source_NAME`, and list
- * it in source.c. The methods are called from one thread at a time a session; sessions made by `fork` run
- * in parallel.
+ * How a source is added: write source_NAME.c with a `const weir_ingest__source_kind
+ * weir_ingest__source_NAME`, and list it in source.c. The methods are called from one thread at a time a
+ * session; sessions made by `fork` run in parallel.
  *
  * What must hold:
  *   - One snapshot. All sessions of one source see the same data from open to close, whatever others write.
@@ -25,165 +25,174 @@
 
 #include "base/internal.h"
 
-#define WEIR__SOURCE_OPERATOR "weir.ingest.source"
+#define WEIR_INGEST__SOURCE_OPERATOR "weir.ingest.source"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-typedef enum weir__value_type {
-    WEIR__NULL,
-    WEIR__INT,  /* integer; every integer type. Unsigned or wider values beyond int64: see WEIR__REAL */
-    WEIR__REAL, /* real; floats of any width (a float32 is widened), decimals and integers beyond int64
+typedef enum weir_ingest__value_type {
+    WEIR_INGEST__NULL,
+    WEIR_INGEST__INT,  /* integer; every integer type. Unsigned or wider values beyond int64: see
+                          WEIR_INGEST__REAL */
+    WEIR_INGEST__REAL, /* real; floats of any width (a float32 is widened), decimals and integers beyond int64
                    rounded correctly to binary64. NaN and infinities are allowed */
-    WEIR__TEXT, /* text; also what has no other type here (uuid, enum, json, time of day, interval …) in the
-                   source's own text form */
-    WEIR__BLOB, /* text: bytes */
-    WEIR__BOOL, /* integer: 0 or 1; only from a real boolean type */
-    WEIR__TIMESTAMP, /* integer: microseconds since 1970-01-01 UTC; dates are midnight; finer units round
-                        down; what lies beyond int64 (infinity) is SOURCE_ERROR, naming the column. Only from
-                        a real date or timestamp type */
-} weir__value_type;
+    WEIR_INGEST__TEXT, /* text; also what has no other type here (uuid, enum, json, time of day, interval …)
+                   in the source's own text form */
+    WEIR_INGEST__BLOB, /* text: bytes */
+    WEIR_INGEST__BOOL, /* integer: 0 or 1; only from a real boolean type */
+    WEIR_INGEST__TIMESTAMP, /* integer: microseconds since 1970-01-01 UTC; dates are midnight; finer units
+                        round down; what lies beyond int64 (infinity) is SOURCE_ERROR, naming the column. Only
+                        from a real date or timestamp type */
+} weir_ingest__value_type;
 
-typedef struct weir__bytes {
+typedef struct weir_ingest__bytes {
     const char *data; /* not terminated; never NULL, also where size is 0 */
     size_t size;
-} weir__bytes;
+} weir_ingest__bytes;
 
-typedef struct weir__value {
-    weir__value_type type;
+typedef struct weir_ingest__value {
+    weir_ingest__value_type type;
     union {
         int64_t integer;
         double real;
-        weir__bytes text;
+        weir_ingest__bytes text;
     };
-} weir__value;
+} weir_ingest__value;
 
 /* Rows, row after row: cell (r, c) is cells[r * column_count + c]. Valid until the cursor's next call. */
-typedef struct weir__rows {
+typedef struct weir_ingest__rows {
     size_t row_count; /* 0: the end */
-    const weir__value *cells;
-} weir__rows;
+    const weir_ingest__value *cells;
+} weir_ingest__rows;
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
 /* What a column is declared as, for drafting a schema (04, draft rules). */
-typedef enum weir__declared {
-    WEIR__DECLARED_NOTHING, /* the values decide */
-    WEIR__DECLARED_BOOLEAN,
-    WEIR__DECLARED_TIME, /* date, timestamp */
-    WEIR__DECLARED_INTEGER,
-    WEIR__DECLARED_REAL,
-    WEIR__DECLARED_NUMERIC, /* integer where all values are, else real */
-    WEIR__DECLARED_TEXT,
-    WEIR__DECLARED_BLOB,
-    WEIR__DECLARED_ENUM, /* text of a fixed set */
-} weir__declared;
+typedef enum weir_ingest__declared {
+    WEIR_INGEST__DECLARED_NOTHING, /* the values decide */
+    WEIR_INGEST__DECLARED_BOOLEAN,
+    WEIR_INGEST__DECLARED_TIME, /* date, timestamp */
+    WEIR_INGEST__DECLARED_INTEGER,
+    WEIR_INGEST__DECLARED_REAL,
+    WEIR_INGEST__DECLARED_NUMERIC, /* integer where all values are, else real */
+    WEIR_INGEST__DECLARED_TEXT,
+    WEIR_INGEST__DECLARED_BLOB,
+    WEIR_INGEST__DECLARED_ENUM, /* text of a fixed set */
+} weir_ingest__declared;
 
-typedef struct weir__catalog_column {
+typedef struct weir_ingest__catalog_column {
     char *name;
-    weir__declared declared;
-    bool is_date; /* of WEIR__DECLARED_TIME: without a time of day, as far as the source knows */
-} weir__catalog_column;
+    weir_ingest__declared declared;
+    bool is_date; /* of WEIR_INGEST__DECLARED_TIME: without a time of day, as far as the source knows */
+} weir_ingest__catalog_column;
 
 /* A declared foreign key, of one column or several. */
-typedef struct weir__catalog_key {
+typedef struct weir_ingest__catalog_key {
     char *parent_table;
     uint32_t *columns;
     uint32_t column_count;
-    char **parent_columns; /* as many; none before weir__catalog_resolve_keys: the parent's primary key */
+    char **
+        parent_columns; /* as many; none before weir_ingest__catalog_resolve_keys: the parent's primary key */
     uint32_t parent_column_count;
-} weir__catalog_key;
+} weir_ingest__catalog_key;
 
 /* A table, a view, or a query that the schema makes a table of. The columns of a view are known once
- * weir__catalog_complete was called. */
-typedef struct weir__catalog_table {
+ * weir_ingest__catalog_complete was called. */
+typedef struct weir_ingest__catalog_table {
     char *name;     /* what a schema calls it: the bare name, or schema.name where that finds nothing */
     char *schema;   /* that it is in, and */
     char *bare;     /* its name there; NULL in sources without schemas, and for queries */
     char *sql_name; /* quoted and complete, for a SELECT; NULL for queries */
     char *query;    /* that gives its rows; NULL: scan reads it by itself */
     bool is_view;
-    bool is_given;                 /* a query of the schema's */
-    bool is_hidden;                /* from drafts: a view, or beyond the search path */
-    weir__catalog_column *columns; /* in declared order */
+    bool is_given;                        /* a query of the schema's */
+    bool is_hidden;                       /* from drafts: a view, or beyond the search path */
+    weir_ingest__catalog_column *columns; /* in declared order */
     uint32_t column_count;
     uint32_t *primary_key; /* column numbers, in the key's own order */
     uint32_t primary_key_count;
-    weir__catalog_key *foreign_keys;
+    weir_ingest__catalog_key *foreign_keys;
     uint32_t foreign_key_count;
-    uint64_t row_estimate;             /* for progress and for sharing work out; 0: unknown */
-    const struct weir__csv_table *csv; /* of CSV files: what was found of them, while the source is open */
-    void *detail;                      /* the source's own, one block from the catalog's env, freed with it */
-} weir__catalog_table;
+    uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
+    const struct weir_ingest__csv_table
+        *csv;     /* of CSV files: what was found of them, while the source is open */
+    void *detail; /* the source's own, one block from the catalog's env, freed with it */
+} weir_ingest__catalog_table;
 
-/* Owned by whoever called weir__source_describe; everything in it is from `env`. Tables in any order. */
-typedef struct weir__catalog {
+/* Owned by whoever called weir_ingest__source_describe; everything in it is from `env`. Tables in any order.
+ */
+typedef struct weir_ingest__catalog {
     const weir_env *env;
-    weir__catalog_table *tables;
+    weir_ingest__catalog_table *tables;
     uint32_t table_count;
     char *name;          /* what a draft calls the database: a file's name without folder and ending */
     uint64_t size_bytes; /* of the whole source, for progress; 0: unknown */
     char **skipped;      /* files that lie there and are not read */
     uint32_t skipped_count;
-} weir__catalog;
+} weir_ingest__catalog;
 
 /* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is
- * short. weir__catalog_release frees a catalog that is filled in part. */
-weir__catalog_table *weir__catalog_add_table(weir__catalog *catalog, const char *name);
-/* As weir__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
-weir__catalog_table *weir__catalog_add_table_of(weir__catalog *catalog, const char *schema, const char *bare,
-                                                bool is_visible);
-weir__catalog_column *weir__catalog_add_column(weir__catalog *catalog, weir__catalog_table *table,
-                                               const char *name, weir__declared declared);
-bool weir__catalog_add_primary_key(weir__catalog *catalog, weir__catalog_table *table, uint32_t column);
-/* A key without columns; weir__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so that
- * the key leads nowhere), and the parent's if it is given. */
-weir__catalog_key *weir__catalog_add_foreign_key(weir__catalog *catalog, weir__catalog_table *table,
-                                                 const char *parent_table);
-bool weir__catalog_add_key_columns(weir__catalog *catalog, weir__catalog_key *key, uint32_t column,
-                                   const char *parent_column);
-bool weir__catalog_add_skipped(weir__catalog *catalog, const char *path);
-void weir__catalog_release(weir__catalog *catalog);
+ * short. weir_ingest__catalog_release frees a catalog that is filled in part. */
+weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog *catalog, const char *name);
+/* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
+weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
+                                                              const char *schema, const char *bare,
+                                                              bool is_visible);
+weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalog *catalog,
+                                                             weir_ingest__catalog_table *table,
+                                                             const char *name,
+                                                             weir_ingest__declared declared);
+bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                          uint32_t column);
+/* A key without columns; weir_ingest__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so
+ * that the key leads nowhere), and the parent's if it is given. */
+weir_ingest__catalog_key *weir_ingest__catalog_add_foreign_key(weir_ingest__catalog *catalog,
+                                                               weir_ingest__catalog_table *table,
+                                                               const char *parent_table);
+bool weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+                                          uint32_t column, const char *parent_column);
+bool weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path);
+void weir_ingest__catalog_release(weir_ingest__catalog *catalog);
 
 /* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
  * primary key if no parent columns are named; without keys that lead nowhere; of several keys of the same
  * columns the first. Names match as `compare` says (strcmp, or without case). */
-WEIR_CHECKED weir_status weir__catalog_resolve_keys(weir__catalog *catalog,
-                                                    int (*compare)(const char *a, const char *b),
-                                                    weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
+                                                           int (*compare)(const char *a, const char *b),
+                                                           weir_error *error);
 
 /* The table or view that a name of the schema means: one that is called so, else the one for which schema,
  * dot and bare name make up the name. *count is how many there are of the latter: NULL if it is not 1. */
-weir__catalog_table *weir__catalog_find_table(const weir__catalog *catalog, const char *name,
-                                              uint32_t *count);
+weir_ingest__catalog_table *weir_ingest__catalog_find_table(const weir_ingest__catalog *catalog,
+                                                            const char *name, uint32_t *count);
 /* UINT32_MAX if there is none. */
-uint32_t weir__catalog_find_column(const weir__catalog_table *table, const char *name);
+uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name);
 
 /* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR if nothing is
  * left; the message names the schemas that have tables. */
-WEIR_CHECKED weir_status weir__catalog_keep_drafted(weir__catalog *catalog, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error);
 
 /* ---- Sessions and cursors -------------------------------------------------------------------- */
 
-typedef struct weir__source weir__source;
-typedef struct weir__cursor weir__cursor;
+typedef struct weir_ingest__source weir_ingest__source;
+typedef struct weir_ingest__cursor weir_ingest__cursor;
 
 /* What a source is opened by. All is borrowed until the last session is closed. */
-typedef struct weir__source_options {
+typedef struct weir_ingest__source_options {
     const char *location;           /* path or URL */
     const char *const *search_path; /* schemas; if there are none the source's own */
     uint32_t search_path_count;
-    const struct weir__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
+    const struct weir_ingest__csv_settings *csv; /* how CSV files are read (csv.h), or NULL */
     const struct weir_arrow_table *arrow_tables;
     uint32_t arrow_table_count;      /* not 0: these are the source, and there is no location */
     bool arrow_is_read_once;         /* no table will be scanned a second time */
     const atomic_bool *is_cancelled; /* set if it is to end, also while it is opened; or NULL */
-} weir__source_options;
+} weir_ingest__source_options;
 
-static inline bool weir__source_is_cancelled(const weir__source_options *options) {
+static inline bool weir_ingest__source_is_cancelled(const weir_ingest__source_options *options) {
     return options->is_cancelled && atomic_load_explicit(options->is_cancelled, memory_order_relaxed);
 }
 
-typedef struct weir__source_kind {
+typedef struct weir_ingest__source_kind {
     const char *name; /* "sqlite", "postgresql", "duckdb", "csv", "arrow" */
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
@@ -191,95 +200,102 @@ typedef struct weir__source_kind {
     bool (*accepts)(const weir_env *env, const char *location);
 
     /* Connects and takes the snapshot; fails soon after it is cancelled. */
-    weir_status (*open)(const weir_env *env, const weir__source_options *options, weir__source **out,
-                        weir_error *error);
-    void (*close)(weir__source *source);
+    weir_status (*open)(const weir_env *env, const weir_ingest__source_options *options,
+                        weir_ingest__source **out, weir_error *error);
+    void (*close)(weir_ingest__source *source);
 
     /* Another session on the same snapshot, closed by `close` before its origin; *out is NULL, without an
      * error, where the source cannot have one now. NULL method: never. */
-    weir_status (*fork)(weir__source *source, weir__source **out, weir_error *error);
+    weir_status (*fork)(weir_ingest__source *source, weir_ingest__source **out, weir_error *error);
 
-    weir_status (*describe)(weir__source *source, weir__catalog *out, weir_error *error);
+    weir_status (*describe)(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error);
 
     /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share
      * of the rows that no other part has; a source that cannot share gives all rows to part 0. */
-    weir_status (*scan)(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                        weir_error *error);
+    weir_status (*scan)(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error);
 
     /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
-    weir_status (*query)(weir__source *source, const char *sql, weir__cursor **out, weir_error *error);
+    weir_status (*query)(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error);
 
     /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running
      * it. */
-    weir_status (*describe_query)(weir__source *source, const char *sql, weir__catalog *catalog,
-                                  weir__catalog_table *table, weir_error *error);
+    weir_status (*describe_query)(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
+                                  weir_ingest__catalog_table *table, weir_error *error);
 
     /* Ends what the session is doing: from another thread, any number of times. */
-    void (*interrupt)(weir__source *source);
-} weir__source_kind;
+    void (*interrupt)(weir_ingest__source *source);
+} weir_ingest__source_kind;
 
-typedef struct weir__origin {
-    const weir__catalog_table *table;
+typedef struct weir_ingest__origin {
+    const weir_ingest__catalog_table *table;
     uint32_t column; /* number in it */
-} weir__origin;
+} weir_ingest__origin;
 
 /* The base of every session and cursor: the first member of the source's own struct. */
-struct weir__source {
-    const weir__source_kind *kind;
+struct weir_ingest__source {
+    const weir_ingest__source_kind *kind;
     const weir_env *env;
     uint64_t silence_ns; /* how long a server may give no row and no answer */
 };
 
-struct weir__cursor {
+struct weir_ingest__cursor {
     uint32_t column_count;
     const char *const *column_names; /* of a query; NULL for a scan */
 
     /* The next rows; row_count 0 at the end. */
-    weir_status (*next)(weir__cursor *cursor, weir__rows *rows, weir_error *error);
-    void (*close)(weir__cursor *cursor);
+    weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error);
+    void (*close)(weir_ingest__cursor *cursor);
 
     /* Which column of which table of the catalog a query's column is, where it passes one on as it is and
      * the source can tell; false if it cannot. NULL method: never. */
-    bool (*origin)(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
-                   weir__origin *out);
+    bool (*origin)(const weir_ingest__cursor *cursor, uint32_t number, const weir_ingest__catalog *catalog,
+                   weir_ingest__origin *out);
 };
 
 /* Finds the kind and opens; SOURCE_ERROR where no kind accepts the location. */
-WEIR_CHECKED weir_status weir__source_open(const weir_env *env, const weir__source_options *options,
-                                           weir__source **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__source_open(const weir_env *env,
+                                                  const weir_ingest__source_options *options,
+                                                  weir_ingest__source **out, weir_error *error);
 
 /* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
-#define WEIR__SOURCE_SILENCE_S  3600
-#define WEIR__SOURCE_SILENCE_NS (WEIR__SOURCE_SILENCE_S * UINT64_C(1000000000))
-void weir__source_close(weir__source *source);
+#define WEIR_INGEST__SOURCE_SILENCE_S  3600
+#define WEIR_INGEST__SOURCE_SILENCE_NS (WEIR_INGEST__SOURCE_SILENCE_S * UINT64_C(1000000000))
+void weir_ingest__source_close(weir_ingest__source *source);
 
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
-WEIR_CHECKED weir_status weir__refuse_location(const weir_env *env, const char *location, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const char *location,
+                                                      weir_error *error);
 
 /* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
  * that may quote it. */
-void weir__redact_location(const char *location, char *message, size_t capacity);
+void weir_ingest__redact_location(const char *location, char *message, size_t capacity);
 
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */
-WEIR_CHECKED weir_status weir__source_scan(weir__source *source, const weir__catalog_table *table,
-                                           const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                           uint32_t part_count, weir__cursor **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__source_scan(weir_ingest__source *source,
+                                                  const weir_ingest__catalog_table *table,
+                                                  const uint32_t *columns, uint32_t column_count,
+                                                  uint32_t part, uint32_t part_count,
+                                                  weir_ingest__cursor **out, weir_error *error);
 
 /* Adds a table with the rows of a query. SOURCE_ERROR where the source refuses it, or where it gives no
  * columns or two with one name. */
-WEIR_CHECKED weir_status weir__catalog_add_query(weir__source *source, weir__catalog *catalog,
-                                                 const char *name, const char *sql, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__catalog_add_query(weir_ingest__source *source,
+                                                        weir_ingest__catalog *catalog, const char *name,
+                                                        const char *sql, weir_error *error);
 /* Makes a view ready to be read: its columns, and the query that gives its rows. Nothing to do for all
  * else. */
-WEIR_CHECKED weir_status weir__catalog_complete(weir__source *source, weir__catalog *catalog,
-                                                weir__catalog_table *table, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__catalog_complete(weir_ingest__source *source,
+                                                       weir_ingest__catalog *catalog,
+                                                       weir_ingest__catalog_table *table, weir_error *error);
 
-extern const weir__source_kind weir__source_postgres;
-extern const weir__source_kind weir__source_duckdb;
-extern const weir__source_kind weir__source_sqlite;
-extern const weir__source_kind weir__source_csv;
-extern const weir__source_kind weir__source_arrow;
+extern const weir_ingest__source_kind weir_ingest__source_postgres;
+extern const weir_ingest__source_kind weir_ingest__source_duckdb;
+extern const weir_ingest__source_kind weir_ingest__source_sqlite;
+extern const weir_ingest__source_kind weir_ingest__source_csv;
+extern const weir_ingest__source_kind weir_ingest__source_arrow;
 
 #endif

@@ -21,7 +21,7 @@ typedef struct feed feed;
 typedef struct arrow_table {
     const weir_env *env;
     const weir_arrow_table *given;
-    weir__arrow_column *columns;
+    weir_ingest__arrow_column *columns;
     uint32_t column_count;
     bool keeps; /* the batches of its one stream */
     pthread_mutex_t lock;
@@ -45,18 +45,18 @@ typedef struct arrow_source {
     const weir_env *env;
     arrow_table *tables;
     uint32_t table_count;
-    weir__table_query query;
+    weir_ingest__table_query query;
     atomic_bool is_interrupted;
 } arrow_source;
 
 typedef struct arrow_session {
-    weir__source base;
+    weir_ingest__source base;
     arrow_source *shared;
     bool is_fork;
 } arrow_session;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
 /* ---- Streams --------------------------------------------------------------------------------- */
@@ -66,25 +66,26 @@ static weir_status fail_of_stream(const arrow_table *table, struct ArrowArrayStr
     char line[300];
     const char *message = stream->get_last_error ? stream->get_last_error(stream) : NULL;
     weir__one_line(message && *message ? message : strerror(code), line, sizeof line);
-    return weir__arrow_fail(error, table->given->name, NULL, "cannot be read: its producer fails %s: %s",
-                            what, line);
+    return weir_ingest__arrow_fail(error, table->given->name, NULL,
+                                   "cannot be read: its producer fails %s: %s", what, line);
 }
 
 static weir_status check_stream(const arrow_table *table, const struct ArrowArrayStream *stream,
                                 weir_error *error) {
     if (stream->release && stream->get_schema && stream->get_next)
         return WEIR_OK;
-    return weir__arrow_fail(error, table->given->name, NULL, "%s",
-                            stream->release
-                                ? "has a stream without its functions: the producer is at fault"
-                                : "has a stream that was released already; a stream is read once");
+    return weir_ingest__arrow_fail(error, table->given->name, NULL, "%s",
+                                   stream->release
+                                       ? "has a stream without its functions: the producer is at fault"
+                                       : "has a stream that was released already; a stream is read once");
 }
 
 static weir_status open_stream(const arrow_table *table, struct ArrowArrayStream *out, weir_error *error) {
     *out = (struct ArrowArrayStream){0};
     int code = table->given->open(table->given->context, out);
     if (code != 0)
-        return weir__arrow_fail(error, table->given->name, NULL, "cannot be opened: %s", strerror(code));
+        return weir_ingest__arrow_fail(error, table->given->name, NULL, "cannot be opened: %s",
+                                       strerror(code));
     weir_status status = check_stream(table, out, error);
     if (status != WEIR_OK && out->release)
         out->release(out);
@@ -100,15 +101,15 @@ static weir_status get_schema(const arrow_table *table, struct ArrowArrayStream 
     const char *name = table->given->name;
     weir_status status = WEIR_OK;
     if (!out->release || !out->format || out->n_children < 0 || (out->n_children > 0 && !out->children))
-        status =
-            weir__arrow_fail(error, name, NULL, "has a schema that lacks parts: the producer is at fault");
+        status = weir_ingest__arrow_fail(error, name, NULL,
+                                         "has a schema that lacks parts: the producer is at fault");
     else if (strcmp(out->format, "+s") != 0)
-        status = weir__arrow_fail(error, name, NULL,
-                                  "is a stream of single values, not of rows; give a table or a data frame");
+        status = weir_ingest__arrow_fail(
+            error, name, NULL, "is a stream of single values, not of rows; give a table or a data frame");
     for (int64_t i = 0; status == WEIR_OK && i < out->n_children; i++) {
         const struct ArrowSchema *child = out->children[i];
         if (!child || !child->format || (child->dictionary && !child->dictionary->format))
-            status = weir__arrow_fail(
+            status = weir_ingest__arrow_fail(
                 error, name, NULL, "has a schema without the type of column %lld: the producer is at fault",
                 (long long)i + 1);
     }
@@ -119,30 +120,31 @@ static weir_status get_schema(const arrow_table *table, struct ArrowArrayStream 
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-static void describe_type(weir__arrow_column *column) {
+static void describe_type(weir_ingest__arrow_column *column) {
     const char *format = column->dictionary_format ? column->dictionary_format : column->format;
-    column->type = weir__arrow_type_of(format);
-    if (column->type.layout == WEIR__ARROW_REFUSED)
-        column->refused = weir__arrow_type_name(format);
+    column->type = weir_ingest__arrow_type_of(format);
+    if (column->type.layout == WEIR_INGEST__ARROW_REFUSED)
+        column->refused = weir_ingest__arrow_type_name(format);
     if (!column->dictionary_format)
         return;
-    column->index = weir__arrow_type_of(column->format);
-    bool is_integer =
-        column->index.layout == WEIR__ARROW_FIXED && strlen(column->format) == 1 &&
-        (column->index.meaning == WEIR__ARROW_SIGNED || column->index.meaning == WEIR__ARROW_UNSIGNED);
+    column->index = weir_ingest__arrow_type_of(column->format);
+    bool is_integer = column->index.layout == WEIR_INGEST__ARROW_FIXED && strlen(column->format) == 1 &&
+                      (column->index.meaning == WEIR_INGEST__ARROW_SIGNED ||
+                       column->index.meaning == WEIR_INGEST__ARROW_UNSIGNED);
     if (!is_integer)
         column->refused = "a dictionary whose indices are no integers";
 }
 
 static weir_status add_column(arrow_table *table, const struct ArrowSchema *from, weir_error *error) {
-    weir__arrow_column *column = &table->columns[table->column_count];
+    weir_ingest__arrow_column *column = &table->columns[table->column_count];
     const char *name = from->name ? from->name : "";
     if (!*name || !weir__utf8_is_valid(name, strlen(name)))
-        return weir__arrow_fail(error, table->given->name, NULL, "has no name in UTF-8 for column %u",
-                                table->column_count + 1);
+        return weir_ingest__arrow_fail(error, table->given->name, NULL, "has no name in UTF-8 for column %u",
+                                       table->column_count + 1);
     for (uint32_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
-            return weir__arrow_fail(error, table->given->name, name, "is there twice; rename one of the two");
+            return weir_ingest__arrow_fail(error, table->given->name, name,
+                                           "is there twice; rename one of the two");
     table->column_count++;
     column->name = weir__copy_text(table->env, name, strlen(name));
     column->format = weir__copy_text(table->env, from->format, strlen(from->format));
@@ -160,9 +162,9 @@ static weir_status add_column(arrow_table *table, const struct ArrowSchema *from
 static weir_status take_columns(arrow_table *table, const struct ArrowSchema *schema, weir_error *error) {
     weir_status status = WEIR_OK;
     if (schema->n_children == 0)
-        return weir__arrow_fail(error, table->given->name, NULL, "has no columns");
+        return weir_ingest__arrow_fail(error, table->given->name, NULL, "has no columns");
     if (schema->n_children > INT32_MAX)
-        return weir__arrow_fail(error, table->given->name, NULL, "has more columns than anything can");
+        return weir_ingest__arrow_fail(error, table->given->name, NULL, "has more columns than anything can");
     table->columns = weir__allocate_zero(table->env, (size_t)schema->n_children, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
@@ -171,7 +173,7 @@ static weir_status take_columns(arrow_table *table, const struct ArrowSchema *sc
     return status;
 }
 
-static bool is_same_column(const weir__arrow_column *column, const struct ArrowSchema *schema) {
+static bool is_same_column(const weir_ingest__arrow_column *column, const struct ArrowSchema *schema) {
     const char *dictionary = schema->dictionary ? schema->dictionary->format : NULL;
     return schema->name && strcmp(column->name, schema->name) == 0 &&
            strcmp(column->format, schema->format) == 0 && !dictionary == !column->dictionary_format &&
@@ -186,12 +188,12 @@ static weir_status compare_columns(const arrow_table *table, struct ArrowArraySt
     if (status != WEIR_OK)
         return status;
     if (schema.n_children != table->column_count)
-        status = weir__arrow_fail(error, table->given->name, NULL,
-                                  "has other columns than when it was read first");
+        status = weir_ingest__arrow_fail(error, table->given->name, NULL,
+                                         "has other columns than when it was read first");
     for (uint32_t i = 0; i < table->column_count && status == WEIR_OK; i++)
         if (!is_same_column(&table->columns[i], schema.children[i]))
-            status = weir__arrow_fail(error, table->given->name, table->columns[i].name,
-                                      "has another name or type than when it was read first");
+            status = weir_ingest__arrow_fail(error, table->given->name, table->columns[i].name,
+                                             "has another name or type than when it was read first");
     schema.release(&schema);
     return status;
 }
@@ -215,8 +217,8 @@ static weir_status open_feed(arrow_table *table, feed **out, weir_error *error) 
         if (status == WEIR_OK)
             status = compare_columns(table, &f->own, error);
     } else if (table->is_begun && !table->keeps) {
-        status = weir__arrow_fail(error, table->given->name, NULL,
-                                  "is wanted twice, but its stream can be read once only");
+        status = weir_ingest__arrow_fail(error, table->given->name, NULL,
+                                         "is wanted twice, but its stream can be read once only");
     }
     table->is_begun = true;
     if (status == WEIR_OK)
@@ -301,14 +303,14 @@ static weir_status next_batch(feed *f, struct ArrowArray **out, weir_error *erro
 /* ---- Cursors --------------------------------------------------------------------------------- */
 
 typedef struct arrow_cursor {
-    weir__cursor base;
+    weir_ingest__cursor base;
     arrow_source *source;
     arrow_table *table;
     feed *feed;
     struct ArrowArray *batch; /* that is read, or NULL */
     size_t row;               /* of it, that comes next */
     uint32_t *columns;
-    weir__value *cells;
+    weir_ingest__value *cells;
     char *forms; /* of all columns that need some */
 } arrow_cursor;
 
@@ -323,7 +325,7 @@ static void drop_batch(arrow_cursor *cursor) {
     cursor->row = 0;
 }
 
-static void close_cursor(weir__cursor *base) {
+static void close_cursor(weir_ingest__cursor *base) {
     arrow_cursor *cursor = (arrow_cursor *)base;
     const weir_env *env = cursor->table->env;
     drop_batch(cursor);
@@ -344,22 +346,23 @@ static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
     if (status != WEIR_OK || !cursor->batch)
         return status;
     const struct ArrowArray *batch = cursor->batch;
-    status = weir__arrow_check_batch(table->given->name, table->column_count, batch, error);
+    status = weir_ingest__arrow_check_batch(table->given->name, table->column_count, batch, error);
     for (uint32_t i = 0; i < cursor->base.column_count && status == WEIR_OK; i++) {
         uint32_t c = cursor->columns[i];
-        status = weir__arrow_check_column(table->given->name, &table->columns[c], batch, batch->children[c],
-                                          error);
+        status = weir_ingest__arrow_check_column(table->given->name, &table->columns[c], batch,
+                                                 batch->children[c], error);
     }
     return status;
 }
 
-static weir_status next_rows(weir__cursor *base, weir__rows *rows, weir_error *error) {
+static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     arrow_cursor *cursor = (arrow_cursor *)base;
     arrow_table *table = cursor->table;
     weir_status status = WEIR_OK;
-    *rows = (weir__rows){.cells = cursor->cells};
+    *rows = (weir_ingest__rows){.cells = cursor->cells};
     if (atomic_load_explicit(&cursor->source->is_interrupted, memory_order_relaxed))
-        return weir__arrow_fail(error, table->given->name, NULL, "is no longer read: it was interrupted");
+        return weir_ingest__arrow_fail(error, table->given->name, NULL,
+                                       "is no longer read: it was interrupted");
     while (!cursor->batch || cursor->row == (size_t)cursor->batch->length) {
         status = take_batch(cursor, error);
         if (status != WEIR_OK || !cursor->batch)
@@ -369,10 +372,11 @@ static weir_status next_rows(weir__cursor *base, weir__rows *rows, weir_error *e
     size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
     for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
         uint32_t c = cursor->columns[i];
-        char *forms = cursor->forms ? cursor->forms + (size_t)i * PIECE_ROWS * WEIR__ARROW_FORM_SIZE : NULL;
-        status = weir__arrow_read(table->given->name, &table->columns[c], cursor->batch,
-                                  cursor->batch->children[c], cursor->row, count, cursor->cells + i,
-                                  base->column_count, forms, error);
+        char *forms =
+            cursor->forms ? cursor->forms + (size_t)i * PIECE_ROWS * WEIR_INGEST__ARROW_FORM_SIZE : NULL;
+        status = weir_ingest__arrow_read(table->given->name, &table->columns[c], cursor->batch,
+                                         cursor->batch->children[c], cursor->row, count, cursor->cells + i,
+                                         base->column_count, forms, error);
     }
     cursor->row += count;
     rows->row_count = status == WEIR_OK ? count : 0;
@@ -382,14 +386,14 @@ static weir_status next_rows(weir__cursor *base, weir__rows *rows, weir_error *e
 static weir_status check_wanted(const arrow_table *table, const uint32_t *columns, uint32_t column_count,
                                 bool *needs_forms, weir_error *error) {
     for (uint32_t i = 0; i < column_count; i++) {
-        const weir__arrow_column *column = &table->columns[columns[i]];
+        const weir_ingest__arrow_column *column = &table->columns[columns[i]];
         if (column->refused)
-            return weir__arrow_fail(
+            return weir_ingest__arrow_fail(
                 error, table->given->name, column->name,
                 "is %s (Arrow format %.40s), which is not read; leave it out of the table, or turn it into "
                 "text or columns of their own",
                 column->refused, column->dictionary_format ? column->dictionary_format : column->format);
-        *needs_forms = *needs_forms || column->type.meaning == WEIR__ARROW_CLOCK;
+        *needs_forms = *needs_forms || column->type.meaning == WEIR_INGEST__ARROW_CLOCK;
     }
     return WEIR_OK;
 }
@@ -401,7 +405,7 @@ static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bo
     cursor->columns = weir__allocate(env, count, sizeof *columns);
     cursor->cells = weir__allocate_zero(env, (size_t)count * PIECE_ROWS, sizeof *cursor->cells);
     if (needs_forms)
-        cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR__ARROW_FORM_SIZE);
+        cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR_INGEST__ARROW_FORM_SIZE);
     if (!cursor->columns || !cursor->cells || (needs_forms && !cursor->forms))
         return no_memory(error);
     for (uint32_t i = 0; i < count; i++)
@@ -412,9 +416,9 @@ static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bo
     return status;
 }
 
-static weir_status scan(weir__source *source, const weir__catalog_table *from, const uint32_t *columns,
-                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                        weir_error *error) {
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
     arrow_source *shared = ((arrow_session *)source)->shared;
     arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
     bool needs_forms = false;
@@ -423,7 +427,8 @@ static weir_status scan(weir__source *source, const weir__catalog_table *from, c
     arrow_cursor *cursor = weir__allocate_zero(table->env, 1, sizeof *cursor);
     if (!cursor)
         return no_memory(error);
-    cursor->base = (weir__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    cursor->base =
+        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
     cursor->source = shared;
     cursor->table = table;
     weir_status status = fill_cursor(cursor, columns, needs_forms, part_count, error);
@@ -454,41 +459,41 @@ static void release_table(arrow_table *table) {
 }
 
 static void release_shared(arrow_source *source) {
-    weir__table_query_close(&source->query);
+    weir_ingest__table_query_close(&source->query);
     for (uint32_t t = 0; t < source->table_count; t++)
         release_table(&source->tables[t]);
     weir__release(source->env, source->tables);
     weir__release(source->env, source);
 }
 
-static void close_session(weir__source *source) {
+static void close_session(weir_ingest__source *source) {
     arrow_session *session = (arrow_session *)source;
     if (!session->is_fork)
         release_shared(session->shared);
     weir__release(source->env, session);
 }
 
-static weir_status make_session(const weir_env *env, arrow_source *shared, bool is_fork, weir__source **out,
-                                weir_error *error) {
+static weir_status make_session(const weir_env *env, arrow_source *shared, bool is_fork,
+                                weir_ingest__source **out, weir_error *error) {
     arrow_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return no_memory(error);
     *session = (arrow_session){
-        .base = {.kind = &weir__source_arrow, .env = env}, .shared = shared, .is_fork = is_fork};
+        .base = {.kind = &weir_ingest__source_arrow, .env = env}, .shared = shared, .is_fork = is_fork};
     *out = &session->base;
     return WEIR_OK;
 }
 
 static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
     if (!given->name || !*given->name || !weir__utf8_is_valid(given->name, strlen(given->name)))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__SOURCE_OPERATOR,
                           "a table in Arrow's interface has no name in UTF-8");
     if (!given->stream == !given->open)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__SOURCE_OPERATOR,
                           "table %s must have either a stream or a function that opens one", given->name);
     for (uint32_t t = 0; t < source->table_count; t++)
         if (strcmp(source->tables[t].given->name, given->name) == 0)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__SOURCE_OPERATOR,
                               "table %s is given twice", given->name);
     return WEIR_OK;
 }
@@ -508,18 +513,18 @@ static weir_status read_columns(arrow_table *table, weir_error *error) {
     return status;
 }
 
-static weir_status open_source(const weir_env *env, const weir__source_options *options, weir__source **out,
-                               weir_error *error) {
+static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
+                               weir_ingest__source **out, weir_error *error) {
     weir_status status = WEIR_OK;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
                           "$.search_path is for PostgreSQL and DuckDB; Arrow tables have no schemas");
     arrow_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
     if (!shared)
         return no_memory(error);
     shared->env = env;
-    weir__table_query_init(&shared->query);
+    weir_ingest__table_query_init(&shared->query);
     shared->tables = weir__allocate_zero(env, options->arrow_table_count, sizeof *shared->tables);
     if (!shared->tables)
         status = no_memory(error);
@@ -540,7 +545,7 @@ static weir_status open_source(const weir_env *env, const weir__source_options *
     return status;
 }
 
-static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     return make_session(source->env, ((arrow_session *)source)->shared, true, out, error);
 }
 
@@ -553,14 +558,14 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog and queries ----------------------------------------------------------------- */
 
-static bool fill(const arrow_source *source, weir__catalog *out) {
+static bool fill(const arrow_source *source, weir_ingest__catalog *out) {
     static const char name[] = "tables";
     out->name = weir__copy_text(out->env, name, strlen(name));
     if (!out->name)
         return false;
     for (uint32_t t = 0; t < source->table_count; t++) {
         const arrow_table *from = &source->tables[t];
-        weir__catalog_table *table = weir__catalog_add_table(out, from->given->name);
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->given->name);
         uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
         if (!number)
             return false;
@@ -568,43 +573,44 @@ static bool fill(const arrow_source *source, weir__catalog *out) {
         table->detail = number;
         table->row_estimate = from->given->row_estimate;
         for (uint32_t c = 0; c < from->column_count; c++) {
-            const weir__arrow_type *type = &from->columns[c].type;
-            weir__catalog_column *column =
-                weir__catalog_add_column(out, table, from->columns[c].name, weir__arrow_declared(type));
+            const weir_ingest__arrow_type *type = &from->columns[c].type;
+            weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
+                out, table, from->columns[c].name, weir_ingest__arrow_declared(type));
             if (!column)
                 return false;
-            column->is_date = type->layout == WEIR__ARROW_FIXED && type->is_date;
+            column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
         }
     }
     return true;
 }
 
-static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
-    *out = (weir__catalog){.env = source->env};
+static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
+    *out = (weir_ingest__catalog){.env = source->env};
     if (fill(((arrow_session *)source)->shared, out))
         return WEIR_OK;
-    weir__catalog_release(out);
+    weir_ingest__catalog_release(out);
     return no_memory(error);
 }
 
-static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
-    return weir__table_query_run(&((arrow_session *)source)->shared->query, source, sql, out, error);
+static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error) {
+    return weir_ingest__table_query_run(&((arrow_session *)source)->shared->query, source, sql, out, error);
 }
 
-static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
-                                  weir__catalog_table *table, weir_error *error) {
-    return weir__table_query_describe(&((arrow_session *)source)->shared->query, source, sql, catalog, table,
-                                      error);
+static weir_status describe_query(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
+                                  weir_ingest__catalog_table *table, weir_error *error) {
+    return weir_ingest__table_query_describe(&((arrow_session *)source)->shared->query, source, sql, catalog,
+                                             table, error);
 }
 
 /* All sessions share what is open, and end together. A producer that does not answer cannot be woken. */
-static void interrupt(weir__source *source) {
+static void interrupt(weir_ingest__source *source) {
     arrow_source *shared = ((arrow_session *)source)->shared;
     atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
-    weir__table_query_interrupt(&shared->query);
+    weir_ingest__table_query_interrupt(&shared->query);
 }
 
-const weir__source_kind weir__source_arrow = {
+const weir_ingest__source_kind weir_ingest__source_arrow = {
     .name = "arrow",
     .accepts = accepts,
     .open = open_source,

@@ -11,34 +11,34 @@
 #include "ingest/csv.h"
 
 typedef struct csv_session {
-    weir__source base;
-    weir__csv_source *shared;
+    weir_ingest__source base;
+    weir_ingest__csv_source *shared;
     bool is_fork;
 } csv_session;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
 /* ---- Names of columns ------------------------------------------------------------------------ */
 
-static bool is_name_taken(const weir__csv_table *table, const char *name) {
+static bool is_name_taken(const weir_ingest__csv_table *table, const char *name) {
     for (uint32_t i = 0; i < table->column_count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
             return true;
     return false;
 }
 
-static weir__bytes trimmed(weir__bytes text) {
+static weir_ingest__bytes trimmed(weir_ingest__bytes text) {
     while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-        text = (weir__bytes){text.data + 1, text.size - 1};
+        text = (weir_ingest__bytes){text.data + 1, text.size - 1};
     while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
         text.size--;
     return text;
 }
 
 /* A column of that name, or of the first name that is free. A NUL in a name would end it early. */
-static weir_status add_column(const weir_env *env, weir__csv_table *table, weir__bytes name,
+static weir_status add_column(const weir_env *env, weir_ingest__csv_table *table, weir_ingest__bytes name,
                               weir_error *error) {
     size_t capacity = name.size + 24;
     char *copy = weir__allocate(env, capacity, 1);
@@ -52,32 +52,34 @@ static weir_status add_column(const weir_env *env, weir__csv_table *table, weir_
     size_t size = strlen(copy);
     for (unsigned number = 1; is_name_taken(table, copy); number++)
         snprintf(copy + size, capacity - size, "_%u", number);
-    table->columns[table->column_count++] = (weir__csv_column){.name = copy};
+    table->columns[table->column_count++] = (weir_ingest__csv_column){.name = copy};
     return WEIR_OK;
 }
 
 /* The columns that folders' names give come after those of the file. */
-static weir_status name_folder_columns(const weir_env *env, weir__csv_table *table, weir_error *error) {
-    const weir__data_file *file = &table->files->files[0];
+static weir_status name_folder_columns(const weir_env *env, weir_ingest__csv_table *table,
+                                       weir_error *error) {
+    const weir_ingest__data_file *file = &table->files->files[0];
     weir_status status = WEIR_OK;
     table->file_column_count = table->column_count;
     for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
-        status =
-            add_column(env, table, (weir__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
+        status = add_column(env, table,
+                            (weir_ingest__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
     return status;
 }
 
-static weir_status name_columns(const weir_env *env, weir__csv_table *table, const weir__csv_record *first,
-                                weir_error *error) {
-    const weir__data_file *file = &table->files->files[0];
+static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *table,
+                                const weir_ingest__csv_record *first, weir_error *error) {
+    const weir_ingest__data_file *file = &table->files->files[0];
     weir_status status = WEIR_OK;
     table->columns = weir__allocate_zero(env, first->field_count + file->value_count, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
     for (uint32_t i = 0; i < first->field_count && status == WEIR_OK; i++) {
-        weir__bytes name = table->dialect.has_header ? trimmed(first->fields[i]) : (weir__bytes){"", 0};
+        weir_ingest__bytes name =
+            table->dialect.has_header ? trimmed(first->fields[i]) : (weir_ingest__bytes){"", 0};
         if (!weir__utf8_is_valid(name.data, name.size) || memchr(name.data, 0, name.size))
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
                               "for example with iconv",
                               file->path, i + 1);
@@ -87,10 +89,10 @@ static weir_status name_columns(const weir_env *env, weir__csv_table *table, con
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
-static weir_status place_columns(const weir_env *env, weir__csv_table *table, size_t number,
-                                 const weir__csv_record *header, weir_error *error) {
-    const weir__data_file *file = &table->files->files[number];
-    weir__csv_table own = {.files = table->files, .dialect = table->dialect};
+static weir_status place_columns(const weir_env *env, weir_ingest__csv_table *table, size_t number,
+                                 const weir_ingest__csv_record *header, weir_error *error) {
+    const weir_ingest__data_file *file = &table->files->files[number];
+    weir_ingest__csv_table own = {.files = table->files, .dialect = table->dialect};
     uint32_t *places = weir__allocate(env, table->file_column_count, sizeof *places);
     weir_status status = places ? name_columns(env, &own, header, error) : no_memory(error);
     for (uint32_t i = 0; i < table->file_column_count && status == WEIR_OK; i++) {
@@ -98,7 +100,7 @@ static weir_status place_columns(const weir_env *env, weir__csv_table *table, si
         while (found < own.file_column_count && strcmp(own.columns[found].name, table->columns[i].name) != 0)
             found++;
         if (found == own.file_column_count || own.file_column_count != table->file_column_count)
-            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                                 "%s and %s are parts of table %s but have other columns (%s)",
                                 table->files->files[0].path, file->path, table->files->name,
                                 table->columns[i].name);
@@ -114,12 +116,12 @@ static weir_status place_columns(const weir_env *env, weir__csv_table *table, si
 
 /* ---- Looking at all of a table --------------------------------------------------------------- */
 
-static weir_status check_count(const weir__csv_table *table, const char *path, const weir__csv_record *record,
-                               weir_error *error) {
+static weir_status check_count(const weir_ingest__csv_table *table, const char *path,
+                               const weir_ingest__csv_record *record, weir_error *error) {
     if (record->field_count == table->file_column_count)
         return WEIR_OK;
     return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
         "%s, line %llu: %u fields, but the first record has %u (delimiter '%s%c', quote '%c'; say which "
         "with --delimiter and --quote, or \"csv\" in the schema)",
         path, (unsigned long long)record->line, record->field_count, table->file_column_count,
@@ -128,24 +130,24 @@ static weir_status check_count(const weir__csv_table *table, const char *path, c
         table->dialect.quote ? table->dialect.quote : ' ');
 }
 
-static void see_record(weir__csv_table *table, size_t number, const weir__csv_record *record) {
+static void see_record(weir_ingest__csv_table *table, size_t number, const weir_ingest__csv_record *record) {
     const uint32_t *places = table->places[number];
     for (uint32_t i = 0; i < table->file_column_count; i++)
-        weir__csv_profile_see(&table->columns[i].profile, record->fields[places ? places[i] : i],
-                              &table->options);
+        weir_ingest__csv_profile_see(&table->columns[i].profile, record->fields[places ? places[i] : i],
+                                     &table->options);
     table->row_count++;
 }
 
-static void see_folders(weir__csv_table *table, const weir__data_file *file) {
+static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_file *file) {
     for (size_t i = 0; i < file->value_count; i++) {
         const char *value = file->values[i].value ? file->values[i].value : "";
-        weir__csv_profile_see(&table->columns[table->file_column_count + i].profile,
-                              (weir__bytes){value, strlen(value)}, &table->options);
+        weir_ingest__csv_profile_see(&table->columns[table->file_column_count + i].profile,
+                                     (weir_ingest__bytes){value, strlen(value)}, &table->options);
     }
 }
 
 /* Of a Parquet file only the folders are looked at: it says itself what is in it. */
-static weir_status look_at_folders(const weir_env *env, weir__csv_table *table, weir_error *error) {
+static weir_status look_at_folders(const weir_env *env, weir_ingest__csv_table *table, weir_error *error) {
     table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
     weir_status status = table->columns ? name_folder_columns(env, table, error) : no_memory(error);
     for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
@@ -154,70 +156,73 @@ static weir_status look_at_folders(const weir_env *env, weir__csv_table *table, 
 }
 
 /* What was asked to end, while it is opened or read. */
-static weir_status interrupted(const weir__csv_source *source, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "reading %s was interrupted",
+static weir_status interrupted(const weir_ingest__csv_source *source, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "reading %s was interrupted",
                       source->files.name);
 }
 
-static weir_status look_at_file(const weir__csv_source *source, weir__csv_table *table, size_t number,
-                                weir_error *error) {
+static weir_status look_at_file(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
+                                size_t number, weir_error *error) {
     const weir_env *env = source->env;
-    const weir__data_file *file = &table->files->files[number];
-    weir__csv_reader *reader;
-    weir__csv_record record = {0};
-    WEIR__TRY(weir__csv_open(env, file->path, &table->dialect, &reader, error));
-    weir_status status = weir__csv_next(reader, &record, error);
+    const weir_ingest__data_file *file = &table->files->files[number];
+    weir_ingest__csv_reader *reader;
+    weir_ingest__csv_record record = {0};
+    WEIR__TRY(weir_ingest__csv_open(env, file->path, &table->dialect, &reader, error));
+    weir_status status = weir_ingest__csv_next(reader, &record, error);
     if (status == WEIR_OK && record.field_count == 0)
         status =
-            weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                        "%s is empty; delete it, or give it a line with the names of its columns", file->path);
     if (status == WEIR_OK && number == 0)
         status = name_columns(env, table, &record, error);
     else if (status == WEIR_OK && table->dialect.has_header)
         status = place_columns(env, table, number, &record, error);
     if (status == WEIR_OK && table->dialect.has_header)
-        status = weir__csv_next(reader, &record, error);
+        status = weir_ingest__csv_next(reader, &record, error);
     while (status == WEIR_OK && record.field_count > 0) {
-        status = weir__source_is_cancelled(source->options) ? interrupted(source, error)
-                                                            : check_count(table, file->path, &record, error);
+        status = weir_ingest__source_is_cancelled(source->options)
+                     ? interrupted(source, error)
+                     : check_count(table, file->path, &record, error);
         if (status == WEIR_OK) {
             see_record(table, number, &record);
-            status = weir__csv_next(reader, &record, error);
+            status = weir_ingest__csv_next(reader, &record, error);
         }
     }
-    weir__csv_close(reader);
+    weir_ingest__csv_close(reader);
     if (status == WEIR_OK)
         see_folders(table, file);
     return status;
 }
 
-static weir_status look_at_table(const weir__csv_source *source, weir__csv_table *table, weir_error *error) {
+static weir_status look_at_table(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
+                                 weir_error *error) {
     const weir_env *env = source->env;
     table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
     if (!table->places)
         return no_memory(error);
-    weir_status status =
-        weir__csv_find_dialect(env, table->files->files[0].path, &table->options, &table->dialect, error);
+    weir_status status = weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
+                                                       &table->dialect, error);
     for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
         status = look_at_file(source, table, i, error);
     return status;
 }
 
 /* What stands for null in all tables that do not say it, by what some column of them proves; then types. */
-static void find_types(weir__csv_source *source, bool looks_for_nulls) {
+static void find_types(weir_ingest__csv_source *source, bool looks_for_nulls) {
     uint32_t proven = 0;
     for (size_t t = 0; t < source->files.count; t++)
         for (uint32_t c = 0; c < source->tables[t].column_count; c++)
             if (!source->tables[t].options.says_nulls && looks_for_nulls)
-                proven |= weir__csv_proven_markers(&source->tables[t].columns[c].profile);
-    for (int i = 0; i < WEIR__CSV_MARKERS; i++)
+                proven |= weir_ingest__csv_proven_markers(&source->tables[t].columns[c].profile);
+    for (int i = 0; i < WEIR_INGEST__CSV_MARKERS; i++)
         if (proven >> i & 1)
-            source->found_nulls[source->found_null_count++] = weir__csv_markers[i];
+            source->found_nulls[source->found_null_count++] = weir_ingest__csv_markers[i];
     for (size_t t = 0; t < source->files.count; t++) {
-        weir__csv_table *table = &source->tables[t];
+        weir_ingest__csv_table *table = &source->tables[t];
         bool takes_found = !table->options.says_nulls;
         for (uint32_t c = 0; c < table->column_count; c++)
-            table->columns[c].type = weir__csv_type_of(&table->columns[c].profile, takes_found ? proven : 0);
+            table->columns[c].type =
+                weir_ingest__csv_type_of(&table->columns[c].profile, takes_found ? proven : 0);
         if (takes_found) {
             table->options.nulls = source->found_nulls;
             table->options.null_count = source->found_null_count;
@@ -225,21 +230,21 @@ static void find_types(weir__csv_source *source, bool looks_for_nulls) {
     }
 }
 
-static weir__csv_options options_of(const weir__csv_settings *settings, const char *table) {
-    weir__csv_options options = settings->schema;
+static weir_ingest__csv_options options_of(const weir_ingest__csv_settings *settings, const char *table) {
+    weir_ingest__csv_options options = settings->schema;
     for (uint32_t i = 0; i < settings->table_count; i++)
         if (strcmp(settings->tables[i].table, table) == 0)
-            options = weir__csv_options_join(&settings->tables[i].options, &options);
-    return weir__csv_options_join(&settings->line, &options);
+            options = weir_ingest__csv_options_join(&settings->tables[i].options, &options);
+    return weir_ingest__csv_options_join(&settings->line, &options);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void release_shared(weir__csv_source *source) {
+static void release_shared(weir_ingest__csv_source *source) {
     const weir_env *env = source->env;
-    weir__table_query_close(&source->query);
+    weir_ingest__table_query_close(&source->query);
     for (size_t t = 0; source->tables && t < source->files.count; t++) {
-        weir__csv_table *table = &source->tables[t];
+        weir_ingest__csv_table *table = &source->tables[t];
         for (uint32_t c = 0; c < table->column_count; c++)
             weir__release(env, table->columns[c].name);
         for (size_t i = 0; table->places && i < table->files->file_count; i++)
@@ -248,11 +253,11 @@ static void release_shared(weir__csv_source *source) {
         weir__release(env, table->places);
     }
     weir__release(env, source->tables);
-    weir__data_files_release(&source->files);
+    weir_ingest__data_files_release(&source->files);
     weir__release(env, source);
 }
 
-static void close_session(weir__source *source) {
+static void close_session(weir_ingest__source *source) {
     csv_session *session = (csv_session *)source;
     if (!session)
         return;
@@ -261,18 +266,18 @@ static void close_session(weir__source *source) {
     weir__release(source->env, session);
 }
 
-static weir_status make_session(const weir_env *env, weir__csv_source *shared, bool is_fork,
-                                weir__source **out, weir_error *error) {
+static weir_status make_session(const weir_env *env, weir_ingest__csv_source *shared, bool is_fork,
+                                weir_ingest__source **out, weir_error *error) {
     csv_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return no_memory(error);
-    *session =
-        (csv_session){.base = {.kind = &weir__source_csv, .env = env}, .shared = shared, .is_fork = is_fork};
+    *session = (csv_session){
+        .base = {.kind = &weir_ingest__source_csv, .env = env}, .shared = shared, .is_fork = is_fork};
     *out = &session->base;
     return WEIR_OK;
 }
 
-static weir_status look_at_all(weir__csv_source *source, const weir__csv_settings *settings,
+static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
                                weir_error *error) {
     weir_status status = WEIR_OK;
     source->tables = weir__allocate_zero(source->env, source->files.count, sizeof *source->tables);
@@ -290,20 +295,20 @@ static weir_status look_at_all(weir__csv_source *source, const weir__csv_setting
     return status;
 }
 
-weir_status weir__csv_source_open(const weir_env *env, const weir__source_options *options,
-                                  weir__source **out, weir_error *error) {
-    static const weir__csv_settings nothing;
-    env = weir__env(env);
+weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest__source_options *options,
+                                         weir_ingest__source **out, weir_error *error) {
+    static const weir_ingest__csv_settings nothing;
+    env = weir__env_or_default(env);
     if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
                           "$.search_path is for PostgreSQL and DuckDB; files have no schemas");
-    weir__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
+    weir_ingest__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
     if (!shared)
         return no_memory(error);
     shared->env = env;
     shared->options = options;
-    weir__table_query_init(&shared->query);
-    weir_status status = weir__find_data_files(env, options->location, &shared->files, error);
+    weir_ingest__table_query_init(&shared->query);
+    weir_status status = weir_ingest__find_data_files(env, options->location, &shared->files, error);
     if (status == WEIR_OK)
         status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
     if (status == WEIR_OK)
@@ -313,22 +318,22 @@ weir_status weir__csv_source_open(const weir_env *env, const weir__source_option
     return status;
 }
 
-const weir__csv_source *weir__csv_source_of(const weir__source *source) {
+const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source) {
     return ((const csv_session *)source)->shared;
 }
 
-static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
+static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     return make_session(source->env, ((csv_session *)source)->shared, true, out, error);
 }
 
 /* Parquet files, and CSV files beside them, are DuckDB's. */
 static bool accepts(const weir_env *env, const char *location) {
-    weir__data_files files;
-    if (!weir__is_data_files(env, location))
+    weir_ingest__data_files files;
+    if (!weir_ingest__is_data_files(env, location))
         return false;
-    weir_status status = weir__find_data_files(env, location, &files, NULL);
+    weir_status status = weir_ingest__find_data_files(env, location, &files, NULL);
     bool has_parquet = files.has_parquet;
-    weir__data_files_release(&files);
+    weir_ingest__data_files_release(&files);
     return status != WEIR_OK || !has_parquet;
 }
 
@@ -345,18 +350,18 @@ static uint64_t size_of(const weir_env *env, const char *path) {
     return size;
 }
 
-static bool fill(const weir__csv_source *source, weir__catalog *out) {
-    static const weir__declared declared[] = {WEIR__DECLARED_INTEGER, WEIR__DECLARED_REAL,
-                                              WEIR__DECLARED_TEXT};
+static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *out) {
+    static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
+                                                     WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
     out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
     if (!out->name)
         return false;
     for (size_t i = 0; i < source->files.skipped_count; i++)
-        if (!weir__catalog_add_skipped(out, source->files.skipped[i]))
+        if (!weir_ingest__catalog_add_skipped(out, source->files.skipped[i]))
             return false;
     for (uint32_t t = 0; t < source->files.count; t++) {
-        const weir__csv_table *from = &source->tables[t];
-        weir__catalog_table *table = weir__catalog_add_table(out, from->files->name);
+        const weir_ingest__csv_table *from = &source->tables[t];
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->files->name);
         uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
         if (!number)
             return false;
@@ -365,7 +370,8 @@ static bool fill(const weir__csv_source *source, weir__catalog *out) {
         table->row_estimate = from->row_count;
         table->csv = from;
         for (uint32_t c = 0; c < from->column_count; c++)
-            if (!weir__catalog_add_column(out, table, from->columns[c].name, declared[from->columns[c].type]))
+            if (!weir_ingest__catalog_add_column(out, table, from->columns[c].name,
+                                                 declared[from->columns[c].type]))
                 return false;
         for (size_t i = 0; i < from->files->file_count; i++)
             out->size_bytes += size_of(out->env, from->files->files[i].path);
@@ -373,37 +379,37 @@ static bool fill(const weir__csv_source *source, weir__catalog *out) {
     return true;
 }
 
-static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
-    *out = (weir__catalog){.env = source->env};
+static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
+    *out = (weir_ingest__catalog){.env = source->env};
     if (fill(((csv_session *)source)->shared, out))
         return WEIR_OK;
-    weir__catalog_release(out);
+    weir_ingest__catalog_release(out);
     return no_memory(error);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 typedef struct csv_cursor {
-    weir__cursor base;
-    const weir__csv_source *source;
-    const weir__csv_table *table;
+    weir_ingest__cursor base;
+    const weir_ingest__csv_source *source;
+    const weir_ingest__csv_table *table;
     size_t file; /* that is read, or the next one */
     size_t step;
-    weir__csv_reader *reader; /* NULL between files */
+    weir_ingest__csv_reader *reader; /* NULL between files */
     uint32_t *columns;
-    weir__value *row;
+    weir_ingest__value *row;
 } csv_cursor;
 
-static void close_cursor(weir__cursor *cursor) {
+static void close_cursor(weir_ingest__cursor *cursor) {
     csv_cursor *self = (csv_cursor *)cursor;
     const weir_env *env = self->source->env;
-    weir__csv_close(self->reader);
+    weir_ingest__csv_close(self->reader);
     weir__release(env, self->columns);
     weir__release(env, self->row);
     weir__release(env, self);
 }
 
-static bool is_null(const weir__csv_options *options, weir__bytes field) {
+static bool is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field) {
     if (field.size == 0)
         return true;
     for (uint32_t i = 0; i < options->null_count; i++)
@@ -412,7 +418,7 @@ static bool is_null(const weir__csv_options *options, weir__bytes field) {
     return false;
 }
 
-static bool read_integer(weir__bytes field, int64_t *out) {
+static bool read_integer(weir_ingest__bytes field, int64_t *out) {
     size_t sign = field.data[0] == '-' ? 1 : 0;
     uint64_t value = 0;
     if (field.size == sign)
@@ -426,84 +432,84 @@ static bool read_integer(weir__bytes field, int64_t *out) {
 }
 
 /* False if the field does not fit the type that the column had when it was opened. */
-static bool to_value(const weir__csv_options *options, weir__csv_type type, weir__bytes field,
-                     weir__value *out) {
+static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_type type,
+                     weir_ingest__bytes field, weir_ingest__value *out) {
     if (is_null(options, field)) {
-        out->type = WEIR__NULL;
+        out->type = WEIR_INGEST__NULL;
         return true;
     }
     switch (type) {
-    case WEIR__CSV_INTEGER:
-        out->type = WEIR__INT;
+    case WEIR_INGEST__CSV_INTEGER:
+        out->type = WEIR_INGEST__INT;
         return read_integer(field, &out->integer);
-    case WEIR__CSV_REAL:
-        out->type = WEIR__REAL;
-        return weir__parse_real(field.data, field.size, &out->real);
+    case WEIR_INGEST__CSV_REAL:
+        out->type = WEIR_INGEST__REAL;
+        return weir_ingest__parse_real(field.data, field.size, &out->real);
     default:
-        *out = (weir__value){.type = WEIR__TEXT, .text = field};
+        *out = (weir_ingest__value){.type = WEIR_INGEST__TEXT, .text = field};
         return true;
     }
 }
 
 static weir_status open_file(csv_cursor *self, weir_error *error) {
-    weir__csv_record header;
-    const weir__csv_table *table = self->table;
-    weir_status status = weir__csv_open(self->source->env, table->files->files[self->file].path,
-                                        &table->dialect, &self->reader, error);
+    weir_ingest__csv_record header;
+    const weir_ingest__csv_table *table = self->table;
+    weir_status status = weir_ingest__csv_open(self->source->env, table->files->files[self->file].path,
+                                               &table->dialect, &self->reader, error);
     if (status == WEIR_OK && table->dialect.has_header)
-        status = weir__csv_next(self->reader, &header, error);
+        status = weir_ingest__csv_next(self->reader, &header, error);
     return status;
 }
 
-static weir_status fill_row(csv_cursor *self, const weir__csv_record *record, weir_error *error) {
-    const weir__csv_table *table = self->table;
-    const weir__data_file *file = &table->files->files[self->file];
+static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *record, weir_error *error) {
+    const weir_ingest__csv_table *table = self->table;
+    const weir_ingest__data_file *file = &table->files->files[self->file];
     const uint32_t *places = table->places[self->file];
     bool fits = record->field_count == table->file_column_count;
     for (uint32_t i = 0; i < self->base.column_count && fits; i++) {
         uint32_t c = self->columns[i];
-        weir__bytes field;
+        weir_ingest__bytes field;
         if (c < table->file_column_count) {
             field = record->fields[places ? places[c] : c];
         } else {
             const char *value = file->values[c - table->file_column_count].value;
-            field = (weir__bytes){value ? value : "", value ? strlen(value) : 0};
+            field = (weir_ingest__bytes){value ? value : "", value ? strlen(value) : 0};
         }
         fits = to_value(&table->options, table->columns[c].type, field, &self->row[i]);
     }
     if (fits)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "%s, line %llu: the file was changed while it was read", file->path,
                       (unsigned long long)record->line);
 }
 
-static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *error) {
+static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error) {
     csv_cursor *self = (csv_cursor *)cursor;
-    weir__csv_record record = {0};
-    *rows = (weir__rows){.cells = self->row};
+    weir_ingest__csv_record record = {0};
+    *rows = (weir_ingest__rows){.cells = self->row};
     if (atomic_load_explicit(&self->source->is_interrupted, memory_order_relaxed))
         return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
         weir_status status = self->reader ? WEIR_OK : open_file(self, error);
         if (status == WEIR_OK)
-            status = weir__csv_next(self->reader, &record, error);
+            status = weir_ingest__csv_next(self->reader, &record, error);
         if (status != WEIR_OK)
             return status;
         if (record.field_count > 0) {
             rows->row_count = 1;
             return fill_row(self, &record, error);
         }
-        weir__csv_close(self->reader);
+        weir_ingest__csv_close(self->reader);
         self->reader = NULL;
         self->file += self->step;
     }
     return WEIR_OK;
 }
 
-weir_status weir__csv_scan(const weir__csv_source *source, uint32_t table, const uint32_t *columns,
-                           uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                           weir_error *error) {
+weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_t table,
+                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
     csv_cursor *self = weir__allocate_zero(source->env, 1, sizeof *self);
     if (!self)
         return no_memory(error);
@@ -524,34 +530,35 @@ weir_status weir__csv_scan(const weir__csv_source *source, uint32_t table, const
     return WEIR_OK;
 }
 
-static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                        weir_error *error) {
-    return weir__csv_scan(((csv_session *)source)->shared, *(const uint32_t *)table->detail, columns,
-                          column_count, part, part_count, out, error);
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
+    return weir_ingest__csv_scan(((csv_session *)source)->shared, *(const uint32_t *)table->detail, columns,
+                                 column_count, part, part_count, out, error);
 }
 
-static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
-    return weir__table_query_run(&((csv_session *)source)->shared->query, source, sql, out, error);
+static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error) {
+    return weir_ingest__table_query_run(&((csv_session *)source)->shared->query, source, sql, out, error);
 }
 
-static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
-                                  weir__catalog_table *table, weir_error *error) {
-    return weir__table_query_describe(&((csv_session *)source)->shared->query, source, sql, catalog, table,
-                                      error);
+static weir_status describe_query(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
+                                  weir_ingest__catalog_table *table, weir_error *error) {
+    return weir_ingest__table_query_describe(&((csv_session *)source)->shared->query, source, sql, catalog,
+                                             table, error);
 }
 
 /* All sessions share what is open, and end together. */
-static void interrupt(weir__source *source) {
-    weir__csv_source *shared = ((csv_session *)source)->shared;
+static void interrupt(weir_ingest__source *source) {
+    weir_ingest__csv_source *shared = ((csv_session *)source)->shared;
     atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
-    weir__table_query_interrupt(&shared->query);
+    weir_ingest__table_query_interrupt(&shared->query);
 }
 
-const weir__source_kind weir__source_csv = {
+const weir_ingest__source_kind weir_ingest__source_csv = {
     .name = "csv",
     .accepts = accepts,
-    .open = weir__csv_source_open,
+    .open = weir_ingest__csv_source_open,
     .close = close_session,
     .fork = fork_session,
     .describe = describe,

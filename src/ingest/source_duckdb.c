@@ -11,10 +11,10 @@
 #include "ingest/duckdb_api.h"
 #include "ingest/sql.h"
 
-weir_status weir__duck_fail(weir_error *error, const char *what, const char *message) {
+weir_status weir_ingest__duck_fail(weir_error *error, const char *what, const char *message) {
     char line[512];
     weir__one_line(message ? message : "DuckDB gave no reason", line, sizeof line);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what, line);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what, line);
 }
 
 /* ---- Which locations ------------------------------------------------------------------------- */
@@ -36,23 +36,24 @@ static bool is_database(const weir_env *env, const char *location) {
 }
 
 static bool accepts(const weir_env *env, const char *location) {
-    env = weir__env(env);
-    return is_database(env, location) || weir__is_data_files(env, location);
+    env = weir__env_or_default(env);
+    return is_database(env, location) || weir_ingest__is_data_files(env, location);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static weir_status configure(weir__duck_session *session, weir__duck_config *out, weir_error *error) {
-    const weir__duck_api *api = &session->api;
+static weir_status configure(weir_ingest__duck_session *session, weir_ingest__duck_config *out,
+                             weir_error *error) {
+    const weir_ingest__duck_api *api = &session->api;
     bool is_done = api->create_config(out) == 0 &&
                    (session->has_files || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
                    api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
-    return is_done ? WEIR_OK : weir__duck_fail(error, "cannot configure DuckDB", NULL);
+    return is_done ? WEIR_OK : weir_ingest__duck_fail(error, "cannot configure DuckDB", NULL);
 }
 
-static weir_status open_database(weir__duck_session *session, weir_error *error) {
-    const weir__duck_api *api = &session->api;
-    weir__duck_config config = NULL;
+static weir_status open_database(weir_ingest__duck_session *session, weir_error *error) {
+    const weir_ingest__duck_api *api = &session->api;
+    weir_ingest__duck_config config = NULL;
     char what[1024];
     snprintf(what, sizeof what, "cannot open %s", session->options->location);
     weir_status status = configure(session, &config, error);
@@ -60,7 +61,7 @@ static weir_status open_database(weir__duck_session *session, weir_error *error)
         char *message = NULL;
         const char *path = session->has_files ? ":memory:" : session->options->location;
         if (api->open_ext(path, &session->database, config, &message) != 0) {
-            status = weir__duck_fail(error, what, message);
+            status = weir_ingest__duck_fail(error, what, message);
             session->database = NULL;
         }
         if (message)
@@ -69,76 +70,77 @@ static weir_status open_database(weir__duck_session *session, weir_error *error)
     if (config)
         api->destroy_config(&config);
     if (!status && api->connect(session->database, &session->connection) != 0)
-        status = weir__duck_fail(error, what, NULL);
+        status = weir_ingest__duck_fail(error, what, NULL);
     return status;
 }
 
 /* UTC, so that the user's queries give the same rows wherever they run; without the extension for time
  * zones there is nothing to set. */
-static void set_time_zone(weir__duck_session *session) {
-    weir__duck_result result;
+static void set_time_zone(weir_ingest__duck_session *session) {
+    weir_ingest__duck_result result;
     int state = session->api.query(session->connection, "SET TimeZone = 'UTC'", &result);
     (void)state;
     session->api.destroy_result(&result);
 }
 
-static void close_session(weir__source *source) {
-    weir__duck_session *session = (weir__duck_session *)source;
+static void close_session(weir_ingest__source *source) {
+    weir_ingest__duck_session *session = (weir_ingest__duck_session *)source;
     if (!session)
         return;
     if (session->connection)
         session->api.disconnect(&session->connection);
     if (session->database && !session->is_fork)
         session->api.close(&session->database);
-    weir__source_close(session->files);
+    weir_ingest__source_close(session->files);
     weir__release(session->base.env, session);
 }
 
 /* NULL: memory is short. */
-static weir__duck_session *make_session(const weir_env *env, const weir__source_options *options) {
-    weir__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
+static weir_ingest__duck_session *make_session(const weir_env *env,
+                                               const weir_ingest__source_options *options) {
+    weir_ingest__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return NULL;
-    session->base = (weir__source){.kind = &weir__source_duckdb, .env = env};
+    session->base = (weir_ingest__source){.kind = &weir_ingest__source_duckdb, .env = env};
     session->options = options;
     return session;
 }
 
 /* The names in one literal, with commas between them. */
-static weir_status set_search_path(weir__duck_session *session, weir_error *error) {
-    const weir__source_options *options = session->options;
-    weir__sql path = {.env = session->base.env}, sql = {.env = session->base.env};
+static weir_status set_search_path(weir_ingest__duck_session *session, weir_error *error) {
+    const weir_ingest__source_options *options = session->options;
+    weir_ingest__sql path = {.env = session->base.env}, sql = {.env = session->base.env};
     if (options->search_path_count == 0)
         return WEIR_OK;
     for (uint32_t i = 0; i < options->search_path_count; i++) {
-        weir__sql_add(&path, i > 0 ? "," : "");
-        weir__sql_add_identifier(&path, options->search_path[i]);
+        weir_ingest__sql_add(&path, i > 0 ? "," : "");
+        weir_ingest__sql_add_identifier(&path, options->search_path[i]);
     }
-    weir__sql_add(&sql, "SET search_path = ");
+    weir_ingest__sql_add(&sql, "SET search_path = ");
     if (!path.failed)
-        weir__sql_add_literal(&sql, path.data);
+        weir_ingest__sql_add_literal(&sql, path.data);
     weir_status status = path.failed || sql.failed
-                             ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, path.size)
-                             : weir__duck_run(session, sql.data, "cannot set the search path", error);
-    weir__sql_release(&path);
-    weir__sql_release(&sql);
+                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, path.size)
+                             : weir_ingest__duck_run(session, sql.data, "cannot set the search path", error);
+    weir_ingest__sql_release(&path);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-static weir_status open_session(const weir_env *env, const weir__source_options *options, weir__source **out,
-                                weir_error *error) {
-    env = weir__env(env);
-    weir__duck_session *session = make_session(env, options);
+static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__source **out, weir_error *error) {
+    env = weir__env_or_default(env);
+    weir_ingest__duck_session *session = make_session(env, options);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
     session->has_files = !is_database(env, options->location);
-    weir_status status = weir__duck_load(&session->api, error);
+    weir_status status = weir_ingest__duck_load(&session->api, error);
     if (!status)
         status = open_database(session, error);
     if (!status)
         set_time_zone(session);
     if (!status && session->has_files)
-        status = weir__duck_view_files(session, error);
+        status = weir_ingest__duck_view_files(session, error);
     if (!status)
         status = set_search_path(session, error);
     if (status) {
@@ -149,12 +151,12 @@ static weir_status open_session(const weir_env *env, const weir__source_options 
     return WEIR_OK;
 }
 
-static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
-    const weir__duck_session *origin = (const weir__duck_session *)source;
+static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
+    const weir_ingest__duck_session *origin = (const weir_ingest__duck_session *)source;
     *out = NULL;
-    weir__duck_session *session = make_session(source->env, origin->options);
+    weir_ingest__duck_session *session = make_session(source->env, origin->options);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
@@ -162,7 +164,7 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
     if (session->api.connect(session->database, &session->connection) != 0) {
         session->connection = NULL;
         close_session(&session->base);
-        return weir__duck_fail(error, "cannot connect to DuckDB again", NULL);
+        return weir_ingest__duck_fail(error, "cannot connect to DuckDB again", NULL);
     }
     set_time_zone(session);
     weir_status status = set_search_path(session, error);
@@ -176,41 +178,41 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
 /* ---- Scans and queries ----------------------------------------------------------------------- */
 
 /* Parts are ranges of rowid; the first has no lower end and the last no upper one. */
-static void add_range(weir__sql *sql, uint64_t rows, uint32_t part, uint32_t part_count) {
+static void add_range(weir_ingest__sql *sql, uint64_t rows, uint32_t part, uint32_t part_count) {
     uint64_t first = (uint64_t)((unsigned __int128)rows * part / part_count);
     uint64_t end = (uint64_t)((unsigned __int128)rows * (part + 1) / part_count);
     if (part > 0)
-        weir__sql_add(sql, " WHERE rowid >= %llu", (unsigned long long)first);
+        weir_ingest__sql_add(sql, " WHERE rowid >= %llu", (unsigned long long)first);
     if (part + 1 < part_count)
-        weir__sql_add(sql, "%s rowid < %llu", part > 0 ? " AND" : " WHERE", (unsigned long long)end);
+        weir_ingest__sql_add(sql, "%s rowid < %llu", part > 0 ? " AND" : " WHERE", (unsigned long long)end);
 }
 
-static void add_scan(weir__sql *sql, const weir__catalog_table *table, const uint32_t *columns,
+static void add_scan(weir_ingest__sql *sql, const weir_ingest__catalog_table *table, const uint32_t *columns,
                      uint32_t column_count, uint32_t part, uint32_t part_count) {
-    const weir__duck_table *detail = table->detail;
-    weir__sql_add(sql, "SELECT ");
+    const weir_ingest__duck_table *detail = table->detail;
+    weir_ingest__sql_add(sql, "SELECT ");
     for (uint32_t i = 0; i < column_count; i++) {
-        weir__sql_add(sql, i > 0 ? ", " : "");
-        weir__sql_add_identifier(sql, table->columns[columns[i]].name);
+        weir_ingest__sql_add(sql, i > 0 ? ", " : "");
+        weir_ingest__sql_add_identifier(sql, table->columns[columns[i]].name);
     }
-    weir__sql_add(sql, "%s FROM %s", column_count == 0 ? "1" : "", table->sql_name);
+    weir_ingest__sql_add(sql, "%s FROM %s", column_count == 0 ? "1" : "", table->sql_name);
     if (detail->shared_rows > 0)
         add_range(sql, detail->shared_rows, part, part_count);
     else if (part > 0)
-        weir__sql_add(sql, " WHERE false");
+        weir_ingest__sql_add(sql, " WHERE false");
 }
 
-static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                        weir_error *error) {
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
     char what[160];
     snprintf(what, sizeof what, "table %s", table->name);
-    weir__sql sql = {.env = source->env};
+    weir_ingest__sql sql = {.env = source->env};
     add_scan(&sql, table, columns, column_count, part, part_count);
-    weir_status status =
-        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size)
-                   : weir__duck_start((weir__duck_session *)source, sql.data, false, what, out, error);
-    weir__sql_release(&sql);
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+                                    : weir_ingest__duck_start((weir_ingest__duck_session *)source, sql.data,
+                                                              false, what, out, error);
+    weir_ingest__sql_release(&sql);
     if (status)
         return status;
     (*out)->column_count = column_count;
@@ -218,25 +220,26 @@ static weir_status scan(weir__source *source, const weir__catalog_table *table, 
     return WEIR_OK;
 }
 
-static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
-    return weir__duck_start((weir__duck_session *)source, sql, true, "the query", out, error);
+static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error) {
+    return weir_ingest__duck_start((weir_ingest__duck_session *)source, sql, true, "the query", out, error);
 }
 
-static void interrupt(weir__source *source) {
-    weir__duck_session *session = (weir__duck_session *)source;
+static void interrupt(weir_ingest__source *source) {
+    weir_ingest__duck_session *session = (weir_ingest__duck_session *)source;
     atomic_store_explicit(&session->is_interrupted, true, memory_order_relaxed);
     session->api.interrupt(session->connection);
 }
 
-const weir__source_kind weir__source_duckdb = {
+const weir_ingest__source_kind weir_ingest__source_duckdb = {
     .name = "duckdb",
     .accepts = accepts,
     .open = open_session,
     .close = close_session,
     .fork = fork_session,
-    .describe = weir__duck_describe,
+    .describe = weir_ingest__duck_describe,
     .scan = scan,
     .query = query,
-    .describe_query = weir__duck_describe_query,
+    .describe_query = weir_ingest__duck_describe_query,
     .interrupt = interrupt,
 };

@@ -21,13 +21,13 @@
 static weir_status fail_with(weir_error *error, const char *location, const char *what, const char *text) {
     char message[512];
     weir__one_line(text, message, sizeof message);
-    weir__redact_location(location, message, sizeof message);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: %s", what,
+    weir_ingest__redact_location(location, message, sizeof message);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what,
                       *message ? message : "the server said nothing");
 }
 
-weir_status weir__pg_fail(weir_error *error, const weir__pg_session *session, const PGresult *result,
-                          const char *what) {
+weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_session *session,
+                                 const PGresult *result, const char *what) {
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
         text = session->fault ? session->fault : PQerrorMessage(session->connection);
@@ -49,7 +49,7 @@ static void ignore_notice(void *context, const PGresult *result) {
     (void)result;
 }
 
-static weir_status connect_session(weir__pg_session *session, weir_error *error) {
+static weir_status connect_session(weir_ingest__pg_session *session, weir_error *error) {
     char *parse_error = NULL;
     PQconninfoOption *options = PQconninfoParse(session->options->location, &parse_error);
     if (!options) {
@@ -64,18 +64,18 @@ static weir_status connect_session(weir__pg_session *session, weir_error *error)
     const char *values[] = {"30", "weir", session->options->location, "UTF8", NULL};
     session->connection = PQconnectdbParams(names, values, 1);
     if (!session->connection)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
     PQsetNoticeReceiver(session->connection, ignore_notice, NULL);
     PQsetErrorVerbosity(session->connection, PQERRORS_TERSE);
     if (PQstatus(session->connection) != CONNECTION_OK)
-        return weir__pg_fail(error, session, NULL, "cannot connect to the database");
+        return weir_ingest__pg_fail(error, session, NULL, "cannot connect to the database");
     return WEIR_OK;
 }
 
 /* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's queries
  * give the same rows wherever they run; the origin session waits in its transaction for as long as ingest
  * takes. */
-static void fix_settings(weir__pg_session *session) {
+static void fix_settings(weir_ingest__pg_session *session) {
     static const char *const settings[] = {
         "SET TimeZone = 'UTC'",
         "SET DateStyle = 'ISO'",
@@ -88,45 +88,46 @@ static void fix_settings(weir__pg_session *session) {
         "SET default_transaction_isolation = 'repeatable read'",
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!weir__pg_run(session, settings[i]))
+        if (!weir_ingest__pg_run(session, settings[i]))
             continue;
 }
 
-static weir_status begin(weir__pg_session *session, weir_error *error) {
-    PGresult *result = weir__pg_exec(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", false);
+static weir_status begin(weir_ingest__pg_session *session, weir_error *error) {
+    PGresult *result =
+        weir_ingest__pg_exec(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", false);
     weir_status status = WEIR_OK;
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        status = weir__pg_fail(error, session, result, "cannot begin a read-only transaction");
+        status = weir_ingest__pg_fail(error, session, result, "cannot begin a read-only transaction");
     PQclear(result);
     return status;
 }
 
-static weir_status begin_again(weir__pg_session *session, weir_error *error) {
-    if (!weir__pg_run(session, "ROLLBACK"))
-        return weir__pg_fail(error, session, NULL, "cannot begin a read-only transaction");
+static weir_status begin_again(weir_ingest__pg_session *session, weir_error *error) {
+    if (!weir_ingest__pg_run(session, "ROLLBACK"))
+        return weir_ingest__pg_fail(error, session, NULL, "cannot begin a read-only transaction");
     return begin(session, error);
 }
 
-static bool can_copy_binary(weir__pg_session *session) {
+static bool can_copy_binary(weir_ingest__pg_session *session) {
     enum { MESSAGES_MAX = 16 }; /* a header, a row, a trailer */
-    PGresult *result = weir__pg_exec(session, "COPY (SELECT 1) TO STDOUT (FORMAT binary)", true);
+    PGresult *result = weir_ingest__pg_exec(session, "COPY (SELECT 1) TO STDOUT (FORMAT binary)", true);
     bool is_copy = PQresultStatus(result) == PGRES_COPY_OUT;
     PQclear(result);
     if (!is_copy)
         return false;
     int messages = 0;
-    for (char *row = NULL; weir__pg_copy_data(session, &row) > 0; PQfreemem(row))
+    for (char *row = NULL; weir_ingest__pg_copy_data(session, &row) > 0; PQfreemem(row))
         if (messages++ == MESSAGES_MAX)
-            weir__pg_hang_up(session, "the server copies more than it was asked for");
-    result = weir__pg_answer(session, false);
+            weir_ingest__pg_hang_up(session, "the server copies more than it was asked for");
+    result = weir_ingest__pg_answer(session, false);
     is_copy = PQresultStatus(result) == PGRES_COMMAND_OK;
     PQclear(result);
     return is_copy;
 }
 
 /* The one cell of a statement's answer, as text, cut to size; false if the answer is another. */
-static bool ask(weir__pg_session *session, const char *statement, char *out, size_t size) {
-    PGresult *result = weir__pg_exec(session, statement, false);
+static bool ask(weir_ingest__pg_session *session, const char *statement, char *out, size_t size) {
+    PGresult *result = weir_ingest__pg_exec(session, statement, false);
     bool is_cell =
         PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 && PQnfields(result) == 1;
     if (is_cell)
@@ -136,7 +137,7 @@ static bool ask(weir__pg_session *session, const char *statement, char *out, siz
 }
 
 /* A name that is not one could end the text that it will stand in. */
-static bool export_snapshot(weir__pg_session *session) {
+static bool export_snapshot(weir_ingest__pg_session *session) {
     char *name = session->snapshot;
     if (!ask(session, "SELECT pg_catalog.pg_export_snapshot()", name, sizeof session->snapshot) ||
         name[strspn(name, "0123456789ABCDEFabcdef-")] != 0)
@@ -146,7 +147,7 @@ static bool export_snapshot(weir__pg_session *session) {
 
 /* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
  * says that it is PostgreSQL, but its tables are not. */
-static bool can_share_tables(weir__pg_session *session) {
+static bool can_share_tables(weir_ingest__pg_session *session) {
     char version[1024];
     return PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
            ask(session, "SELECT pg_catalog.version()", version, sizeof version) && !strstr(version, "YB");
@@ -154,15 +155,15 @@ static bool can_share_tables(weir__pg_session *session) {
 
 /* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
  * snapshot is exported last, because it dies with its transaction. */
-static weir_status take_snapshot(weir__pg_session *session, weir_error *error) {
+static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *error) {
     weir_status status = begin(session, error);
     if (status)
         return status;
     session->can_copy = can_copy_binary(session);
     if (!session->can_copy && (status = begin_again(session, error)))
         return status;
-    session->has_savepoints = weir__pg_run(session, "SAVEPOINT weir_probe") &&
-                              weir__pg_run(session, "RELEASE SAVEPOINT weir_probe");
+    session->has_savepoints = weir_ingest__pg_run(session, "SAVEPOINT weir_probe") &&
+                              weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_probe");
     if (!session->has_savepoints && (status = begin_again(session, error)))
         return status;
     if (!export_snapshot(session) && (status = begin_again(session, error)))
@@ -170,27 +171,28 @@ static weir_status take_snapshot(weir__pg_session *session, weir_error *error) {
     session->can_share = can_share_tables(session);
     return PQstatus(session->connection) == CONNECTION_OK
                ? WEIR_OK
-               : weir__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
+               : weir_ingest__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
 }
 
-static weir_status import_snapshot(weir__pg_session *session, const char *snapshot, weir_error *error) {
+static weir_status import_snapshot(weir_ingest__pg_session *session, const char *snapshot,
+                                   weir_error *error) {
     weir_status status = begin(session, error);
     if (status)
         return status;
     char statement[128];
     snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", snapshot);
-    if (!weir__pg_run(session, statement))
-        return weir__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
+    if (!weir_ingest__pg_run(session, statement))
+        return weir_ingest__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
     return WEIR_OK;
 }
 
 /* ---- The search path ------------------------------------------------------------------------- */
 
 /* The schemas that have tables, for a message. */
-static weir_status fail_for_schema(weir__pg_session *session, const char *name, weir_error *error) {
-    weir__pg_rows rows;
+static weir_status fail_for_schema(weir_ingest__pg_session *session, const char *name, weir_error *error) {
+    weir_ingest__pg_rows rows;
     char found[300] = "none";
-    if (weir__pg_read_rows(
+    if (weir_ingest__pg_read_rows(
             session,
             "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
             "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
@@ -201,28 +203,29 @@ static weir_status fail_for_schema(weir__pg_session *session, const char *name, 
     size_t used = 0;
     for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 weir__pg_cell(&rows, i, 0));
-    weir__pg_rows_release(&rows);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+                                 weir_ingest__pg_cell(&rows, i, 0));
+    weir_ingest__pg_rows_release(&rows);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "the database has no schema %s; schemas with tables: %s", name, found);
 }
 
-static weir_status has_schema(weir__pg_session *session, const char *name, bool *out, weir_error *error) {
-    weir__sql sql = {.env = session->base.env};
-    weir__pg_rows rows = {0};
-    weir__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
-    weir__sql_add_literal(&sql, name);
-    weir_status status =
-        sql.failed ? weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(name))
-                   : weir__pg_read_rows(session, sql.data, 1, "cannot look for the schema", &rows, error);
+static weir_status has_schema(weir_ingest__pg_session *session, const char *name, bool *out,
+                              weir_error *error) {
+    weir_ingest__sql sql = {.env = session->base.env};
+    weir_ingest__pg_rows rows = {0};
+    weir_ingest__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
+    weir_ingest__sql_add_literal(&sql, name);
+    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name))
+                                    : weir_ingest__pg_read_rows(session, sql.data, 1,
+                                                                "cannot look for the schema", &rows, error);
     *out = status == WEIR_OK && rows.row_count > 0;
-    weir__pg_rows_release(&rows);
-    weir__sql_release(&sql);
+    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-static weir_status set_search_path(weir__pg_session *session, weir_error *error) {
-    const weir__source_options *options = session->options;
+static weir_status set_search_path(weir_ingest__pg_session *session, weir_error *error) {
+    const weir_ingest__source_options *options = session->options;
     weir_status status = WEIR_OK;
     bool is_there = true;
     if (options->search_path_count == 0)
@@ -232,37 +235,38 @@ static weir_status set_search_path(weir__pg_session *session, weir_error *error)
         if (status == WEIR_OK && !is_there)
             return fail_for_schema(session, options->search_path[i], error);
     }
-    weir__sql sql = {.env = session->base.env};
-    weir__sql_add(&sql, "SET search_path = ");
+    weir_ingest__sql sql = {.env = session->base.env};
+    weir_ingest__sql_add(&sql, "SET search_path = ");
     for (uint32_t i = 0; i < options->search_path_count; i++) {
-        weir__sql_add(&sql, i > 0 ? ", " : "");
-        weir__sql_add_identifier(&sql, options->search_path[i]);
+        weir_ingest__sql_add(&sql, i > 0 ? ", " : "");
+        weir_ingest__sql_add_identifier(&sql, options->search_path[i]);
     }
     if (status == WEIR_OK && sql.failed)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
-    if (status == WEIR_OK && !weir__pg_run(session, sql.data))
-        status = weir__pg_fail(error, session, NULL, "cannot set the search path");
-    weir__sql_release(&sql);
+        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
+    if (status == WEIR_OK && !weir_ingest__pg_run(session, sql.data))
+        status = weir_ingest__pg_fail(error, session, NULL, "cannot set the search path");
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void close_session(weir__source *source) {
-    weir__pg_session *session = (weir__pg_session *)source;
+static void close_session(weir_ingest__source *source) {
+    weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
     if (!session)
         return;
     PQfinish(session->connection);
     weir__release(session->base.env, session);
 }
 
-static weir_status make_session(const weir_env *env, const weir__source_options *options,
-                                weir__pg_session **out, weir_error *error) {
-    weir__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
+static weir_status make_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__pg_session **out, weir_error *error) {
+    weir_ingest__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *session);
-    session->base = (weir__source){
-        .kind = &weir__source_postgres, .env = env, .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+    session->base = (weir_ingest__source){.kind = &weir_ingest__source_postgres,
+                                          .env = env,
+                                          .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
     session->options = options;
     weir_status status = connect_session(session, error);
     if (!status) {
@@ -277,10 +281,10 @@ static weir_status make_session(const weir_env *env, const weir__source_options 
     return WEIR_OK;
 }
 
-static weir_status open_session(const weir_env *env, const weir__source_options *options, weir__source **out,
-                                weir_error *error) {
-    weir__pg_session *session;
-    weir_status status = make_session(weir__env(env), options, &session, error);
+static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__source **out, weir_error *error) {
+    weir_ingest__pg_session *session;
+    weir_status status = make_session(weir__env_or_default(env), options, &session, error);
     if (status)
         return status;
     status = take_snapshot(session, error);
@@ -293,9 +297,9 @@ static weir_status open_session(const weir_env *env, const weir__source_options 
 }
 
 /* A server that has no connection left is not an error: there are fewer sessions then. */
-static weir_status fork_session(weir__source *source, weir__source **out, weir_error *error) {
-    weir__pg_session *origin = (weir__pg_session *)source;
-    weir__pg_session *session;
+static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
+    weir_ingest__pg_session *origin = (weir_ingest__pg_session *)source;
+    weir_ingest__pg_session *session;
     *out = NULL;
     if (!origin->snapshot[0])
         return WEIR_OK;
@@ -316,19 +320,19 @@ static weir_status fork_session(weir__source *source, weir__source **out, weir_e
     return WEIR_OK;
 }
 
-static void interrupt(weir__source *source) {
-    atomic_store_explicit(&((weir__pg_session *)source)->is_interrupted, true, memory_order_relaxed);
+static void interrupt(weir_ingest__source *source) {
+    atomic_store_explicit(&((weir_ingest__pg_session *)source)->is_interrupted, true, memory_order_relaxed);
 }
 
-const weir__source_kind weir__source_postgres = {
+const weir_ingest__source_kind weir_ingest__source_postgres = {
     .name = "postgresql",
     .accepts = accepts,
     .open = open_session,
     .close = close_session,
     .fork = fork_session,
-    .describe = weir__pg_describe,
-    .scan = weir__pg_scan,
-    .query = weir__pg_query,
-    .describe_query = weir__pg_describe_query,
+    .describe = weir_ingest__pg_describe,
+    .scan = weir_ingest__pg_scan,
+    .query = weir_ingest__pg_query,
+    .describe_query = weir_ingest__pg_describe_query,
     .interrupt = interrupt,
 };

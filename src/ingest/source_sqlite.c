@@ -15,18 +15,18 @@
 enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
 
 typedef struct sqlite_source {
-    weir__source base;
+    weir_ingest__source base;
     sqlite3 *connection;
     char *path;
     bool is_shareable; /* other sessions see the same snapshot */
 } sqlite_source;
 
 typedef struct sqlite_cursor {
-    weir__cursor base;
+    weir_ingest__cursor base;
     const weir_env *env;
     sqlite_source *source;   /* outlives the cursor */
     sqlite3_stmt *statement; /* NULL: no rows at all */
-    weir__value *row;
+    weir_ingest__value *row;
     const char **names;
 } sqlite_cursor;
 
@@ -47,13 +47,13 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
                                      weir_error *error) {
     int code = sqlite3_errcode(self->connection);
     if (code == SQLITE_NOMEM)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 0);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 0);
     bool is_kept_from_writing = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
     const char *advice = is_kept_from_writing && is_in_wal_mode(self->base.env, self->path)
                              ? "; it is in WAL mode, which needs a folder that can be written: copy it to "
                                "one, or run PRAGMA journal_mode=DELETE on it first"
                              : "";
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: SQLite cannot %s %s: %s%s",
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: SQLite cannot %s %s: %s%s",
                       self->path, verb, what, sqlite3_errmsg(self->connection), advice);
 }
 
@@ -69,7 +69,7 @@ static bool accepts(const weir_env *env, const char *location) {
     return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, "SQLite format 3", 16) == 0);
 }
 
-static void close_source(weir__source *source) {
+static void close_source(weir_ingest__source *source) {
     sqlite_source *self = (sqlite_source *)source;
     sqlite3_close_v2(self->connection);
     weir__release(source->env, self->path);
@@ -95,12 +95,12 @@ static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **
     if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
         return fail_with_message(self, "prepare", "a statement", error);
     if (!*out)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: the query is empty",
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: the query is empty",
                           self->path);
     if (!is_blank(self->connection, rest)) {
         sqlite3_finalize(*out);
         *out = NULL;
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                           "%s: there is more than one statement; what follows the first is: %.60s",
                           self->path, rest);
     }
@@ -133,16 +133,16 @@ static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
     return status;
 }
 
-static weir_status open_file(const weir_env *env, const char *location, weir__source **out,
+static weir_status open_file(const weir_env *env, const char *location, weir_ingest__source **out,
                              weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
-    self->base = (weir__source){.kind = &weir__source_sqlite, .env = env};
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+    self->base = (weir_ingest__source){.kind = &weir_ingest__source_sqlite, .env = env};
     self->path = weir__copy_text(env, location, strlen(location));
     weir_status status = WEIR_OK;
     if (!self->path)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, strlen(location));
+        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(location));
     else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
              SQLITE_OK)
         status = fail_with_message(self, "open", "it", error);
@@ -158,31 +158,31 @@ static weir_status open_file(const weir_env *env, const char *location, weir__so
     return WEIR_OK;
 }
 
-weir_status weir__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name, weir__source **out,
-                               weir_error *error) {
+weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
+                                      weir_ingest__source **out, weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     char *path = weir__copy_text(env, name, strlen(name));
     if (!self || !path) {
         weir__release(env, self);
         weir__release(env, path);
         sqlite3_close_v2(connection);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
     }
     *self = (sqlite_source){
-        .base = {.kind = &weir__source_sqlite, .env = env}, .connection = connection, .path = path};
+        .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = path};
     *out = &self->base;
     return WEIR_OK;
 }
 
-static weir_status open_source(const weir_env *env, const weir__source_options *options, weir__source **out,
-                               weir_error *error) {
+static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
+                               weir_ingest__source **out, weir_error *error) {
     if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR__SOURCE_OPERATOR,
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
                           "$.search_path is for PostgreSQL and DuckDB; SQLite has no schemas");
     return open_file(env, options->location, out, error);
 }
 
-static weir_status fork_source(weir__source *source, weir__source **out, weir_error *error) {
+static weir_status fork_source(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = NULL;
     return self->is_shareable ? open_file(source->env, self->path, out, error) : WEIR_OK;
@@ -195,31 +195,31 @@ static bool contains(const char *upper, const char *word) {
 }
 
 /* SQLite's own rules of affinity, after those of the contract for booleans and times. */
-static weir__declared declared_as(const char *type) {
+static weir_ingest__declared declared_as(const char *type) {
     char upper[128];
     size_t size = 0;
     for (; type && type[size] && size + 1 < sizeof upper; size++)
         upper[size] = (char)(type[size] >= 'a' && type[size] <= 'z' ? type[size] - 'a' + 'A' : type[size]);
     upper[size] = 0;
     if (size == 0)
-        return WEIR__DECLARED_NOTHING;
+        return WEIR_INGEST__DECLARED_NOTHING;
     if (contains(upper, "BOOL"))
-        return WEIR__DECLARED_BOOLEAN;
+        return WEIR_INGEST__DECLARED_BOOLEAN;
     if (contains(upper, "DATE") || contains(upper, "TIME"))
-        return WEIR__DECLARED_TIME;
+        return WEIR_INGEST__DECLARED_TIME;
     if (contains(upper, "INT"))
-        return WEIR__DECLARED_INTEGER;
+        return WEIR_INGEST__DECLARED_INTEGER;
     if (contains(upper, "CHAR") || contains(upper, "CLOB") || contains(upper, "TEXT"))
-        return WEIR__DECLARED_TEXT;
+        return WEIR_INGEST__DECLARED_TEXT;
     if (contains(upper, "BLOB"))
-        return WEIR__DECLARED_BLOB;
+        return WEIR_INGEST__DECLARED_BLOB;
     if (contains(upper, "REAL") || contains(upper, "FLOA") || contains(upper, "DOUB"))
-        return WEIR__DECLARED_REAL;
-    return WEIR__DECLARED_NUMERIC;
+        return WEIR_INGEST__DECLARED_REAL;
+    return WEIR_INGEST__DECLARED_NUMERIC;
 }
 
 /* The first rowid name that no column hides; NULL if all are hidden. */
-static const char *rowid_name(const weir__catalog_table *table) {
+static const char *rowid_name(const weir_ingest__catalog_table *table) {
     static const char *const names[] = {"rowid", "_rowid_", "oid"};
     for (int n = 0; n < 3; n++) {
         bool is_hidden = false;
@@ -241,18 +241,19 @@ typedef struct rowid_range {
 
 typedef struct catalog_builder {
     sqlite_source *self;
-    weir__catalog *catalog;
+    weir_ingest__catalog *catalog;
     weir_error *error;
 } catalog_builder;
 
 /* Calls `each` for every row of a statement about a table. */
-static weir_status for_each_row(catalog_builder *builder, weir__catalog_table *table, const char *format,
-                                weir_status (*each)(catalog_builder *builder, weir__catalog_table *table,
-                                                    sqlite3_stmt *row)) {
+static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_table *table,
+                                const char *format,
+                                weir_status (*each)(catalog_builder *builder,
+                                                    weir_ingest__catalog_table *table, sqlite3_stmt *row)) {
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf(format, table ? table->name : "");
     if (!sql)
-        return weir__out_of_memory(builder->error, WEIR__SOURCE_OPERATOR, 1);
+        return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
     int step = SQLITE_DONE;
@@ -265,7 +266,7 @@ static weir_status for_each_row(catalog_builder *builder, weir__catalog_table *t
 }
 
 static weir_status no_memory(catalog_builder *builder) {
-    return weir__out_of_memory(builder->error, WEIR__SOURCE_OPERATOR, 1);
+    return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
 static const char *text_of(sqlite3_stmt *row, int column) {
@@ -273,39 +274,44 @@ static const char *text_of(sqlite3_stmt *row, int column) {
     return text ? text : "";
 }
 
-static weir_status add_column(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
-    return weir__catalog_add_column(builder->catalog, table, text_of(row, 0), declared_as(text_of(row, 1)))
+static weir_status add_column(catalog_builder *builder, weir_ingest__catalog_table *table,
+                              sqlite3_stmt *row) {
+    return weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0),
+                                           declared_as(text_of(row, 1)))
                ? WEIR_OK
                : no_memory(builder);
 }
 
-static uint32_t column_number(const weir__catalog_table *table, const char *name) {
+static uint32_t column_number(const weir_ingest__catalog_table *table, const char *name) {
     for (uint32_t c = 0; c < table->column_count; c++)
         if (sqlite3_stricmp(table->columns[c].name, name) == 0)
             return c;
     return UINT32_MAX;
 }
 
-static weir_status add_primary_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+static weir_status add_primary_key(catalog_builder *builder, weir_ingest__catalog_table *table,
+                                   sqlite3_stmt *row) {
     uint32_t column = column_number(table, text_of(row, 0));
-    if (column == UINT32_MAX || weir__catalog_add_primary_key(builder->catalog, table, column))
+    if (column == UINT32_MAX || weir_ingest__catalog_add_primary_key(builder->catalog, table, column))
         return WEIR_OK;
     return no_memory(builder);
 }
 
 /* One column of a key; the key itself begins at its first. */
-static weir_status add_foreign_key(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+static weir_status add_foreign_key(catalog_builder *builder, weir_ingest__catalog_table *table,
+                                   sqlite3_stmt *row) {
     uint32_t column = column_number(table, text_of(row, 0));
     const char *parent_column = sqlite3_column_type(row, 2) != SQLITE_NULL ? text_of(row, 2) : NULL;
     bool is_first = sqlite3_column_int(row, 3) == 0;
-    if (is_first && !weir__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
+    if (is_first && !weir_ingest__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
         return no_memory(builder);
-    weir__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
-    return weir__catalog_add_key_columns(builder->catalog, key, column, parent_column) ? WEIR_OK
-                                                                                       : no_memory(builder);
+    weir_ingest__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
+    return weir_ingest__catalog_add_key_columns(builder->catalog, key, column, parent_column)
+               ? WEIR_OK
+               : no_memory(builder);
 }
 
-static weir_status add_range(catalog_builder *builder, weir__catalog_table *table, sqlite3_stmt *row) {
+static weir_status add_range(catalog_builder *builder, weir_ingest__catalog_table *table, sqlite3_stmt *row) {
     rowid_range *range = weir__allocate_zero(builder->catalog->env, 1, sizeof *range);
     if (!range)
         return no_memory(builder);
@@ -322,7 +328,7 @@ static weir_status add_range(catalog_builder *builder, weir__catalog_table *tabl
 }
 
 /* Both ends of the rowids, each found without reading the table. */
-static weir_status find_range(catalog_builder *builder, weir__catalog_table *table) {
+static weir_status find_range(catalog_builder *builder, weir_ingest__catalog_table *table) {
     char format[128];
     const char *name = rowid_name(table);
     if (!name)
@@ -342,14 +348,15 @@ static weir_status find_range(catalog_builder *builder, weir__catalog_table *tab
 }
 
 /* Of a view only the name is taken down: it may be broken, and only a schema that names it wants it. */
-static weir_status add_table(catalog_builder *builder, weir__catalog_table *unused, sqlite3_stmt *row) {
+static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_table *unused,
+                             sqlite3_stmt *row) {
     (void)unused;
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
-    weir__catalog_table *table = weir__catalog_add_table(builder->catalog, text_of(row, 0));
-    weir__sql name = {.env = builder->catalog->env};
-    weir__sql_add_identifier(&name, text_of(row, 0));
+    weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(builder->catalog, text_of(row, 0));
+    weir_ingest__sql name = {.env = builder->catalog->env};
+    weir_ingest__sql_add_identifier(&name, text_of(row, 0));
     if (!table || name.failed) {
-        weir__sql_release(&name);
+        weir_ingest__sql_release(&name);
         return no_memory(builder);
     }
     table->sql_name = name.data;
@@ -397,9 +404,9 @@ static uint64_t file_size(const weir_env *env, const char *path) {
     return size;
 }
 
-static weir_status describe(weir__source *source, weir__catalog *out, weir_error *error) {
+static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
-    *out = (weir__catalog){.env = source->env};
+    *out = (weir_ingest__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
     out->name = database_name(source->env, self->path);
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
@@ -411,47 +418,48 @@ static weir_status describe(weir__source *source, weir__catalog *out, weir_error
                               "%Q = '' ORDER BY name",
                               add_table);
     if (status == WEIR_OK)
-        status = weir__catalog_resolve_keys(out, compare_without_case, error);
+        status = weir_ingest__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s has no tables", self->path);
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s has no tables",
+                            self->path);
     if (status != WEIR_OK)
-        weir__catalog_release(out);
+        weir_ingest__catalog_release(out);
     return status;
 }
 
 /* ---- Cursors --------------------------------------------------------------------------------- */
 
-static void read_cell(sqlite3_stmt *statement, int column, weir__value *out) {
+static void read_cell(sqlite3_stmt *statement, int column, weir_ingest__value *out) {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
-        out->type = WEIR__INT;
+        out->type = WEIR_INGEST__INT;
         out->integer = sqlite3_column_int64(statement, column);
         return;
     case SQLITE_FLOAT:
-        out->type = WEIR__REAL;
+        out->type = WEIR_INGEST__REAL;
         out->real = sqlite3_column_double(statement, column);
         return;
     case SQLITE_TEXT:
-        out->type = WEIR__TEXT;
+        out->type = WEIR_INGEST__TEXT;
         out->text.data = (const char *)sqlite3_column_text(statement, column);
         break;
     case SQLITE_BLOB:
-        out->type = WEIR__BLOB;
+        out->type = WEIR_INGEST__BLOB;
         out->text.data = sqlite3_column_blob(statement, column);
         break;
     default:
-        out->type = WEIR__NULL;
+        out->type = WEIR_INGEST__NULL;
         return;
     }
     out->text.size = (size_t)sqlite3_column_bytes(statement, column);
     if (!out->text.data)
-        out->text = (weir__bytes){"", 0};
+        out->text = (weir_ingest__bytes){"", 0};
 }
 
-static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *error) {
+static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error) {
     sqlite_cursor *self = (sqlite_cursor *)cursor;
     int step = self->statement ? sqlite3_step(self->statement) : SQLITE_DONE;
-    *rows = (weir__rows){.row_count = step == SQLITE_ROW ? 1 : 0, .cells = self->row};
+    *rows = (weir_ingest__rows){.row_count = step == SQLITE_ROW ? 1 : 0, .cells = self->row};
     if (step == SQLITE_DONE)
         return WEIR_OK;
     if (step != SQLITE_ROW)
@@ -461,7 +469,7 @@ static weir_status next_row(weir__cursor *cursor, weir__rows *rows, weir_error *
     return WEIR_OK;
 }
 
-static void close_cursor(weir__cursor *cursor) {
+static void close_cursor(weir_ingest__cursor *cursor) {
     sqlite_cursor *self = (sqlite_cursor *)cursor;
     sqlite3_finalize(self->statement);
     weir__release(self->env, self->row);
@@ -473,18 +481,18 @@ static void close_cursor(weir__cursor *cursor) {
 #pragma weak sqlite3_column_table_name
 #pragma weak sqlite3_column_origin_name
 
-static bool origin_of(const weir__cursor *cursor, uint32_t number, const weir__catalog *catalog,
-                      weir__origin *out) {
+static bool origin_of(const weir_ingest__cursor *cursor, uint32_t number, const weir_ingest__catalog *catalog,
+                      weir_ingest__origin *out) {
     sqlite3_stmt *statement = ((const sqlite_cursor *)cursor)->statement;
     if (!sqlite3_column_table_name || !sqlite3_column_origin_name)
         return false;
     const char *table = sqlite3_column_table_name(statement, WEIR__NARROW(int, number));
     const char *column = sqlite3_column_origin_name(statement, WEIR__NARROW(int, number));
     for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
-        const weir__catalog_table *found = &catalog->tables[t];
+        const weir_ingest__catalog_table *found = &catalog->tables[t];
         if (found->query || sqlite3_stricmp(found->name, table) != 0)
             continue;
-        *out = (weir__origin){found, column_number(found, column)};
+        *out = (weir_ingest__origin){found, column_number(found, column)};
         return out->column != UINT32_MAX;
     }
     return false;
@@ -492,14 +500,14 @@ static bool origin_of(const weir__cursor *cursor, uint32_t number, const weir__c
 
 /* Takes the statement over, also on failure. */
 static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, uint32_t column_count,
-                               bool wants_names, weir__cursor **out, weir_error *error) {
+                               bool wants_names, weir_ingest__cursor **out, weir_error *error) {
     const weir_env *env = source->base.env;
     sqlite_cursor *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self) {
         sqlite3_finalize(statement);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *self);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
     }
-    self->base = (weir__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
+    self->base = (weir_ingest__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
     self->env = env;
     self->source = source;
     self->statement = statement;
@@ -507,7 +515,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;
     if (!self->row || (wants_names && !self->names)) {
         close_cursor(&self->base);
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, column_count * sizeof *self->row);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count * sizeof *self->row);
     }
     for (uint32_t c = 0; wants_names && c < column_count; c++)
         self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
@@ -517,7 +525,8 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     return WEIR_OK;
 }
 
-static weir_status query(weir__source *source, const char *sql, weir__cursor **out, weir_error *error) {
+static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     sqlite3_stmt *statement = NULL;
     WEIR__TRY(prepare(self, sql, &statement, error));
@@ -525,21 +534,21 @@ static weir_status query(weir__source *source, const char *sql, weir__cursor **o
                        error);
 }
 
-static weir_status describe_query(weir__source *source, const char *sql, weir__catalog *catalog,
-                                  weir__catalog_table *table, weir_error *error) {
+static weir_status describe_query(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
+                                  weir_ingest__catalog_table *table, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
-        if (!weir__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
-                                      declared_as(sqlite3_column_decltype(statement, c))))
-            status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+        if (!weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
+                                             declared_as(sqlite3_column_decltype(statement, c))))
+            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     sqlite3_finalize(statement);
     return status;
 }
 
-static void append_selection(sqlite3_str *sql, const weir__catalog_table *table, const uint32_t *columns,
-                             uint32_t column_count) {
+static void append_selection(sqlite3_str *sql, const weir_ingest__catalog_table *table,
+                             const uint32_t *columns, uint32_t column_count) {
     sqlite3_str_appendall(sql, "SELECT ");
     for (uint32_t i = 0; i < column_count; i++)
         sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
@@ -552,9 +561,9 @@ static int64_t part_start(const rowid_range *range, uint32_t part, uint32_t part
     return (int64_t)((uint64_t)range->first + (uint64_t)(width * part / part_count));
 }
 
-static weir_status scan(weir__source *source, const weir__catalog_table *table, const uint32_t *columns,
-                        uint32_t column_count, uint32_t part, uint32_t part_count, weir__cursor **out,
-                        weir_error *error) {
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     const rowid_range *range = table->detail;
     bool is_shared = part_count > 1 && range && range->name && !range->is_empty;
@@ -571,18 +580,18 @@ static weir_status scan(weir__source *source, const weir__catalog_table *table, 
     }
     char *sql = sqlite3_str_finish(text);
     if (!sql)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 1);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     sqlite3_free(sql);
     return status == WEIR_OK ? open_cursor(self, statement, column_count, false, out, error) : status;
 }
 
-static void interrupt(weir__source *source) {
+static void interrupt(weir_ingest__source *source) {
     sqlite3_interrupt(((sqlite_source *)source)->connection);
 }
 
-const weir__source_kind weir__source_sqlite = {
+const weir_ingest__source_kind weir_ingest__source_sqlite = {
     .name = "sqlite",
     .accepts = accepts,
     .open = open_source,

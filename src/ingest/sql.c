@@ -6,7 +6,7 @@
 
 #include "ingest/sql.h"
 
-static bool make_room(weir__sql *sql, size_t more) {
+static bool make_room(weir_ingest__sql *sql, size_t more) {
     size_t needed;
     if (sql->failed || __builtin_add_overflow(sql->size, more, &needed) ||
         __builtin_add_overflow(needed, 1, &needed) ||
@@ -17,7 +17,7 @@ static bool make_room(weir__sql *sql, size_t more) {
     return true;
 }
 
-void weir__sql_add_text(weir__sql *sql, const char *text, size_t size) {
+void weir_ingest__sql_add_text(weir_ingest__sql *sql, const char *text, size_t size) {
     if (!make_room(sql, size))
         return;
     memcpy(sql->data + sql->size, text, size);
@@ -25,7 +25,7 @@ void weir__sql_add_text(weir__sql *sql, const char *text, size_t size) {
     sql->data[sql->size] = '\0';
 }
 
-void weir__sql_add(weir__sql *sql, const char *format, ...) {
+void weir_ingest__sql_add(weir_ingest__sql *sql, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     va_list again;
@@ -41,27 +41,27 @@ void weir__sql_add(weir__sql *sql, const char *format, ...) {
     va_end(again);
 }
 
-static void add_quoted(weir__sql *sql, const char *text, char quote) {
-    weir__sql_add_text(sql, &quote, 1);
+static void add_quoted(weir_ingest__sql *sql, const char *text, char quote) {
+    weir_ingest__sql_add_text(sql, &quote, 1);
     for (const char *at = text; *at; at++) {
         if (*at == quote)
-            weir__sql_add_text(sql, at, 1);
-        weir__sql_add_text(sql, at, 1);
+            weir_ingest__sql_add_text(sql, at, 1);
+        weir_ingest__sql_add_text(sql, at, 1);
     }
-    weir__sql_add_text(sql, &quote, 1);
+    weir_ingest__sql_add_text(sql, &quote, 1);
 }
 
-void weir__sql_add_identifier(weir__sql *sql, const char *name) {
+void weir_ingest__sql_add_identifier(weir_ingest__sql *sql, const char *name) {
     add_quoted(sql, name, '"');
 }
 
-void weir__sql_add_literal(weir__sql *sql, const char *text) {
+void weir_ingest__sql_add_literal(weir_ingest__sql *sql, const char *text) {
     add_quoted(sql, text, '\'');
 }
 
-void weir__sql_release(weir__sql *sql) {
+void weir_ingest__sql_release(weir_ingest__sql *sql) {
     weir__release(sql->env, sql->data);
-    *sql = (weir__sql){.env = sql->env};
+    *sql = (weir_ingest__sql){.env = sql->env};
 }
 
 /* The end of the quoted text, quoted name or comment that begins at `at`; `at` itself where none does; NULL
@@ -80,7 +80,7 @@ static const char *skip_quoted(const char *at) {
     return at;
 }
 
-size_t weir__sql_trimmed_size(const char *statement) {
+size_t weir_ingest__sql_trimmed_size(const char *statement) {
     size_t size = 0;
     for (const char *at = statement; *at;) {
         const char *end = skip_quoted(at);

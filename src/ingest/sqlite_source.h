@@ -8,7 +8,7 @@
 #include "ingest/source.h"
 
 /* Takes the connection over, also on failure; `name` is what messages call it. */
-WEIR_CHECKED weir_status weir__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
-                                            weir__source **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
+                                                   weir_ingest__source **out, weir_error *error);
 
 #endif

@@ -91,7 +91,7 @@ static weir_statistics statistics_of(const value_column *column) {
     return finish(mean, sums.squares, sums.count, sums.are_equal);
 }
 
-weir_statistics weir__statistics_of(const double *values, uint32_t count) {
+weir_statistics weir_ingest__statistics_of(const double *values, uint32_t count) {
     value_column column = {.numbers = values, .count = count};
     return statistics_of(&column);
 }
@@ -99,7 +99,7 @@ weir_statistics weir__statistics_of(const double *values, uint32_t count) {
 /* ---- Columns of tables ----------------------------------------------------------------------- */
 
 typedef struct statistics_item {
-    const weir__table_plan *table;
+    const weir_ingest__table_plan *table;
     value_column column;
     weir_column *info;
     column_sums sums;
@@ -128,10 +128,10 @@ static void square_item(void *context, size_t index, uint32_t worker) {
         sum_squares(&item->column, work->timestamp_mean, &item->sums);
 }
 
-static size_t collect_items(weir__ingest *ingest, statistics_item *items) {
+static size_t collect_items(weir_ingest__ingest *ingest, statistics_item *items) {
     size_t count = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const weir__table_plan *table = &ingest->tables[t];
+        const weir_ingest__table_plan *table = &ingest->tables[t];
         for (uint32_t c = 0; c < table->column_count; c++) {
             weir_stype stype = table->columns[c].stype;
             if (stype != WEIR_NUMERICAL && stype != WEIR_TIMESTAMP)
@@ -145,7 +145,7 @@ static size_t collect_items(weir__ingest *ingest, statistics_item *items) {
             else
                 item->column.times = table->data[c].values;
             if (ingest->info.has_statistics_until) {
-                item->column.row_times = weir__known_times(table, table->temporal);
+                item->column.row_times = weir_ingest__known_times(table, table->temporal);
                 item->column.until = ingest->info.statistics_until;
             }
         }
@@ -153,7 +153,7 @@ static size_t collect_items(weir__ingest *ingest, statistics_item *items) {
     return count;
 }
 
-static weir_statistics sum_timestamps(weir__ingest *ingest, statistics_work *work) {
+static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_work *work) {
     double sum = 0.0, squares = 0.0;
     uint64_t count = 0;
     bool are_equal = true;
@@ -180,26 +180,26 @@ static weir_statistics sum_timestamps(weir__ingest *ingest, statistics_work *wor
 /* ---- Until when ------------------------------------------------------------------------------ */
 
 /* The last time of a task's train split; false if it has no end. */
-static bool end_of_train(const weir__ingest *ingest, uint32_t number, int64_t *out) {
-    const weir__task_plan *task = &ingest->tasks[number];
-    const weir__schema_split *split = &task->schema->split;
+static bool end_of_train(const weir_ingest__ingest *ingest, uint32_t number, int64_t *out) {
+    const weir_ingest__task_plan *task = &ingest->tasks[number];
+    const weir_ingest__schema_split *split = &task->schema->split;
     uint32_t train_count = ingest->info_tasks[number].split_start[1];
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
-    if (split->method == WEIR__SPLIT_TEMPORAL)
+    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
+    if (split->method == WEIR_INGEST__SPLIT_TEMPORAL)
         *out = split->val - 1;
-    if (split->method != WEIR__SPLIT_COLUMN)
-        return split->method == WEIR__SPLIT_TEMPORAL;
+    if (split->method != WEIR_INGEST__SPLIT_COLUMN)
+        return split->method == WEIR_INGEST__SPLIT_TEMPORAL;
     *out = INT64_MIN;
     for (uint32_t i = 0; i < train_count; i++) {
         int64_t time =
-            task->times ? task->times[i] : weir__row_time(anchor, task->rows[i] - anchor->row_start);
+            task->times ? task->times[i] : weir_ingest__row_time(anchor, task->rows[i] - anchor->row_start);
         time = time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
         *out = time > *out ? time : *out;
     }
     return train_count > 0 && *out != INT64_MAX;
 }
 
-bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint32_t *task) {
+bool weir_ingest__earliest_end_of_train(const weir_ingest__ingest *ingest, int64_t *out, uint32_t *task) {
     bool has_end = false;
     int64_t end;
     for (uint32_t i = 0; i < ingest->task_count; i++)
@@ -211,7 +211,7 @@ bool weir__earliest_end_of_train(const weir__ingest *ingest, int64_t *out, uint3
     return has_end;
 }
 
-static weir_status choose_end(weir__ingest *ingest, weir_error *error) {
+static weir_status choose_end(weir_ingest__ingest *ingest, weir_error *error) {
     weir_store_info *info = &ingest->info;
     uint32_t task;
     if (ingest->like) /* its own end is taken later; here all rows count, to see whether they have shifted */
@@ -220,24 +220,24 @@ static weir_status choose_end(weir__ingest *ingest, weir_error *error) {
         ingest->schema.has_statistics_until || ingest->schema.has_statistics_until_train;
     info->statistics_until = ingest->schema.statistics_until;
     if (ingest->schema.has_statistics_until_train &&
-        !weir__earliest_end_of_train(ingest, &info->statistics_until, &task))
-        return weir__plan_refuse(
+        !weir_ingest__earliest_end_of_train(ingest, &info->statistics_until, &task))
+        return weir_ingest__plan_refuse(
             error, WEIR_SCHEMA_INVALID,
             "is \"train\", but no task has train seeds with observation times; give a time",
             "$.statistics_until");
     return WEIR_OK;
 }
 
-weir_status weir__make_statistics(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__make_statistics(weir_ingest__ingest *ingest, weir_error *error) {
     WEIR__TRY(choose_end(ingest, error));
     size_t capacity = ingest->info.table_column_count;
     statistics_work work = {.items = weir__allocate_zero(ingest->env, capacity, sizeof *work.items)};
     if (!work.items)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, capacity * sizeof *work.items);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *work.items);
     work.count = collect_items(ingest, work.items);
     weir__parallel(ingest->env, ingest->threads, work.count, sum_item, &work);
     ingest->info.timestamps = sum_timestamps(ingest, &work);
     weir__release(ingest->env, work.items);
-    weir__like_statistics(ingest);
+    weir_ingest__like_statistics(ingest);
     return WEIR_OK;
 }

@@ -7,7 +7,7 @@
 
 /* ---- Integers ---------------------------------------------------------------------------------- */
 
-static bool is_range(const weir__column_data *column, uint32_t count) {
+static bool is_range(const weir_ingest__column_data *column, uint32_t count) {
     for (uint32_t r = 1; r < count; r++)
         if (column->keys[r] != column->keys[0] + r)
             return false;
@@ -18,7 +18,7 @@ static uint32_t width_of(uint64_t largest) {
     return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
 }
 
-static void choose_integers(const weir__table_plan *table, const weir__column_data *column,
+static void choose_integers(const weir_ingest__table_plan *table, const weir_ingest__column_data *column,
                             weir_table *info) {
     uint32_t count = table->row_count;
     info->key_first = count ? (int64_t)column->keys[0] : 0;
@@ -27,28 +27,29 @@ static void choose_integers(const weir__table_plan *table, const weir__column_da
         info->key_width = width_of(column->keys[count - 1] - column->keys[0]);
 }
 
-static void write_integers(weir__store_writer *w, const weir__column_data *column, const weir_table *info) {
+static void write_integers(weir_store__writer *w, const weir_ingest__column_data *column,
+                           const weir_table *info) {
     for (uint32_t r = 0; r < info->row_count && info->key_form == WEIR_KEYS_PACKED; r++) {
         uint8_t bytes[8];
         weir__store64(bytes, column->keys[r] - (uint64_t)info->key_first);
-        weir__store_writer_put(w, bytes, info->key_width);
+        weir_store__writer_put(w, bytes, info->key_width);
     }
 }
 
 /* ---- Any keys -------------------------------------------------------------------------------- */
 
 /* One key into the writer's buffer, over the one before. */
-static bool compose_key(const weir__table_plan *table, uint32_t row, weir_cbor_writer *w) {
+static bool compose_key(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w) {
     weir_cbor_restart(w);
     w->size = 0;
     if (table->primary_key_count > 1)
         weir_cbor_array(w, table->primary_key_count);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
-        weir__key_cbor(weir__key_at(&table->data[table->primary_key[i]], row), w);
+        weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->primary_key[i]], row), w);
     return weir_cbor_finish(w, NULL) == WEIR_OK;
 }
 
-static bool measure_items(const weir__table_plan *table, weir_cbor_writer *w, weir_table *info) {
+static bool measure_items(const weir_ingest__table_plan *table, weir_cbor_writer *w, weir_table *info) {
     bool is_fine = true;
     info->key_form = WEIR_KEYS_CBOR;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
@@ -58,18 +59,18 @@ static bool measure_items(const weir__table_plan *table, weir_cbor_writer *w, we
     return is_fine;
 }
 
-static void put_offset(weir__store_writer *w, uint64_t offset) {
+static void put_offset(weir_store__writer *w, uint64_t offset) {
     uint8_t bytes[8];
     weir__store64(bytes, offset);
-    weir__store_writer_put(w, bytes, sizeof bytes);
+    weir_store__writer_put(w, bytes, sizeof bytes);
 }
 
 /* The offsets stand before the items, so the keys are composed twice. */
-static bool write_items(const weir__table_plan *table, weir_cbor_writer *key, weir__store_writer *w) {
+static bool write_items(const weir_ingest__table_plan *table, weir_cbor_writer *key, weir_store__writer *w) {
     bool is_fine = true;
     uint64_t offset = 0;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
-        if (r % WEIR__KEYS_A_BLOCK == 0)
+        if (r % WEIR_STORE__KEYS_A_BLOCK == 0)
             put_offset(w, offset);
         is_fine = compose_key(table, r, key);
         offset += key->size;
@@ -77,52 +78,52 @@ static bool write_items(const weir__table_plan *table, weir_cbor_writer *key, we
     put_offset(w, offset);
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
         is_fine = compose_key(table, r, key);
-        weir__store_writer_put(w, key->data, key->size);
+        weir_store__writer_put(w, key->data, key->size);
     }
     return is_fine;
 }
 
 /* ---- All tables ------------------------------------------------------------------------------ */
 
-static const weir__column_data *integers_of(const weir__table_plan *table) {
-    const weir__column_data *first = &table->data[table->primary_key[0]];
+static const weir_ingest__column_data *integers_of(const weir_ingest__table_plan *table) {
+    const weir_ingest__column_data *first = &table->data[table->primary_key[0]];
     return table->primary_key_count == 1 && !first->tags ? first : NULL;
 }
 
-weir_status weir__choose_key_forms(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__choose_key_forms(weir_ingest__ingest *ingest, weir_error *error) {
     weir_cbor_writer w;
     bool is_fine = true;
     weir_cbor_writer_memory(&w, ingest->env);
     for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
-        const weir__table_plan *table = &ingest->tables[t];
+        const weir_ingest__table_plan *table = &ingest->tables[t];
         if (!ingest->schema.tables[t].keeps_keys)
             continue;
-        const weir__column_data *integers = integers_of(table);
+        const weir_ingest__column_data *integers = integers_of(table);
         if (integers)
             choose_integers(table, integers, &ingest->info_tables[t]);
         else
             is_fine = measure_items(table, &w, &ingest->info_tables[t]);
     }
     weir_cbor_release(&w);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
 }
 
-weir_status weir__write_keys(weir__ingest *ingest, weir__store_writer *w, weir_error *error) {
+weir_status weir_ingest__write_keys(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
     weir_cbor_writer key;
     bool is_fine = true;
     weir_cbor_writer_memory(&key, ingest->env);
     for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
-        const weir__table_plan *table = &ingest->tables[t];
+        const weir_ingest__table_plan *table = &ingest->tables[t];
         const weir_table *info = &ingest->info_tables[t];
         if (info->key_form == WEIR_KEYS_NONE)
             continue;
-        weir__store_writer_begin(w, WEIR__SECTION_KEYS);
-        weir__store_writer_align(w, WEIR__KEY_ALIGNMENT);
+        weir_store__writer_begin(w, WEIR_STORE__SECTION_KEYS);
+        weir_store__writer_align(w, WEIR_STORE__KEY_ALIGNMENT);
         if (info->key_form == WEIR_KEYS_CBOR)
             is_fine = write_items(table, &key, w);
         else
             write_integers(w, integers_of(table), info);
     }
     weir_cbor_release(&key);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
 }

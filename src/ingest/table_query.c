@@ -8,70 +8,70 @@
 #include "ingest/table_query.h"
 #include "weir/store.h"
 
-struct weir__table_database {
-    weir__source *sqlite;
+struct weir_ingest__table_database {
+    weir_ingest__source *sqlite;
     sqlite3 *connection; /* the source's */
-    weir__catalog catalog;
+    weir_ingest__catalog catalog;
     bool *is_loaded; /* a table */
     bool *is_wanted;
     const weir_env *env;
 };
 
-typedef struct weir__table_database database;
+typedef struct weir_ingest__table_database database;
 
 static weir_status fail(const database *d, sqlite3 *connection, const char *what, weir_error *error) {
     if (sqlite3_errcode(connection) == SQLITE_NOMEM)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, 0);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR, "%s: SQLite cannot %s: %s",
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 0);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: SQLite cannot %s: %s",
                       d->catalog.name, what, sqlite3_errmsg(connection));
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static weir_status run(database *d, weir__sql *sql, const char *what, weir_error *error) {
+static weir_status run(database *d, weir_ingest__sql *sql, const char *what, weir_error *error) {
     weir_status status = WEIR_OK;
     if (sql->failed)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql->size);
+        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql->size);
     else if (sqlite3_exec(d->connection, sql->data, NULL, NULL, NULL) != SQLITE_OK)
         status = fail(d, d->connection, what, error);
-    weir__sql_release(sql);
+    weir_ingest__sql_release(sql);
     return status;
 }
 
 /* Types that SQLite takes for what they are, and gives again when it describes a query. */
-static const char *type_name(const weir__catalog_column *column) {
+static const char *type_name(const weir_ingest__catalog_column *column) {
     switch (column->declared) {
-    case WEIR__DECLARED_INTEGER:
+    case WEIR_INGEST__DECLARED_INTEGER:
         return " INTEGER";
-    case WEIR__DECLARED_REAL:
+    case WEIR_INGEST__DECLARED_REAL:
         return " REAL";
-    case WEIR__DECLARED_BOOLEAN:
+    case WEIR_INGEST__DECLARED_BOOLEAN:
         return " BOOLEAN";
-    case WEIR__DECLARED_NUMERIC:
+    case WEIR_INGEST__DECLARED_NUMERIC:
         return " NUMERIC";
-    case WEIR__DECLARED_TIME:
+    case WEIR_INGEST__DECLARED_TIME:
         return column->is_date ? " DATE" : " TIMESTAMP";
-    case WEIR__DECLARED_BLOB:
+    case WEIR_INGEST__DECLARED_BLOB:
         return " BLOB";
-    case WEIR__DECLARED_NOTHING:
+    case WEIR_INGEST__DECLARED_NOTHING:
         return "";
-    case WEIR__DECLARED_TEXT:
-    case WEIR__DECLARED_ENUM:
+    case WEIR_INGEST__DECLARED_TEXT:
+    case WEIR_INGEST__DECLARED_ENUM:
         break;
     }
     return " TEXT";
 }
 
-static weir_status create_table(database *d, const weir__catalog_table *table, weir_error *error) {
-    weir__sql sql = {.env = d->env};
-    weir__sql_add(&sql, "CREATE TABLE ");
-    weir__sql_add_identifier(&sql, table->name);
+static weir_status create_table(database *d, const weir_ingest__catalog_table *table, weir_error *error) {
+    weir_ingest__sql sql = {.env = d->env};
+    weir_ingest__sql_add(&sql, "CREATE TABLE ");
+    weir_ingest__sql_add_identifier(&sql, table->name);
     for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__sql_add(&sql, c ? ", " : " (");
-        weir__sql_add_identifier(&sql, table->columns[c].name);
-        weir__sql_add(&sql, "%s", type_name(&table->columns[c]));
+        weir_ingest__sql_add(&sql, c ? ", " : " (");
+        weir_ingest__sql_add_identifier(&sql, table->columns[c].name);
+        weir_ingest__sql_add(&sql, "%s", type_name(&table->columns[c]));
     }
-    weir__sql_add(&sql, ")");
+    weir_ingest__sql_add(&sql, ")");
     return run(d, &sql, "make a table", error);
 }
 
@@ -88,32 +88,32 @@ static int bind_time(sqlite3_stmt *statement, int place, int64_t micros, bool is
     return sqlite3_bind_text64(statement, place, text, size, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
-static int bind(sqlite3_stmt *statement, int place, const weir__value *value, bool is_date) {
+static int bind(sqlite3_stmt *statement, int place, const weir_ingest__value *value, bool is_date) {
     switch (value->type) {
-    case WEIR__INT:
-    case WEIR__BOOL:
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__BOOL:
         return sqlite3_bind_int64(statement, place, value->integer);
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         return sqlite3_bind_double(statement, place, value->real);
-    case WEIR__TEXT:
+    case WEIR_INGEST__TEXT:
         return sqlite3_bind_text64(statement, place, value->text.data, value->text.size, SQLITE_TRANSIENT,
                                    SQLITE_UTF8);
-    case WEIR__BLOB:
+    case WEIR_INGEST__BLOB:
         return sqlite3_bind_blob64(statement, place, value->text.data, value->text.size, SQLITE_TRANSIENT);
-    case WEIR__TIMESTAMP:
+    case WEIR_INGEST__TIMESTAMP:
         return bind_time(statement, place, value->integer, is_date);
-    case WEIR__NULL:
+    case WEIR_INGEST__NULL:
         break;
     }
     return sqlite3_bind_null(statement, place);
 }
 
-static weir_status copy_row(database *d, const weir__catalog_table *table, const weir__value *row,
-                            sqlite3_stmt *insert, weir_error *error) {
+static weir_status copy_row(database *d, const weir_ingest__catalog_table *table,
+                            const weir_ingest__value *row, sqlite3_stmt *insert, weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++) {
         int result = bind(insert, WEIR__NARROW(int, c + 1), &row[c], table->columns[c].is_date);
         if (result == SQLITE_RANGE)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__SOURCE_OPERATOR,
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                               "table %s, column %s has a time outside the years 0000 to 9999, which queries "
                               "cannot have",
                               table->name, table->columns[c].name);
@@ -126,9 +126,9 @@ static weir_status copy_row(database *d, const weir__catalog_table *table, const
     return WEIR_OK;
 }
 
-static weir_status copy_rows(database *d, const weir__catalog_table *table, weir__cursor *cursor,
-                             sqlite3_stmt *insert, weir_error *error) {
-    weir__rows rows;
+static weir_status copy_rows(database *d, const weir_ingest__catalog_table *table,
+                             weir_ingest__cursor *cursor, sqlite3_stmt *insert, weir_error *error) {
+    weir_ingest__rows rows;
     weir_status status;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0)
         for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++) {
@@ -139,30 +139,31 @@ static weir_status copy_rows(database *d, const weir__catalog_table *table, weir
     return status;
 }
 
-static weir_status prepare_insert(database *d, const weir__catalog_table *table, sqlite3_stmt **out,
+static weir_status prepare_insert(database *d, const weir_ingest__catalog_table *table, sqlite3_stmt **out,
                                   weir_error *error) {
-    weir__sql sql = {.env = d->env};
+    weir_ingest__sql sql = {.env = d->env};
     weir_status status = WEIR_OK;
-    weir__sql_add(&sql, "INSERT INTO ");
-    weir__sql_add_identifier(&sql, table->name);
+    weir_ingest__sql_add(&sql, "INSERT INTO ");
+    weir_ingest__sql_add_identifier(&sql, table->name);
     for (uint32_t c = 0; c < table->column_count; c++)
-        weir__sql_add(&sql, c ? ", ?" : " VALUES (?");
-    weir__sql_add(&sql, ")");
+        weir_ingest__sql_add(&sql, c ? ", ?" : " VALUES (?");
+    weir_ingest__sql_add(&sql, ")");
     if (sql.failed)
-        status = weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sql.size);
+        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
     else if (sqlite3_prepare_v2(d->connection, sql.data, -1, out, NULL) != SQLITE_OK)
         status = fail(d, d->connection, "load a table", error);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     return status;
 }
 
-static weir_status load_table(database *d, weir__source *session, uint32_t number, weir_error *error) {
-    const weir__catalog_table *table = &d->catalog.tables[number];
+static weir_status load_table(database *d, weir_ingest__source *session, uint32_t number, weir_error *error) {
+    const weir_ingest__catalog_table *table = &d->catalog.tables[number];
     sqlite3_stmt *insert = NULL;
-    weir__cursor *cursor = NULL;
+    weir_ingest__cursor *cursor = NULL;
     uint32_t *columns = weir__allocate(d->env, table->column_count, sizeof *columns);
     if (!columns)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, table->column_count * sizeof *columns);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
+                                   table->column_count * sizeof *columns);
     for (uint32_t c = 0; c < table->column_count; c++)
         columns[c] = c;
     weir_status status = prepare_insert(d, table, &insert, error);
@@ -182,26 +183,26 @@ static weir_status load_table(database *d, weir__source *session, uint32_t numbe
 
 static void close_database(database *d) {
     const weir_env *env = d->env;
-    weir__source_close(d->sqlite);
-    weir__catalog_release(&d->catalog);
+    weir_ingest__source_close(d->sqlite);
+    weir_ingest__catalog_release(&d->catalog);
     weir__release(env, d->is_loaded);
     weir__release(env, d->is_wanted);
     weir__release(env, d);
 }
 
-void weir__table_query_init(weir__table_query *query) {
-    *query = (weir__table_query){0};
+void weir_ingest__table_query_init(weir_ingest__table_query *query) {
+    *query = (weir_ingest__table_query){0};
     pthread_mutex_init(&query->lock, NULL);
 }
 
-void weir__table_query_close(weir__table_query *query) {
+void weir_ingest__table_query_close(weir_ingest__table_query *query) {
     if (query->database)
         close_database(query->database);
     query->database = NULL;
     pthread_mutex_destroy(&query->lock);
 }
 
-void weir__table_query_interrupt(weir__table_query *query) {
+void weir_ingest__table_query_interrupt(weir_ingest__table_query *query) {
     sqlite3 *connection = atomic_load(&query->connection);
     if (connection)
         sqlite3_interrupt(connection);
@@ -216,14 +217,15 @@ static weir_status connect(database *d, weir_error *error) {
         return status;
     }
     d->connection = connection;
-    return weir__sqlite_adopt(d->env, connection, d->catalog.name, &d->sqlite, error);
+    return weir_ingest__sqlite_adopt(d->env, connection, d->catalog.name, &d->sqlite, error);
 }
 
-static weir_status open_database(weir__table_query *query, weir__source *session, weir_error *error) {
+static weir_status open_database(weir_ingest__table_query *query, weir_ingest__source *session,
+                                 weir_error *error) {
     const weir_env *env = session->env;
     database *d = weir__allocate_zero(env, 1, sizeof *d);
     if (!d)
-        return weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, sizeof *d);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *d);
     d->env = env;
     d->catalog.env = env;
     weir_status status = session->kind->describe(session, &d->catalog, error);
@@ -231,8 +233,9 @@ static weir_status open_database(weir__table_query *query, weir__source *session
     d->is_loaded = weir__allocate_zero(env, count, sizeof *d->is_loaded);
     d->is_wanted = weir__allocate_zero(env, count, sizeof *d->is_wanted);
     if (status == WEIR_OK)
-        status = d->is_loaded && d->is_wanted ? connect(d, error)
-                                              : weir__out_of_memory(error, WEIR__SOURCE_OPERATOR, count);
+        status = d->is_loaded && d->is_wanted
+                     ? connect(d, error)
+                     : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
     if (status == WEIR_OK &&
         sqlite3_exec(d->connection,
                      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536", NULL,
@@ -276,7 +279,7 @@ static weir_status find_wanted(database *d, const char *sql, weir_error *error) 
     return result == SQLITE_OK ? WEIR_OK : fail(d, d->connection, "prepare a statement", error);
 }
 
-static weir_status load_wanted(database *d, weir__source *session, weir_error *error) {
+static weir_status load_wanted(database *d, weir_ingest__source *session, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < d->catalog.table_count && status == WEIR_OK; t++)
         if (d->is_wanted[t] && !d->is_loaded[t])
@@ -285,16 +288,16 @@ static weir_status load_wanted(database *d, weir__source *session, weir_error *e
 }
 
 /* A database that is ready for a query: with all tables, and the rows of those that it reads. */
-static weir_status prepare(weir__table_query *query, weir__source *session, const char *sql, bool needs_rows,
-                           weir_error *error) {
+static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source *session, const char *sql,
+                           bool needs_rows, weir_error *error) {
     weir_status status = query->database ? WEIR_OK : open_database(query, session, error);
     if (status == WEIR_OK)
         status = find_wanted(query->database, sql, error);
     return status == WEIR_OK && needs_rows ? load_wanted(query->database, session, error) : status;
 }
 
-weir_status weir__table_query_run(weir__table_query *query, weir__source *session, const char *sql,
-                                  weir__cursor **out, weir_error *error) {
+weir_status weir_ingest__table_query_run(weir_ingest__table_query *query, weir_ingest__source *session,
+                                         const char *sql, weir_ingest__cursor **out, weir_error *error) {
     pthread_mutex_lock(&query->lock);
     weir_status status = prepare(query, session, sql, true, error);
     if (status == WEIR_OK)
@@ -303,9 +306,9 @@ weir_status weir__table_query_run(weir__table_query *query, weir__source *sessio
     return status;
 }
 
-weir_status weir__table_query_describe(weir__table_query *query, weir__source *session, const char *sql,
-                                       weir__catalog *catalog, weir__catalog_table *table,
-                                       weir_error *error) {
+weir_status weir_ingest__table_query_describe(weir_ingest__table_query *query, weir_ingest__source *session,
+                                              const char *sql, weir_ingest__catalog *catalog,
+                                              weir_ingest__catalog_table *table, weir_error *error) {
     pthread_mutex_lock(&query->lock);
     weir_status status = prepare(query, session, sql, false, error);
     if (status == WEIR_OK)

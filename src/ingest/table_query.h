@@ -8,21 +8,24 @@
 
 #include "ingest/source.h"
 
-typedef struct weir__table_query {
+typedef struct weir_ingest__table_query {
     pthread_mutex_t lock;
-    struct weir__table_database *database; /* NULL until a query needs it */
-    _Atomic(void *) connection;            /* the database's, for who interrupts */
-} weir__table_query;
+    struct weir_ingest__table_database *database; /* NULL until a query needs it */
+    _Atomic(void *) connection;                   /* the database's, for who interrupts */
+} weir_ingest__table_query;
 
-void weir__table_query_init(weir__table_query *query);
-void weir__table_query_close(weir__table_query *query);
-void weir__table_query_interrupt(weir__table_query *query);
+void weir_ingest__table_query_init(weir_ingest__table_query *query);
+void weir_ingest__table_query_close(weir_ingest__table_query *query);
+void weir_ingest__table_query_interrupt(weir_ingest__table_query *query);
 
 /* What a kind's `query` and `describe_query` do. Any thread. */
-WEIR_CHECKED weir_status weir__table_query_run(weir__table_query *query, weir__source *session,
-                                               const char *sql, weir__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir__table_query_describe(weir__table_query *query, weir__source *session,
-                                                    const char *sql, weir__catalog *catalog,
-                                                    weir__catalog_table *table, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__table_query_run(weir_ingest__table_query *query,
+                                                      weir_ingest__source *session, const char *sql,
+                                                      weir_ingest__cursor **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__table_query_describe(weir_ingest__table_query *query,
+                                                           weir_ingest__source *session, const char *sql,
+                                                           weir_ingest__catalog *catalog,
+                                                           weir_ingest__catalog_table *table,
+                                                           weir_error *error);
 
 #endif

@@ -13,18 +13,19 @@
 #include "store/format.h"
 
 static weir_status refuse(weir_error *error, const char *path, const char *what) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__INGEST_OPERATOR, "%s %s", path, what);
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s %s", path, what);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+static weir_status choose_names(const weir_ingest__ingest *ingest, weir_ingest_report *report,
+                                weir_error *error) {
     const weir_ingest_options *options = ingest->options;
     size_t capacity = sizeof report->store_path;
     int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
                                : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
     if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the output's path is too long");
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the output's path is too long");
     size_t stem = (size_t)size;
     if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
         stem -= 5;
@@ -32,7 +33,7 @@ static weir_status choose_names(const weir__ingest *ingest, weir_ingest_report *
                              : snprintf(report->manifest_path, capacity, "%.*s.manifest.json",
                                         WEIR__NARROW(int, stem), report->store_path);
     if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR__INGEST_OPERATOR, "the manifest's path is too long");
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the manifest's path is too long");
     return WEIR_OK;
 }
 
@@ -84,22 +85,22 @@ static weir_status read_head(const weir_env *env, const char *path, char head[HE
         return refuse(error, path, "is no regular file; ingest does not replace it");
     int file = env->open(env->context, path, O_RDONLY, 0);
     if (file < 0)
-        return weir__io_error(error, WEIR__INGEST_OPERATOR, "open", path);
+        return weir__io_error(error, WEIR_INGEST__OPERATOR, "open", path);
     ssize_t got = env->read(env->context, file, head, HEAD_SIZE);
-    weir_status status = got < 0 ? weir__io_error(error, WEIR__INGEST_OPERATOR, "read", path) : WEIR_OK;
+    weir_status status = got < 0 ? weir__io_error(error, WEIR_INGEST__OPERATOR, "read", path) : WEIR_OK;
     env->close(env->context, file);
     *size = got;
     return status;
 }
 
 static weir_status check_store(const weir_env *env, const char *path, weir_error *error) {
-    enum { MAGIC_SIZE = sizeof WEIR__STORE_MAGIC - 1 };
+    enum { MAGIC_SIZE = sizeof WEIR_STORE__MAGIC - 1 };
     char head[HEAD_SIZE];
     ssize_t size;
     weir_status status = read_head(env, path, head, &size, error);
     if (status != WEIR_OK || size < 0)
         return status;
-    if (size < MAGIC_SIZE || memcmp(head, WEIR__STORE_MAGIC, MAGIC_SIZE) != 0)
+    if (size < MAGIC_SIZE || memcmp(head, WEIR_STORE__MAGIC, MAGIC_SIZE) != 0)
         return refuse(error, path, "is there already and is not a store; delete it or choose another output");
     return WEIR_OK;
 }
@@ -120,7 +121,8 @@ static weir_status check_manifest(const weir_env *env, const char *path, weir_er
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-weir_status weir__choose_targets(const weir__ingest *ingest, weir_ingest_report *report, weir_error *error) {
+weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_ingest_report *report,
+                                        weir_error *error) {
     const weir_ingest_options *options = ingest->options;
     const char *store = report->store_path, *manifest = report->manifest_path;
     WEIR__TRY(choose_names(ingest, report, error));

@@ -29,13 +29,13 @@ typedef struct raw_seed {
 } raw_seed;
 
 typedef struct seed_reader {
-    weir__ingest *ingest;
-    weir__task_plan *task;
+    weir_ingest__ingest *ingest;
+    weir_ingest__task_plan *task;
     uint32_t number; /* of the task */
-    const weir__table_plan *anchor;
-    const weir__key_index *index;
-    weir__key *keys;            /* of one row of the query */
-    weir__dictionary key_texts; /* keeps the texts of keys once */
+    const weir_ingest__table_plan *anchor;
+    const weir_ingest__key_index *index;
+    weir_ingest__key *keys;            /* of one row of the query */
+    weir_ingest__dictionary key_texts; /* keeps the texts of keys once */
     raw_seed *seeds;
     size_t capacity;
     uint32_t count;
@@ -48,14 +48,14 @@ typedef struct seed_reader {
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
-    return weir__fail(error, WEIR_TASK_INVALID, WEIR__INGEST_OPERATOR, "task %s: %s%s", r->task->schema->name,
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR, "task %s: %s%s", r->task->schema->name,
                       what, detail);
 }
 
 /* ---- Rows of the query ----------------------------------------------------------------------- */
 
-static weir_status find_query_column(const seed_reader *r, const weir__cursor *cursor, const char *name,
-                                     uint32_t *out, weir_error *error) {
+static weir_status find_query_column(const seed_reader *r, const weir_ingest__cursor *cursor,
+                                     const char *name, uint32_t *out, weir_error *error) {
     *out = WEIR_NONE;
     for (uint32_t c = 0; name && c < cursor->column_count && *out == WEIR_NONE; c++)
         if (strcmp(cursor->column_names[c], name) == 0)
@@ -65,10 +65,10 @@ static weir_status find_query_column(const seed_reader *r, const weir__cursor *c
     return WEIR_OK;
 }
 
-static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor, weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
-    const char *split = described->split.method == WEIR__SPLIT_COLUMN ? described->split.column : NULL;
-    const char *target = weir__is_link(described) ? NULL : described->target_column;
+static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
+    const weir_ingest__schema_task *described = r->task->schema;
+    const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
+    const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
     uint32_t *of_destination = r->key_columns + described->anchor_key_count;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++)
@@ -88,49 +88,50 @@ static weir_status find_query_columns(seed_reader *r, const weir__cursor *cursor
     return status;
 }
 
-static weir_status refuse_value(const seed_reader *r, const char *column, const weir__value *value,
+static weir_status refuse_value(const seed_reader *r, const char *column, const weir_ingest__value *value,
                                 const char *what, weir_error *error) {
     char shown[96], message[300];
-    weir__describe_value(value, shown);
+    weir_ingest__describe_value(value, shown);
     snprintf(message, sizeof message, "column %s: %s ", column, shown);
     return refuse(r, message, what, error);
 }
 
 /* Converts a target into the seed; a null one stays null. */
-static weir_status read_target(seed_reader *r, const weir__value *value, raw_seed *seed, weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
-    char buffer[WEIR__TEXT_FORM_SIZE];
-    weir__bytes text;
+static weir_status read_target(seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
+                               weir_error *error) {
+    const weir_ingest__schema_task *described = r->task->schema;
+    char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
+    weir_ingest__bytes text;
     uint32_t category = 0;
     bool truth = false;
-    weir__fit fit = WEIR__UNFIT;
+    weir_ingest__fit fit = WEIR_INGEST__UNFIT;
     if (described->target_stype == WEIR_NUMERICAL) {
-        fit = weir__to_number(value, &seed->number);
+        fit = weir_ingest__to_number(value, &seed->number);
     } else if (described->target_stype == WEIR_TIMESTAMP) {
-        fit = weir__to_time(value, &described->form, r->task->is_cell ? NULL : &r->task->unsaid_target,
-                            &seed->integer);
+        fit = weir_ingest__to_time(value, &described->form, r->task->is_cell ? NULL : &r->task->unsaid_target,
+                                   &seed->integer);
     } else if (described->target_stype == WEIR_BOOLEAN) {
-        fit = weir__to_boolean(value, &truth);
+        fit = weir_ingest__to_boolean(value, &truth);
         seed->integer = truth;
     } else {
-        fit = weir__to_text(value, buffer, &text);
-        if (fit == WEIR__FITS && !weir__utf8_is_valid(text.data, text.size))
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__INGEST_OPERATOR,
+        fit = weir_ingest__to_text(value, buffer, &text);
+        if (fit == WEIR_INGEST__FITS && !weir__utf8_is_valid(text.data, text.size))
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "task %s: column %s: text that is not UTF-8", described->name,
                               described->target_column);
-        if (fit == WEIR__FITS && !r->task->is_cell &&
-            !weir__dictionary_intern(&r->task->categories, &r->task->strings, text.data, text.size,
-                                     &category))
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, text.size);
+        if (fit == WEIR_INGEST__FITS && !r->task->is_cell &&
+            !weir_ingest__dictionary_intern(&r->task->categories, &r->task->strings, text.data, text.size,
+                                            &category))
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
         seed->integer = category;
-        if (fit == WEIR__FITS && category >= r->task->like_categories) {
+        if (fit == WEIR_INGEST__FITS && category >= r->task->like_categories) {
             r->task->new_categories++;
-            fit = WEIR__IS_NULL;
+            fit = WEIR_INGEST__IS_NULL;
         }
     }
-    if (fit == WEIR__UNFIT)
+    if (fit == WEIR_INGEST__UNFIT)
         return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
-    seed->is_null = fit != WEIR__FITS;
+    seed->is_null = fit != WEIR_INGEST__FITS;
     if (seed->is_null)
         seed->integer = 0;
     return WEIR_OK;
@@ -138,62 +139,62 @@ static weir_status read_target(seed_reader *r, const weir__value *value, raw_see
 
 /* The anchor row's time, or "sees everything" where it has none. */
 static int64_t anchor_time(const seed_reader *r, uint32_t row) {
-    int64_t time = weir__row_time(r->anchor, row);
+    int64_t time = weir_ingest__row_time(r->anchor, row);
     return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
 }
 
-static weir_status read_time(const seed_reader *r, const weir__value *value, raw_seed *seed,
+static weir_status read_time(const seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
                              weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
-    weir__fit fit = weir__to_time(value, &described->form, &r->task->unsaid_time, &seed->time);
-    if (fit == WEIR__UNFIT)
+    const weir_ingest__schema_task *described = r->task->schema;
+    weir_ingest__fit fit = weir_ingest__to_time(value, &described->form, &r->task->unsaid_time, &seed->time);
+    if (fit == WEIR_INGEST__UNFIT)
         return refuse_value(r, described->observation_time_column, value,
                             "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
                             "\"format\" in the task",
                             error);
-    if (fit == WEIR__IS_NULL && weir__is_link(described))
+    if (fit == WEIR_INGEST__IS_NULL && weir_ingest__is_link(described))
         return refuse(r, "the query gives a pair whose observation time is null, in column ",
                       described->observation_time_column, error);
-    if (fit == WEIR__IS_NULL)
+    if (fit == WEIR_INGEST__IS_NULL)
         seed->time = anchor_time(r, seed->row);
     return WEIR_OK;
 }
 
 /* When the label of a seed is known, which is complete otherwise. */
-static weir_status read_known(const seed_reader *r, const weir__value *cells, raw_seed *seed,
+static weir_status read_known(const seed_reader *r, const weir_ingest__value *cells, raw_seed *seed,
                               weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->task->schema;
     int64_t known = WEIR_TIME_NEVER;
     if (described->has_horizon) {
         if (__builtin_add_overflow(seed->time, described->horizon, &known))
             known = WEIR_TIME_NEVER;
     } else {
-        const weir__value *value = &cells[r->known_column];
-        weir__fit fit = weir__to_time(value, &described->form, &r->task->unsaid_time, &known);
-        if (fit == WEIR__UNFIT)
+        const weir_ingest__value *value = &cells[r->known_column];
+        weir_ingest__fit fit = weir_ingest__to_time(value, &described->form, &r->task->unsaid_time, &known);
+        if (fit == WEIR_INGEST__UNFIT)
             return refuse_value(r, described->label_known_column, value,
                                 "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
                                 "\"format\" in the task",
                                 error);
-        known = fit != WEIR__FITS ? WEIR_TIME_NEVER : known > seed->time ? known : seed->time;
+        known = fit != WEIR_INGEST__FITS ? WEIR_TIME_NEVER : known > seed->time ? known : seed->time;
     }
     seed->known = seed->is_null || seed->time == INT64_MAX ? WEIR_TIME_NEVER : known;
     return WEIR_OK;
 }
 
-static weir_status read_weight(const seed_reader *r, const weir__value *value, raw_seed *seed,
+static weir_status read_weight(const seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
                                weir_error *error) {
     double weight = 0;
-    if (weir__to_number(value, &weight) != WEIR__FITS || weight < 0)
+    if (weir_ingest__to_number(value, &weight) != WEIR_INGEST__FITS || weight < 0)
         return refuse_value(r, r->task->schema->weight_column, value,
                             "is not a weight: a finite number that is at least 0", error);
     seed->weight = weight + 0.0; /* -0 becomes 0 */
     return WEIR_OK;
 }
 
-static weir_status read_split(const seed_reader *r, const weir__value *value, raw_seed *seed,
+static weir_status read_split(const seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
                               weir_error *error) {
-    for (int split = 0; split < WEIR_SPLITS && value->type == WEIR__TEXT; split++) {
+    for (int split = 0; split < WEIR_SPLITS && value->type == WEIR_INGEST__TEXT; split++) {
         const char *name = weir_split_name((weir_split)split);
         if (strlen(name) == value->text.size && memcmp(name, value->text.data, value->text.size) == 0) {
             seed->split = WEIR__NARROW(uint8_t, split);
@@ -205,7 +206,7 @@ static weir_status read_split(const seed_reader *r, const weir__value *value, ra
 
 /* A seed before its anchor is counted, and moved where the task says so. */
 static void check_early(seed_reader *r, raw_seed *seed) {
-    int64_t since = weir__row_time(r->anchor, seed->row);
+    int64_t since = weir_ingest__row_time(r->anchor, seed->row);
     if (seed->time >= since)
         return;
     r->early++;
@@ -214,18 +215,19 @@ static void check_early(seed_reader *r, raw_seed *seed) {
 }
 
 /* The row that columns of the query are the key of, or WEIR_NONE. */
-static weir_status find_row(seed_reader *r, const weir__key_index *index, const uint32_t *columns,
-                            uint32_t count, const weir__value *cells, uint32_t *row, weir_error *error) {
+static weir_status find_row(seed_reader *r, const weir_ingest__key_index *index, const uint32_t *columns,
+                            uint32_t count, const weir_ingest__value *cells, uint32_t *row,
+                            weir_error *error) {
     for (uint32_t i = 0; i < count; i++)
-        if (!weir__key_from_value(&cells[columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
-    *row = weir__key_index_find(index, r->keys);
+        if (!weir_ingest__key_from_value(&cells[columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    *row = weir_ingest__key_index_find(index, r->keys);
     return WEIR_OK;
 }
 
-static weir_status read_destination(seed_reader *r, const weir__value *cells, raw_seed *seed,
+static weir_status read_destination(seed_reader *r, const weir_ingest__value *cells, raw_seed *seed,
                                     bool *is_dropped, weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->task->schema;
     uint32_t row = WEIR_NONE;
     weir_status status =
         find_row(r, r->ingest->key_indexes[r->task->link.table], r->key_columns + described->anchor_key_count,
@@ -235,9 +237,9 @@ static weir_status read_destination(seed_reader *r, const weir__value *cells, ra
     return status;
 }
 
-static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_error *error) {
+static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, weir_error *error) {
     raw_seed seed = {0};
-    bool is_link = weir__is_link(r->task->schema);
+    bool is_link = weir_ingest__is_link(r->task->schema);
     weir_status status =
         find_row(r, r->index, r->key_columns, r->task->schema->anchor_key_count, cells, &seed.row, error);
     bool is_dropped = seed.row == WEIR_NONE;
@@ -252,7 +254,7 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         if (status == WEIR_OK)
             check_early(r, &seed);
     }
-    if (status == WEIR_OK && !is_dropped && weir__has_label_times(r->task->schema))
+    if (status == WEIR_OK && !is_dropped && weir_ingest__has_label_times(r->task->schema))
         status = read_known(r, cells, &seed, error);
     if (status == WEIR_OK && !is_dropped && r->weight_column != WEIR_NONE)
         status = read_weight(r, &cells[r->weight_column], &seed, error);
@@ -269,10 +271,10 @@ static weir_status read_seed(seed_reader *r, const weir__value *cells, weir_erro
         return WEIR_OK;
     }
     void *seeds = r->seeds;
-    if (r->count == WEIR__ROWS_MAX)
+    if (r->count == WEIR_STORE__ROWS_MAX)
         return refuse(r, "it has more seeds than a store holds", "", error);
     if (!weir__grow(r->ingest->env, &seeds, &r->capacity, (size_t)r->count + 1, sizeof seed))
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof seed);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof seed);
     r->seeds = seeds;
     r->seeds[r->count++] = seed;
     return WEIR_OK;
@@ -287,8 +289,8 @@ static weir_status blame_task(const seed_reader *r, weir_status status, weir_err
     return refuse(r, "the query failed: ", message, error);
 }
 
-static weir_status read_cursor(seed_reader *r, weir__cursor *cursor, weir_error *error) {
-    weir__rows rows;
+static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir_error *error) {
+    weir_ingest__rows rows;
     weir_status status;
     uint64_t unreported = 0;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
@@ -300,35 +302,35 @@ static weir_status read_cursor(seed_reader *r, weir__cursor *cursor, weir_error 
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
             continue;
-        if (!weir__advance(r->ingest, unreported))
-            return weir__cancelled(error);
+        if (!weir_ingest__advance(r->ingest, unreported))
+            return weir_ingest__cancelled(error);
         unreported = 0;
     }
-    (void)weir__advance(r->ingest, unreported);
+    (void)weir_ingest__advance(r->ingest, unreported);
     return blame_task(r, status, error);
 }
 
-static weir_status read_query(seed_reader *r, weir__source *session, weir_error *error) {
-    weir__cursor *cursor = NULL;
-    const weir__schema_task *described = r->task->schema;
+static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir_error *error) {
+    weir_ingest__cursor *cursor = NULL;
+    const weir_ingest__schema_task *described = r->task->schema;
     uint32_t key_count = described->anchor_key_count + described->destination_key_count;
-    weir__asked_key anchor = {"anchor", r->task->anchor_table, described->anchor_key,
-                              described->anchor_key_count};
-    weir__asked_key destination = {"destination", r->task->link.table, described->destination_key,
-                                   described->destination_key_count};
+    weir_ingest__asked_key anchor = {"anchor", r->task->anchor_table, described->anchor_key,
+                                     described->anchor_key_count};
+    weir_ingest__asked_key destination = {"destination", r->task->link.table, described->destination_key,
+                                          described->destination_key_count};
     r->keys = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->keys);
     r->key_columns = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, key_count * sizeof *r->keys);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->task->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
     if (status == WEIR_OK)
-        status = weir__check_asked_key(r->ingest, r->task, &anchor, cursor, r->key_columns, error);
+        status = weir_ingest__check_asked_key(r->ingest, r->task, &anchor, cursor, r->key_columns, error);
     if (status == WEIR_OK)
-        status = weir__check_asked_key(r->ingest, r->task, &destination, cursor,
-                                       r->key_columns + described->anchor_key_count, error);
+        status = weir_ingest__check_asked_key(r->ingest, r->task, &destination, cursor,
+                                              r->key_columns + described->anchor_key_count, error);
     if (status == WEIR_OK)
         status = read_cursor(r, cursor, error);
     cursor->close(cursor);
@@ -340,12 +342,12 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->count = r->anchor->row_count;
     r->seeds = weir__allocate_zero(r->ingest->env, r->count, sizeof *r->seeds);
     if (!r->seeds)
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof *r->seeds);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *r->seeds);
     for (uint32_t row = 0; row < r->count; row++) {
         r->seeds[row].row = row;
         r->seeds[row].time = anchor_time(r, row);
     }
-    (void)weir__advance(r->ingest, r->count);
+    (void)weir_ingest__advance(r->ingest, r->count);
     return WEIR_OK;
 }
 
@@ -353,15 +355,15 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
 
 /* The order of canonical CBOR: integers by size with the negative ones last, floats by their bits, text
  * shorter first; null (f6) comes after all of them but the floats (fb). */
-static int compare_targets(const weir__task_plan *task, const raw_seed *a, const raw_seed *b) {
+static int compare_targets(const weir_ingest__task_plan *task, const raw_seed *a, const raw_seed *b) {
     weir_stype stype = task->schema->target_stype;
     if (a->is_null || b->is_null) {
         int order = a->is_null - b->is_null;
         return stype == WEIR_NUMERICAL ? -order : order;
     }
     if (stype == WEIR_CATEGORICAL) {
-        const weir__string *x = task->categories.strings[a->integer];
-        const weir__string *y = task->categories.strings[b->integer];
+        const weir_ingest__string *x = task->categories.strings[a->integer];
+        const weir_ingest__string *y = task->categories.strings[b->integer];
         return weir__key_compare(x->bytes, x->size, y->bytes, y->size);
     }
     uint64_t x = (uint64_t)a->integer, y = (uint64_t)b->integer; /* a number's bits too */
@@ -371,7 +373,7 @@ static int compare_targets(const weir__task_plan *task, const raw_seed *a, const
 }
 
 typedef struct seed_order {
-    const weir__task_plan *task;
+    const weir_ingest__task_plan *task;
     const raw_seed *seeds;
 } seed_order;
 
@@ -389,18 +391,18 @@ static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
     const weir_env *env = r->ingest->env;
     seed_order order = {r->task, r->seeds};
-    weir__sort_item *items = weir__allocate(env, r->count, sizeof *items);
+    weir_ingest__sort_item *items = weir__allocate(env, r->count, sizeof *items);
     raw_seed *sorted = weir__allocate(env, r->count, sizeof *sorted);
     bool is_fine = items && sorted;
     for (uint32_t i = 0; is_fine && i < r->count; i++)
-        items[i] = (weir__sort_item){r->seeds[i].row, i};
-    is_fine = is_fine && weir__sort(env, items, r->count, compare_seeds, &order);
+        items[i] = (weir_ingest__sort_item){r->seeds[i].row, i};
+    is_fine = is_fine && weir_ingest__sort(env, items, r->count, compare_seeds, &order);
     for (uint32_t i = 0; is_fine && i < r->count; i++)
         sorted[i] = r->seeds[items[i].index];
     weir__release(env, items);
     if (!is_fine) {
         weir__release(env, sorted);
-        return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * sizeof *sorted);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *sorted);
     }
     weir__release(env, r->seeds);
     r->seeds = sorted;
@@ -425,7 +427,7 @@ static void drop_repeated(seed_reader *r) {
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-static weir_status split_seed_of(const weir__schema_task *task, weir_seed *out, weir_error *error) {
+static weir_status split_seed_of(const weir_ingest__schema_task *task, weir_seed *out, weir_error *error) {
     uint8_t digest[32];
     weir__sha256 sha;
     weir_cbor_writer w;
@@ -442,7 +444,7 @@ static weir_status split_seed_of(const weir__schema_task *task, weir_seed *out, 
 }
 
 /* XXH64 of the CBOR of a row's primary key, or of what the row is sorted by. */
-static bool row_hash(const weir__table_plan *table, uint32_t row, weir_cbor_writer *w, uint64_t *out) {
+static bool row_hash(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w, uint64_t *out) {
     if (table->primary_key_count == 0) {
         *out = table->row_key_hashes[row];
         return true;
@@ -452,21 +454,21 @@ static bool row_hash(const weir__table_plan *table, uint32_t row, weir_cbor_writ
     if (table->primary_key_count > 1)
         weir_cbor_array(w, table->primary_key_count);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
-        weir__key_cbor(weir__key_at(&table->data[table->primary_key[i]], row), w);
+        weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->primary_key[i]], row), w);
     if (weir_cbor_finish(w, NULL) != WEIR_OK)
         return false;
     *out = XXH64(w->data, w->size, 0);
     return true;
 }
 
-static uint8_t split_of_bucket(const weir__schema_split *split, uint64_t bucket) {
+static uint8_t split_of_bucket(const weir_ingest__schema_split *split, uint64_t bucket) {
     if (bucket < split->permille[0])
         return WEIR_TRAIN;
     return bucket < split->permille[0] + split->permille[1] ? WEIR_VAL : WEIR_TEST;
 }
 
 static weir_status split_by_hash(seed_reader *r, weir_error *error) {
-    const weir__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->task->schema;
     weir_seed seed;
     weir_cbor_writer w;
     bool has_memory = true;
@@ -485,20 +487,20 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
         r->seeds[i].split = split_of_bucket(&described->split, ((random.k0 >> 32) * 1000) >> 32);
     }
     weir_cbor_release(&w);
-    return has_memory ? status : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, 1);
+    return has_memory ? status : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
 }
 
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
-    const weir__schema_split *split = &r->task->schema->split;
-    weir_status status = split->method == WEIR__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
-    for (uint32_t i = 0; split->method == WEIR__SPLIT_TEMPORAL && i < r->count; i++) {
+    const weir_ingest__schema_split *split = &r->task->schema->split;
+    weir_status status = split->method == WEIR_INGEST__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
+    for (uint32_t i = 0; split->method == WEIR_INGEST__SPLIT_TEMPORAL && i < r->count; i++) {
         int64_t time = r->seeds[i].time;
         r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
     }
-    weir__like_row found = WEIR__LIKE_ROW;
+    weir_ingest__like_row found = WEIR_INGEST__LIKE_ROW;
     for (uint32_t i = 0; i < r->count && status == WEIR_OK; i++)
-        (void)weir__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
-                               &r->seeds[i].split);
+        (void)weir_ingest__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
+                                      &r->seeds[i].split);
     return status;
 }
 
@@ -520,7 +522,7 @@ static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error
 
 static weir_status allocate_output(seed_reader *r, weir_error *error) {
     const weir_env *env = r->ingest->env;
-    weir__task_plan *task = r->task;
+    weir_ingest__task_plan *task = r->task;
     bool is_fine = true;
     task->rows = weir__allocate(env, r->count, sizeof *task->rows);
     is_fine = task->rows != NULL;
@@ -528,7 +530,7 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
         is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
     if (task->schema->weight_column)
         is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
-    if (weir__has_label_times(task->schema))
+    if (weir_ingest__has_label_times(task->schema))
         is_fine = (task->known = weir__allocate(env, r->count, sizeof *task->known)) && is_fine;
     if (task->is_cell) {
         task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
@@ -541,11 +543,11 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
             is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
         is_fine = is_fine && task->nulls;
     }
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR__INGEST_OPERATOR, r->count * 24);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * 24);
 }
 
 static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
-    weir__task_plan *task = r->task;
+    weir_ingest__task_plan *task = r->task;
     task->rows[place] = r->anchor->row_start + seed->row;
     if (task->times)
         task->times[place] = seed->time;
@@ -582,13 +584,13 @@ static void group_by_split(seed_reader *r, weir_task *info) {
 /* A derived numerical target has statistics of its own, over the seeds in order, or over those of train. */
 static weir_status describe_targets(seed_reader *r, weir_column *column, weir_error *error) {
     const weir_env *env = r->ingest->env;
-    weir__task_plan *task = r->task;
+    weir_ingest__task_plan *task = r->task;
     if (task->schema->target_stype == WEIR_CATEGORICAL) {
         if (task->like_categories != WEIR_NONE)
             task->categories.count = task->like_categories; /* no seed has one of the others */
-        task->category_ranks = weir__rank_strings(env, &task->categories);
+        task->category_ranks = weir_ingest__rank_strings(env, &task->categories);
         if (!task->category_ranks)
-            return weir__out_of_memory(error, WEIR__INGEST_OPERATOR, task->categories.count);
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->categories.count);
     }
     if (task->schema->target_stype != WEIR_NUMERICAL)
         return WEIR_OK;
@@ -596,15 +598,15 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
         bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }
-    if (!weir__like_target_statistics(r->ingest, r->ingest->info_tasks[r->number].column,
-                                      &column->statistics))
-        column->statistics = weir__statistics_of(task->numbers, r->count);
+    if (!weir_ingest__like_target_statistics(r->ingest, r->ingest->info_tasks[r->number].column,
+                                             &column->statistics))
+        column->statistics = weir_ingest__statistics_of(task->numbers, r->count);
     return WEIR_OK;
 }
 
 static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *error) {
     weir_task *info = &r->ingest->info_tasks[number];
-    bool is_link = weir__is_link(r->task->schema);
+    bool is_link = weir_ingest__is_link(r->task->schema);
     weir_status status = r->task->schema->query ? sort_seeds(r, error) : WEIR_OK;
     if (status == WEIR_OK && is_link)
         drop_repeated(r);
@@ -619,14 +621,14 @@ static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *err
     if (status == WEIR_OK)
         group_by_split(r, info);
     if (status == WEIR_OK && r->task->known)
-        status = weir__make_label_lists(r->ingest, r->task, info, error);
+        status = weir_ingest__make_label_lists(r->ingest, r->task, info, error);
     info->seed_times = (const uint8_t *)r->task->times;
     return status;
 }
 
 static void run_task(void *context, size_t index, uint32_t worker) {
-    weir__ingest *ingest = context;
-    weir__task_plan *task = &ingest->tasks[index];
+    weir_ingest__ingest *ingest = context;
+    weir_ingest__task_plan *task = &ingest->tasks[index];
     seed_reader r = {.ingest = ingest,
                      .task = task,
                      .number = WEIR__NARROW(uint32_t, index),
@@ -634,13 +636,13 @@ static void run_task(void *context, size_t index, uint32_t worker) {
                      .index = ingest->key_indexes[task->anchor_table]};
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
-    weir__dictionary_init(&r.key_texts, ingest->env);
-    task->status = task->is_cell
-                       ? WEIR_OK
-                       : weir__like_categories(ingest, ingest->info_tasks[index].column, &task->categories,
-                                               &task->strings, &task->like_categories, &task->error);
-    if (task->status == WEIR_OK && weir__is_link(task->schema))
-        task->status = weir__make_link(ingest, &task->link, &task->error);
+    weir_ingest__dictionary_init(&r.key_texts, ingest->env);
+    task->status = task->is_cell ? WEIR_OK
+                                 : weir_ingest__like_categories(ingest, ingest->info_tasks[index].column,
+                                                                &task->categories, &task->strings,
+                                                                &task->like_categories, &task->error);
+    if (task->status == WEIR_OK && weir_ingest__is_link(task->schema))
+        task->status = weir_ingest__make_link(ingest, &task->link, &task->error);
     if (task->status == WEIR_OK)
         task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
                                            : take_all_rows(&r, &task->error);
@@ -648,25 +650,26 @@ static void run_task(void *context, size_t index, uint32_t worker) {
         task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
-    weir__dictionary_release(&r.key_texts);
+    weir_ingest__dictionary_release(&r.key_texts);
     weir__release(ingest->env, r.keys);
     weir__release(ingest->env, r.key_columns);
     weir__release(ingest->env, r.seeds);
 }
 
 /* Integers of times that count seconds because the task does not say otherwise. */
-static weir_status check_units(weir__ingest *ingest, const weir__task_plan *task, weir_error *error) {
-    const weir__schema_task *described = task->schema;
-    weir__unsaid unsaid = task->unsaid_time;
+static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+                               weir_error *error) {
+    const weir_ingest__schema_task *described = task->schema;
+    weir_ingest__unsaid unsaid = task->unsaid_time;
     char span[100];
-    weir__unsaid_join(&unsaid, &task->unsaid_target);
+    weir_ingest__unsaid_join(&unsaid, &task->unsaid_target);
     if (unsaid.count == 0)
         return WEIR_OK;
-    const char *doubt = weir__unsaid_doubt(&unsaid);
+    const char *doubt = weir_ingest__unsaid_doubt(&unsaid);
     if (doubt)
-        return weir__plan_refuse(error, WEIR_TASK_INVALID, doubt, "$.tasks.%s:", described->name);
-    weir__unsaid_span(&unsaid, span, sizeof span);
-    weir__warn(
+        return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, doubt, "$.tasks.%s:", described->name);
+    weir_ingest__unsaid_span(&unsaid, span, sizeof span);
+    weir_ingest__warn(
         ingest, "unit_not_given", NULL, NULL, described->name,
         "the query of task %s gives times as integers, and the task does not say their \"unit\": taken as "
         "seconds, they are %s; write \"unit\": \"s\" if that is right",
@@ -674,9 +677,9 @@ static weir_status check_units(weir__ingest *ingest, const weir__task_plan *task
     return WEIR_OK;
 }
 
-weir_status weir__make_tasks(weir__ingest *ingest, weir_error *error) {
-    weir__begin_phase(ingest, "tasks", 0, 0);
-    weir_status status = weir__index_keys(ingest, error);
+weir_status weir_ingest__make_tasks(weir_ingest__ingest *ingest, weir_error *error) {
+    weir_ingest__begin_phase(ingest, "tasks", 0, 0);
+    weir_status status = weir_ingest__index_keys(ingest, error);
     if (status != WEIR_OK)
         return status;
     weir__parallel(ingest->env, ingest->session_count, ingest->task_count, run_task, ingest);

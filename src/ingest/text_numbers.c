@@ -5,7 +5,7 @@
 #include "ingest/state.h"
 
 /* The text columns of a table, as arrays of numbers. */
-static uint32_t collect_columns(const weir__table_plan *table, uint32_t **out) {
+static uint32_t collect_columns(const weir_ingest__table_plan *table, uint32_t **out) {
     uint32_t count = 0;
     for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].stype == WEIR_TEXT)
@@ -13,8 +13,8 @@ static uint32_t collect_columns(const weir__table_plan *table, uint32_t **out) {
     return count;
 }
 
-static void number_table(weir__ingest *ingest, const weir__table_plan *table, uint32_t **columns,
-                         uint32_t *final) {
+static void number_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+                         uint32_t **columns, uint32_t *final) {
     uint32_t column_count = collect_columns(table, columns);
     for (uint32_t r = 0; r < table->row_count && column_count > 0; r++)
         for (uint32_t c = 0; c < column_count; c++) {
@@ -29,7 +29,7 @@ static void number_table(weir__ingest *ingest, const weir__table_plan *table, ui
         }
 }
 
-weir_status weir__number_texts(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__number_texts(weir_ingest__ingest *ingest, weir_error *error) {
     const weir_env *env = ingest->env;
     uint32_t widest = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++)
@@ -39,7 +39,7 @@ weir_status weir__number_texts(weir__ingest *ingest, weir_error *error) {
     uint32_t **columns = weir__allocate(env, widest, sizeof *columns);
     weir_status status = WEIR_OK;
     if (!ingest->text_order || !final || !columns) {
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, ingest->texts.count * sizeof *final);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->texts.count * sizeof *final);
     } else {
         memset(final, 0xFF, ingest->texts.count * sizeof *final);
         for (uint32_t t = 0; t < ingest->table_count; t++)

@@ -30,21 +30,21 @@ static const directive_rule *rule_of(char letter) {
     return NULL;
 }
 
-static bool has_part(const weir__time_format *format, char part) {
+static bool has_part(const weir_ingest__time_format *format, char part) {
     for (uint32_t i = 0; i < format->count; i++)
         if (format->items[i].directive && rule_of(format->items[i].directive)->part == part)
             return true;
     return false;
 }
 
-static bool has_directive(const weir__time_format *format, char letter) {
+static bool has_directive(const weir_ingest__time_format *format, char letter) {
     for (uint32_t i = 0; i < format->count; i++)
         if (format->items[i].directive == letter)
             return true;
     return false;
 }
 
-static const char *check_whole(const weir__time_format *format) {
+static const char *check_whole(const weir_ingest__time_format *format) {
     if (!has_part(format, 'y'))
         return "has no year (%Y or %y)";
     if (has_part(format, 'd') && !has_part(format, 'm'))
@@ -56,14 +56,15 @@ static const char *check_whole(const weir__time_format *format) {
     return NULL;
 }
 
-const char *weir__time_format_compile(const char *pattern, size_t size, weir__time_format *out) {
+const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
+                                             weir_ingest__time_format *out) {
     uint32_t directives = 0;
     memset(out, 0, sizeof *out);
-    if (size == 0 || size > WEIR__FORMAT_SIZE_MAX)
+    if (size == 0 || size > WEIR_INGEST__FORMAT_SIZE_MAX)
         return "must be a pattern such as %d/%m/%Y, of at most 64 bytes";
     memcpy(out->pattern, pattern, size);
     for (size_t i = 0; i < size; i++) {
-        weir__format_item item = {.character = pattern[i]};
+        weir_ingest__format_item item = {.character = pattern[i]};
         if (pattern[i] == '%' && i + 1 < size && pattern[i + 1] == '%') {
             i++;
         } else if (pattern[i] == '%') {
@@ -73,10 +74,10 @@ const char *weir__time_format_compile(const char *pattern, size_t size, weir__ti
                        "%%";
             if (has_part(out, rule->part))
                 return "has two directives for one part of the time";
-            if (++directives > WEIR__FORMAT_DIRECTIVES_MAX)
+            if (++directives > WEIR_INGEST__FORMAT_DIRECTIVES_MAX)
                 return "has too many directives";
-            item = (weir__format_item){.directive = rule->letter};
-            weir__format_item *before = out->count > 0 ? &out->items[out->count - 1] : NULL;
+            item = (weir_ingest__format_item){.directive = rule->letter};
+            weir_ingest__format_item *before = out->count > 0 ? &out->items[out->count - 1] : NULL;
             bool is_joined =
                 rule->digits > 0 && before && before->directive && rule_of(before->directive)->digits > 0;
             if (is_joined)
@@ -195,7 +196,8 @@ static void set_number(time_parts *parts, char directive, int value, int count) 
     }
 }
 
-static bool read_item(const weir__format_item *item, const char **at, const char *end, time_parts *parts) {
+static bool read_item(const weir_ingest__format_item *item, const char **at, const char *end,
+                      time_parts *parts) {
     static const char *const months[] = {"january",   "february", "march",    "april",
                                          "may",       "june",     "july",     "august",
                                          "september", "october",  "november", "december"};
@@ -238,11 +240,12 @@ static bool resolve(time_parts *parts, int64_t *micros) {
         parts->hour = parts->hour % 12 + (parts->is_pm ? 12 : 0);
     }
     if (parts->hour > 23 || parts->minute > 59 || parts->second > 59 || parts->month < 1 ||
-        parts->month > 12 || parts->day < 1 || parts->day > weir__days_in_month(parts->year, parts->month))
+        parts->month > 12 || parts->day < 1 ||
+        parts->day > weir_store__days_in_month(parts->year, parts->month))
         return false;
-    int64_t days = weir__days_from_civil(parts->year, parts->month, parts->day);
+    int64_t days = weir_store__days_from_civil(parts->year, parts->month, parts->day);
     if (parts->has_day_of_year) {
-        int64_t in_year = weir__days_from_civil(parts->year + 1, 1, 1) - days;
+        int64_t in_year = weir_store__days_from_civil(parts->year + 1, 1, 1) - days;
         if (parts->day_of_year < 1 || parts->day_of_year > in_year)
             return false;
         days += parts->day_of_year - 1;
@@ -252,7 +255,8 @@ static bool resolve(time_parts *parts, int64_t *micros) {
     return true;
 }
 
-bool weir__time_format_read(const weir__time_format *format, const char *text, size_t size, int64_t *micros) {
+bool weir_ingest__time_format_read(const weir_ingest__time_format *format, const char *text, size_t size,
+                                   int64_t *micros) {
     const char *at = text;
     const char *end = text + size;
     time_parts parts = {.month = 1, .day = 1};

@@ -5,25 +5,26 @@
 
 #include "base/internal.h"
 
-enum { WEIR__FORMAT_SIZE_MAX = 64, WEIR__FORMAT_DIRECTIVES_MAX = 16 };
+enum { WEIR_INGEST__FORMAT_SIZE_MAX = 64, WEIR_INGEST__FORMAT_DIRECTIVES_MAX = 16 };
 
 /* One item of a pattern: a directive's letter, or 0 and the character that stands for itself. */
-typedef struct weir__format_item {
+typedef struct weir_ingest__format_item {
     char directive;
     char character;
     bool is_fixed; /* beside another directive of digits: exactly as many as it has */
-} weir__format_item;
+} weir_ingest__format_item;
 
-typedef struct weir__time_format {
+typedef struct weir_ingest__time_format {
     uint32_t count;
-    weir__format_item items[WEIR__FORMAT_SIZE_MAX];
-    char pattern[WEIR__FORMAT_SIZE_MAX + 1];
-} weir__time_format;
+    weir_ingest__format_item items[WEIR_INGEST__FORMAT_SIZE_MAX];
+    char pattern[WEIR_INGEST__FORMAT_SIZE_MAX + 1];
+} weir_ingest__time_format;
 
 /* NULL, or what is wrong with the pattern: static, to stand after its path. */
-const char *weir__time_format_compile(const char *pattern, size_t size, weir__time_format *out);
+const char *weir_ingest__time_format_compile(const char *pattern, size_t size, weir_ingest__time_format *out);
 
 /* Microseconds since 1970; false if the text is not of this form or the time does not exist. */
-bool weir__time_format_read(const weir__time_format *format, const char *text, size_t size, int64_t *micros);
+bool weir_ingest__time_format_read(const weir_ingest__time_format *format, const char *text, size_t size,
+                                   int64_t *micros);
 
 #endif

@@ -10,7 +10,7 @@ enum { CACHE_APPLICATION = 0x77656972, CACHE_VERSION = 1, BUSY_MS = 30000 }; /* 
 
 #define CACHE_TABLE "weir_vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 
-struct weir__vector_cache {
+struct weir_ingest__vector_cache {
     const weir_env *env;
     char *path;
     uint32_t dim;
@@ -20,8 +20,8 @@ struct weir__vector_cache {
     sqlite3_stmt *put;
 };
 
-static weir_status fail(const weir__vector_cache *cache, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+static weir_status fail(const weir_ingest__vector_cache *cache, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                       "the embedding cache %s: %s; name another in $.embedding.cache, or delete it",
                       cache->path, cache->database ? sqlite3_errmsg(cache->database) : "out of memory");
 }
@@ -29,7 +29,7 @@ static weir_status fail(const weir__vector_cache *cache, weir_error *error) {
 /* Whether the file is a cache of ours, or empty. Anything else is left alone: also a file that only says
  * that it is one, because a trigger or a view in it would run with every vector. (ANALYZE may have left its
  * tables.) */
-static weir_status check_identity(weir__vector_cache *cache, weir_error *error) {
+static weir_status check_identity(weir_ingest__vector_cache *cache, weir_error *error) {
     sqlite3_stmt *statement = NULL;
     int state = sqlite3_prepare_v2(cache->database,
                                    "SELECT (SELECT application_id FROM pragma_application_id), "
@@ -51,7 +51,7 @@ static weir_status check_identity(weir__vector_cache *cache, weir_error *error) 
                         sqlite3_column_int(statement, 3) == 1;
         if (!is_empty && !is_cache)
             status =
-                weir__fail(error, WEIR_SOURCE_ERROR, WEIR__EMBED_OPERATOR,
+                weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                            "%s is not an embedding cache of this version; name another in $.embedding.cache",
                            cache->path);
     }
@@ -59,7 +59,7 @@ static weir_status check_identity(weir__vector_cache *cache, weir_error *error) 
     return status;
 }
 
-static weir_status prepare(weir__vector_cache *cache, weir_error *error) {
+static weir_status prepare(weir_ingest__vector_cache *cache, weir_error *error) {
     sqlite3_busy_timeout(cache->database, BUSY_MS);
     weir_status status = check_identity(cache, error);
     if (status)
@@ -76,18 +76,18 @@ static weir_status prepare(weir__vector_cache *cache, weir_error *error) {
     return is_ready ? WEIR_OK : fail(cache, error);
 }
 
-weir_status weir__vector_cache_open(const weir_env *env, const char *path, uint32_t dim,
-                                    weir__vector_cache **out, weir_error *error) {
-    weir__vector_cache *cache = weir__allocate_zero(env, 1, sizeof *cache);
+weir_status weir_ingest__vector_cache_open(const weir_env *env, const char *path, uint32_t dim,
+                                           weir_ingest__vector_cache **out, weir_error *error) {
+    weir_ingest__vector_cache *cache = weir__allocate_zero(env, 1, sizeof *cache);
     if (!cache)
-        return weir__out_of_memory(error, WEIR__EMBED_OPERATOR, sizeof *cache);
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *cache);
     cache->env = env;
     cache->dim = dim;
     cache->path = weir__copy_text(env, path, strlen(path));
     cache->scratch = weir__allocate(env, dim, sizeof *cache->scratch);
     weir_status status = WEIR_OK;
     if (!cache->path || !cache->scratch)
-        status = weir__out_of_memory(error, WEIR__EMBED_OPERATOR, dim);
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, dim);
     else if (sqlite3_open_v2(path, &cache->database,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
                              NULL) != SQLITE_OK)
@@ -95,14 +95,14 @@ weir_status weir__vector_cache_open(const weir_env *env, const char *path, uint3
     else
         status = prepare(cache, error);
     if (status) {
-        weir__vector_cache_close(cache);
+        weir_ingest__vector_cache_close(cache);
         return status;
     }
     *out = cache;
     return WEIR_OK;
 }
 
-void weir__vector_cache_close(weir__vector_cache *cache) {
+void weir_ingest__vector_cache_close(weir_ingest__vector_cache *cache) {
     if (!cache)
         return;
     sqlite3_finalize(cache->get);
@@ -113,8 +113,8 @@ void weir__vector_cache_close(weir__vector_cache *cache) {
     weir__release(cache->env, cache);
 }
 
-weir_status weir__vector_cache_get(weir__vector_cache *cache, const uint8_t key[WEIR_HASH_SIZE],
-                                   uint16_t *out, bool *is_found, weir_error *error) {
+weir_status weir_ingest__vector_cache_get(weir_ingest__vector_cache *cache, const uint8_t key[WEIR_HASH_SIZE],
+                                          uint16_t *out, bool *is_found, weir_error *error) {
     size_t size = cache->dim * sizeof *out;
     *is_found = false;
     sqlite3_bind_blob(cache->get, 1, key, WEIR_HASH_SIZE, SQLITE_STATIC);
@@ -130,7 +130,7 @@ weir_status weir__vector_cache_get(weir__vector_cache *cache, const uint8_t key[
     return status;
 }
 
-static bool put_one(weir__vector_cache *cache, const uint8_t *key, const uint16_t *vector) {
+static bool put_one(weir_ingest__vector_cache *cache, const uint8_t *key, const uint16_t *vector) {
     for (uint32_t i = 0; i < cache->dim; i++)
         weir__store16(&cache->scratch[i], vector[i]);
     sqlite3_bind_blob(cache->put, 1, key, WEIR_HASH_SIZE, SQLITE_STATIC);
@@ -141,8 +141,9 @@ static bool put_one(weir__vector_cache *cache, const uint8_t *key, const uint16_
     return is_done;
 }
 
-weir_status weir__vector_cache_put(weir__vector_cache *cache, const uint8_t (*keys)[WEIR_HASH_SIZE],
-                                   const uint16_t *const *vectors, size_t count, weir_error *error) {
+weir_status weir_ingest__vector_cache_put(weir_ingest__vector_cache *cache,
+                                          const uint8_t (*keys)[WEIR_HASH_SIZE],
+                                          const uint16_t *const *vectors, size_t count, weir_error *error) {
     if (sqlite3_exec(cache->database, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return fail(cache, error);
     bool is_fine = true;

@@ -5,21 +5,22 @@
 
 #include "ingest/embed.h"
 
-typedef struct weir__vector_cache weir__vector_cache;
+typedef struct weir_ingest__vector_cache weir_ingest__vector_cache;
 
 /* SOURCE_ERROR with the path where the file cannot be had or is no cache. */
-WEIR_CHECKED weir_status weir__vector_cache_open(const weir_env *env, const char *path, uint32_t dim,
-                                                 weir__vector_cache **out, weir_error *error);
-void weir__vector_cache_close(weir__vector_cache *cache);
+WEIR_CHECKED weir_status weir_ingest__vector_cache_open(const weir_env *env, const char *path, uint32_t dim,
+                                                        weir_ingest__vector_cache **out, weir_error *error);
+void weir_ingest__vector_cache_close(weir_ingest__vector_cache *cache);
 
 /* Whether the key's vector is there; then it is in `out`. An entry of another size counts as absent. */
-WEIR_CHECKED weir_status weir__vector_cache_get(weir__vector_cache *cache, const uint8_t key[WEIR_HASH_SIZE],
-                                                uint16_t *out, bool *is_found, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__vector_cache_get(weir_ingest__vector_cache *cache,
+                                                       const uint8_t key[WEIR_HASH_SIZE], uint16_t *out,
+                                                       bool *is_found, weir_error *error);
 
 /* Keeps `count` vectors in one transaction; vector i is vectors[i]. */
-WEIR_CHECKED weir_status weir__vector_cache_put(weir__vector_cache *cache,
-                                                const uint8_t (*keys)[WEIR_HASH_SIZE],
-                                                const uint16_t *const *vectors, size_t count,
-                                                weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__vector_cache_put(weir_ingest__vector_cache *cache,
+                                                       const uint8_t (*keys)[WEIR_HASH_SIZE],
+                                                       const uint16_t *const *vectors, size_t count,
+                                                       weir_error *error);
 
 #endif

@@ -5,22 +5,24 @@
 
 #include "ingest/state.h"
 
-static bool has_time(const weir__table_plan *table) {
+static bool has_time(const weir_ingest__table_plan *table) {
     return table->temporal.column != WEIR_NONE || table->temporal.time != WEIR_NONE;
 }
 
 /* ---- The middle of all observation times --------------------------------------------------------- */
 
-static int64_t seed_time(const weir__ingest *ingest, const weir__task_plan *task, uint32_t seed) {
-    const weir__table_plan *anchor = &ingest->tables[task->anchor_table];
+static int64_t seed_time(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+                         uint32_t seed) {
+    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     if (task->times)
         return task->times[seed];
-    int64_t time = weir__row_time(anchor, task->rows[seed] - anchor->row_start);
+    int64_t time = weir_ingest__row_time(anchor, task->rows[seed] - anchor->row_start);
     return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
 }
 
 /* How many seeds have each next byte, of those whose time begins with `known` in its first `bytes` bytes. */
-static void count_bytes(const weir__ingest *ingest, uint64_t known, unsigned bytes, uint64_t counts[256]) {
+static void count_bytes(const weir_ingest__ingest *ingest, uint64_t known, unsigned bytes,
+                        uint64_t counts[256]) {
     memset(counts, 0, 256 * sizeof *counts);
     for (uint32_t t = 0; t < ingest->task_count; t++)
         for (uint32_t i = 0; i < ingest->tasks[t].seed_count; i++) {
@@ -33,7 +35,7 @@ static void count_bytes(const weir__ingest *ingest, uint64_t known, unsigned byt
 
 /* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False if no
  * seed has a time. */
-static bool median_time(const weir__ingest *ingest, int64_t *out) {
+static bool median_time(const weir_ingest__ingest *ingest, int64_t *out) {
     uint64_t counts[256], known = 0, rank = 0;
     for (unsigned bytes = 0; bytes < 8; bytes++) {
         count_bytes(ingest, known, bytes, counts);
@@ -57,14 +59,15 @@ static bool median_time(const weir__ingest *ingest, int64_t *out) {
 
 /* A way along foreign keys, through tables without a time, to the first with one. */
 typedef struct way {
-    uint32_t edges[WEIR__TIME_KEYS_MAX];
+    uint32_t edges[WEIR_INGEST__TIME_KEYS_MAX];
     uint32_t edge_count;
     uint32_t table; /* where it ends */
 } way;
 
 /* The table with a time that is reached first, WEIR_NONE if there is none; and the edge type + 1 by which
  * each table was reached. Tables are visited in the order in which they are reached. */
-static uint32_t reach_time(const weir__ingest *ingest, uint32_t from, uint32_t *queue, uint32_t *reached_by) {
+static uint32_t reach_time(const weir_ingest__ingest *ingest, uint32_t from, uint32_t *queue,
+                           uint32_t *reached_by) {
     uint32_t begin = 0, end = 0;
     memset(reached_by, 0, ingest->table_count * sizeof *reached_by);
     queue[end++] = from;
@@ -84,7 +87,7 @@ static uint32_t reach_time(const weir__ingest *ingest, uint32_t from, uint32_t *
 }
 
 /* The shortest way, of several the first in order of edge types; its table is WEIR_NONE if there is none. */
-static weir_status find_way(const weir__ingest *ingest, uint32_t from, way *out, weir_error *error) {
+static weir_status find_way(const weir_ingest__ingest *ingest, uint32_t from, way *out, weir_error *error) {
     const weir_env *env = ingest->env;
     uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
     uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by);
@@ -93,10 +96,10 @@ static weir_status find_way(const weir__ingest *ingest, uint32_t from, way *out,
     if (queue && reached_by)
         out->table = reach_time(ingest, from, queue, reached_by);
     else
-        status = weir__out_of_memory(error, WEIR__INGEST_OPERATOR, ingest->table_count * sizeof *queue);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->table_count * sizeof *queue);
     uint32_t table = out->table;
     for (uint32_t t = table; table != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
-        if (out->edge_count++ == WEIR__TIME_KEYS_MAX) {
+        if (out->edge_count++ == WEIR_INGEST__TIME_KEYS_MAX) {
             out->table = table = WEIR_NONE;
             break;
         }
@@ -109,8 +112,8 @@ static weir_status find_way(const weir__ingest *ingest, uint32_t from, way *out,
 }
 
 /* What to write as temporal_column: the keys of the way, then what says the last table's time. */
-static void describe_way(const weir__ingest *ingest, const way *found, char *out, size_t size) {
-    const weir__table_plan *last = &ingest->tables[found->table];
+static void describe_way(const weir_ingest__ingest *ingest, const way *found, char *out, size_t size) {
+    const weir_ingest__table_plan *last = &ingest->tables[found->table];
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < found->edge_count && used < size; i++)
@@ -123,11 +126,12 @@ static void describe_way(const weir__ingest *ingest, const way *found, char *out
         snprintf(out + used, size - used, "%s", last->columns[last->temporal.column].name);
         return;
     }
-    const weir__schema_time *path = &last->times[last->temporal.time].paths[0];
+    const weir_ingest__schema_time *path = &last->times[last->temporal.time].paths[0];
     uint32_t table = found->table;
     for (uint32_t i = 0; i < path->count && used < size; i++) {
-        const weir__schema_key *key =
-            i + 1 < path->count ? weir__schema_find_key(&ingest->schema.tables[table], path->names[i]) : NULL;
+        const weir_ingest__schema_key *key =
+            i + 1 < path->count ? weir_ingest__schema_find_key(&ingest->schema.tables[table], path->names[i])
+                                : NULL;
         used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", path->names[i], key ? " -> " : "",
                                  key ? key->table : "", key ? "." : "");
         for (uint32_t t = 0; key && t < ingest->table_count; t++)
@@ -136,22 +140,24 @@ static void describe_way(const weir__ingest *ingest, const way *found, char *out
     }
 }
 
-static uint64_t count_later_rows(const weir__ingest *ingest, uint32_t t, const way *found, int64_t time) {
+static uint64_t count_later_rows(const weir_ingest__ingest *ingest, uint32_t t, const way *found,
+                                 int64_t time) {
     uint64_t later = 0;
     for (uint32_t r = 0; r < ingest->tables[t].row_count; r++) {
         uint32_t row = r;
         for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++) {
-            const weir__edge_plan *edge = &ingest->edges[found->edges[i]];
+            const weir_ingest__edge_plan *edge = &ingest->edges[found->edges[i]];
             uint32_t parent = edge->parents[row];
             row = parent == WEIR_NONE ? WEIR_NONE : parent - ingest->tables[edge->parent_table].row_start;
         }
-        later += row != WEIR_NONE && weir__row_time(&ingest->tables[found->table], row) > time ? 1 : 0;
+        later += row != WEIR_NONE && weir_ingest__row_time(&ingest->tables[found->table], row) > time ? 1 : 0;
     }
     return later;
 }
 
-static weir_status warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t *median, weir_error *error) {
-    const weir__table_plan *table = &ingest->tables[t];
+static weir_status warn_of_table(weir_ingest__ingest *ingest, uint32_t t, const int64_t *median,
+                                 weir_error *error) {
+    const weir_ingest__table_plan *table = &ingest->tables[t];
     way found;
     weir_status status = find_way(ingest, t, &found, error);
     if (status != WEIR_OK || found.table == WEIR_NONE)
@@ -165,7 +171,7 @@ static weir_status warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t
                  time, (unsigned long long)count_later_rows(ingest, t, &found, *median),
                  ingest->tables[found.table].name);
     }
-    weir__warn(
+    weir_ingest__warn(
         ingest, "table_without_time", table->name, NULL, NULL,
         "table %s has no time, so every seed sees all of its %u rows%s; say since when they exist, such as "
         "\"temporal_column\": \"%s\"",
@@ -175,21 +181,22 @@ static weir_status warn_of_table(weir__ingest *ingest, uint32_t t, const int64_t
 
 /* ---- Rows, seeds, statistics ------------------------------------------------------------------- */
 
-static void warn_of_rows(weir__ingest *ingest, const weir__table_plan *table) {
+static void warn_of_rows(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table) {
     uint64_t without = 0;
     for (uint32_t r = 0; r < table->row_count; r++)
-        without += weir__row_time(table, r) == WEIR_TIME_ALWAYS ? 1 : 0;
+        without += weir_ingest__row_time(table, r) == WEIR_TIME_ALWAYS ? 1 : 0;
     if (without > 0)
-        weir__warn(ingest, "rows_without_time", table->name, NULL, NULL,
-                   "%llu of %u rows of %s have no time (%s), so every seed sees them",
-                   (unsigned long long)without, table->row_count, table->name,
-                   table->temporal.time == WEIR_NONE ? "it is null" : "no row on the way, or null there");
+        weir_ingest__warn(ingest, "rows_without_time", table->name, NULL, NULL,
+                          "%llu of %u rows of %s have no time (%s), so every seed sees them",
+                          (unsigned long long)without, table->row_count, table->name,
+                          table->temporal.time == WEIR_NONE ? "it is null"
+                                                            : "no row on the way, or null there");
 }
 
-static void warn_of_seeds(weir__ingest *ingest, const weir__task_plan *task) {
+static void warn_of_seeds(weir_ingest__ingest *ingest, const weir_ingest__task_plan *task) {
     if (task->early == 0 || task->schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
         return;
-    weir__warn(
+    weir_ingest__warn(
         ingest, "seeds_before_anchor", NULL, NULL, task->schema->name,
         "%llu of %u seeds of task %s are observed before their row of %s exists, and see nothing of it; "
         "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
@@ -197,28 +204,28 @@ static void warn_of_seeds(weir__ingest *ingest, const weir__task_plan *task) {
         (unsigned long long)task->early, task->seed_count, task->schema->name, task->schema->anchor_table);
 }
 
-static void warn_of_statistics(weir__ingest *ingest) {
+static void warn_of_statistics(weir_ingest__ingest *ingest) {
     int64_t end = 0;
     uint32_t task = 0;
     uint64_t later = 0;
     char time[40];
     if (ingest->like || ingest->info.has_statistics_until ||
-        !weir__earliest_end_of_train(ingest, &end, &task))
+        !weir_ingest__earliest_end_of_train(ingest, &end, &task))
         return;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         for (uint32_t r = 0; r < ingest->tables[t].row_count && has_time(&ingest->tables[t]); r++)
-            later += weir__row_time(&ingest->tables[t], r) > end ? 1 : 0;
+            later += weir_ingest__row_time(&ingest->tables[t], r) > end ? 1 : 0;
     if (later == 0)
         return;
     weir_timestamp_format(end, time);
-    weir__warn(
+    weir_ingest__warn(
         ingest, "statistics_after_train", NULL, NULL, ingest->tasks[task].schema->name,
         "means and deviations are over all rows, also %llu that are later than the train split of task %s, "
         "which ends at %s; say \"statistics_until\": \"train\" to leave them out",
         (unsigned long long)later, ingest->tasks[task].schema->name, time);
 }
 
-weir_status weir__warn_of_times(weir__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__warn_of_times(weir_ingest__ingest *ingest, weir_error *error) {
     int64_t median = 0;
     bool has_median = median_time(ingest, &median);
     weir_status status = WEIR_OK;

@@ -10,7 +10,7 @@
 
 enum { EVERY_NS = 100000000, SLEEP_NS = 50000000 };
 
-static uint64_t now_of(const weir__ingest *ingest) {
+static uint64_t now_of(const weir_ingest__ingest *ingest) {
     return ingest->env->now_ns(ingest->env->context);
 }
 
@@ -18,7 +18,7 @@ static const uint32_t *word_of(const atomic_uint *word) {
     return (const uint32_t *)(const void *)word;
 }
 
-static void wake(weir__ingest *ingest, atomic_uint *word) {
+static void wake(weir_ingest__ingest *ingest, atomic_uint *word) {
     atomic_fetch_add(word, 1);
     ingest->env->wake(ingest->env->context, word_of(word));
 }
@@ -26,7 +26,7 @@ static void wake(weir__ingest *ingest, atomic_uint *word) {
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
 /* Calls the user's report. Only one thread does at a time. */
-static void report_progress(weir__ingest *ingest) {
+static void report_progress(weir_ingest__ingest *ingest) {
     uint64_t now = now_of(ingest);
     uint64_t done = atomic_load_explicit(&ingest->done, memory_order_relaxed);
     pthread_mutex_lock(&ingest->progress_lock);
@@ -44,7 +44,8 @@ static void report_progress(weir__ingest *ingest) {
     ingest->progress_due_ns = now + EVERY_NS;
 }
 
-void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, uint64_t total_bytes) {
+void weir_ingest__begin_phase(weir_ingest__ingest *ingest, const char *phase, uint64_t total,
+                              uint64_t total_bytes) {
     pthread_mutex_lock(&ingest->progress_lock);
     ingest->phase = phase;
     ingest->total = total;
@@ -61,7 +62,7 @@ void weir__begin_phase(weir__ingest *ingest, const char *phase, uint64_t total, 
     }
 }
 
-bool weir__advance(weir__ingest *ingest, uint64_t done) {
+bool weir_ingest__advance(weir_ingest__ingest *ingest, uint64_t done) {
     atomic_fetch_add_explicit(&ingest->done, done, memory_order_relaxed);
     bool reports_itself = ingest->options->progress && !ingest->has_watcher;
     if (reports_itself && pthread_mutex_trylock(&ingest->report_lock) == 0) {
@@ -72,15 +73,15 @@ bool weir__advance(weir__ingest *ingest, uint64_t done) {
     return !atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed);
 }
 
-weir_status weir__cancelled(weir_error *error) {
-    return weir__fail(error, WEIR_CANCELLED, WEIR__INGEST_OPERATOR,
+weir_status weir_ingest__cancelled(weir_error *error) {
+    return weir__fail(error, WEIR_CANCELLED, WEIR_INGEST__OPERATOR,
                       "the ingest was cancelled; nothing was written");
 }
 
 /* ---- Watching -------------------------------------------------------------------------------- */
 
 typedef struct watched_work {
-    weir__ingest *ingest;
+    weir_ingest__ingest *ingest;
     void (*work)(void *context);
     void *context;
 } watched_work;
@@ -93,7 +94,7 @@ static void *do_work(void *argument) {
     return NULL;
 }
 
-static void interrupt_sessions(weir__ingest *ingest) {
+static void interrupt_sessions(weir_ingest__ingest *ingest) {
     pthread_mutex_lock(&ingest->progress_lock);
     for (uint32_t i = 0; i < ingest->session_count; i++)
         ingest->sessions[i]->kind->interrupt(ingest->sessions[i]);
@@ -101,7 +102,7 @@ static void interrupt_sessions(weir__ingest *ingest) {
 }
 
 /* One turn: reports if it is asked to or it is time, and interrupts what was cancelled. */
-static void look(weir__ingest *ingest) {
+static void look(weir_ingest__ingest *ingest) {
     unsigned asked = atomic_load(&ingest->asked);
     bool is_asked = asked != atomic_load(&ingest->answered);
     if (!atomic_load(&ingest->is_cancelled) && (is_asked || now_of(ingest) >= ingest->progress_due_ns))
@@ -114,7 +115,7 @@ static void look(weir__ingest *ingest) {
         interrupt_sessions(ingest);
 }
 
-void weir__watch(weir__ingest *ingest, void (*work)(void *context), void *context) {
+void weir_ingest__watch(weir_ingest__ingest *ingest, void (*work)(void *context), void *context) {
     const weir_env *env = ingest->env;
     watched_work watched = {ingest, work, context};
     uintptr_t thread;

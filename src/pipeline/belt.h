@@ -16,45 +16,47 @@
 
 #include "pipeline/ring.h"
 
-typedef struct weir__belt_place {
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t turn;
+typedef struct weir_pipeline__belt_place {
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t turn;
     _Atomic uint32_t sleepers;
     uint32_t slot;
     uint32_t worker; /* that made the item, … */
     bool has_failed; /* … or could not */
-} weir__belt_place;
+} weir_pipeline__belt_place;
 
-typedef struct weir__belt {
-    weir__belt_place *places;
+typedef struct weir_pipeline__belt {
+    weir_pipeline__belt_place *places;
     uint64_t capacity;
-    uint64_t length;                                    /* items in all */
-    uint64_t taken;                                     /* by the consumer */
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t next;   /* item that no worker has */
-    _Alignas(WEIR__CACHE_LINE) uint8_t apart_from_next; /* what follows is not on its line */
-} weir__belt;
+    uint64_t length;                                             /* items in all */
+    uint64_t taken;                                              /* by the consumer */
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t next;   /* item that no worker has */
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) uint8_t apart_from_next; /* what follows is not on its line */
+} weir_pipeline__belt;
 
-static inline weir__belt_place *weir__belt_place_of(const weir__belt *belt, uint64_t item) {
+static inline weir_pipeline__belt_place *weir_pipeline__belt_place_of(const weir_pipeline__belt *belt,
+                                                                      uint64_t item) {
     return &belt->places[item % belt->capacity];
 }
 
 /* Places have the slots 0, 1, …; items below `taken` are taken. */
-void weir__belt_init(weir__belt *belt, weir__belt_place *places, uint64_t capacity, uint64_t length,
-                     uint64_t taken);
+void weir_pipeline__belt_init(weir_pipeline__belt *belt, weir_pipeline__belt_place *places, uint64_t capacity,
+                              uint64_t length, uint64_t taken);
 
 /* Whether the place has the item that the consumer takes next, or a failure in its stead. */
-bool weir__belt_is_ready(const weir__belt *belt);
+bool weir_pipeline__belt_is_ready(const weir_pipeline__belt *belt);
 
 /* Waits for the place's turn, or a cancel; the nanoseconds that it slept. The consumer, for the next item; a
  * worker, for an item that it has taken the number of. */
-uint64_t weir__belt_await_item(weir__belt *belt, const weir_env *env, const _Atomic uint32_t *cancelled);
-uint64_t weir__belt_await_room(weir__belt *belt, const weir_env *env, uint64_t item,
-                               const _Atomic uint32_t *cancelled);
+uint64_t weir_pipeline__belt_await_item(weir_pipeline__belt *belt, const weir_env *env,
+                                        const _Atomic uint32_t *cancelled);
+uint64_t weir_pipeline__belt_await_room(weir_pipeline__belt *belt, const weir_env *env, uint64_t item,
+                                        const _Atomic uint32_t *cancelled);
 
 /* The worker is done with the item's place, the consumer with the next item's, which has another slot. */
-void weir__belt_push(weir__belt *belt, const weir_env *env, uint64_t item);
-void weir__belt_take(weir__belt *belt, const weir_env *env, uint32_t spare);
+void weir_pipeline__belt_push(weir_pipeline__belt *belt, const weir_env *env, uint64_t item);
+void weir_pipeline__belt_take(weir_pipeline__belt *belt, const weir_env *env, uint32_t spare);
 
 /* Wakes everybody, when all is cancelled. Also for signal handlers. */
-void weir__belt_cancel(weir__belt *belt, const weir_env *env);
+void weir_pipeline__belt_cancel(weir_pipeline__belt *belt, const weir_env *env);
 
 #endif

@@ -21,12 +21,13 @@ static void write_hash(weir_cbor_writer *w, const char *key, const uint8_t hash[
     weir_cbor_bytes(w, hash, WEIR_HASH_SIZE);
 }
 
-static void write_cursors(const weir__schedule *run, weir_mix *mix, uint64_t step, weir_cbor_writer *w) {
+static void write_cursors(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
+                          weir_cbor_writer *w) {
     weir_cbor_map(w, run->member_count);
     for (size_t i = 0; i < run->member_count; i++) {
         weir_cursor cursor;
         weir_cbor_text(w, run->members[i].dataset->key);
-        if (!weir__schedule_next_cursor(run, mix, step, i, &cursor)) {
+        if (!weir_pipeline__schedule_next_cursor(run, mix, step, i, &cursor)) {
             weir_cbor_null(w);
             continue;
         }
@@ -39,7 +40,7 @@ static void write_cursors(const weir__schedule *run, weir_mix *mix, uint64_t ste
 }
 
 /* The mix, or the one dataset of a run without it. */
-static void write_dataset(const weir__schedule *run, weir_cbor_writer *w) {
+static void write_dataset(const weir_pipeline__schedule *run, weir_cbor_writer *w) {
     weir_cbor_text(w, "dataset");
     if (run->is_mixed)
         weir_cbor_null(w);
@@ -47,26 +48,26 @@ static void write_dataset(const weir__schedule *run, weir_cbor_writer *w) {
         weir_cbor_text(w, run->members[0].dataset->key);
 }
 
-static void write_prefetch(const weir__run_state *state, weir_cbor_writer *w) {
+static void write_prefetch(const weir_pipeline__run_state *state, weir_cbor_writer *w) {
     weir_cbor_text(w, "prefetch");
     if (state->prefetch)
-        weir__prefetch_save(state->prefetch, state->mark, w);
+        weir_pipeline__prefetch_save(state->prefetch, state->mark, w);
     else
         weir_cbor_null(w);
 }
 
 typedef struct written_run {
-    const weir__schedule *run;
+    const weir_pipeline__schedule *run;
     weir_mix *mix;
-    const weir__run_state *state;
+    const weir_pipeline__run_state *state;
 } written_run;
 
 enum { PAIRS = 17 };
 
 static void write_pairs(const void *context, weir_cbor_writer *w) {
     const written_run *c = context;
-    const weir__schedule *run = c->run;
-    const weir__run_state *state = c->state;
+    const weir_pipeline__schedule *run = c->run;
+    const weir_pipeline__run_state *state = c->state;
     uint8_t token_hash[WEIR_HASH_SIZE];
     weir__sha256_of(run->token, run->token_size, token_hash);
     weir_cbor_text(w, "pad");
@@ -98,13 +99,13 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
     write_hash(w, "manifest_hash", weir_manifest_hash(run->manifest));
     write_hash(w, "batch_config_hash", weir_manifest_batch_config_hash(run->manifest));
     weir_cbor_text(w, "checkpoint_version");
-    weir_cbor_text(w, WEIR__CHECKPOINT_VERSION);
+    weir_cbor_text(w, WEIR_PIPELINE__CHECKPOINT_VERSION);
 }
 
-void weir__checkpoint_write(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
-                            weir_cbor_writer *w) {
+void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mix *mix,
+                                     const weir_pipeline__run_state *state, weir_cbor_writer *w) {
     written_run c = {run, mix, state};
-    weir__sealed_write(w, WEIR__CHECKPOINT_VERSION, PAIRS, write_pairs, &c);
+    weir_pipeline__sealed_write(w, WEIR_PIPELINE__CHECKPOINT_VERSION, PAIRS, write_pairs, &c);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -116,7 +117,8 @@ typedef struct field {
 
 static weir_status no_checkpoint(weir_error *error, const char *why, const char *name) {
     return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                      "not a checkpoint of this version (%s): %s %s", WEIR__CHECKPOINT_VERSION, name, why);
+                      "not a checkpoint of this version (%s): %s %s", WEIR_PIPELINE__CHECKPOINT_VERSION, name,
+                      why);
 }
 
 static bool find_stage(const weir_cbor_value *name, weir_stage *out) {
@@ -139,8 +141,8 @@ static bool find_policy(const weir_cbor_value *name, weir_policy *out) {
  */
 static weir_status check_seal(const weir_cbor_value *map, bool is_sealed, weir_error *error) {
     weir_cbor_value hash;
-    bool is_whole =
-        is_sealed ? weir__sealed_is_whole(map, WEIR__CHECKPOINT_VERSION) : !weir_cbor_get(map, "h", &hash);
+    bool is_whole = is_sealed ? weir_pipeline__sealed_is_whole(map, WEIR_PIPELINE__CHECKPOINT_VERSION)
+                              : !weir_cbor_get(map, "h", &hash);
     if (is_whole)
         return WEIR_OK;
     return weir__fail(
@@ -158,10 +160,10 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
     if (map->type != WEIR_CBOR_MAP)
         return no_checkpoint(error, "is not a map", "it");
     if (!weir_cbor_get(map, "checkpoint_version", &value) ||
-        (!weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION) &&
-         !weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION_1)))
+        (!weir_cbor_is_text(&value, WEIR_PIPELINE__CHECKPOINT_VERSION) &&
+         !weir_cbor_is_text(&value, WEIR_PIPELINE__CHECKPOINT_VERSION_1)))
         return no_checkpoint(error, "is missing or another", "checkpoint_version");
-    WEIR__TRY(check_seal(map, weir_cbor_is_text(&value, WEIR__CHECKPOINT_VERSION), error));
+    WEIR__TRY(check_seal(map, weir_cbor_is_text(&value, WEIR_PIPELINE__CHECKPOINT_VERSION), error));
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (!weir_cbor_get(map, fields[i].name, &value) || value.type != fields[i].type)
             return no_checkpoint(error, "is missing or of another type", fields[i].name);
@@ -174,7 +176,7 @@ static weir_status check_fields(const weir_cbor_value *map, weir_error *error) {
 }
 
 static uint32_t small_uint(const weir_cbor_value *map, const char *key) {
-    return WEIR__NARROW(uint32_t, weir__trace_uint(map, key));
+    return WEIR__NARROW(uint32_t, weir_trace__uint(map, key));
 }
 
 weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint *out, weir_error *error) {
@@ -190,7 +192,7 @@ weir_status weir_checkpoint_read(const void *data, size_t size, weir_checkpoint 
         return no_checkpoint(error, "is not a stage", "stage");
     if (!find_policy(&policy, &read.policy))
         return no_checkpoint(error, "is not a policy", "policy");
-    read.step = weir__trace_uint(&map, "step");
+    read.step = weir_trace__uint(&map, "step");
     read.rank = small_uint(&map, "rank");
     read.workers = small_uint(&map, "workers");
     read.world_size = small_uint(&map, "world_size");
@@ -213,10 +215,10 @@ static weir_status check_equal(const weir_env *env, const weir_cbor_value *check
                                const weir_cbor_value *expected, const char *key, weir_error *error) {
     char was[WEIR_DIFFERENCE_CAPACITY], is[WEIR_DIFFERENCE_CAPACITY];
     weir_cbor_value left, right;
-    if (weir__trace_same(checkpoint, expected, key))
+    if (weir_trace__same(checkpoint, expected, key))
         return WEIR_OK;
-    weir__trace_describe(env, weir_cbor_get(checkpoint, key, &left) ? &left : NULL, was);
-    weir__trace_describe(env, weir_cbor_get(expected, key, &right) ? &right : NULL, is);
+    weir_trace__describe(env, weir_cbor_get(checkpoint, key, &left) ? &left : NULL, was);
+    weir_trace__describe(env, weir_cbor_get(expected, key, &right) ? &right : NULL, is);
     weir_status status =
         weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                    "the checkpoint is another run's: its %s is %.240s, this run's is %.240s", key, was, is);
@@ -249,25 +251,26 @@ static weir_status check_taken(const weir_cbor_value *prefetch, uint64_t step, u
     bool adds_up = true;
     weir_cbor_iterator it = weir_cbor_children(&workers);
     while (weir_cbor_next(&it, NULL, &worker))
-        adds_up = adds_up && !__builtin_add_overflow(taken, weir__trace_uint(&worker, "produced"), &taken);
+        adds_up = adds_up && !__builtin_add_overflow(taken, weir_trace__uint(&worker, "produced"), &taken);
     if (!adds_up || taken != step)
         return no_checkpoint(error, "is not what the workers have given", "step");
     *start = first.number;
     return WEIR_OK;
 }
 
-weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
-                                     const void *data, size_t size, weir__restored *out, weir_error *error) {
+weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run, weir_mix *mix,
+                                              const weir_pipeline__run_state *state, const void *data,
+                                              size_t size, weir_pipeline__restored *out, weir_error *error) {
     weir_checkpoint read = {0};
-    weir__restored restored = {0};
+    weir_pipeline__restored restored = {0};
     WEIR__TRY(weir_checkpoint_read(data, size, &read, error));
     weir_cbor_value checkpoint = weir_cbor_view(data);
-    weir__run_state there = *state;
+    weir_pipeline__run_state there = *state;
     weir_cbor_writer w;
     there.step = read.step;
     there.prefetch = NULL;
     weir_cbor_writer_memory(&w, run->env);
-    weir__checkpoint_write(run, mix, &there, &w);
+    weir_pipeline__checkpoint_write(run, mix, &there, &w);
     weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK) {
         weir_cbor_value expected = weir_cbor_view(w.data);
@@ -286,8 +289,8 @@ weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix, c
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size, const char *path,
-                                  weir_error *error) {
+weir_status weir_pipeline__checkpoint_save(const weir_env *env, const void *data, size_t size,
+                                           const char *path, weir_error *error) {
     weir__atomic_file file;
     WEIR__TRY(weir__atomic_open(&file, env, path, operator_name, error));
     weir_status status = weir__atomic_write(&file, data, size, error);

@@ -4,38 +4,39 @@
 
 #include "pipeline/schedule.h"
 
-#define WEIR__CHECKPOINT_VERSION   "weir_checkpoint_v2"
-#define WEIR__CHECKPOINT_VERSION_1 "weir_checkpoint_v1" /* the same, not sealed: still read */
+#define WEIR_PIPELINE__CHECKPOINT_VERSION   "weir_checkpoint_v2"
+#define WEIR_PIPELINE__CHECKPOINT_VERSION_1 "weir_checkpoint_v1" /* the same, not sealed: still read */
 
 /* Where a run stands. */
-typedef struct weir__run_state {
+typedef struct weir_pipeline__run_state {
     uint64_t step;
     weir_policy policy;
     uint32_t workers;
     const weir_prefetch *prefetch; /* NULL: its state is written as null */
     const uint64_t *mark;          /* which state of it; NULL: the one now */
-} weir__run_state;
+} weir_pipeline__run_state;
 
-/* Writes the map. `mix` as in weir__schedule_locate. */
-void weir__checkpoint_write(const weir__schedule *run, weir_mix *mix, const weir__run_state *state,
-                            weir_cbor_writer *w);
+/* Writes the map. `mix` as in weir_pipeline__schedule_locate. */
+void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mix *mix,
+                                     const weir_pipeline__run_state *state, weir_cbor_writer *w);
 
 /* Saves a checkpoint's bytes as a file that appears whole or not at all. */
-WEIR_CHECKED weir_status weir__checkpoint_save(const weir_env *env, const void *data, size_t size,
-                                               const char *path, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__checkpoint_save(const weir_env *env, const void *data, size_t size,
+                                                        const char *path, weir_error *error);
 
 /* Where a checkpoint leads. Under strict the step is all; in best effort the prefetcher began at
  * start_position and resumes from its state (a view of the checkpoint's bytes). */
-typedef struct weir__restored {
+typedef struct weir_pipeline__restored {
     uint64_t step;
     uint64_t start_position;
     weir_cbor_value prefetch;
-} weir__restored;
+} weir_pipeline__restored;
 
 /* Checks that a checkpoint's bytes are one, and that it is this run's; `state` has the run's policy and
  * number of workers. CBOR_INVALID, CHECKPOINT_MISMATCH, OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__checkpoint_restore(const weir__schedule *run, weir_mix *mix,
-                                                  const weir__run_state *state, const void *data, size_t size,
-                                                  weir__restored *out, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run, weir_mix *mix,
+                                                           const weir_pipeline__run_state *state,
+                                                           const void *data, size_t size,
+                                                           weir_pipeline__restored *out, weir_error *error);
 
 #endif

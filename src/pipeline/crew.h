@@ -16,40 +16,41 @@
 #include "pipeline/ring.h"
 
 /* Does one unit of what a lane has open, as thread number `thread`. */
-typedef void weir__crew_work(void *context, void *job, uint32_t unit, uint32_t thread);
+typedef void weir_pipeline__crew_work(void *context, void *job, uint32_t unit, uint32_t thread);
 
-typedef struct weir__lane {
+typedef struct weir_pipeline__lane {
     _Atomic uint64_t open; /* generation << 32 | units to take */
     _Atomic uint64_t step;
     _Atomic uint32_t undone; /* units that are not done */
     _Atomic uint32_t lead_sleeps;
-    weir__crew_work *work;
+    weir_pipeline__crew_work *work;
     void *job;
-    uint8_t apart[WEIR__CACHE_LINE]; /* from the next one */
-} weir__lane;
+    uint8_t apart[WEIR_PIPELINE__CACHE_LINE]; /* from the next one */
+} weir_pipeline__lane;
 
-typedef struct weir__crew {
+typedef struct weir_pipeline__crew {
     const weir_env *env;
     void *context;
     uint32_t lane_count;
     uint32_t helper_count; /* that were started */
-    struct weir__helper *helpers;
-    weir__lane *lanes;
+    struct weir_pipeline__helper *helpers;
+    weir_pipeline__lane *lanes;
     _Atomic uint32_t calls; /* counts what was opened; helpers sleep on it */
     _Atomic uint32_t sleepers;
     _Atomic bool is_over;
-} weir__crew;
+} weir_pipeline__crew;
 
 /* Starts the helpers: threads number lane_count, lane_count + 1 … Close it also after a failure. */
-WEIR_CHECKED weir_status weir__crew_open(weir__crew *crew, const weir_env *env, uint32_t lane_count,
-                                         uint32_t helper_count, void *context, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__crew_open(weir_pipeline__crew *crew, const weir_env *env,
+                                                  uint32_t lane_count, uint32_t helper_count, void *context,
+                                                  weir_error *error);
 
 /* Waits for the helpers; no lane may be at work. In a child of fork, which has none, `is_here` is
  * false. */
-void weir__crew_close(weir__crew *crew, bool is_here);
+void weir_pipeline__crew_close(weir_pipeline__crew *crew, bool is_here);
 
 /* The lead of a lane: has `count` units of a step done by everybody, and returns when they are. */
-void weir__crew_share(weir__crew *crew, uint32_t lane, uint64_t step, uint32_t count, weir__crew_work *work,
-                      void *job);
+void weir_pipeline__crew_share(weir_pipeline__crew *crew, uint32_t lane, uint64_t step, uint32_t count,
+                               weir_pipeline__crew_work *work, void *job);
 
 #endif

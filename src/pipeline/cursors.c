@@ -48,7 +48,7 @@ static bool add(weir_cursors *c, const weir_dataset *dataset) {
 
 weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                               size_t token_size, weir_cursors **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     size_t count = weir_manifest_dataset_count(manifest);
     weir_cursors *c = weir__allocate_zero(env, 1, sizeof *c);
     if (!c)
@@ -153,7 +153,7 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
     weir_cbor_map(w, c->count);
     for (size_t i = 0; i < c->count; i++) {
         weir_cbor_text(w, c->list[i].key);
-        weir__trace_write_cursor(w, c->list[i].cursor);
+        weir_trace__write_cursor(w, c->list[i].cursor);
     }
     weir_cbor_text(w, "weir_version");
     weir_cbor_text(w, weir_version());
@@ -164,7 +164,7 @@ static void write_pairs(const void *context, weir_cbor_writer *w) {
 }
 
 void weir_cursors_write(const weir_cursors *c, weir_cbor_writer *w) {
-    weir__sealed_write(w, CURSORS_VERSION, PAIRS, write_pairs, c);
+    weir_pipeline__sealed_write(w, CURSORS_VERSION, PAIRS, write_pairs, c);
 }
 
 static weir_status mismatch(weir_error *error, const char *field, const char *why) {
@@ -185,7 +185,7 @@ static weir_status check_identity(const weir_cursors *c, const weir_cbor_value *
     if (!weir_cbor_get(map, "cursors_version", &version) || !weir_cbor_is_text(&version, CURSORS_VERSION))
         return mismatch(error, "cursors_version",
                         "they are not cursors of this version (" CURSORS_VERSION ")");
-    if (!weir__sealed_is_whole(map, CURSORS_VERSION))
+    if (!weir_pipeline__sealed_is_whole(map, CURSORS_VERSION))
         return mismatch(error, "h",
                         "they are damaged, their bytes are not those that their hash was made of");
     if (!is_hash(map, "manifest_hash", c->manifest_hash))
@@ -232,7 +232,7 @@ weir_status weir_cursors_save(const weir_cursors *c, const char *path, uint8_t h
     weir_cursors_write(c, &w);
     weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK)
-        status = weir__checkpoint_save(c->env, w.data, w.size, path, error);
+        status = weir_pipeline__checkpoint_save(c->env, w.data, w.size, path, error);
     if (status == WEIR_OK && hash)
         weir__sha256_of(w.data, w.size, hash);
     weir_cbor_release(&w);

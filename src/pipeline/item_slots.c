@@ -7,8 +7,8 @@
 #define LINK_MOVE (UINT32_MAX - 3) /* on its way into the list */
 #define LIST_END  UINT32_MAX
 
-void weir__slots_init(weir__slots *slots, _Atomic uint32_t *links, uint32_t slot_count, uint32_t *spares,
-                      uint32_t spares_max) {
+void weir_pipeline__slots_init(weir_pipeline__slots *slots, _Atomic uint32_t *links, uint32_t slot_count,
+                               uint32_t *spares, uint32_t spares_max) {
     slots->links = links;
     slots->spares = spares;
     slots->spare_count = slots->spares_max = spares_max;
@@ -21,7 +21,7 @@ void weir__slots_init(weir__slots *slots, _Atomic uint32_t *links, uint32_t slot
 }
 
 /* Makes spares of all that was released. */
-static void collect(weir__slots *slots) {
+static void collect(weir_pipeline__slots *slots) {
     uint32_t slot = atomic_exchange_explicit(&slots->returned, LIST_END, memory_order_acquire);
     while (slot != LIST_END) {
         uint32_t next = atomic_load_explicit(&slots->links[slot], memory_order_relaxed);
@@ -31,22 +31,22 @@ static void collect(weir__slots *slots) {
     }
 }
 
-bool weir__slots_have_spare(weir__slots *slots) {
+bool weir_pipeline__slots_have_spare(weir_pipeline__slots *slots) {
     if (slots->spare_count == 0)
         collect(slots);
     return slots->spare_count > 0;
 }
 
-uint32_t weir__slots_next_spare(const weir__slots *slots) {
+uint32_t weir_pipeline__slots_next_spare(const weir_pipeline__slots *slots) {
     return slots->spares[slots->spare_count - 1];
 }
 
-void weir__slots_hold(weir__slots *slots, uint32_t held) {
+void weir_pipeline__slots_hold(weir_pipeline__slots *slots, uint32_t held) {
     slots->spare_count--;
     atomic_store_explicit(&slots->links[held], LINK_HELD, memory_order_relaxed);
 }
 
-uint32_t weir__slots_held(const weir__slots *slots) {
+uint32_t weir_pipeline__slots_held(const weir_pipeline__slots *slots) {
     uint32_t free_count = slots->spare_count;
     uint32_t slot = atomic_load_explicit(&slots->returned, memory_order_acquire);
     for (; slot != LIST_END; slot = atomic_load_explicit(&slots->links[slot], memory_order_relaxed))
@@ -54,7 +54,7 @@ uint32_t weir__slots_held(const weir__slots *slots) {
     return slots->spares_max - free_count;
 }
 
-void weir__slots_release(weir__slots *slots, uint32_t slot) {
+void weir_pipeline__slots_release(weir_pipeline__slots *slots, uint32_t slot) {
     uint32_t link = LINK_HELD;
     if (slot >= slots->slot_count ||
         !atomic_compare_exchange_strong_explicit(&slots->links[slot], &link, LINK_MOVE, memory_order_relaxed,

@@ -13,30 +13,30 @@
 
 #include "weir/base.h"
 
-#define WEIR__SLOTS_MAX (UINT32_MAX - 16)
+#define WEIR_PIPELINE__SLOTS_MAX (UINT32_MAX - 16)
 
-typedef struct weir__slots {
+typedef struct weir_pipeline__slots {
     _Atomic uint32_t *links; /* one per slot */
     uint32_t *spares;        /* a stack of the consumer's, room for `spares_max` */
     uint32_t spare_count;
     uint32_t spares_max;
     uint32_t slot_count;
     _Atomic uint32_t returned; /* the list's first slot */
-} weir__slots;
+} weir_pipeline__slots;
 
 /* The last spares_max slots are the spares. */
-void weir__slots_init(weir__slots *slots, _Atomic uint32_t *links, uint32_t slot_count, uint32_t *spares,
-                      uint32_t spares_max);
+void weir_pipeline__slots_init(weir_pipeline__slots *slots, _Atomic uint32_t *links, uint32_t slot_count,
+                               uint32_t *spares, uint32_t spares_max);
 
 /* The consumer: whether there is a spare, and the one to use, in whose stead `held` is held from now on. */
-bool weir__slots_have_spare(weir__slots *slots);
-uint32_t weir__slots_next_spare(const weir__slots *slots);
-void weir__slots_hold(weir__slots *slots, uint32_t held);
+bool weir_pipeline__slots_have_spare(weir_pipeline__slots *slots);
+uint32_t weir_pipeline__slots_next_spare(const weir_pipeline__slots *slots);
+void weir_pipeline__slots_hold(weir_pipeline__slots *slots, uint32_t held);
 
 /* How many are held now. The consumer. */
-uint32_t weir__slots_held(const weir__slots *slots);
+uint32_t weir_pipeline__slots_held(const weir_pipeline__slots *slots);
 
 /* Any thread. */
-void weir__slots_release(weir__slots *slots, uint32_t slot);
+void weir_pipeline__slots_release(weir_pipeline__slots *slots, uint32_t slot);
 
 #endif

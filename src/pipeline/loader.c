@@ -19,7 +19,8 @@ enum { SLOTS_MAX = 1 << 20, ALONE_MAX = 64, LANES_LEAST = 2, UNITS_EACH = 4, UNI
 
 /* ---- Steps to batches ------------------------------------------------------------------------ */
 
-static void name_call(const weir__schedule *run, size_t member, weir_cursor cursor, weir_error *error) {
+static void name_call(const weir_pipeline__schedule *run, size_t member, weir_cursor cursor,
+                      weir_error *error) {
     weir_sampler_options call = {.size = sizeof call,
                                  .dataset = run->members[member].dataset->key,
                                  .stage = run->stage,
@@ -31,95 +32,98 @@ static void name_call(const weir__schedule *run, size_t member, weir_cursor curs
     weir_sampler_name_call(run->manifest, &call, error);
 }
 
-const weir_dataset *weir__loader_name_step(weir__loader *loader, uint64_t step, weir_cursor *cursor,
-                                           weir_error *error) {
+const weir_dataset *weir_pipeline__loader_name_step(weir_pipeline__loader *loader, uint64_t step,
+                                                    weir_cursor *cursor, weir_error *error) {
     size_t member;
-    if (weir__schedule_locate(&loader->schedule, loader->mix, step, &member, cursor, NULL) != WEIR_OK)
+    if (weir_pipeline__schedule_locate(&loader->schedule, loader->mix, step, &member, cursor, NULL) !=
+        WEIR_OK)
         return NULL;
     name_call(&loader->schedule, member, *cursor, error);
     return loader->schedule.members[member].dataset;
 }
 
-weir_status weir__loader_transform(weir__loader *loader, uint64_t step, const weir_batch *batch,
-                                   weir_stream stream, weir_error *error) {
+weir_status weir_pipeline__loader_transform(weir_pipeline__loader *loader, uint64_t step,
+                                            const weir_batch *batch, weir_stream stream, weir_error *error) {
     const weir_transform *transform = &loader->options->transform;
     if (!transform->apply)
         return WEIR_OK;
-    uint64_t began_ns = weir__loader_now(loader);
+    uint64_t began_ns = weir_pipeline__loader_now(loader);
     weir_status status =
         transform->apply(transform->context, step, batch, (void *)(uintptr_t)batch->data, stream, error);
-    (void)atomic_fetch_add(&loader->transform_ns, weir__loader_now(loader) - began_ns);
+    (void)atomic_fetch_add(&loader->transform_ns, weir_pipeline__loader_now(loader) - began_ns);
     (void)atomic_fetch_add(&loader->transformed, status == WEIR_OK);
     return status;
 }
 
-static uint32_t units_of(const weir__loader *loader, const weir__slot *slot) {
+static uint32_t units_of(const weir_pipeline__loader *loader, const weir_pipeline__slot *slot) {
     return (weir_batch_view(slot->buffer)->sequence_count + loader->unit - 1) / loader->unit;
 }
 
-static uint32_t size_of_unit(const weir__loader *loader, const weir__slot *slot, uint32_t unit) {
+static uint32_t size_of_unit(const weir_pipeline__loader *loader, const weir_pipeline__slot *slot,
+                             uint32_t unit) {
     uint32_t left = weir_batch_view(slot->buffer)->sequence_count - unit * loader->unit;
     return left < loader->unit ? left : loader->unit;
 }
 
 /* A lead's time is counted with its step, and has the units that it does in it. */
-static void count_help(weir__loader *loader, uint32_t thread, uint64_t began_ns) {
+static void count_help(weir_pipeline__loader *loader, uint32_t thread, uint64_t began_ns) {
     if (thread >= loader->lane_count)
-        (void)atomic_fetch_add(&loader->build_ns, weir__loader_now(loader) - began_ns);
+        (void)atomic_fetch_add(&loader->build_ns, weir_pipeline__loader_now(loader) - began_ns);
 }
 
 static void walk_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    weir__loader *loader = context;
-    const weir__slot *slot = job;
-    uint64_t began_ns = weir__loader_now(loader);
-    weir__builder_walk(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
-                       size_of_unit(loader, slot, unit));
+    weir_pipeline__loader *loader = context;
+    const weir_pipeline__slot *slot = job;
+    uint64_t began_ns = weir_pipeline__loader_now(loader);
+    weir_batch__builder_walk(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
+                             size_of_unit(loader, slot, unit));
     count_help(loader, thread, began_ns);
 }
 
 static void expand_unit(void *context, void *job, uint32_t unit, uint32_t thread) {
-    weir__loader *loader = context;
-    const weir__slot *slot = job;
-    uint64_t began_ns = weir__loader_now(loader);
-    weir__batch_expand(slot->buffer, unit * loader->unit, size_of_unit(loader, slot, unit));
+    weir_pipeline__loader *loader = context;
+    const weir_pipeline__slot *slot = job;
+    uint64_t began_ns = weir_pipeline__loader_now(loader);
+    weir_batch__expand_sequences(slot->buffer, unit * loader->unit, size_of_unit(loader, slot, unit));
     count_help(loader, thread, began_ns);
 }
 
 /* Builds a step with all workers. */
-static weir_status build_together(weir__loader *loader, const weir_item *item, weir_cursor cursor,
+static weir_status build_together(weir_pipeline__loader *loader, const weir_item *item, weir_cursor cursor,
                                   weir_error *error) {
-    weir__slot *into = item->slot;
+    weir_pipeline__slot *into = item->slot;
     weir_batch_builder *builder = loader->workers[item->worker].list[into->member];
     weir__floating kept = weir__enter_floating();
-    weir_status status = weir__builder_begin(builder, cursor, into->buffer, error);
+    weir_status status = weir_batch__builder_begin(builder, cursor, into->buffer, error);
     if (status == WEIR_OK) {
-        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), walk_unit,
-                         into);
-        status = weir__builder_finish(builder, cursor, into->buffer, error);
+        weir_pipeline__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into),
+                                  walk_unit, into);
+        status = weir_batch__builder_finish(builder, cursor, into->buffer, error);
     }
     if (status == WEIR_OK && !loader->options->device)
-        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), expand_unit,
-                         into);
+        weir_pipeline__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into),
+                                  expand_unit, into);
     if (status == WEIR_OK)
-        weir__builder_digest(builder, into->buffer);
+        weir_batch__builder_digest(builder, into->buffer);
     weir__leave_floating(&kept);
     return status;
 }
 
 static weir_status produce(void *context, const weir_item *item, weir_error *error) {
-    weir__loader *loader = context;
-    weir__builders *worker = &loader->workers[item->worker];
-    weir__slot *into = item->slot;
+    weir_pipeline__loader *loader = context;
+    weir_pipeline__builders *worker = &loader->workers[item->worker];
+    weir_pipeline__slot *into = item->slot;
     weir_cursor cursor;
-    weir_status status =
-        weir__schedule_locate(&loader->schedule, worker->mix, item->position, &into->member, &cursor, error);
+    weir_status status = weir_pipeline__schedule_locate(&loader->schedule, worker->mix, item->position,
+                                                        &into->member, &cursor, error);
     if (status == WEIR_OK) {
-        uint64_t began_ns = weir__loader_now(loader);
+        uint64_t began_ns = weir_pipeline__loader_now(loader);
         status = loader->unit > 0 ? build_together(loader, item, cursor, error)
                                   : weir_batch_build(worker->list[into->member], cursor, into->buffer, error);
-        (void)atomic_fetch_add(&loader->build_ns, weir__loader_now(loader) - began_ns);
+        (void)atomic_fetch_add(&loader->build_ns, weir_pipeline__loader_now(loader) - began_ns);
         if (status == WEIR_OK && !loader->options->device)
-            status = weir__loader_transform(loader, item->position, weir_batch_view(into->buffer), 0, error);
+            status = weir_pipeline__loader_transform(loader, item->position, weir_batch_view(into->buffer), 0,
+                                                     error);
         if (status != WEIR_OK)
             name_call(&loader->schedule, into->member, cursor, error);
     }
@@ -132,7 +136,7 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_prefetch_options prefetch_options(const weir__loader *loader) {
+static weir_prefetch_options prefetch_options(const weir_pipeline__loader *loader) {
     const weir_run_options *options = loader->options;
     return (weir_prefetch_options){
         .size = sizeof(weir_prefetch_options),
@@ -148,47 +152,50 @@ static weir_prefetch_options prefetch_options(const weir__loader *loader) {
     };
 }
 
-static weir_status too_many(const weir__memory_need *need, weir_error *error) {
+static weir_status too_many(const weir_pipeline__memory_need *need, weir_error *error) {
     weir_status status = weir__fail(
         error, WEIR_CONTRACT_VIOLATION, operator_name,
         "%llu workers and %llu slots (batches ahead of each worker, and the queue) are too many: %d and %d "
         "are the most; lower the workers, their buffers or the queue",
-        (unsigned long long)need->workers, (unsigned long long)need->slots, WEIR__WORKERS_MAX, SLOTS_MAX);
+        (unsigned long long)need->workers, (unsigned long long)need->slots, WEIR_PIPELINE__WORKERS_MAX,
+        SLOTS_MAX);
     weir__note_uint(error, "workers", need->workers);
     weir__note_uint(error, "slots", need->slots);
     return status;
 }
 
-static weir_status open_first_worker(weir__loader *loader, weir_error *error) {
+static weir_status open_first_worker(weir_pipeline__loader *loader, weir_error *error) {
     uint32_t count = loader->options->workers;
     loader->workers = weir__allocate_zero(loader->env, count, sizeof *loader->workers);
     if (!loader->workers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->workers);
-    weir__meter_open(&loader->meter, loader->env);
+    weir_pipeline__meter_open(&loader->meter, loader->env);
     weir_status status =
-        weir__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error);
-    return status ? status : weir__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
+        weir_pipeline__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error);
+    return status ? status
+                  : weir_pipeline__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
 }
 
-static weir_status open_slots(weir__loader *loader, const weir_plan *plan, const weir_memory *memory,
+static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *plan, const weir_memory *memory,
                               weir_error *error) {
     size_t count = (size_t)loader->need.slots;
     bool has_tensors = !loader->options->device;
     weir_memory host = weir__host_memory(loader->env);
-    const weir__builders *builders = &loader->workers[0];
+    const weir_pipeline__builders *builders = &loader->workers[0];
     loader->slots = weir__allocate_zero(loader->env, count, sizeof *loader->slots);
     loader->slot_pointers = weir__allocate_zero(loader->env, count, sizeof *loader->slot_pointers);
     if (!loader->slots || !loader->slot_pointers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->slots);
-    weir_status status = weir__memory_open(loader->env, plan, "slots", memory, &loader->compact, error);
+    weir_status status =
+        weir_pipeline__memory_open(loader->env, plan, "slots", memory, &loader->compact, error);
     if (status == WEIR_OK && has_tensors)
-        status = weir__memory_open(loader->env, plan, "tensors", &host, &loader->tensors, error);
+        status = weir_pipeline__memory_open(loader->env, plan, "tensors", &host, &loader->tensors, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        weir_batch_memory at = {.compact = weir__memory_at(loader->compact, "slot", i),
+        weir_batch_memory at = {.compact = weir_pipeline__memory_at(loader->compact, "slot", i),
                                 .without_tensors = !has_tensors,
                                 .without_anchors = !has_tensors && !loader->options->anchor_rows};
         if (has_tensors)
-            at.tensors = weir__memory_at(loader->tensors, "tensors", i);
+            at.tensors = weir_pipeline__memory_at(loader->tensors, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];
         status =
             weir_batch_buffer_open(builders->list, builders->count, &at, &loader->slots[i].buffer, error);
@@ -199,7 +206,7 @@ static weir_status open_slots(weir__loader *loader, const weir_plan *plan, const
 /* The builders of the other workers are opened on all processors: their memory is touched for the first time
  * here, which takes longer than all else. The first failure is kept. */
 typedef struct opening {
-    weir__loader *loader;
+    weir_pipeline__loader *loader;
     _Atomic bool has_failed;
     weir_status status;
     weir_error error;
@@ -209,15 +216,15 @@ static void open_worker(void *context, size_t index, uint32_t thread) {
     opening *o = context;
     weir_error error;
     (void)thread;
-    weir_status status =
-        weir__builders_open(&o->loader->workers[index + 1], o->loader->env, &o->loader->schedule, &error);
+    weir_status status = weir_pipeline__builders_open(&o->loader->workers[index + 1], o->loader->env,
+                                                      &o->loader->schedule, &error);
     if (status != WEIR_OK && !atomic_exchange(&o->has_failed, true)) {
         o->status = status;
         o->error = error;
     }
 }
 
-static weir_status open_workers(weir__loader *loader, weir_error *error) {
+static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error) {
     opening o = {.loader = loader};
     weir__parallel(loader->env, weir__threads_or_processors(0), loader->options->workers - 1, open_worker,
                    &o);
@@ -226,8 +233,8 @@ static weir_status open_workers(weir__loader *loader, weir_error *error) {
     return o.status;
 }
 
-static weir_status open_consumer(weir__loader *loader, weir_error *error) {
-    const weir__schedule *run = &loader->schedule;
+static weir_status open_consumer(weir_pipeline__loader *loader, weir_error *error) {
+    const weir_pipeline__schedule *run = &loader->schedule;
     uint64_t share = weir_manifest_global_batch_size(run->manifest) / run->world_size;
     weir_status status = WEIR_OK;
     if (run->is_mixed)
@@ -240,15 +247,15 @@ static weir_status open_consumer(weir__loader *loader, weir_error *error) {
 }
 
 /* Where the run begins or resumes. */
-static weir_status find_start(weir__loader *loader, weir_error *error) {
+static weir_status find_start(weir_pipeline__loader *loader, weir_error *error) {
     const weir_run_options *o = loader->options;
-    weir__run_state here = {.policy = o->policy, .workers = o->workers};
-    weir__restored *start = &loader->start;
+    weir_pipeline__run_state here = {.policy = o->policy, .workers = o->workers};
+    weir_pipeline__restored *start = &loader->start;
     weir_status status = WEIR_OK;
-    *start = (weir__restored){.step = o->first_step, .start_position = o->first_step};
+    *start = (weir_pipeline__restored){.step = o->first_step, .start_position = o->first_step};
     if (o->state)
-        status = weir__checkpoint_restore(&loader->schedule, loader->mix, &here, o->state, o->state_size,
-                                          start, error);
+        status = weir_pipeline__checkpoint_restore(&loader->schedule, loader->mix, &here, o->state,
+                                                   o->state_size, start, error);
     loader->step = start->step;
     if (status != WEIR_OK || start->step <= loader->schedule.end)
         return status;
@@ -269,7 +276,7 @@ static const char *describe_end(uint64_t end, char out[32]) {
 
 /* Best effort deals the steps out to its workers from the beginning, up to the end. What it cannot resume
  * with is said when the run is opened; the prefetcher checks it all again. */
-static weir_status check_dealing(const weir__loader *loader, weir_error *error) {
+static weir_status check_dealing(const weir_pipeline__loader *loader, weir_error *error) {
     char was[32], is[32];
     const weir_cbor_value *saved = &loader->start.prefetch;
     const char *mode = weir_shard_mode_name(loader->options->shard_mode), *field = "steps";
@@ -292,7 +299,7 @@ static weir_status check_dealing(const weir__loader *loader, weir_error *error) 
 }
 
 /* In best effort each worker has its own batches: whichever is ready. A lane without a step would be idle. */
-static void choose_lanes(weir__loader *loader) {
+static void choose_lanes(weir_pipeline__loader *loader) {
     const weir_run_options *o = loader->options;
     uint64_t sequences = weir_manifest_global_batch_size(o->manifest) / o->world_size;
     uint64_t workers = o->workers;
@@ -302,23 +309,23 @@ static void choose_lanes(weir__loader *loader) {
     uint64_t lanes = (ALONE_MAX * workers + sequences - 1) / sequences;
     lanes = lanes < LANES_LEAST ? LANES_LEAST : lanes;
     lanes = o->steps > 0 && o->steps < lanes ? o->steps : lanes;
-    uint64_t unit = sequences / (UNITS_EACH * workers) / WEIR__UNIT * WEIR__UNIT;
+    uint64_t unit = sequences / (UNITS_EACH * workers) / WEIR_BATCH__UNIT * WEIR_BATCH__UNIT;
     loader->lane_count = WEIR__NARROW(uint32_t, lanes);
-    loader->unit = WEIR__NARROW(uint32_t, unit < WEIR__UNIT  ? WEIR__UNIT
-                                          : unit > UNIT_MOST ? UNIT_MOST
-                                                             : unit);
+    loader->unit = WEIR__NARROW(uint32_t, unit < WEIR_BATCH__UNIT ? WEIR_BATCH__UNIT
+                                          : unit > UNIT_MOST      ? UNIT_MOST
+                                                                  : unit);
 }
 
-weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const weir_run_options *options,
-                              weir_error *error) {
-    *loader = (weir__loader){.env = env, .options = options};
+weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir_env *env,
+                                       const weir_run_options *options, weir_error *error) {
+    *loader = (weir_pipeline__loader){.env = env, .options = options};
     choose_lanes(loader);
     weir_prefetch_options prefetching = prefetch_options(loader);
-    loader->need =
-        (weir__memory_need){.slots = weir_prefetch_slot_count(&prefetching), .workers = options->workers};
-    if (options->workers > WEIR__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
+    loader->need = (weir_pipeline__memory_need){.slots = weir_prefetch_slot_count(&prefetching),
+                                                .workers = options->workers};
+    if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
         return too_many(&loader->need, error);
-    weir_status status = weir__schedule_open(&loader->schedule, env, options, error);
+    weir_status status = weir_pipeline__schedule_open(&loader->schedule, env, options, error);
     if (status == WEIR_OK && options->shard_mode == WEIR_SHARD_CONTIGUOUS &&
         loader->schedule.end == WEIR_ENDLESS)
         status = weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -334,8 +341,8 @@ weir_status weir__loader_open(weir__loader *loader, const weir_env *env, const w
     return status;
 }
 
-weir_status weir__loader_start(weir__loader *loader, const weir_plan *plan, const weir_memory *memory,
-                               weir_error *error) {
+weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const weir_plan *plan,
+                                        const weir_memory *memory, weir_error *error) {
     weir_prefetch_options prefetching = prefetch_options(loader);
     uint32_t lanes = loader->lane_count;
     weir_prefetch *prefetch;
@@ -343,8 +350,8 @@ weir_status weir__loader_start(weir__loader *loader, const weir_plan *plan, cons
     if (status == WEIR_OK)
         status = open_slots(loader, plan, memory, error);
     if (status == WEIR_OK && loader->unit > 0)
-        status = weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,
-                                 error);
+        status = weir_pipeline__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes,
+                                          loader, error);
     if (status != WEIR_OK)
         return status;
     prefetching.source = (weir_source){.context = loader, .length = loader->schedule.end, .produce = produce};
@@ -358,14 +365,14 @@ weir_status weir__loader_start(weir__loader *loader, const weir_plan *plan, cons
     return status;
 }
 
-void weir__loader_close(weir__loader *loader) {
+void weir_pipeline__loader_close(weir_pipeline__loader *loader) {
     const weir_env *env = loader->env;
     if (!env)
         return;
-    weir_prefetch *prefetch = weir__loader_prefetch(loader);
-    bool is_here = !prefetch || weir__prefetch_is_here(prefetch);
+    weir_prefetch *prefetch = weir_pipeline__loader_prefetch(loader);
+    bool is_here = !prefetch || weir_pipeline__prefetch_is_here(prefetch);
     weir_prefetch_close(prefetch);
-    weir__crew_close(&loader->crew, is_here);
+    weir_pipeline__crew_close(&loader->crew, is_here);
     for (size_t i = 0; loader->slots && i < loader->need.slots; i++)
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);
@@ -373,19 +380,19 @@ void weir__loader_close(weir__loader *loader) {
     weir_arenas_close(loader->compact);
     weir_arenas_close(loader->tensors);
     for (uint32_t i = 0; loader->workers && i < loader->options->workers; i++)
-        weir__builders_close(&loader->workers[i]);
+        weir_pipeline__builders_close(&loader->workers[i]);
     weir__release(env, loader->workers);
     weir__release(env, loader->indices);
     weir_mix_close(loader->mix);
-    weir__schedule_close(&loader->schedule);
+    weir_pipeline__schedule_close(&loader->schedule);
     loader->env = NULL;
 }
 
 /* ---- Taking batches -------------------------------------------------------------------------- */
 
-weir_status weir__loader_next(weir__loader *loader, bool waits, weir_taken *out, bool *is_ready,
-                              weir_error *error) {
-    weir_prefetch *prefetch = weir__loader_prefetch(loader);
+weir_status weir_pipeline__loader_next(weir_pipeline__loader *loader, bool waits, weir_taken *out,
+                                       bool *is_ready, weir_error *error) {
+    weir_prefetch *prefetch = weir_pipeline__loader_prefetch(loader);
     weir_item item;
     *is_ready = true;
     weir_status status = waits ? weir_prefetch_next(prefetch, &item, error)
@@ -395,8 +402,8 @@ weir_status weir__loader_next(weir__loader *loader, bool waits, weir_taken *out,
     *out = (weir_taken){.step = loader->step};
     if (!item.slot)
         return WEIR_OK;
-    const weir__slot *from = item.slot;
-    const weir__schedule_member *member = &loader->schedule.members[from->member];
+    const weir_pipeline__slot *from = item.slot;
+    const weir_pipeline__schedule_member *member = &loader->schedule.members[from->member];
     *out = (weir_taken){.step = item.position,
                         .dataset = member->dataset,
                         .store = member->store,
@@ -406,7 +413,7 @@ weir_status weir__loader_next(weir__loader *loader, bool waits, weir_taken *out,
     return WEIR_OK;
 }
 
-void weir__loader_release(weir__loader *loader, const weir_taken *taken) {
+void weir_pipeline__loader_release(weir_pipeline__loader *loader, const weir_taken *taken) {
     weir_item item = {.slot = loader->slot_pointers[taken->slot], .slot_index = taken->slot};
-    weir_prefetch_release(weir__loader_prefetch(loader), &item);
+    weir_prefetch_release(weir_pipeline__loader_prefetch(loader), &item);
 }

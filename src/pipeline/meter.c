@@ -12,7 +12,7 @@ static uint64_t size_of(const void *memory) {
     return size;
 }
 
-static void *keep(weir__meter *meter, uint8_t *block, size_t size) {
+static void *keep(weir_pipeline__meter *meter, uint8_t *block, size_t size) {
     uint64_t noted = size;
     memcpy(block, &noted, sizeof noted);
     meter->bytes += size;
@@ -20,7 +20,7 @@ static void *keep(weir__meter *meter, uint8_t *block, size_t size) {
 }
 
 static void *meter_resize(void *context, void *memory, size_t size) {
-    weir__meter *meter = context;
+    weir_pipeline__meter *meter = context;
     uint64_t old_size = memory ? size_of(memory) : 0;
     if (size > SIZE_MAX - HEAD_SIZE)
         return NULL;
@@ -33,14 +33,14 @@ static void *meter_resize(void *context, void *memory, size_t size) {
 }
 
 static void *meter_allocate(void *context, size_t size) {
-    weir__meter *meter = context;
+    weir_pipeline__meter *meter = context;
     uint8_t *block =
         size > SIZE_MAX - HEAD_SIZE ? NULL : meter->below->allocate(meter->below->context, size + HEAD_SIZE);
     return block ? keep(meter, block, size) : NULL;
 }
 
 static void meter_release(void *context, void *memory) {
-    weir__meter *meter = context;
+    weir_pipeline__meter *meter = context;
     if (!memory)
         return;
     meter->bytes -= size_of(memory);
@@ -48,22 +48,22 @@ static void meter_release(void *context, void *memory) {
 }
 
 static void *meter_map(void *context, int file, size_t size) {
-    weir__meter *meter = context;
+    weir_pipeline__meter *meter = context;
     void *memory = meter->below->map(meter->below->context, file, size);
     meter->bytes += memory ? size : 0;
     return memory;
 }
 
 static int meter_unmap(void *context, void *memory, size_t size) {
-    weir__meter *meter = context;
+    weir_pipeline__meter *meter = context;
     meter->bytes -= size;
     return meter->below->unmap(meter->below->context, memory, size);
 }
 
 /* Builders and buffers ask for memory and nothing else: other entries are left out, so that a call of one
  * is seen at once. */
-void weir__meter_open(weir__meter *meter, const weir_env *below) {
-    *meter = (weir__meter){.below = below};
+void weir_pipeline__meter_open(weir_pipeline__meter *meter, const weir_env *below) {
+    *meter = (weir_pipeline__meter){.below = below};
     meter->env = (weir_env){.context = meter,
                             .allocate = meter_allocate,
                             .resize = meter_resize,

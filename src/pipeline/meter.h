@@ -5,12 +5,12 @@
 
 #include "base/internal.h"
 
-typedef struct weir__meter {
+typedef struct weir_pipeline__meter {
     weir_env env; /* hand this on */
     const weir_env *below;
     uint64_t bytes; /* live, of allocations; what is mapped is not counted */
-} weir__meter;
+} weir_pipeline__meter;
 
-void weir__meter_open(weir__meter *meter, const weir_env *below);
+void weir_pipeline__meter_open(weir_pipeline__meter *meter, const weir_env *below);
 
 #endif

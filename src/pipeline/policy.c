@@ -13,32 +13,33 @@ static uint32_t next_number(const weir_prefetch *prefetch, uint32_t number) {
     return number + 1 == prefetch->worker_count ? 0 : number + 1;
 }
 
-static bool has_something(weir__worker *worker) {
-    return weir__ring_has_item(&worker->ring) || weir__ring_is_at_failure(&worker->ring);
+static bool has_something(weir_pipeline__worker *worker) {
+    return weir_pipeline__ring_has_item(&worker->ring) || weir_pipeline__ring_is_at_failure(&worker->ring);
 }
 
-static weir__pick pick_strictly(weir_prefetch *prefetch) {
+static weir_pipeline__pick pick_strictly(weir_prefetch *prefetch) {
     uint32_t number = prefetch->next_worker;
-    while (weir__worker_is_done(&prefetch->workers[number]))
+    while (weir_pipeline__worker_is_done(&prefetch->workers[number]))
         number = next_number(prefetch, number);
-    weir__worker *worker = &prefetch->workers[number];
-    bool is_ready = prefetch->belt.places ? weir__belt_is_ready(&prefetch->belt) : has_something(worker);
-    return (weir__pick){worker, is_ready};
+    weir_pipeline__worker *worker = &prefetch->workers[number];
+    bool is_ready =
+        prefetch->belt.places ? weir_pipeline__belt_is_ready(&prefetch->belt) : has_something(worker);
+    return (weir_pipeline__pick){worker, is_ready};
 }
 
 static uint64_t find_slowest(const weir_prefetch *prefetch) {
     uint64_t slowest = UINT64_MAX;
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        const weir__worker *worker = &prefetch->workers[i];
-        if (!weir__worker_is_done(worker) && worker->consumed < slowest)
+        const weir_pipeline__worker *worker = &prefetch->workers[i];
+        if (!weir_pipeline__worker_is_done(worker) && worker->consumed < slowest)
             slowest = worker->consumed;
     }
     return slowest;
 }
 
 /* The slowest never becomes slower, so what was found earlier is no more than what it is now. */
-static bool may_give(weir_prefetch *prefetch, const weir__worker *worker) {
-    if (weir__worker_is_done(worker))
+static bool may_give(weir_prefetch *prefetch, const weir_pipeline__worker *worker) {
+    if (weir_pipeline__worker_is_done(worker))
         return false;
     if (worker->consumed - prefetch->slowest < prefetch->max_lead)
         return true;
@@ -46,23 +47,23 @@ static bool may_give(weir_prefetch *prefetch, const weir__worker *worker) {
     return worker->consumed - prefetch->slowest < prefetch->max_lead;
 }
 
-static weir__pick pick_what_is_there(weir_prefetch *prefetch) {
-    weir__worker *first = NULL;
+static weir_pipeline__pick pick_what_is_there(weir_prefetch *prefetch) {
+    weir_pipeline__worker *first = NULL;
     uint32_t number = prefetch->next_worker, skips = 0;
     for (uint32_t i = 0; i < prefetch->worker_count; i++, number = next_number(prefetch, number)) {
-        weir__worker *worker = &prefetch->workers[number];
+        weir_pipeline__worker *worker = &prefetch->workers[number];
         if (!may_give(prefetch, worker))
             continue;
         if (has_something(worker))
-            return (weir__pick){worker, true};
+            return (weir_pipeline__pick){worker, true};
         if (!first)
             first = worker;
         if (++skips > prefetch->max_skips_per_round)
             break;
     }
-    return (weir__pick){first, false};
+    return (weir_pipeline__pick){first, false};
 }
 
-weir__pick weir__pick_worker(weir_prefetch *prefetch) {
+weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch) {
     return prefetch->policy == WEIR_POLICY_STRICT ? pick_strictly(prefetch) : pick_what_is_there(prefetch);
 }

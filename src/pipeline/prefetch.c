@@ -10,18 +10,18 @@ bool weir_item_is_cancelled(const weir_item *item) {
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
 static weir_status fail_in_child(weir_error *error) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "this prefetcher was opened before a fork, and its workers live in the parent; open "
                       "one in the child");
 }
 
 static weir_status fail_cancelled(weir_error *error) {
-    return weir__fail(error, WEIR_CANCELLED, WEIR__PREFETCH_OPERATOR,
+    return weir__fail(error, WEIR_CANCELLED, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "the prefetcher was cancelled, or has failed before; open a new one");
 }
 
 static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                                     "%u items are held, as many as queue_size allows; release one before "
                                     "taking the next, or open with a larger queue_size",
                                     prefetch->slots.spares_max);
@@ -31,20 +31,21 @@ static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *erro
 
 /* Moves the next item off the belt, and a spare onto it; who made it is not who the order names. */
 static uint32_t take_from_belt(weir_prefetch *prefetch, uint32_t spare, uint32_t *maker) {
-    const weir__belt_place *place = weir__belt_place_of(&prefetch->belt, prefetch->belt.taken);
+    const weir_pipeline__belt_place *place =
+        weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
     uint32_t slot = place->slot;
     *maker = place->worker;
     prefetch->workers[place->worker].ring.taken_own++;
-    weir__belt_take(&prefetch->belt, prefetch->env, spare);
+    weir_pipeline__belt_take(&prefetch->belt, prefetch->env, spare);
     return slot;
 }
 
 /* Moves the worker's next item out of its ring, and a spare in. */
-static void take_item(weir_prefetch *prefetch, weir__worker *worker, weir_item *item) {
-    uint32_t spare = weir__slots_next_spare(&prefetch->slots), maker = worker->number;
+static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, weir_item *item) {
+    uint32_t spare = weir_pipeline__slots_next_spare(&prefetch->slots), maker = worker->number;
     uint32_t slot = prefetch->belt.places ? take_from_belt(prefetch, spare, &maker)
-                                          : weir__ring_take(&worker->ring, prefetch->env, spare);
-    weir__slots_hold(&prefetch->slots, slot);
+                                          : weir_pipeline__ring_take(&worker->ring, prefetch->env, spare);
+    weir_pipeline__slots_hold(&prefetch->slots, slot);
     *item = (weir_item){.epoch = worker->cursor.epoch,
                         .position = worker->cursor.position,
                         .key = prefetch->key,
@@ -53,10 +54,10 @@ static void take_item(weir_prefetch *prefetch, weir__worker *worker, weir_item *
                         .slot = prefetch->addresses[slot],
                         .cancel = (const uint32_t *)(const void *)&prefetch->is_cancelled};
     worker->consumed++;
-    if (weir__worker_is_done(worker))
+    if (weir_pipeline__worker_is_done(worker))
         prefetch->active_count--;
     else
-        weir__cursor_advance(&worker->cursor);
+        weir_pipeline__cursor_advance(&worker->cursor);
     prefetch->next_worker = worker->number + 1 == prefetch->worker_count ? 0 : worker->number + 1;
 }
 
@@ -65,7 +66,8 @@ static bool is_cancelled(const weir_prefetch *prefetch) {
 }
 
 /* One failure ends all: what the other workers still make is never taken. */
-static weir_status surface_failure(weir_prefetch *prefetch, const weir__worker *worker, weir_error *error) {
+static weir_status surface_failure(weir_prefetch *prefetch, const weir_pipeline__worker *worker,
+                                   weir_error *error) {
     weir_status status = worker->failure_status;
     if (error)
         *error = worker->failure;
@@ -74,16 +76,17 @@ static weir_status surface_failure(weir_prefetch *prefetch, const weir__worker *
 }
 
 /* The worker that could not make what is ready; NULL if it is an item. */
-static const weir__worker *find_failure(weir_prefetch *prefetch, weir__worker *worker) {
+static const weir_pipeline__worker *find_failure(weir_prefetch *prefetch, weir_pipeline__worker *worker) {
     if (!prefetch->belt.places)
-        return weir__ring_has_item(&worker->ring) ? NULL : worker;
-    const weir__belt_place *place = weir__belt_place_of(&prefetch->belt, prefetch->belt.taken);
+        return weir_pipeline__ring_has_item(&worker->ring) ? NULL : worker;
+    const weir_pipeline__belt_place *place =
+        weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
     return place->has_failed ? &prefetch->workers[place->worker] : NULL;
 }
 
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
                              weir_error *error) {
-    if (!weir__prefetch_is_here(prefetch))
+    if (!weir_pipeline__prefetch_is_here(prefetch))
         return fail_in_child(error);
     if (is_cancelled(prefetch))
         return fail_cancelled(error);
@@ -92,10 +95,10 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         *item = (weir_item){0};
         return WEIR_OK;
     }
-    if (!weir__slots_have_spare(&prefetch->slots))
+    if (!weir_pipeline__slots_have_spare(&prefetch->slots))
         return fail_all_held(prefetch, error);
-    weir__pick pick = weir__pick_worker(prefetch);
-    weir__worker *worker = pick.worker;
+    weir_pipeline__pick pick = weir_pipeline__pick_worker(prefetch);
+    weir_pipeline__worker *worker = pick.worker;
     if (!pick.is_ready) {
         *is_ready = may_wait;
         if (!may_wait)
@@ -103,12 +106,12 @@ static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *
         worker->stalls++;
         prefetch->wait_ns +=
             prefetch->belt.places
-                ? weir__belt_await_item(&prefetch->belt, prefetch->env, &prefetch->is_cancelled)
-                : weir__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+                ? weir_pipeline__belt_await_item(&prefetch->belt, prefetch->env, &prefetch->is_cancelled)
+                : weir_pipeline__ring_await_item(&worker->ring, prefetch->env, &prefetch->is_cancelled);
         if (is_cancelled(prefetch))
             return fail_cancelled(error);
     }
-    const weir__worker *failed = find_failure(prefetch, worker);
+    const weir_pipeline__worker *failed = find_failure(prefetch, worker);
     if (failed)
         return surface_failure(prefetch, failed, error);
     take_item(prefetch, worker, item);
@@ -131,7 +134,7 @@ weir_status weir_prefetch_try_next(weir_prefetch *prefetch, weir_item *item, boo
 
 void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *item) {
     if (item->slot)
-        weir__slots_release(&prefetch->slots, item->slot_index);
+        weir_pipeline__slots_release(&prefetch->slots, item->slot_index);
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
@@ -140,16 +143,16 @@ void weir_prefetch_cancel(weir_prefetch *prefetch) {
     int kept = errno; /* a signal handler leaves it as it was */
     (void)atomic_exchange(&prefetch->is_cancelled, 1);
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
-        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
+        weir_pipeline__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
+        weir_pipeline__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
     }
-    weir__belt_cancel(&prefetch->belt, prefetch->env);
+    weir_pipeline__belt_cancel(&prefetch->belt, prefetch->env);
     errno = kept;
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-static weir_worker_metrics measure_worker(const weir__worker *worker) {
+static weir_worker_metrics measure_worker(const weir_pipeline__worker *worker) {
     uint64_t made = atomic_load_explicit(&worker->ring.made, memory_order_relaxed);
     return (weir_worker_metrics){
         .produced = made,
@@ -163,7 +166,7 @@ static weir_worker_metrics measure_worker(const weir__worker *worker) {
 void weir_prefetch_measure(const weir_prefetch *prefetch, weir_prefetch_metrics *metrics,
                            weir_worker_metrics *workers) {
     *metrics = (weir_prefetch_metrics){.consumer_wait_ns = prefetch->wait_ns,
-                                       .held = weir__slots_held(&prefetch->slots),
+                                       .held = weir_pipeline__slots_held(&prefetch->slots),
                                        .workers = prefetch->worker_count};
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
         weir_worker_metrics measured = measure_worker(&prefetch->workers[i]);

@@ -13,12 +13,12 @@
 #include "pipeline/ring.h"
 #include "pipeline/shard.h"
 
-#define WEIR__PREFETCH_OPERATOR "weir.pipeline.prefetch"
+#define WEIR_PIPELINE__PREFETCH_OPERATOR "weir.pipeline.prefetch"
 
-enum { WEIR__WORKERS_MAX = 4096 };
+enum { WEIR_PIPELINE__WORKERS_MAX = 4096 };
 
-typedef struct weir__worker {
-    weir__ring ring;
+typedef struct weir_pipeline__worker {
+    weir_pipeline__ring ring;
 
     weir_prefetch *prefetch;
     uint64_t total; /* its items in all passes */
@@ -26,18 +26,18 @@ typedef struct weir__worker {
     bool has_thread;
     uintptr_t thread;
     uint64_t consumed_at_open;
-    weir__cursor first; /* of the first item that it makes */
+    weir_pipeline__cursor first; /* of the first item that it makes */
 
     /* The consumer's. */
-    _Alignas(WEIR__CACHE_LINE) weir__cursor cursor; /* of the next item to take */
-    uint64_t consumed;                              /* since the very beginning, resumes included */
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) weir_pipeline__cursor cursor; /* of the next item to take */
+    uint64_t consumed; /* since the very beginning, resumes included */
     uint64_t stalls;
 
     /* The thread's; the failure is the consumer's once the ring says has_failed. */
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t wait_ns;
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t wait_ns;
     weir_status failure_status;
     weir_error failure;
-} weir__worker;
+} weir_pipeline__worker;
 
 struct weir_prefetch {
     const weir_env *env;
@@ -47,62 +47,63 @@ struct weir_prefetch {
     weir_source source;
     uint64_t key;
     uint64_t epochs;
-    weir__shards shards;
+    weir_pipeline__shards shards;
     weir_policy policy;
     uint32_t max_lead;
     uint32_t max_skips_per_round;
     uint32_t worker_count;
-    weir__worker *workers;
-    weir__belt belt;  /* that all workers fill; without places: each fills a ring of its own */
-    void **addresses; /* of the slots */
-    void *own_slots;  /* mapped, or NULL if they are the caller's */
+    weir_pipeline__worker *workers;
+    weir_pipeline__belt belt; /* that all workers fill; without places: each fills a ring of its own */
+    void **addresses;         /* of the slots */
+    void *own_slots;          /* mapped, or NULL if they are the caller's */
     size_t own_slots_size;
-    const uint32_t *mark; /* mapped; WEIR__MARK here, 0 in a child of fork */
+    const uint32_t *mark; /* mapped; WEIR_PIPELINE__MARK here, 0 in a child of fork */
 
     /* The consumer's. */
-    _Alignas(WEIR__CACHE_LINE) uint32_t next_worker;
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) uint32_t next_worker;
     uint32_t active_count; /* workers that have items left */
     uint64_t slowest;      /* what the slowest active worker has given, or less */
     uint64_t wait_ns;
-    weir__slots slots;
+    weir_pipeline__slots slots;
 
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t is_cancelled;
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t is_cancelled;
 };
 
-#define WEIR__MARK 0x77656972u
+#define WEIR_PIPELINE__MARK 0x77656972u
 
 /* The options with the defaults in place of zeros, checked. */
-weir_status weir__prefetch_options_check(const weir_prefetch_options *options, weir_prefetch_options *out,
-                                         weir_error *error);
+weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *options,
+                                                  weir_prefetch_options *out, weir_error *error);
 
 /* A worker's thread: makes its items from `first` on until they end, it fails, or all is cancelled. */
-void *weir__worker_run(void *worker);
+void *weir_pipeline__worker_run(void *worker);
 
 /* Whether a worker has no more items to give. */
-static inline bool weir__worker_is_done(const weir__worker *worker) {
+static inline bool weir_pipeline__worker_is_done(const weir_pipeline__worker *worker) {
     return worker->consumed == worker->total;
 }
 
 /* The worker that is next by the policy, and whether it has something to take now; if not, it is the one to
  * wait for. At least one worker must have items left. */
-typedef struct weir__pick {
-    weir__worker *worker;
+typedef struct weir_pipeline__pick {
+    weir_pipeline__worker *worker;
     bool is_ready;
-} weir__pick;
-weir__pick weir__pick_worker(weir_prefetch *prefetch);
+} weir_pipeline__pick;
+weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch);
 
 /* What was taken so far, as 1 + worker_count numbers, for a state that is written later. The consumer. */
-void weir__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark);
+void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark);
 
 /* weir_prefetch_save of a mark; NULL: of now. */
-void weir__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w);
+void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w);
 
 /* Whether the workers live in this process, which is not a child of fork. */
-static inline bool weir__prefetch_is_here(const weir_prefetch *prefetch) {
-    return *prefetch->mark == WEIR__MARK;
+static inline bool weir_pipeline__prefetch_is_here(const weir_prefetch *prefetch) {
+    return *prefetch->mark == WEIR_PIPELINE__MARK;
 }
 
 /* Sets what every worker has given, and next_worker, from a state. CHECKPOINT_MISMATCH, CBOR_INVALID. */
-weir_status weir__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state, weir_error *error);
+weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state,
+                                            weir_error *error);
 
 #endif

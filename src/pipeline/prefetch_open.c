@@ -12,7 +12,7 @@ enum { MARK_SIZE = 4096 };
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static size_t whole_lines(size_t size) {
-    return (size + WEIR__CACHE_LINE - 1) & ~(size_t)(WEIR__CACHE_LINE - 1);
+    return (size + WEIR_PIPELINE__CACHE_LINE - 1) & ~(size_t)(WEIR_PIPELINE__CACHE_LINE - 1);
 }
 
 /* Where the arrays lie after the struct, and what all takes. No sum overflows: the counts are bounded. */
@@ -31,12 +31,12 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
     memory_layout layout;
     size_t slot_count = (size_t)weir_prefetch_slot_count(options);
     layout.workers = whole_lines(sizeof(weir_prefetch));
-    layout.entries = layout.workers + options->workers * sizeof(weir__worker);
+    layout.entries = layout.workers + options->workers * sizeof(weir_pipeline__worker);
     layout.entries_stride = whole_lines(options->buffer_size * sizeof(uint32_t));
     layout.places = layout.entries + options->workers * layout.entries_stride;
     layout.links = layout.places;
     if (options->shares_items)
-        layout.links += options->workers * (size_t)options->buffer_size * sizeof(weir__belt_place);
+        layout.links += options->workers * (size_t)options->buffer_size * sizeof(weir_pipeline__belt_place);
     layout.spares = layout.links + whole_lines(slot_count * sizeof(uint32_t));
     layout.addresses = layout.spares + whole_lines(options->queue_size * sizeof(uint32_t));
     layout.size = layout.addresses + slot_count * sizeof(void *);
@@ -45,14 +45,14 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
 
 /* The struct, zeroed, with its arrays after it; NULL if memory is short. */
 static weir_prefetch *allocate(const weir_env *env, const memory_layout *layout) {
-    uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR__CACHE_LINE, 1);
+    uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR_PIPELINE__CACHE_LINE, 1);
     if (!memory)
         return NULL;
     uint8_t *base = (uint8_t *)whole_lines((size_t)(uintptr_t)memory);
     weir_prefetch *prefetch = (weir_prefetch *)(void *)base;
     prefetch->env = env;
     prefetch->memory = memory;
-    prefetch->workers = (weir__worker *)(void *)(base + layout->workers);
+    prefetch->workers = (weir_pipeline__worker *)(void *)(base + layout->workers);
     prefetch->addresses = (void **)(void *)(base + layout->addresses);
     return prefetch;
 }
@@ -61,10 +61,10 @@ static weir_status map_mark(weir_prefetch *prefetch, weir_error *error) {
     const weir_env *env = prefetch->env;
     uint32_t *mark = env->map(env->context, -1, MARK_SIZE);
     if (!mark)
-        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, MARK_SIZE);
+        return weir__out_of_memory(error, WEIR_PIPELINE__PREFETCH_OPERATOR, MARK_SIZE);
     /* Where the system cannot do this, a fork goes unnoticed; nothing else depends on it. */
     (void)env->wipe_on_fork(env->context, mark, MARK_SIZE);
-    *mark = WEIR__MARK;
+    *mark = WEIR_PIPELINE__MARK;
     prefetch->mark = mark;
     return WEIR_OK;
 }
@@ -78,10 +78,10 @@ static weir_status place_slots(weir_prefetch *prefetch, const weir_prefetch_opti
         return WEIR_OK;
     }
     if (stride < options->slot_size || __builtin_mul_overflow(stride, slot_count, &size))
-        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, SIZE_MAX);
+        return weir__out_of_memory(error, WEIR_PIPELINE__PREFETCH_OPERATOR, SIZE_MAX);
     prefetch->own_slots = prefetch->env->map(prefetch->env->context, -1, size);
     if (!prefetch->own_slots)
-        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_PIPELINE__PREFETCH_OPERATOR, size);
     prefetch->own_slots_size = size;
     for (size_t i = 0; i < slot_count; i++)
         prefetch->addresses[i] = (uint8_t *)prefetch->own_slots + i * stride;
@@ -94,22 +94,23 @@ static void configure(weir_prefetch *prefetch, const weir_prefetch_options *opti
     prefetch->source = options->source;
     prefetch->key = options->key;
     prefetch->epochs = options->epochs;
-    prefetch->shards = (weir__shards){.length = options->source.length,
-                                      .start_position = options->start_position,
-                                      .start_epoch = options->start_epoch,
-                                      .passes = weir__passes_of(options->epochs, options->start_epoch),
-                                      .workers = options->workers,
-                                      .mode = options->shard_mode,
-                                      .drop_remainder = options->drop_remainder};
+    prefetch->shards =
+        (weir_pipeline__shards){.length = options->source.length,
+                                .start_position = options->start_position,
+                                .start_epoch = options->start_epoch,
+                                .passes = weir_pipeline__passes_of(options->epochs, options->start_epoch),
+                                .workers = options->workers,
+                                .mode = options->shard_mode,
+                                .drop_remainder = options->drop_remainder};
     prefetch->policy = options->policy;
     prefetch->max_lead = options->max_lead;
     prefetch->max_skips_per_round = options->max_skips_per_round;
     prefetch->worker_count = options->workers;
     for (uint32_t i = 0; i < options->workers; i++) {
-        weir__worker *worker = &prefetch->workers[i];
+        weir_pipeline__worker *worker = &prefetch->workers[i];
         worker->prefetch = prefetch;
         worker->number = i;
-        worker->total = weir__shard_total(&prefetch->shards, i);
+        worker->total = weir_pipeline__shard_total(&prefetch->shards, i);
     }
 }
 
@@ -122,11 +123,11 @@ static void fill_rings(weir_prefetch *prefetch, const weir_prefetch_options *opt
         uint32_t *entries = (uint32_t *)(void *)(base + layout->entries + i * layout->entries_stride);
         for (uint32_t k = 0; k < options->buffer_size; k++)
             entries[k] = slot++;
-        weir__ring_init(&prefetch->workers[i].ring, entries, options->buffer_size);
+        weir_pipeline__ring_init(&prefetch->workers[i].ring, entries, options->buffer_size);
     }
-    weir__slots_init(&prefetch->slots, (_Atomic uint32_t *)(void *)(base + layout->links),
-                     WEIR__NARROW(uint32_t, weir_prefetch_slot_count(options)),
-                     (uint32_t *)(void *)(base + layout->spares), options->queue_size);
+    weir_pipeline__slots_init(&prefetch->slots, (_Atomic uint32_t *)(void *)(base + layout->links),
+                              WEIR__NARROW(uint32_t, weir_prefetch_slot_count(options)),
+                              (uint32_t *)(void *)(base + layout->spares), options->queue_size);
 }
 
 /* The belt has the slots of all rings. */
@@ -135,32 +136,33 @@ static void open_belt(weir_prefetch *prefetch, const weir_prefetch_options *opti
     uint64_t taken = 0;
     for (uint32_t i = 0; i < options->workers; i++)
         taken += prefetch->workers[i].consumed;
-    weir__belt_init(&prefetch->belt, (weir__belt_place *)(void *)((uint8_t *)prefetch + layout->places),
-                    (uint64_t)options->workers * options->buffer_size,
-                    weir__pass_length(&prefetch->shards, true), taken);
+    weir_pipeline__belt_init(&prefetch->belt,
+                             (weir_pipeline__belt_place *)(void *)((uint8_t *)prefetch + layout->places),
+                             (uint64_t)options->workers * options->buffer_size,
+                             weir_pipeline__pass_length(&prefetch->shards, true), taken);
 }
 
 /* Puts every worker's two cursors where what was consumed ends. */
 static void seek(weir_prefetch *prefetch) {
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir__worker *worker = &prefetch->workers[i];
+        weir_pipeline__worker *worker = &prefetch->workers[i];
         worker->consumed_at_open = worker->consumed;
-        if (weir__worker_is_done(worker))
+        if (weir_pipeline__worker_is_done(worker))
             continue;
         prefetch->active_count++;
-        worker->cursor = worker->first = weir__cursor_at(&prefetch->shards, i, worker->consumed);
+        worker->cursor = worker->first = weir_pipeline__cursor_at(&prefetch->shards, i, worker->consumed);
     }
 }
 
 static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
     const weir_env *env = prefetch->env;
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir__worker *worker = &prefetch->workers[i];
-        if (weir__worker_is_done(worker))
+        weir_pipeline__worker *worker = &prefetch->workers[i];
+        if (weir_pipeline__worker_is_done(worker))
             continue;
-        int failure = env->start_thread(env->context, weir__worker_run, worker, &worker->thread);
+        int failure = env->start_thread(env->context, weir_pipeline__worker_run, worker, &worker->thread);
         if (failure != 0)
-            return weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR__PREFETCH_OPERATOR,
+            return weir__fail(error, WEIR_OUT_OF_MEMORY, WEIR_PIPELINE__PREFETCH_OPERATOR,
                               "cannot start worker %u of %u: %s; use fewer workers, or raise the limit of "
                               "threads",
                               i + 1, prefetch->worker_count, strerror(failure));
@@ -172,17 +174,17 @@ static weir_status start_threads(weir_prefetch *prefetch, weir_error *error) {
 weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options *options, weir_prefetch **out,
                                weir_error *error) {
     weir_prefetch_options filled;
-    weir_status status = weir__prefetch_options_check(options, &filled, error);
+    weir_status status = weir_pipeline__prefetch_options_check(options, &filled, error);
     if (status != WEIR_OK)
         return status;
     memory_layout layout = lay_out(&filled);
-    weir_prefetch *prefetch = allocate(weir__env(env), &layout);
+    weir_prefetch *prefetch = allocate(weir__env_or_default(env), &layout);
     if (!prefetch)
-        return weir__out_of_memory(error, WEIR__PREFETCH_OPERATOR, layout.size);
+        return weir__out_of_memory(error, WEIR_PIPELINE__PREFETCH_OPERATOR, layout.size);
     configure(prefetch, &filled);
     fill_rings(prefetch, &filled, &layout);
     if (filled.state)
-        status = weir__prefetch_restore(prefetch, filled.state, error);
+        status = weir_pipeline__prefetch_restore(prefetch, filled.state, error);
     if (status == WEIR_OK)
         status = map_mark(prefetch, error);
     if (status == WEIR_OK)
@@ -214,7 +216,7 @@ void weir_prefetch_close(weir_prefetch *prefetch) {
     if (!prefetch)
         return;
     const weir_env *env = prefetch->env;
-    if (prefetch->mark && *prefetch->mark == WEIR__MARK)
+    if (prefetch->mark && *prefetch->mark == WEIR_PIPELINE__MARK)
         end_threads(prefetch);
     if (prefetch->mark)
         env->unmap(env->context, (void *)(uintptr_t)prefetch->mark, MARK_SIZE);

@@ -23,7 +23,7 @@ weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *er
             *out = (weir_policy)i;
             return WEIR_OK;
         }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "there is no policy '%s'; use strict or best_effort", name);
 }
 
@@ -33,7 +33,7 @@ weir_status weir_shard_mode_parse(const char *name, weir_shard_mode *out, weir_e
             *out = (weir_shard_mode)i;
             return WEIR_OK;
         }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "there is no shard mode '%s'; use interleaved or contiguous", name);
 }
 
@@ -60,15 +60,15 @@ uint64_t weir_prefetch_slot_count(const weir_prefetch_options *options) {
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
 static weir_status refuse(weir_error *error, const char *name, uint64_t value, const char *advice) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR, "%s is %llu; %s",
-                                    name, (unsigned long long)value, advice);
+    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                                    "%s is %llu; %s", name, (unsigned long long)value, advice);
     weir__note_uint(error, name, value);
     return status;
 }
 
 static weir_status check_iterator(const weir_prefetch_options *options, weir_error *error) {
     if (!options->source.produce)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                           "the source has no produce function");
     if (options->start_position > options->source.length)
         return refuse(error, "start_position", options->start_position,
@@ -78,12 +78,12 @@ static weir_status check_iterator(const weir_prefetch_options *options, weir_err
     if ((unsigned)options->shard_mode > WEIR_SHARD_CONTIGUOUS)
         return refuse(error, "shard_mode", (unsigned)options->shard_mode, "there is no such mode");
     if (options->source.length == WEIR_ENDLESS && options->shard_mode == WEIR_SHARD_CONTIGUOUS)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                           "an endless source has no contiguous blocks; use interleaved shards");
     if (options->shares_items &&
         (options->policy != WEIR_POLICY_STRICT || options->shard_mode != WEIR_SHARD_INTERLEAVED ||
          options->drop_remainder || options->epochs != 1))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREFETCH_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
                           "items are shared in strict order, in one pass of interleaved shards without a "
                           "dropped remainder; leave shares_items out, or change these");
     return WEIR_OK;
@@ -91,9 +91,9 @@ static weir_status check_iterator(const weir_prefetch_options *options, weir_err
 
 static weir_status check_slots(const weir_prefetch_options *options, weir_error *error) {
     uint64_t slot_count = weir_prefetch_slot_count(options);
-    if (options->workers > WEIR__WORKERS_MAX)
+    if (options->workers > WEIR_PIPELINE__WORKERS_MAX)
         return refuse(error, "workers", options->workers, "4096 is the most");
-    if (slot_count > WEIR__SLOTS_MAX)
+    if (slot_count > WEIR_PIPELINE__SLOTS_MAX)
         return refuse(error, "slot_count", slot_count, "ask for fewer slots");
     if (!options->slots)
         return options->slot_size > 0
@@ -105,9 +105,10 @@ static weir_status check_slots(const weir_prefetch_options *options, weir_error 
     return WEIR_OK;
 }
 
-weir_status weir__prefetch_options_check(const weir_prefetch_options *given, weir_prefetch_options *out,
-                                         weir_error *error) {
-    WEIR__TRY(WEIR__TAKE_OPTIONS(*out, given, weir_prefetch_options, WEIR__PREFETCH_OPERATOR, error));
+weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *given,
+                                                  weir_prefetch_options *out, weir_error *error) {
+    WEIR__TRY(
+        WEIR__TAKE_OPTIONS(*out, given, weir_prefetch_options, WEIR_PIPELINE__PREFETCH_OPERATOR, error));
     if ((unsigned)out->policy > WEIR_POLICY_BEST_EFFORT)
         return refuse(error, "policy", (unsigned)out->policy, "there is no such policy");
     fill_defaults(out);

@@ -22,16 +22,16 @@ typedef struct worker_place {
     uint64_t place;
 } worker_place;
 
-static worker_place place_after(const weir__shards *shards, uint32_t worker, uint64_t consumed) {
+static worker_place place_after(const weir_pipeline__shards *shards, uint32_t worker, uint64_t consumed) {
     if (consumed == 0)
         return (worker_place){shards->start_epoch, 0};
-    weir__cursor last = weir__cursor_at(shards, worker, consumed - 1);
+    weir_pipeline__cursor last = weir_pipeline__cursor_at(shards, worker, consumed - 1);
     return (worker_place){last.epoch, last.place + 1};
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-void weir__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark) {
+void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark) {
     mark[0] = prefetch->next_worker;
     for (uint32_t i = 0; i < prefetch->worker_count; i++)
         mark[1 + i] = prefetch->workers[i].consumed;
@@ -50,11 +50,11 @@ static void write_worker(const weir_prefetch *prefetch, uint32_t worker, uint64_
 }
 
 void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w) {
-    weir__prefetch_save(prefetch, NULL, w);
+    weir_pipeline__prefetch_save(prefetch, NULL, w);
 }
 
-void weir__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w) {
-    const weir__shards *shards = &prefetch->shards;
+void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w) {
+    const weir_pipeline__shards *shards = &prefetch->shards;
     weir_cbor_map(w, STATE_PAIRS);
     weir_cbor_text(w, "key");
     weir_cbor_uint(w, prefetch->key);
@@ -85,14 +85,14 @@ void weir__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, we
 /* ---- Refusing -------------------------------------------------------------------------------- */
 
 static weir_status refuse(weir_error *error, const char *what) {
-    return weir__fail(error, WEIR_CBOR_INVALID, WEIR__PREFETCH_OPERATOR,
+    return weir__fail(error, WEIR_CBOR_INVALID, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "this is not a state of a prefetcher: %s; use what weir_prefetch_save wrote", what);
 }
 
 /* `saved` and `now` are texts of the field's two values. */
 static weir_status mismatch(weir_error *error, const char *field, const char *saved, const char *now,
                             const char *advice) {
-    weir_status status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, WEIR__PREFETCH_OPERATOR,
+    weir_status status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, WEIR_PIPELINE__PREFETCH_OPERATOR,
                                     "the state was saved with %s %s, and this prefetcher has %s; %s", field,
                                     saved, now, advice);
     weir__note_text(error, "field", field, strlen(field));
@@ -152,7 +152,7 @@ static weir_status compare_flag(const weir_cbor_value *state, const char *field,
 /* All but the number of workers. */
 static weir_status compare_configuration(const weir_prefetch *prefetch, const weir_cbor_value *state,
                                          weir_error *error) {
-    const weir__shards *shards = &prefetch->shards;
+    const weir_pipeline__shards *shards = &prefetch->shards;
     const struct {
         const char *field;
         uint64_t now;
@@ -180,15 +180,15 @@ typedef struct strict_place {
     uint64_t next_worker;
 } strict_place;
 
-static uint64_t strict_count(const weir__shards *shards, uint32_t worker, strict_place place) {
-    uint64_t total = weir__shard_total(shards, worker);
+static uint64_t strict_count(const weir_pipeline__shards *shards, uint32_t worker, strict_place place) {
+    uint64_t total = weir_pipeline__shard_total(shards, worker);
     uint64_t count = place.rounds + (worker < place.next_worker);
     return count < total ? count : total;
 }
 
 /* A saved state that is being read: as it was configured then. */
 typedef struct saved_state {
-    weir__shards shards;
+    weir_pipeline__shards shards;
     weir_cbor_value workers; /* an array of shards.workers entries */
     uint64_t next_worker;
 } saved_state;
@@ -199,7 +199,7 @@ static bool read_worker(const saved_state *saved, uint32_t number, const weir_cb
     uint64_t epoch, place;
     if (value->type != WEIR_CBOR_MAP || value->number != WORKER_PAIRS ||
         !get_number(value, "produced", consumed) || !get_number(value, "epoch", &epoch) ||
-        !get_number(value, "place", &place) || *consumed > weir__shard_total(&saved->shards, number))
+        !get_number(value, "place", &place) || *consumed > weir_pipeline__shard_total(&saved->shards, number))
         return false;
     worker_place after = place_after(&saved->shards, number, *consumed);
     return after.epoch == epoch && after.place == place;
@@ -271,13 +271,13 @@ static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *sa
 
 /* ---- Restoring ------------------------------------------------------------------------------- */
 
-static weir_status compare_workers(const weir_prefetch *prefetch, const weir__shards *saved,
+static weir_status compare_workers(const weir_prefetch *prefetch, const weir_pipeline__shards *saved,
                                    weir_error *error) {
     char saved_text[24], now_text[24];
     if (saved->workers == prefetch->worker_count)
         return WEIR_OK;
-    if (prefetch->policy == WEIR_POLICY_STRICT && weir__order_is_sequential(&prefetch->shards) &&
-        weir__order_is_sequential(saved))
+    if (prefetch->policy == WEIR_POLICY_STRICT && weir_pipeline__order_is_sequential(&prefetch->shards) &&
+        weir_pipeline__order_is_sequential(saved))
         return WEIR_OK;
     snprintf(saved_text, sizeof saved_text, "%u", saved->workers);
     snprintf(now_text, sizeof now_text, "%u", prefetch->worker_count);
@@ -288,7 +288,7 @@ static weir_status compare_workers(const weir_prefetch *prefetch, const weir__sh
 
 static weir_status read_workers(const weir_cbor_value *state, saved_state *saved, weir_error *error) {
     uint64_t workers;
-    if (!get_number(state, "workers", &workers) || workers == 0 || workers > WEIR__WORKERS_MAX)
+    if (!get_number(state, "workers", &workers) || workers == 0 || workers > WEIR_PIPELINE__WORKERS_MAX)
         return refuse(error, "workers");
     saved->shards.workers = WEIR__NARROW(uint32_t, workers);
     if (!weir_cbor_get(state, "worker_states", &saved->workers) || saved->workers.type != WEIR_CBOR_ARRAY ||
@@ -299,7 +299,8 @@ static weir_status read_workers(const weir_cbor_value *state, saved_state *saved
     return WEIR_OK;
 }
 
-weir_status weir__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state, weir_error *error) {
+weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state,
+                                            weir_error *error) {
     saved_state saved = {.shards = prefetch->shards};
     if (state->type != WEIR_CBOR_MAP || state->number != STATE_PAIRS)
         return refuse(error, "it is not a map of 11 pairs");

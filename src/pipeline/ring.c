@@ -8,7 +8,7 @@ static inline const uint32_t *futex_word(const _Atomic uint32_t *word) {
     return (const uint32_t *)(const void *)word;
 }
 
-void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity) {
+void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity) {
     ring->entries = entries;
     ring->capacity = capacity;
     ring->chunk = capacity < 8 ? 1 : capacity / 4;
@@ -25,29 +25,30 @@ void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity) {
 
 /* ---- The consumer's side --------------------------------------------------------------------- */
 
-void weir__ring_tell(weir__ring *ring, const weir_env *env) {
+void weir_pipeline__ring_tell(weir_pipeline__ring *ring, const weir_env *env) {
     (void)atomic_exchange(&ring->taken, ring->taken_own);
     if (atomic_load(&ring->producer_sleeps) != 0 && ring->taken_own >= atomic_load(&ring->wake_at))
-        weir__wake_sleeper(env, &ring->producer_sleeps);
+        weir_pipeline__wake_sleeper(env, &ring->producer_sleeps);
 }
 
-bool weir__ring_is_at_failure(weir__ring *ring) {
+bool weir_pipeline__ring_is_at_failure(weir_pipeline__ring *ring) {
     if (!atomic_load(&ring->has_failed))
         return false;
-    return !weir__ring_has_item(ring);
+    return !weir_pipeline__ring_has_item(ring);
 }
 
-static bool consumer_has_something(weir__ring *ring, const _Atomic uint32_t *cancelled) {
+static bool consumer_has_something(weir_pipeline__ring *ring, const _Atomic uint32_t *cancelled) {
     ring->made_seen = atomic_load(&ring->made);
     return ring->taken_own != ring->made_seen || atomic_load(&ring->has_failed) ||
            atomic_load(cancelled) != 0;
 }
 
-uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled) {
+uint64_t weir_pipeline__ring_await_item(weir_pipeline__ring *ring, const weir_env *env,
+                                        const _Atomic uint32_t *cancelled) {
     for (int i = 0; i < SPINS; i++) {
         if (consumer_has_something(ring, cancelled))
             return 0;
-        weir__pause();
+        weir_pipeline__pause();
     }
     uint64_t began_ns = env->now_ns(env->context);
     for (;;) {
@@ -62,18 +63,20 @@ uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Ato
 
 /* ---- The producer's side --------------------------------------------------------------------- */
 
-static bool producer_may_go_on(weir__ring *ring, uint64_t wake_at, const _Atomic uint32_t *cancelled) {
+static bool producer_may_go_on(weir_pipeline__ring *ring, uint64_t wake_at,
+                               const _Atomic uint32_t *cancelled) {
     ring->taken_seen = atomic_load(&ring->taken);
     return ring->taken_seen >= wake_at || atomic_load(cancelled) != 0;
 }
 
-uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled) {
+uint64_t weir_pipeline__ring_await_room(weir_pipeline__ring *ring, const weir_env *env,
+                                        const _Atomic uint32_t *cancelled) {
     uint64_t full_at = ring->made_own - ring->capacity;
     uint64_t wake_at = full_at + (ring->capacity + 1) / 2;
     for (int i = 0; i < SPINS; i++) {
         if (producer_may_go_on(ring, full_at + 1, cancelled))
             return 0;
-        weir__pause();
+        weir_pipeline__pause();
     }
     uint64_t began_ns = env->now_ns(env->context);
     atomic_store(&ring->wake_at, wake_at);

@@ -34,39 +34,39 @@
 
 #include "weir/base.h"
 
-enum { WEIR__CACHE_LINE = 64 };
+enum { WEIR_PIPELINE__CACHE_LINE = 64 };
 
-typedef struct weir__ring {
+typedef struct weir_pipeline__ring {
     uint32_t *entries;
     uint32_t capacity;
     uint32_t chunk; /* the consumer tells its count at least this often */
 
     /* The consumer's. */
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t taken; /* as told to the producer */
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t taken; /* as told to the producer */
     uint64_t taken_own;
     uint64_t made_seen;
     uint32_t take_place;
 
     /* The producer's. */
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t made;
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t made;
     uint64_t made_own;
     uint64_t taken_seen;
     uint32_t make_place;
 
     /* Seldom written. */
-    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
+    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
     _Atomic uint32_t producer_sleeps;
     _Atomic uint64_t wake_at;
     _Atomic bool has_failed; /* `made` is final, and a failure comes after it */
-} weir__ring;
+} weir_pipeline__ring;
 
 /* An empty ring whose places have the slots that `entries` names. */
-void weir__ring_init(weir__ring *ring, uint32_t *entries, uint32_t capacity);
+void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity);
 
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /* The waker's half of the handshake, for a word of either side. Also for signal handlers. */
-static inline void weir__wake_sleeper(const weir_env *env, _Atomic uint32_t *word) {
+static inline void weir_pipeline__wake_sleeper(const weir_env *env, _Atomic uint32_t *word) {
     if (atomic_load(word) == 0)
         return;
     atomic_store(word, 0);
@@ -74,7 +74,7 @@ static inline void weir__wake_sleeper(const weir_env *env, _Atomic uint32_t *wor
 }
 
 /* For a moment, while another thread is about to do something. */
-static inline void weir__pause(void) {
+static inline void weir_pipeline__pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -87,62 +87,65 @@ static inline void weir__pause(void) {
 /* ---- The consumer's side --------------------------------------------------------------------- */
 
 /* Tells the producer what was taken. */
-void weir__ring_tell(weir__ring *ring, const weir_env *env);
+void weir_pipeline__ring_tell(weir_pipeline__ring *ring, const weir_env *env);
 
 /* Whether an item is there to take. */
-static inline bool weir__ring_has_item(weir__ring *ring) {
+static inline bool weir_pipeline__ring_has_item(weir_pipeline__ring *ring) {
     if (ring->taken_own == ring->made_seen)
         ring->made_seen = atomic_load_explicit(&ring->made, memory_order_acquire);
     return ring->taken_own != ring->made_seen;
 }
 
 /* Takes the item that is there: its slot's number, in whose place `spare` goes. */
-static inline uint32_t weir__ring_take(weir__ring *ring, const weir_env *env, uint32_t spare) {
+static inline uint32_t weir_pipeline__ring_take(weir_pipeline__ring *ring, const weir_env *env,
+                                                uint32_t spare) {
     uint32_t place = ring->take_place;
     uint32_t slot = ring->entries[place];
     ring->entries[place] = spare;
     ring->take_place = place + 1 == ring->capacity ? 0 : place + 1;
     ring->taken_own++;
     if (ring->taken_own - atomic_load_explicit(&ring->taken, memory_order_relaxed) >= ring->chunk)
-        weir__ring_tell(ring, env);
+        weir_pipeline__ring_tell(ring, env);
     return slot;
 }
 
 /* Whether the producer has failed and all that it made before is taken. */
-bool weir__ring_is_at_failure(weir__ring *ring);
+bool weir_pipeline__ring_is_at_failure(weir_pipeline__ring *ring);
 
 /* Waits until there is an item, a failure, or a cancel; the nanoseconds that it slept. */
-uint64_t weir__ring_await_item(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled);
+uint64_t weir_pipeline__ring_await_item(weir_pipeline__ring *ring, const weir_env *env,
+                                        const _Atomic uint32_t *cancelled);
 
 /* ---- The producer's side --------------------------------------------------------------------- */
 
 /* Whether there is a free slot. */
-static inline bool weir__ring_has_room(weir__ring *ring) {
+static inline bool weir_pipeline__ring_has_room(weir_pipeline__ring *ring) {
     if (ring->made_own - ring->taken_seen == ring->capacity)
         ring->taken_seen = atomic_load_explicit(&ring->taken, memory_order_acquire);
     return ring->made_own - ring->taken_seen != ring->capacity;
 }
 
 /* Waits until there is room, or a cancel; the nanoseconds that it slept. */
-uint64_t weir__ring_await_room(weir__ring *ring, const weir_env *env, const _Atomic uint32_t *cancelled);
+uint64_t weir_pipeline__ring_await_room(weir_pipeline__ring *ring, const weir_env *env,
+                                        const _Atomic uint32_t *cancelled);
 
 /* The free slot to fill next. */
-static inline uint32_t weir__ring_free_slot(const weir__ring *ring) {
+static inline uint32_t weir_pipeline__ring_free_slot(const weir_pipeline__ring *ring) {
     return ring->entries[ring->make_place];
 }
 
 /* The slot is filled: the consumer may take it. */
-static inline void weir__ring_push(weir__ring *ring, const weir_env *env) {
+static inline void weir_pipeline__ring_push(weir_pipeline__ring *ring, const weir_env *env) {
     ring->make_place = ring->make_place + 1 == ring->capacity ? 0 : ring->make_place + 1;
     ring->made_own++;
     (void)atomic_exchange(&ring->made, ring->made_own);
-    weir__wake_sleeper(env, &ring->consumer_sleeps);
+    weir_pipeline__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
 /* The slot could not be filled: nothing comes after what was pushed. */
-static inline void weir__ring_fail(weir__ring *ring, const weir_env *env) {
+static inline void weir_pipeline__ring_fail(weir_pipeline__ring *ring, const weir_env *env) {
     (void)atomic_exchange(&ring->has_failed, true);
-    weir__wake_sleeper(env, &ring->consumer_sleeps);
+    weir_pipeline__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
 #endif

@@ -23,9 +23,9 @@ struct weir_run {
     char *device;
     weir_store **stores;
     uint8_t *state;
-    weir__run_files files;
-    weir__loader loader;
-    weir__staging staging; /* zeros without a device */
+    weir_pipeline__run_files files;
+    weir_pipeline__loader loader;
+    weir_pipeline__staging staging; /* zeros without a device */
     weir_plan *plan;
     weir_run_info info;
     weir_checkpoint from; /* if the run is resumed */
@@ -57,17 +57,17 @@ static weir_status settle(weir_run_options *o, weir_error *error) {
     if (o->world_size == 0)
         status = weir_launcher_read(&o->rank, &o->world_size, error);
     if (status == WEIR_OK && o->device)
-        status = weir__device_name(o->device, &device, error);
+        status = weir_device__name(o->device, &device, error);
     if (status != WEIR_OK)
         return status;
     if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT || (unsigned)o->shard_mode > WEIR_SHARD_CONTIGUOUS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the policy is not strict or best_effort, or the shard mode is not interleaved or "
                           "contiguous");
-    if (o->depth > WEIR__DEPTH_MAX)
+    if (o->depth > WEIR_PIPELINE__DEPTH_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "a depth of %u batches on the device is too much; %d are the most", o->depth,
-                          WEIR__DEPTH_MAX);
+                          WEIR_PIPELINE__DEPTH_MAX);
     if (o->read_back && (!o->device || o->transform.apply))
         return weir__fail(
             error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -112,9 +112,9 @@ static weir_status keep_options(weir_run *run, weir_error *error) {
     if (status == WEIR_OK && o->device)
         status = copy_bytes(run->env, o->device, strlen(o->device) + 1, &run->device, error);
     if (status == WEIR_OK)
-        status = weir__run_files_open(&run->files, run->env, o, error);
+        status = weir_pipeline__run_files_open(&run->files, run->env, o, error);
     if (status == WEIR_OK && run->files.resume)
-        status = weir__run_files_read(&run->files, run->env, &run->state, &o->state_size, error);
+        status = weir_pipeline__run_files_read(&run->files, run->env, &run->state, &o->state_size, error);
     else if (status == WEIR_OK && o->state)
         status = copy_bytes(run->env, o->state, o->state_size, &run->state, error);
     o->stores = run->stores;
@@ -142,12 +142,12 @@ static void describe(weir_run *run) {
 }
 
 static weir_status open_run(weir_run *run, weir_error *error) {
-    weir__memory_need *need = &run->loader.need;
+    weir_pipeline__memory_need *need = &run->loader.need;
     weir_status status = settle(&run->options, error);
     if (status == WEIR_OK)
         status = keep_options(run, error);
     if (status == WEIR_OK)
-        status = weir__loader_open(&run->loader, run->env, &run->options, error);
+        status = weir_pipeline__loader_open(&run->loader, run->env, &run->options, error);
     if (status == WEIR_OK && run->state) /* it was read before */
         status = weir_checkpoint_read(run->state, run->options.state_size, &run->from, error);
     if (status != WEIR_OK)
@@ -156,9 +156,10 @@ static weir_status open_run(weir_run *run, weir_error *error) {
     if (!run->measured)
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
     if (run->device)
-        weir__staging_measure(need, &run->options);
-    status = weir__memory_plan(run->env, need, run->options.memory_limit,
-                               weir_manifest_token(run->loader.schedule.manifest), &run->plan, error);
+        weir_pipeline__staging_measure(need, &run->options);
+    status =
+        weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
+                                   weir_manifest_token(run->loader.schedule.manifest), &run->plan, error);
     describe(run);
     return status;
 }
@@ -167,7 +168,7 @@ weir_status weir_run_open(const weir_env *env, const weir_run_options *given, we
                           weir_error *error) {
     weir_run_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_run_options, operator_name, error));
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_run *run = weir__allocate_zero(env, 1, sizeof *run);
     if (!run)
         return weir__out_of_memory(error, operator_name, sizeof *run);
@@ -185,14 +186,14 @@ weir_status weir_run_open(const weir_env *env, const weir_run_options *given, we
 
 /* Whether the run was started by another process, of which this is a child. */
 static bool is_elsewhere(const weir_run *run) {
-    const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
-    return prefetch && !weir__prefetch_is_here(prefetch);
+    const weir_prefetch *prefetch = weir_pipeline__loader_prefetch(&run->loader);
+    return prefetch && !weir_pipeline__prefetch_is_here(prefetch);
 }
 
 /* In a child of fork the trace is the parent's: what is buffered here is written there. */
 static void close_trace(weir_run *run) {
     if (is_elsewhere(run))
-        weir__trace_writer_leave(run->trace);
+        weir_trace__writer_leave(run->trace);
     else
         weir_trace_writer_close(run->trace);
     run->trace = NULL;
@@ -203,11 +204,11 @@ void weir_run_close(weir_run *run) {
         return;
     const weir_env *env = run->env;
     close_trace(run);
-    weir__staging_close(&run->staging);
-    weir__loader_close(&run->loader);
+    weir_pipeline__staging_close(&run->staging);
+    weir_pipeline__loader_close(&run->loader);
     weir_plan_close(run->plan);
     weir_cbor_release(&run->written);
-    weir__run_files_close(&run->files, env);
+    weir_pipeline__run_files_close(&run->files, env);
     weir__release(env, run->measured);
     weir__release(env, run->state);
     weir__release(env, run->stores);
@@ -222,26 +223,26 @@ uint64_t weir_run_step(const weir_run *run) {
 }
 
 static weir_status write_state(weir_run *run, weir_error *error) {
-    weir__run_state state = {.step = weir_run_step(run),
-                             .policy = run->options.policy,
-                             .workers = run->options.workers,
-                             .prefetch = weir__loader_prefetch(&run->loader),
-                             .mark = run->staging.mark};
+    weir_pipeline__run_state state = {.step = weir_run_step(run),
+                                      .policy = run->options.policy,
+                                      .workers = run->options.workers,
+                                      .prefetch = weir_pipeline__loader_prefetch(&run->loader),
+                                      .mark = run->staging.mark};
     if (run->is_lost)
         return weir__fail(error, WEIR_CANCELLED, operator_name,
                           "the batch of step %llu was lost; resume from the last checkpoint",
                           (unsigned long long)(state.step - 1));
     run->written.size = 0;
     weir_cbor_restart(&run->written);
-    weir__checkpoint_write(&run->loader.schedule, run->loader.mix, &state, &run->written);
+    weir_pipeline__checkpoint_write(&run->loader.schedule, run->loader.mix, &state, &run->written);
     return weir_cbor_finish(&run->written, error);
 }
 
 static weir_status save_checkpoint(weir_run *run, weir_error *error) {
     weir_status status = write_state(run, error);
     if (status == WEIR_OK)
-        status = weir__checkpoint_save(run->env, run->written.data, run->written.size, run->files.checkpoint,
-                                       error);
+        status = weir_pipeline__checkpoint_save(run->env, run->written.data, run->written.size,
+                                                run->files.checkpoint, error);
     run->saved_step = weir_run_step(run);
     run->saved_ns = run->env->now_ns(run->env->context);
     return status;
@@ -252,7 +253,7 @@ weir_status weir_run_save(weir_run *run, weir_error *error) {
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "this is a child of fork, and the run's files are the parent's; save there");
     weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
-    bool is_saved = run->files.checkpoint && weir__loader_prefetch(&run->loader);
+    bool is_saved = run->files.checkpoint && weir_pipeline__loader_prefetch(&run->loader);
     return status == WEIR_OK && is_saved ? save_checkpoint(run, error) : status;
 }
 
@@ -293,7 +294,7 @@ static bool is_due(const weir_run *run) {
 /* ---- The trace ------------------------------------------------------------------------------- */
 
 static weir_status open_trace(weir_run *run, weir_error *error) {
-    const weir__schedule *s = &run->loader.schedule;
+    const weir_pipeline__schedule *s = &run->loader.schedule;
     bool is_resumed = run->info.is_resumed;
     weir_trace_start start = {run->info.first_step, is_resumed ? run->from.hash : NULL};
     weir_trace_run header = {.size = sizeof header,
@@ -308,7 +309,7 @@ static weir_status open_trace(weir_run *run, weir_error *error) {
                              .is_best_effort = run->options.policy == WEIR_POLICY_BEST_EFFORT,
                              .stage = s->stage};
     header.build = weir_build_info(&header.build_count);
-    if (is_resumed && weir__run_files_exists(run->env, run->files.trace))
+    if (is_resumed && weir_pipeline__run_files_exists(run->env, run->files.trace))
         return weir_trace_resume(run->env, run->files.trace, &header, start.step, start.checkpoint_hash,
                                  &run->trace, error);
     return weir_trace_create(run->env, run->files.trace, &header, &start, &run->trace, error);
@@ -344,7 +345,7 @@ static void record_failure(weir_run *run, const weir_error *failure) {
     weir_error call = {0};
     weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : weir_run_step(run),
                                  .error = failure};
-    const weir_dataset *dataset = weir__loader_name_step(&run->loader, record.t, &cursor, &call);
+    const weir_dataset *dataset = weir_pipeline__loader_name_step(&run->loader, record.t, &cursor, &call);
     if (dataset) {
         record.dataset = dataset->key;
         record.cursor = &cursor;
@@ -379,10 +380,10 @@ weir_status weir_run_start(weir_run *run, weir_error *error) {
         return WEIR_OK;
     weir_memory host = weir__host_memory(run->env);
     run->phase = FAILED;
-    weir_status status = weir__run_files_check(&run->files, run->env, run->info.is_resumed, error);
+    weir_status status = weir_pipeline__run_files_check(&run->files, run->env, run->info.is_resumed, error);
     if (status == WEIR_OK)
-        status = run->device ? weir__staging_start(&run->staging, &run->loader, run->plan, error)
-                             : weir__loader_start(&run->loader, run->plan, &host, error);
+        status = run->device ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
+                             : weir_pipeline__loader_start(&run->loader, run->plan, &host, error);
     if (status == WEIR_OK)
         status = begin_files(run, error);
     if (status != WEIR_OK)
@@ -433,7 +434,7 @@ static weir_status finish(weir_run *run, weir_error *error) {
 static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error *error) {
     weir_status status = WEIR_OK;
     if (run->options.read_back) {
-        status = weir__staging_verify(&run->staging, taken, error);
+        status = weir_pipeline__staging_verify(&run->staging, taken, error);
         run->verified += status == WEIR_OK;
     }
     if (status == WEIR_OK && run->trace)
@@ -464,8 +465,8 @@ static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *i
         status = weir_run_save(run, error);
     if (status != WEIR_OK)
         return status;
-    status = run->device && is_here ? weir__staging_next(&run->staging, waits, out, is_ready, error)
-                                    : weir__loader_next(&run->loader, waits, out, is_ready, error);
+    status = run->device && is_here ? weir_pipeline__staging_next(&run->staging, waits, out, is_ready, error)
+                                    : weir_pipeline__loader_next(&run->loader, waits, out, is_ready, error);
     if (status != WEIR_OK || !*is_ready)
         return status;
     return out->batch ? hand_over(run, out, error) : finish(run, error);
@@ -475,11 +476,11 @@ static weir_status take_measured(weir_run *run, bool waits, weir_taken *out, boo
                                  weir_error *error) {
     weir_error kept;
     error = error ? error : &kept;
-    uint64_t began_ns = weir__loader_now(&run->loader);
+    uint64_t began_ns = weir_pipeline__loader_now(&run->loader);
     weir_status status = take_next(run, waits, out, is_ready, error);
     if (status != WEIR_OK)
         fail(run, error);
-    uint64_t now_ns = weir__loader_now(&run->loader);
+    uint64_t now_ns = weir_pipeline__loader_now(&run->loader);
     run->used_ns += run->gave_ns ? began_ns - run->gave_ns : 0;
     run->asked_ns += now_ns - began_ns;
     run->gave_ns = now_ns;
@@ -503,15 +504,15 @@ weir_status weir_run_release(weir_run *run, const weir_taken *taken, weir_stream
     if (!taken->batch)
         return WEIR_OK;
     if (run->device)
-        return weir__staging_release(&run->staging, taken, stream, error);
-    weir__loader_release(&run->loader, taken);
+        return weir_pipeline__staging_release(&run->staging, taken, stream, error);
+    weir_pipeline__loader_release(&run->loader, taken);
     return WEIR_OK;
 }
 
 void weir_run_cancel(weir_run *run) {
     weir_prefetch *prefetch;
     atomic_store(&run->is_cancelled, true);
-    prefetch = weir__loader_prefetch(&run->loader);
+    prefetch = weir_pipeline__loader_prefetch(&run->loader);
     if (prefetch)
         weir_prefetch_cancel(prefetch);
 }
@@ -539,8 +540,8 @@ static void measure_reading(const weir_run *run, weir_run_metrics *out) {
 }
 
 static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
-    const weir__loader *loader = &run->loader;
-    const weir__staging *staging = &run->staging;
+    const weir_pipeline__loader *loader = &run->loader;
+    const weir_pipeline__staging *staging = &run->staging;
     weir_stage_metrics *build = &out->stages[WEIR_RUN_BUILD], *use = &out->stages[WEIR_RUN_CONSUME];
     build->batches = out->prefetch.produced;
     build->busy_ns = atomic_load(&loader->build_ns);
@@ -566,11 +567,11 @@ static void measure_stages(const weir_run *run, const weir_worker_metrics *worke
                                                           .room = run->options.depth};
     use->queued = 0;
     for (uint32_t i = 0; i < staging->depth; i++)
-        use->queued += atomic_load(&staging->places[i].state) == WEIR__PLACE_HELD;
+        use->queued += atomic_load(&staging->places[i].state) == WEIR_PIPELINE__PLACE_HELD;
 }
 
 void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers) {
-    const weir_prefetch *prefetch = weir__loader_prefetch(&run->loader);
+    const weir_prefetch *prefetch = weir_pipeline__loader_prefetch(&run->loader);
     *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
                               .compact_bytes = run->staging.compact_bytes,
                               .tensor_bytes = run->staging.tensor_bytes,

@@ -11,7 +11,7 @@ static const char operator_name[] = "weir.run.files";
 
 enum { CHECKPOINT_MAX = 1 << 26, RANK_SIZE = 16 };
 
-bool weir__run_files_exists(const weir_env *env, const char *path) {
+bool weir_pipeline__run_files_exists(const weir_env *env, const char *path) {
     weir_file_info info;
     return env->inspect(env->context, -1, path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -32,11 +32,11 @@ static weir_status name_file(const weir_env *env, const char *name, bool has_ran
 }
 
 /* NAME if it is there, else NAME.rankN, also of a world of one: so a run can shrink to one rank. */
-static weir_status find_resume(weir__run_files *files, const weir_env *env, const weir_run_options *o,
-                               weir_error *error) {
+static weir_status find_resume(weir_pipeline__run_files *files, const weir_env *env,
+                               const weir_run_options *o, weir_error *error) {
     for (int has_rank = 0; has_rank < 2; has_rank++) {
         weir_status status = name_file(env, o->resume, has_rank, o->rank, &files->resume, error);
-        if (status != WEIR_OK || weir__run_files_exists(env, files->resume))
+        if (status != WEIR_OK || weir_pipeline__run_files_exists(env, files->resume))
             return status;
     }
     weir_status status =
@@ -50,8 +50,8 @@ static weir_status find_resume(weir__run_files *files, const weir_env *env, cons
     return WEIR_OK;
 }
 
-weir_status weir__run_files_open(weir__run_files *files, const weir_env *env, const weir_run_options *o,
-                                 weir_error *error) {
+weir_status weir_pipeline__run_files_open(weir_pipeline__run_files *files, const weir_env *env,
+                                          const weir_run_options *o, weir_error *error) {
     bool has_rank = o->world_size > 1;
     weir_status status = WEIR_OK;
     if (o->trace)
@@ -61,14 +61,14 @@ weir_status weir__run_files_open(weir__run_files *files, const weir_env *env, co
     return status == WEIR_OK && o->resume ? find_resume(files, env, o, error) : status;
 }
 
-void weir__run_files_close(weir__run_files *files, const weir_env *env) {
+void weir_pipeline__run_files_close(weir_pipeline__run_files *files, const weir_env *env) {
     weir__release(env, files->trace);
     weir__release(env, files->checkpoint);
     weir__release(env, files->resume);
 }
 
-weir_status weir__run_files_read(const weir__run_files *files, const weir_env *env, uint8_t **data,
-                                 size_t *size, weir_error *error) {
+weir_status weir_pipeline__run_files_read(const weir_pipeline__run_files *files, const weir_env *env,
+                                          uint8_t **data, size_t *size, weir_error *error) {
     weir_checkpoint found;
     weir_error reason;
     WEIR__TRY(weir__file_read(env, files->resume, CHECKPOINT_MAX, data, size, operator_name, error));
@@ -81,19 +81,19 @@ weir_status weir__run_files_read(const weir__run_files *files, const weir_env *e
                       reason.message);
 }
 
-weir_status weir__run_files_check(const weir__run_files *files, const weir_env *env, bool is_resumed,
-                                  weir_error *error) {
+weir_status weir_pipeline__run_files_check(const weir_pipeline__run_files *files, const weir_env *env,
+                                           bool is_resumed, weir_error *error) {
     uint8_t *data = NULL;
     size_t size;
-    weir__run_files there = {.resume = files->checkpoint};
-    if (!files->checkpoint || !weir__run_files_exists(env, files->checkpoint))
+    weir_pipeline__run_files there = {.resume = files->checkpoint};
+    if (!files->checkpoint || !weir_pipeline__run_files_exists(env, files->checkpoint))
         return WEIR_OK;
     if (!is_resumed)
         return weir__fail(error, WEIR_IO_ERROR, operator_name,
                           "%s exists already, and a run that begins would replace it; resume from it, or "
                           "move it away",
                           files->checkpoint);
-    weir_status status = weir__run_files_read(&there, env, &data, &size, error);
+    weir_status status = weir_pipeline__run_files_read(&there, env, &data, &size, error);
     weir__release(env, data);
     if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY)
         return status;

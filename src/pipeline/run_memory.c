@@ -18,8 +18,9 @@ static const char arena_document[] =
     "\"builders\": {\"alignment_bytes\": 64}, \"device\": {\"alignment_bytes\": 256}}";
 
 /* What a buffer keeps beside its batch is measured with one whose batch has no memory: nothing is built. */
-weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *builders,
-                                 const weir__meter *meter, weir_error *error) {
+weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
+                                          const weir_pipeline__builders *builders,
+                                          const weir_pipeline__meter *meter, weir_error *error) {
     weir_batch_buffer *buffer;
     weir_batch_room room = weir_batch_capacity(builders->list, builders->count);
     weir_batch_memory nowhere = {.compact = need, .without_tensors = true};
@@ -32,7 +33,7 @@ weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *
     need->rules_size = 0;
     for (size_t i = 0; i < builders->count; i++) {
         uint64_t size;
-        (void)weir__builder_rules(builders->list[i], &size);
+        (void)weir_batch__builder_rules(builders->list[i], &size);
         need->rules_size += (size + 255) & ~(uint64_t)255;
     }
     return WEIR_OK;
@@ -61,7 +62,8 @@ static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t cou
     return status;
 }
 
-static weir_status add_device_tensors(weir_graph *graph, const weir__memory_need *need, weir_error *error) {
+static weir_status add_device_tensors(weir_graph *graph, const weir_pipeline__memory_need *need,
+                                      weir_error *error) {
     weir_status status = add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error);
     if (status == WEIR_OK)
         status = add_tensors(graph, "place_slot", need->places, need->slot_size, device_arena, error);
@@ -70,7 +72,7 @@ static weir_status add_device_tensors(weir_graph *graph, const weir__memory_need
     return status ? status : add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);
 }
 
-static weir_status make_graph(const weir_env *env, const weir__memory_need *need, weir_graph **out,
+static weir_status make_graph(const weir_env *env, const weir_pipeline__memory_need *need, weir_graph **out,
                               weir_error *error) {
     static const char name[] = "weir.run";
     weir_graph *graph;
@@ -100,7 +102,7 @@ static bool is_named(weir_text name, const char *wanted) {
     return name.size == strlen(wanted) && memcmp(name.data, wanted, name.size) == 0;
 }
 
-static weir_status check_limit(const weir_plan *plan, const weir__memory_need *need, uint64_t limit,
+static weir_status check_limit(const weir_plan *plan, const weir_pipeline__memory_need *need, uint64_t limit,
                                weir_error *error) {
     uint64_t required = 0;
     for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
@@ -127,8 +129,9 @@ static weir_status check_limit(const weir_plan *plan, const weir__memory_need *n
     return status;
 }
 
-weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
-                              const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out, weir_error *error) {
+weir_status weir_pipeline__memory_plan(const weir_env *env, const weir_pipeline__memory_need *need,
+                                       uint64_t limit, const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out,
+                                       weir_error *error) {
     weir_plan_options options = {.size = sizeof options,
                                  .mode = "inference",
                                  .token = token,
@@ -151,13 +154,13 @@ weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need
     return WEIR_OK;
 }
 
-weir_status weir__memory_open(const weir_env *env, const weir_plan *plan, const char *arena,
-                              const weir_memory *memory, weir_arenas **out, weir_error *error) {
+weir_status weir_pipeline__memory_open(const weir_env *env, const weir_plan *plan, const char *arena,
+                                       const weir_memory *memory, weir_arenas **out, weir_error *error) {
     weir_arenas_options options = {.size = sizeof options, .memory = *memory, .only = arena};
     return weir_arenas_open(env, plan, &options, out, error);
 }
 
-void *weir__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index) {
+void *weir_pipeline__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index) {
     char name[NAME_CAPACITY];
     weir_text id = name_of(name, kind, index);
     void *memory = NULL;

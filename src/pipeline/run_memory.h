@@ -6,7 +6,7 @@
 #include "pipeline/schedule.h"
 #include "weir/arenas.h"
 
-typedef struct weir__memory_need {
+typedef struct weir_pipeline__memory_need {
     uint64_t slots;
     uint64_t slot_size;   /* bytes of the largest batch in its compact form */
     uint64_t tensor_size; /* and of its tensors: one for each slot, or for each place on a device */
@@ -18,25 +18,28 @@ typedef struct weir__memory_need {
     uint64_t places;     /* batches there */
     uint64_t table_size; /* the stores' embeddings */
     uint64_t rules_size; /* by which batches are expanded, each dataset's at a multiple of 256 */
-} weir__memory_need;
+} weir_pipeline__memory_need;
 
 /* Fills the sizes, from the builders of one worker that were opened through the meter. OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__memory_measure(weir__memory_need *need, const weir__builders *builders,
-                                              const weir__meter *meter, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
+                                                       const weir_pipeline__builders *builders,
+                                                       const weir_pipeline__meter *meter, weir_error *error);
 
 /* A compact batch for each slot in the arena `slots`, and its tensors in `tensors`, unless they are on a
  * device or there are none; the lists of each slot and the builders of each worker in `builders`; what is on
  * a device in `device`. ARENA_TOO_SMALL if the arenas of the host together need more than `limit` (0: no
  * limit). Addresses are of the token. */
-WEIR_CHECKED weir_status weir__memory_plan(const weir_env *env, const weir__memory_need *need, uint64_t limit,
-                                           const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out,
-                                           weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__memory_plan(const weir_env *env,
+                                                    const weir_pipeline__memory_need *need, uint64_t limit,
+                                                    const uint8_t token[WEIR_TOKEN_SIZE], weir_plan **out,
+                                                    weir_error *error);
 
 /* One arena of the plan in memory of a kind. Fails with the memory's own error, or OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__memory_open(const weir_env *env, const weir_plan *plan, const char *arena,
-                                           const weir_memory *memory, weir_arenas **out, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__memory_open(const weir_env *env, const weir_plan *plan,
+                                                    const char *arena, const weir_memory *memory,
+                                                    weir_arenas **out, weir_error *error);
 
 /* Where the index-th tensor of a kind lies: "slot", "tensors", "place", "place_slot", "tables", "rules". */
-void *weir__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index);
+void *weir_pipeline__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index);
 
 #endif

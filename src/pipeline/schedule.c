@@ -35,9 +35,10 @@ static weir_status find_store(const weir_run_options *options, const weir_datase
     return status;
 }
 
-static weir_status add_member(weir__schedule *run, const weir_run_options *options, size_t index,
+static weir_status add_member(weir_pipeline__schedule *run, const weir_run_options *options, size_t index,
                               weir_error *error) {
-    weir__schedule_member member = {.dataset = weir_manifest_dataset(run->manifest, index), .index = index};
+    weir_pipeline__schedule_member member = {.dataset = weir_manifest_dataset(run->manifest, index),
+                                             .index = index};
     const char *key = member.dataset->key;
     size_t at = run->member_count;
     WEIR__TRY(find_store(options, member.dataset, &member.store, error));
@@ -52,14 +53,16 @@ static weir_status add_member(weir__schedule *run, const weir_run_options *optio
     return WEIR_OK;
 }
 
-static weir_status add_named(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+static weir_status add_named(weir_pipeline__schedule *run, const weir_run_options *options,
+                             weir_error *error) {
     const weir_dataset *named = NULL;
-    WEIR__TRY(weir__manifest_require(run->manifest, options->dataset, operator_name, &named, error));
+    WEIR__TRY(weir_sampler__manifest_require(run->manifest, options->dataset, operator_name, &named, error));
     return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
 }
 
 /* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
-static weir_status add_mixed(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+static weir_status add_mixed(weir_pipeline__schedule *run, const weir_run_options *options,
+                             weir_error *error) {
     bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest) && status == WEIR_OK; i++)
@@ -68,7 +71,8 @@ static weir_status add_mixed(weir__schedule *run, const weir_run_options *option
     return status;
 }
 
-static weir_status add_members(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+static weir_status add_members(weir_pipeline__schedule *run, const weir_run_options *options,
+                               weir_error *error) {
     size_t datasets = weir_manifest_dataset_count(run->manifest);
     run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
     if (!run->members)
@@ -88,7 +92,7 @@ static weir_status add_members(weir__schedule *run, const weir_run_options *opti
     return add_mixed(run, options, error);
 }
 
-static weir_status list_stores(weir__schedule *run, weir_error *error) {
+static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) {
     run->store_hashes = weir__allocate_zero(run->env, run->member_count, sizeof *run->store_hashes);
     if (!run->store_hashes)
         return weir__out_of_memory(error, operator_name, run->member_count * sizeof *run->store_hashes);
@@ -110,10 +114,10 @@ static weir_status list_stores(weir__schedule *run, weir_error *error) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status open_populations(weir__schedule *run, weir_error *error) {
+static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < run->member_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
-        weir__schedule_member *member = &run->members[i];
+        weir_pipeline__schedule_member *member = &run->members[i];
         status = weir_population_open(run->env, run->manifest, member->store, member->dataset->key,
                                       run->token, run->token_size, &member->population, error);
     }
@@ -121,7 +125,7 @@ static weir_status open_populations(weir__schedule *run, weir_error *error) {
 }
 
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
-static uint64_t find_end(const weir__schedule *run, const weir_run_options *o) {
+static uint64_t find_end(const weir_pipeline__schedule *run, const weir_run_options *o) {
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
     uint64_t end = WEIR_ENDLESS;
     if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
@@ -131,7 +135,8 @@ static uint64_t find_end(const weir__schedule *run, const weir_run_options *o) {
     return o->steps > 0 && o->steps < end ? o->steps : end;
 }
 
-static weir_status copy_token(weir__schedule *run, const weir_run_options *options, weir_error *error) {
+static weir_status copy_token(weir_pipeline__schedule *run, const weir_run_options *options,
+                              weir_error *error) {
     const void *token = options->token ? options->token : weir_manifest_token(options->manifest);
     run->token_size = options->token ? options->token_size : WEIR_TOKEN_SIZE;
     run->token = weir__allocate(run->env, run->token_size, 1);
@@ -141,16 +146,16 @@ static weir_status copy_token(weir__schedule *run, const weir_run_options *optio
     return WEIR_OK;
 }
 
-weir_status weir__schedule_open(weir__schedule *run, const weir_env *env, const weir_run_options *options,
-                                weir_error *error) {
-    *run = (weir__schedule){.env = env,
-                            .manifest = options->manifest,
-                            .stage = options->stage,
-                            .world_size = options->world_size,
-                            .rank = options->rank,
-                            .any_hash = options->any_hash,
-                            .pad = options->pad,
-                            .with_digests = options->with_digests};
+weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const weir_env *env,
+                                         const weir_run_options *options, weir_error *error) {
+    *run = (weir_pipeline__schedule){.env = env,
+                                     .manifest = options->manifest,
+                                     .stage = options->stage,
+                                     .world_size = options->world_size,
+                                     .rank = options->rank,
+                                     .any_hash = options->any_hash,
+                                     .pad = options->pad,
+                                     .with_digests = options->with_digests};
     if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
                           "the stage is not train, eval, infer or eval_seeded");
@@ -174,11 +179,11 @@ weir_status weir__schedule_open(weir__schedule *run, const weir_env *env, const 
                                      .token_size = options->token_size};
         weir_sampler_name_call(options->manifest, &call, error);
     }
-    weir__schedule_close(run);
+    weir_pipeline__schedule_close(run);
     return status;
 }
 
-void weir__schedule_close(weir__schedule *run) {
+void weir_pipeline__schedule_close(weir_pipeline__schedule *run) {
     if (!run->env)
         return;
     for (size_t i = 0; i < run->member_count; i++)
@@ -186,26 +191,26 @@ void weir__schedule_close(weir__schedule *run) {
     weir__release(run->env, run->token);
     weir__release(run->env, run->members);
     weir__release(run->env, run->store_hashes);
-    *run = (weir__schedule){0};
+    *run = (weir_pipeline__schedule){0};
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-static size_t member_of(const weir__schedule *run, const weir_dataset *dataset) {
+static size_t member_of(const weir_pipeline__schedule *run, const weir_dataset *dataset) {
     size_t member = 0;
     while (run->members[member].dataset != dataset)
         member++;
     return member;
 }
 
-weir_status weir__schedule_locate(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t *member,
-                                  weir_cursor *cursor, weir_error *error) {
+weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
+                                           size_t *member, weir_cursor *cursor, weir_error *error) {
     const weir_dataset *dataset = run->members[0].dataset;
     weir_status status = WEIR_OK;
     if (run->is_mixed)
         status = weir_mix_locate(mix, step, &dataset, cursor, error);
     else if (run->stage == WEIR_STAGE_TRAIN)
-        status = weir__batch_cursor(run->manifest, dataset, step, cursor, error);
+        status = weir_sampler__batch_cursor(run->manifest, dataset, step, cursor, error);
     else
         *cursor = (weir_cursor){0, step * weir_manifest_global_batch_size(run->manifest)};
     if (status == WEIR_OK)
@@ -213,9 +218,9 @@ weir_status weir__schedule_locate(const weir__schedule *run, weir_mix *mix, uint
     return status;
 }
 
-bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64_t step, size_t member,
-                                weir_cursor *cursor) {
-    const weir__schedule_member *m = &run->members[member];
+bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
+                                         size_t member, weir_cursor *cursor) {
+    const weir_pipeline__schedule_member *m = &run->members[member];
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
     if (run->stage !=
         WEIR_STAGE_TRAIN) { /* after its one pass a dataset stands where the sampler leaves it */
@@ -223,15 +228,15 @@ bool weir__schedule_next_cursor(const weir__schedule *run, weir_mix *mix, uint64
         *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
         return true;
     }
-    uint64_t q = run->is_mixed ? weir__mix_batches_before(mix, step, m->index) : step;
-    return weir__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
+    uint64_t q = run->is_mixed ? weir_sampler__mix_batches_before(mix, step, m->index) : step;
+    return weir_sampler__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
 }
 
 /* ---- Builders -------------------------------------------------------------------------------- */
 
-weir_status weir__builders_open(weir__builders *builders, const weir_env *env, const weir__schedule *run,
-                                weir_error *error) {
-    *builders = (weir__builders){.env = env};
+weir_status weir_pipeline__builders_open(weir_pipeline__builders *builders, const weir_env *env,
+                                         const weir_pipeline__schedule *run, weir_error *error) {
+    *builders = (weir_pipeline__builders){.env = env};
     weir_status status = WEIR_OK;
     builders->list = weir__allocate_zero(env, run->member_count, sizeof(void *));
     if (!builders->list)
@@ -239,7 +244,7 @@ weir_status weir__builders_open(weir__builders *builders, const weir_env *env, c
     if (status == WEIR_OK && run->is_mixed)
         status = weir_mix_open(env, run->manifest, run->token, run->token_size, &builders->mix, error);
     while (status == WEIR_OK && builders->count < run->member_count) {
-        const weir__schedule_member *member = &run->members[builders->count];
+        const weir_pipeline__schedule_member *member = &run->members[builders->count];
         weir_batch_options options = {.size = sizeof options,
                                       .store = member->store,
                                       .manifest = run->manifest,
@@ -257,16 +262,16 @@ weir_status weir__builders_open(weir__builders *builders, const weir_env *env, c
         builders->count += status == WEIR_OK;
     }
     if (status != WEIR_OK)
-        weir__builders_close(builders);
+        weir_pipeline__builders_close(builders);
     return status;
 }
 
-void weir__builders_close(weir__builders *builders) {
+void weir_pipeline__builders_close(weir_pipeline__builders *builders) {
     if (!builders->env)
         return;
     for (size_t i = 0; i < builders->count; i++)
         weir_batch_builder_close(builders->list[i]);
     weir__release(builders->env, builders->list);
     weir_mix_close(builders->mix);
-    *builders = (weir__builders){0};
+    *builders = (weir_pipeline__builders){0};
 }

@@ -11,8 +11,9 @@ static void begin(weir_cbor_writer *w, weir__sha256 *sha, const char *version, u
     weir_cbor_map(w, pairs);
 }
 
-void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
-                        void (*write_pairs)(const void *context, weir_cbor_writer *w), const void *context) {
+void weir_pipeline__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
+                                 void (*write_pairs)(const void *context, weir_cbor_writer *w),
+                                 const void *context) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir__sha256 sha;
     weir_cbor_writer hashing;
@@ -25,7 +26,7 @@ void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs
     write_pairs(context, w);
 }
 
-bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version) {
+bool weir_pipeline__sealed_is_whole(const weir_cbor_value *map, const char *version) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir__sha256 sha;
     weir_cbor_writer w;

@@ -8,10 +8,11 @@
 
 /* Writes the map of `pairs` pairs that `write_pairs` gives, sealed. It is called twice, and must write the
  * same: so nothing is allocated. */
-void weir__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
-                        void (*write_pairs)(const void *context, weir_cbor_writer *w), const void *context);
+void weir_pipeline__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
+                                 void (*write_pairs)(const void *context, weir_cbor_writer *w),
+                                 const void *context);
 
 /* Whether a map that was checked as CBOR is sealed with this version. */
-bool weir__sealed_is_whole(const weir_cbor_value *map, const char *version);
+bool weir_pipeline__sealed_is_whole(const weir_cbor_value *map, const char *version);
 
 #endif

@@ -1,25 +1,25 @@
 /* See shard.h. No sum here overflows: a position is below the length, and totals saturate. */
 #include "pipeline/shard.h"
 
-uint64_t weir__passes_of(uint64_t epochs, uint64_t start_epoch) {
+uint64_t weir_pipeline__passes_of(uint64_t epochs, uint64_t start_epoch) {
     if (epochs > 0)
         return epochs;
     return start_epoch == 0 ? UINT64_MAX : UINT64_MAX - start_epoch + 1;
 }
 
-uint64_t weir__pass_length(const weir__shards *shards, bool is_first) {
+uint64_t weir_pipeline__pass_length(const weir_pipeline__shards *shards, bool is_first) {
     return is_first ? shards->length - shards->start_position : shards->length;
 }
 
-uint64_t weir__shard_count(const weir__shards *shards, uint32_t worker, bool is_first) {
-    uint64_t length = weir__pass_length(shards, is_first);
+uint64_t weir_pipeline__shard_count(const weir_pipeline__shards *shards, uint32_t worker, bool is_first) {
+    uint64_t length = weir_pipeline__pass_length(shards, is_first);
     uint64_t count = length / shards->workers;
     return count + (!shards->drop_remainder && worker < length % shards->workers);
 }
 
-uint64_t weir__shard_total(const weir__shards *shards, uint32_t worker) {
-    uint64_t first = weir__shard_count(shards, worker, true);
-    uint64_t later = weir__shard_count(shards, worker, false);
+uint64_t weir_pipeline__shard_total(const weir_pipeline__shards *shards, uint32_t worker) {
+    uint64_t first = weir_pipeline__shard_count(shards, worker, true);
+    uint64_t later = weir_pipeline__shard_count(shards, worker, false);
     uint64_t total;
     if (__builtin_mul_overflow(shards->passes - 1, later, &total) ||
         __builtin_add_overflow(total, first, &total))
@@ -28,24 +28,25 @@ uint64_t weir__shard_total(const weir__shards *shards, uint32_t worker) {
 }
 
 /* The position of the first item of a worker's shard. */
-static uint64_t shard_start(const weir__shards *shards, uint32_t worker, bool is_first) {
+static uint64_t shard_start(const weir_pipeline__shards *shards, uint32_t worker, bool is_first) {
     uint64_t start = is_first ? shards->start_position : 0;
-    uint64_t length = weir__pass_length(shards, is_first);
+    uint64_t length = weir_pipeline__pass_length(shards, is_first);
     uint64_t remainder = shards->drop_remainder ? 0 : length % shards->workers;
     if (shards->mode == WEIR_SHARD_INTERLEAVED)
         return start + worker;
     return start + length / shards->workers * worker + (worker < remainder ? worker : remainder);
 }
 
-weir__cursor weir__cursor_at(const weir__shards *shards, uint32_t worker, uint64_t index) {
-    uint64_t first_count = weir__shard_count(shards, worker, true);
-    weir__cursor cursor = {
+weir_pipeline__cursor weir_pipeline__cursor_at(const weir_pipeline__shards *shards, uint32_t worker,
+                                               uint64_t index) {
+    uint64_t first_count = weir_pipeline__shard_count(shards, worker, true);
+    weir_pipeline__cursor cursor = {
         .epoch = shards->start_epoch,
         .position = shard_start(shards, worker, true),
         .place = index,
         .count = first_count,
         .stride = shards->mode == WEIR_SHARD_INTERLEAVED ? shards->workers : 1,
-        .next_count = weir__shard_count(shards, worker, false),
+        .next_count = weir_pipeline__shard_count(shards, worker, false),
         .next_position = shard_start(shards, worker, false),
     };
     if (index >= first_count) {
@@ -58,8 +59,8 @@ weir__cursor weir__cursor_at(const weir__shards *shards, uint32_t worker, uint64
     return cursor;
 }
 
-bool weir__order_is_sequential(const weir__shards *shards) {
-    uint64_t first = weir__pass_length(shards, true);
+bool weir_pipeline__order_is_sequential(const weir_pipeline__shards *shards) {
+    uint64_t first = weir_pipeline__pass_length(shards, true);
     if (shards->mode != WEIR_SHARD_INTERLEAVED)
         return false;
     if (shards->length == WEIR_ENDLESS || (shards->passes == 1 && !shards->drop_remainder))

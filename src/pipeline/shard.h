@@ -9,7 +9,7 @@
 
 #include "weir/prefetch.h"
 
-typedef struct weir__shards {
+typedef struct weir_pipeline__shards {
     uint64_t length;
     uint64_t start_position; /* at most length */
     uint64_t start_epoch;
@@ -17,20 +17,20 @@ typedef struct weir__shards {
     uint32_t workers;
     weir_shard_mode mode;
     bool drop_remainder;
-} weir__shards;
+} weir_pipeline__shards;
 
 /* The number of passes: `epochs`, or if that is 0 as many as epochs can be counted. */
-uint64_t weir__passes_of(uint64_t epochs, uint64_t start_epoch);
+uint64_t weir_pipeline__passes_of(uint64_t epochs, uint64_t start_epoch);
 
 /* How many items there are in a pass, and how many of them are a worker's. */
-uint64_t weir__pass_length(const weir__shards *shards, bool is_first);
-uint64_t weir__shard_count(const weir__shards *shards, uint32_t worker, bool is_first);
+uint64_t weir_pipeline__pass_length(const weir_pipeline__shards *shards, bool is_first);
+uint64_t weir_pipeline__shard_count(const weir_pipeline__shards *shards, uint32_t worker, bool is_first);
 
 /* How many items a worker has in all passes; 2^64-1 if there are as many or more. */
-uint64_t weir__shard_total(const weir__shards *shards, uint32_t worker);
+uint64_t weir_pipeline__shard_total(const weir_pipeline__shards *shards, uint32_t worker);
 
 /* A walk through a worker's items. */
-typedef struct weir__cursor {
+typedef struct weir_pipeline__cursor {
     uint64_t epoch;
     uint64_t position;
     uint64_t place; /* of the item in its shard */
@@ -38,13 +38,14 @@ typedef struct weir__cursor {
     uint64_t stride;
     uint64_t next_count; /* the same of every later pass */
     uint64_t next_position;
-} weir__cursor;
+} weir_pipeline__cursor;
 
 /* The cursor of the worker's item `index`, which is below its total. */
-weir__cursor weir__cursor_at(const weir__shards *shards, uint32_t worker, uint64_t index);
+weir_pipeline__cursor weir_pipeline__cursor_at(const weir_pipeline__shards *shards, uint32_t worker,
+                                               uint64_t index);
 
 /* On to the worker's next item, if there is one; beyond the last the cursor is not to be read. */
-static inline void weir__cursor_advance(weir__cursor *cursor) {
+static inline void weir_pipeline__cursor_advance(weir_pipeline__cursor *cursor) {
     cursor->place++;
     cursor->position += cursor->stride;
     if (cursor->place == cursor->count) {
@@ -57,6 +58,6 @@ static inline void weir__cursor_advance(weir__cursor *cursor) {
 
 /* Whether round-robin over the shards is the source's own order, pass after pass, whatever the number of
  * workers: then `consumed` items say it all. */
-bool weir__order_is_sequential(const weir__shards *shards);
+bool weir_pipeline__order_is_sequential(const weir_pipeline__shards *shards);
 
 #endif

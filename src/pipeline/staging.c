@@ -13,35 +13,35 @@ enum { BLOCKS_OF_A_SEQUENCE = 4, THREADS_OF_A_BLOCK = 256 };
 
 /* ---- Places ------------------------------------------------------------------------------------ */
 
-static weir__place *free_place(weir__staging *s) {
+static weir_pipeline__place *free_place(weir_pipeline__staging *s) {
     for (uint32_t i = 0; i < s->depth; i++) {
-        weir__place *place = &s->places[(s->taken + i) % s->depth];
-        if (atomic_load_explicit(&place->state, memory_order_acquire) == WEIR__PLACE_FREE)
+        weir_pipeline__place *place = &s->places[(s->taken + i) % s->depth];
+        if (atomic_load_explicit(&place->state, memory_order_acquire) == WEIR_PIPELINE__PLACE_FREE)
             return place;
     }
     return NULL;
 }
 
-static weir__place *oldest_queued(weir__staging *s) {
-    weir__place *oldest = NULL;
+static weir_pipeline__place *oldest_queued(weir_pipeline__staging *s) {
+    weir_pipeline__place *oldest = NULL;
     for (uint32_t i = 0; i < s->depth; i++) {
-        weir__place *place = &s->places[i];
-        if (atomic_load_explicit(&place->state, memory_order_relaxed) == WEIR__PLACE_QUEUED &&
+        weir_pipeline__place *place = &s->places[i];
+        if (atomic_load_explicit(&place->state, memory_order_relaxed) == WEIR_PIPELINE__PLACE_QUEUED &&
             (!oldest || place->order < oldest->order))
             oldest = place;
     }
     return oldest;
 }
 
-static void give_slot_back(weir__staging *s, weir__place *place) {
-    weir__loader_release(s->loader, &place->loaded);
+static void give_slot_back(weir_pipeline__staging *s, weir_pipeline__place *place) {
+    weir_pipeline__loader_release(s->loader, &place->loaded);
     place->has_loaded = false;
 }
 
-static weir__place *oldest_loaded(weir__staging *s) {
-    weir__place *oldest = NULL;
+static weir_pipeline__place *oldest_loaded(weir_pipeline__staging *s) {
+    weir_pipeline__place *oldest = NULL;
     for (uint32_t i = 0; i < s->depth; i++) {
-        weir__place *place = &s->places[i];
+        weir_pipeline__place *place = &s->places[i];
         if (place->has_loaded && (!oldest || place->order < oldest->order))
             oldest = place;
     }
@@ -49,8 +49,8 @@ static weir__place *oldest_loaded(weir__staging *s) {
 }
 
 /* Gives back the host's slots whose copies are done: they end in the order in which they began. */
-static weir_status retire(weir__staging *s, weir_error *error) {
-    for (weir__place *place = oldest_loaded(s); place; place = oldest_loaded(s)) {
+static weir_status retire(weir_pipeline__staging *s, weir_error *error) {
+    for (weir_pipeline__place *place = oldest_loaded(s); place; place = oldest_loaded(s)) {
         bool is_done = false;
         weir_status status = weir_event_query(s->device, place->copied, &is_done, error);
         if (status != WEIR_OK || !is_done)
@@ -62,26 +62,27 @@ static weir_status retire(weir__staging *s, weir_error *error) {
 
 /* ---- Copying ----------------------------------------------------------------------------------- */
 
-static weir_status expand(weir__staging *s, weir__place *place, weir_error *error) {
+static weir_status expand(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
     const void *rules = s->rules[s->loader->slots[place->loaded.slot].member];
     void *arguments[] = {&rules, &place->compact, &place->data};
-    weir__launch launch = {.blocks_x = place->batch.sequence_count,
-                           .blocks_y = BLOCKS_OF_A_SEQUENCE,
-                           .threads = THREADS_OF_A_BLOCK,
-                           .arguments = arguments,
-                           .stream = s->expansions};
+    weir_device__launch launch = {.blocks_x = place->batch.sequence_count,
+                                  .blocks_y = BLOCKS_OF_A_SEQUENCE,
+                                  .threads = THREADS_OF_A_BLOCK,
+                                  .arguments = arguments,
+                                  .stream = s->expansions};
     weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
     if (status == WEIR_OK && place->batch.sequence_count > 0)
-        status = weir__kernel_launch(s->device, &s->kernel, &launch, error);
+        status = weir_device__kernel_launch(s->device, &s->kernel, &launch, error);
     if (status == WEIR_OK)
-        status = weir__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error);
+        status = weir_pipeline__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions,
+                                                 error);
     return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
 /* Copies and expansions are done at the same time, on a stream each: one batch is copied while the one before
  * it is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
  * written again only when the consumer is done with them. */
-static weir_status start_copy(weir__staging *s, weir__place *place, weir_error *error) {
+static weir_status start_copy(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
     const weir_batch *batch = place->loaded.batch;
     weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
     if (status == WEIR_OK)
@@ -96,7 +97,7 @@ static weir_status start_copy(weir__staging *s, weir__place *place, weir_error *
 }
 
 /* What the view says beside the tensors is kept: the host's slot goes back before the consumer reads it. */
-static void keep_view(weir__place *place) {
+static void keep_view(weir_pipeline__place *place) {
     const weir_batch *batch = place->loaded.batch;
     place->batch = *batch;
     place->batch.data = place->data;
@@ -121,15 +122,16 @@ static void keep_view(weir__place *place) {
 
 /* Starts the copy of a batch that the loader gave. If that fails the batch is lost, and the run with it:
  * its slot goes back after what may still read it. */
-static weir_status queue(weir__staging *s, weir__place *place, const weir_taken *loaded, weir_error *error) {
-    weir_prefetch *prefetch = weir__loader_prefetch(s->loader);
+static weir_status queue(weir_pipeline__staging *s, weir_pipeline__place *place, const weir_taken *loaded,
+                         weir_error *error) {
+    weir_prefetch *prefetch = weir_pipeline__loader_prefetch(s->loader);
     place->loaded = *loaded;
     place->has_loaded = true;
     place->order = s->taken++;
     keep_view(place);
-    uint64_t began_ns = weir__loader_now(s->loader);
+    uint64_t began_ns = weir_pipeline__loader_now(s->loader);
     weir_status status = start_copy(s, place, error);
-    s->busy_ns += weir__loader_now(s->loader) - began_ns;
+    s->busy_ns += weir_pipeline__loader_now(s->loader) - began_ns;
     if (status != WEIR_OK) {
         if (error)
             error->t = loaded->step;
@@ -139,16 +141,16 @@ static weir_status queue(weir__staging *s, weir__place *place, const weir_taken 
         return status;
     }
     place->step = s->loader->step;
-    weir__prefetch_mark(prefetch, place->mark);
+    weir_pipeline__prefetch_mark(prefetch, place->mark);
     s->queued++;
     s->transferred++;
     s->tensor_bytes += place->batch.size;
-    atomic_store_explicit(&place->state, WEIR__PLACE_QUEUED, memory_order_relaxed);
+    atomic_store_explicit(&place->state, WEIR_PIPELINE__PLACE_QUEUED, memory_order_relaxed);
     return WEIR_OK;
 }
 
-static weir_status all_held(const weir__staging *s, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+static weir_status all_held(const weir_pipeline__staging *s, weir_error *error) {
+    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__STAGING_OPERATOR,
                                     "%u batches are held on the device, as many as fit; release one before "
                                     "taking the next, or open with a larger depth",
                                     s->depth);
@@ -158,8 +160,8 @@ static weir_status all_held(const weir__staging *s, weir_error *error) {
 
 /* Takes one batch from the loader and queues it; *is_taken false if the run is over, or nobody wants to wait
  * and there is no place, or none whose copy is done, or no batch that is built. */
-static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error *error) {
-    weir__place *place = free_place(s);
+static weir_status take(weir_pipeline__staging *s, bool waits, bool *is_taken, weir_error *error) {
+    weir_pipeline__place *place = free_place(s);
     weir_taken loaded;
     bool is_ready;
     *is_taken = false;
@@ -168,14 +170,14 @@ static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error
     if (place->has_loaded) { /* the consumer released it before its copy was done */
         if (!waits)
             return WEIR_OK;
-        uint64_t began_ns = weir__loader_now(s->loader);
+        uint64_t began_ns = weir_pipeline__loader_now(s->loader);
         weir_status status = weir_event_sync(s->device, place->copied, error);
-        s->wait_ns += weir__loader_now(s->loader) - began_ns;
+        s->wait_ns += weir_pipeline__loader_now(s->loader) - began_ns;
         if (status != WEIR_OK)
             return status;
         give_slot_back(s, place);
     }
-    weir_status status = weir__loader_next(s->loader, waits, &loaded, &is_ready, error);
+    weir_status status = weir_pipeline__loader_next(s->loader, waits, &loaded, &is_ready, error);
     if (status != WEIR_OK || !is_ready)
         return status;
     s->is_ended = loaded.batch == NULL;
@@ -186,22 +188,22 @@ static weir_status take(weir__staging *s, bool waits, bool *is_taken, weir_error
 }
 
 /* Queues what is built; a failure is kept for its turn. */
-static void take_ahead(weir__staging *s) {
+static void take_ahead(weir_pipeline__staging *s) {
     bool is_taken = true;
     while (is_taken && !s->is_ended && s->failure == WEIR_OK)
         s->failure = take(s, false, &is_taken, &s->failure_record);
 }
 
 /* The mark leaves the place, which is filled again, or fails to be, before the next batch is given. */
-static void give(weir__staging *s, weir_taken *out) {
-    weir__place *place = oldest_queued(s);
+static void give(weir_pipeline__staging *s, weir_taken *out) {
+    weir_pipeline__place *place = oldest_queued(s);
     uint64_t *before = s->mark;
     s->queued--;
     s->step = place->step;
     s->mark = place->mark;
     place->mark = before;
     atomic_store_explicit(&place->held_step, place->loaded.step, memory_order_relaxed);
-    atomic_store_explicit(&place->state, WEIR__PLACE_HELD, memory_order_release);
+    atomic_store_explicit(&place->state, WEIR_PIPELINE__PLACE_HELD, memory_order_release);
     *out = (weir_taken){.step = place->loaded.step,
                         .dataset = place->loaded.dataset,
                         .store = place->loaded.store,
@@ -210,7 +212,7 @@ static void give(weir__staging *s, weir_taken *out) {
                         .slot = WEIR__NARROW(uint32_t, place - s->places)};
 }
 
-static weir_status next_held(weir__staging *s, bool waits, weir_taken *out, bool *is_ready,
+static weir_status next_held(weir_pipeline__staging *s, bool waits, weir_taken *out, bool *is_ready,
                              weir_error *error) {
     bool is_taken;
     *is_ready = true;
@@ -236,48 +238,51 @@ static weir_status next_held(weir__staging *s, bool waits, weir_taken *out, bool
     return WEIR_OK;
 }
 
-weir_status weir__staging_next(weir__staging *s, bool waits, weir_taken *out, bool *is_ready,
-                               weir_error *error) {
+weir_status weir_pipeline__staging_next(weir_pipeline__staging *s, bool waits, weir_taken *out,
+                                        bool *is_ready, weir_error *error) {
     bool is_held;
-    WEIR__TRY(weir__device_hold(s->device, &is_held, error));
+    WEIR__TRY(weir_device__hold(s->device, &is_held, error));
     weir_status status = next_held(s, waits, out, is_ready, error);
-    weir__device_let_go(s->device, is_held);
+    weir_device__let_go(s->device, is_held);
     return status;
 }
 
 /* If the event cannot be recorded the place stays held: nothing says when its reader is done. */
-weir_status weir__staging_release(weir__staging *s, const weir_taken *taken, weir_stream stream,
-                                  weir_error *error) {
-    weir__place *place = taken->slot < s->depth ? &s->places[taken->slot] : NULL;
-    int held = WEIR__PLACE_HELD;
+weir_status weir_pipeline__staging_release(weir_pipeline__staging *s, const weir_taken *taken,
+                                           weir_stream stream, weir_error *error) {
+    weir_pipeline__place *place = taken->slot < s->depth ? &s->places[taken->slot] : NULL;
+    int held = WEIR_PIPELINE__PLACE_HELD;
     if (!place || atomic_load_explicit(&place->held_step, memory_order_relaxed) != taken->step ||
-        !atomic_compare_exchange_strong(&place->state, &held, WEIR__PLACE_RELEASED))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__STAGING_OPERATOR,
+        !atomic_compare_exchange_strong(&place->state, &held, WEIR_PIPELINE__PLACE_RELEASED))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__STAGING_OPERATOR,
                           "the batch of step %llu is not held: it was released before",
                           (unsigned long long)taken->step);
     weir_status status = weir_event_record(s->device, place->free, stream, error);
-    atomic_store_explicit(&place->state, status == WEIR_OK ? WEIR__PLACE_FREE : WEIR__PLACE_HELD,
+    atomic_store_explicit(&place->state,
+                          status == WEIR_OK ? WEIR_PIPELINE__PLACE_FREE : WEIR_PIPELINE__PLACE_HELD,
                           memory_order_release);
     return status;
 }
 
 /* ---- Verifying --------------------------------------------------------------------------------- */
 
-static weir_status open_verifier(weir__staging *s, weir_error *error) {
-    static const weir__batch_limits tensors_alone = {0};
+static weir_status open_verifier(weir_pipeline__staging *s, weir_error *error) {
+    static const weir_batch__limits tensors_alone = {0};
     weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
     weir_memory pinned = weir_device_pinned(s->device);
     if (!s->read_back)
         s->read_back = pinned.allocate(pinned.context, (size_t)s->loader->need.tensor_size, &refused);
     if (s->read_back)
-        return s->digester.batch ? WEIR_OK : weir__digester_open(&s->digester, s->env, &tensors_alone, error);
+        return s->digester.batch ? WEIR_OK
+                                 : weir_batch__digester_open(&s->digester, s->env, &tensors_alone, error);
     if (error)
         *error = refused;
     return refused.status;
 }
 
 /* The staging's own stream reads, after what fills the place. */
-weir_status weir__staging_verify(weir__staging *s, const weir_taken *taken, weir_error *error) {
+weir_status weir_pipeline__staging_verify(weir_pipeline__staging *s, const weir_taken *taken,
+                                          weir_error *error) {
     const weir_batch *batch = taken->batch;
     uint8_t digest[16];
     weir_status status = open_verifier(s, error);
@@ -290,10 +295,10 @@ weir_status weir__staging_verify(weir__staging *s, const weir_taken *taken, weir
         status = weir_stream_sync(s->device, s->stream, error);
     if (status != WEIR_OK)
         return status;
-    weir__digest_tensors(&s->digester, batch, s->read_back, digest);
+    weir_batch__digest_tensors(&s->digester, batch, s->read_back, digest);
     if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
         return WEIR_OK;
-    status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR__STAGING_OPERATOR,
+    status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR_PIPELINE__STAGING_OPERATOR,
                         "step %llu: the batch that was read back from the device is not the host's; the "
                         "device, its driver or weir is broken",
                         (unsigned long long)taken->step);

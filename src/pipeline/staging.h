@@ -8,15 +8,20 @@
 #include "device/kernel.h"
 #include "pipeline/loader.h"
 
-#define WEIR__STAGING_OPERATOR "weir.run.device"
+#define WEIR_PIPELINE__STAGING_OPERATOR "weir.run.device"
 
-enum { WEIR__DEPTH_MAX = 64 };
+enum { WEIR_PIPELINE__DEPTH_MAX = 64 };
 
 /* A place on the device. It is free, or its copy was started (queued), or the consumer has it (held). Only
  * the consumer's thread moves it on, but any thread may release it, which makes it free. */
-enum { WEIR__PLACE_FREE, WEIR__PLACE_QUEUED, WEIR__PLACE_HELD, WEIR__PLACE_RELEASED };
+enum {
+    WEIR_PIPELINE__PLACE_FREE,
+    WEIR_PIPELINE__PLACE_QUEUED,
+    WEIR_PIPELINE__PLACE_HELD,
+    WEIR_PIPELINE__PLACE_RELEASED
+};
 
-typedef struct weir__place {
+typedef struct weir_pipeline__place {
     _Atomic int state;
     _Atomic uint64_t held_step; /* of the batch that is held, or was last */
     uint64_t order;             /* of taking: batches are given on in this order */
@@ -35,21 +40,21 @@ typedef struct weir__place {
     uint64_t *group_digests;
     uint64_t step;  /* of the run, after this batch … */
     uint64_t *mark; /* … and what its prefetcher had given then */
-} weir__place;
+} weir_pipeline__place;
 
-typedef struct weir__staging {
+typedef struct weir_pipeline__staging {
     const weir_env *env;
     weir_device *device;
-    weir__loader *loader;
+    weir_pipeline__loader *loader;
     weir_arenas *there; /* the arena `device` */
-    weir__kernel_source expansion;
-    weir__kernel kernel;
+    weir_device__kernel_source expansion;
+    weir_device__kernel kernel;
     const void **rules;     /* of each of the run's datasets, on the device */
     weir_tables *tables;    /* of each store, there */
     weir_stream stream;     /* of the copies */
     weir_stream expansions; /* of the kernels */
     uint32_t depth;
-    weir__place *places;
+    weir_pipeline__place *places;
     uint32_t queued;
     uint64_t taken;
     uint64_t step;  /* after the last batch that was given … */
@@ -62,31 +67,33 @@ typedef struct weir__staging {
     uint64_t wait_ns; /* for the copy out of a place that is filled again */
     uint64_t compact_bytes;
     uint64_t tensor_bytes;
-    uint8_t *read_back; /* pinned, of a batch's size, from the first weir__staging_verify on */
-    weir__digester digester;
-} weir__staging;
+    uint8_t *read_back; /* pinned, of a batch's size, from the first weir_pipeline__staging_verify on */
+    weir_batch__digester digester;
+} weir_pipeline__staging;
 
 /* Adds what a device needs to what the loader does. */
-void weir__staging_measure(weir__memory_need *need, const weir_run_options *options);
+void weir_pipeline__staging_measure(weir_pipeline__memory_need *need, const weir_run_options *options);
 
 /* Opens the device that the options name, takes the plan's memory on it, puts tables and rules there, and
  * starts the loader, whose slots lie in pinned memory. Close it also after a failure. DEVICE_ERROR, also if
  * there is no compiler of kernels (libnvrtc). */
-WEIR_CHECKED weir_status weir__staging_start(weir__staging *staging, weir__loader *loader,
-                                             const weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__staging_start(weir_pipeline__staging *staging,
+                                                      weir_pipeline__loader *loader, const weir_plan *plan,
+                                                      weir_error *error);
 
 /* Waits for the copies under way; closes the loader and the device too. */
-void weir__staging_close(weir__staging *staging);
+void weir_pipeline__staging_close(weir_pipeline__staging *staging);
 
 /* The next batch; if none is built yet, waits or sets *is_ready false. */
-WEIR_CHECKED weir_status weir__staging_next(weir__staging *staging, bool waits, weir_taken *out,
-                                            bool *is_ready, weir_error *error);
-WEIR_CHECKED weir_status weir__staging_release(weir__staging *staging, const weir_taken *taken,
-                                               weir_stream stream, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__staging_next(weir_pipeline__staging *staging, bool waits,
+                                                     weir_taken *out, bool *is_ready, weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__staging_release(weir_pipeline__staging *staging,
+                                                        const weir_taken *taken, weir_stream stream,
+                                                        weir_error *error);
 
 /* Reads a batch back and compares its digest with the one it was built with; waits for it. DEVICE_ERROR if
  * they differ. The consumer. */
-WEIR_CHECKED weir_status weir__staging_verify(weir__staging *staging, const weir_taken *taken,
-                                              weir_error *error);
+WEIR_CHECKED weir_status weir_pipeline__staging_verify(weir_pipeline__staging *staging,
+                                                       const weir_taken *taken, weir_error *error);
 
 #endif

@@ -9,12 +9,13 @@
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
-static uint64_t *new_mark(const weir__staging *s) {
+static uint64_t *new_mark(const weir_pipeline__staging *s) {
     return weir__allocate_zero(s->env, 1 + (size_t)s->loader->lane_count, sizeof(uint64_t));
 }
 
-static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequences, weir_error *error) {
-    weir__place *place = &s->places[index];
+static weir_status open_place(weir_pipeline__staging *s, uint32_t index, uint64_t sequences,
+                              weir_error *error) {
+    weir_pipeline__place *place = &s->places[index];
     place->epochs = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->epochs);
     place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
@@ -23,15 +24,16 @@ static weir_status open_place(weir__staging *s, uint32_t index, uint64_t sequenc
     place->mark = new_mark(s);
     if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->group_digests ||
         !place->mark)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, (size_t)sequences * sizeof(uint64_t));
-    place->data = weir__memory_at(s->there, "place", index);
-    place->compact = weir__memory_at(s->there, "place_slot", index);
+        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
+                                   (size_t)sequences * sizeof(uint64_t));
+    place->data = weir_pipeline__memory_at(s->there, "place", index);
+    place->compact = weir_pipeline__memory_at(s->there, "place_slot", index);
     WEIR__TRY(weir_event_open(s->device, &place->copied, error));
     WEIR__TRY(weir_event_open(s->device, &place->ready, error));
     return weir_event_open(s->device, &place->free, error);
 }
 
-static void close_place(weir__staging *s, weir__place *place) {
+static void close_place(weir_pipeline__staging *s, weir_pipeline__place *place) {
     weir_event_close(s->device, place->copied);
     weir_event_close(s->device, place->ready);
     weir_event_close(s->device, place->free);
@@ -43,7 +45,7 @@ static void close_place(weir__staging *s, weir__place *place) {
     weir__release(s->env, place->mark);
 }
 
-static weir_status open_places(weir__staging *s, uint64_t sequences, weir_error *error) {
+static weir_status open_places(weir_pipeline__staging *s, uint64_t sequences, weir_error *error) {
     weir_status status = weir_stream_open(s->device, &s->stream, error);
     if (status == WEIR_OK)
         status = weir_stream_open(s->device, &s->expansions, error);
@@ -52,7 +54,7 @@ static weir_status open_places(weir__staging *s, uint64_t sequences, weir_error 
     s->places = weir__allocate_zero(s->env, s->depth, sizeof *s->places);
     s->mark = new_mark(s);
     if (!s->places || !s->mark)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, s->depth * sizeof *s->places);
+        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR, s->depth * sizeof *s->places);
     for (uint32_t i = 0; i < s->depth && status == WEIR_OK; i++)
         status = open_place(s, i, sequences, error);
     return status;
@@ -74,8 +76,8 @@ static uint64_t size_of_tables(weir_store *const *stores, size_t count) {
 }
 
 /* Writes a table where the next one goes, if it is what was written. */
-static weir_status upload(weir__staging *s, const weir_store *store, const uint8_t *table, uint32_t count,
-                          uint8_t **next, const void **out, weir_error *error) {
+static weir_status upload(weir_pipeline__staging *s, const weir_store *store, const uint8_t *table,
+                          uint32_t count, uint8_t **next, const void **out, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
     size_t size = 2 * (size_t)info->embedding_dim * count;
     weir_memory memory = weir_device_memory(s->device);
@@ -86,13 +88,14 @@ static weir_status upload(weir__staging *s, const weir_store *store, const uint8
     return weir__memory_write(&memory, (void *)(uintptr_t)*out, table, size, error);
 }
 
-static weir_status upload_tables(weir__staging *s, weir_error *error) {
+static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
     const weir_run_options *o = s->loader->options;
     weir_status status = WEIR_OK;
-    uint8_t *next = s->loader->need.table_size > 0 ? weir__memory_at(s->there, "tables", 0) : NULL;
+    uint8_t *next = s->loader->need.table_size > 0 ? weir_pipeline__memory_at(s->there, "tables", 0) : NULL;
     s->tables = weir__allocate_zero(s->env, o->store_count, sizeof *s->tables);
     if (!s->tables)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, o->store_count * sizeof *s->tables);
+        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
+                                   o->store_count * sizeof *s->tables);
     for (size_t i = 0; i < o->store_count && status == WEIR_OK; i++) {
         const weir_store_info *info = weir_store_describe(o->stores[i]);
         weir_tables *tables = &s->tables[i];
@@ -112,31 +115,32 @@ static weir_status upload_tables(weir__staging *s, weir_error *error) {
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-static weir_status open_kernel(weir__staging *s, weir_error *error) {
-    s->expansion = (weir__kernel_source){.name = WEIR__EXPAND_NAME,
-                                         .text = weir__expand_text,
-                                         .text_size = weir__expand_text_size,
-                                         .run = weir__expand_run};
-    return weir__kernel_open(s->device, &s->expansion, &s->kernel, error);
+static weir_status open_kernel(weir_pipeline__staging *s, weir_error *error) {
+    s->expansion = (weir_device__kernel_source){.name = WEIR_BATCH__EXPAND_NAME,
+                                                .text = weir_batch__expand_text,
+                                                .text_size = weir_batch__expand_text_size,
+                                                .run = weir_batch__expand_run};
+    return weir_device__kernel_open(s->device, &s->expansion, &s->kernel, error);
 }
 
-void weir__staging_measure(weir__memory_need *need, const weir_run_options *options) {
+void weir_pipeline__staging_measure(weir_pipeline__memory_need *need, const weir_run_options *options) {
     need->places = options->depth;
     need->table_size = size_of_tables(options->stores, options->store_count);
 }
 
 /* The rules of the run's datasets. */
-static weir_status upload_rules(weir__staging *s, weir_error *error) {
-    const weir__builders *builders = &s->loader->workers[0];
+static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
+    const weir_pipeline__builders *builders = &s->loader->workers[0];
     weir_memory memory = weir_device_memory(s->device);
-    uint8_t *next = weir__memory_at(s->there, "rules", 0);
+    uint8_t *next = weir_pipeline__memory_at(s->there, "rules", 0);
     weir_status status = WEIR_OK;
     s->rules = weir__allocate_zero(s->env, builders->count, sizeof *s->rules);
     if (!s->rules)
-        return weir__out_of_memory(error, WEIR__STAGING_OPERATOR, builders->count * sizeof *s->rules);
+        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
+                                   builders->count * sizeof *s->rules);
     for (size_t i = 0; i < builders->count && status == WEIR_OK; i++) {
         uint64_t size;
-        const void *rules = weir__builder_rules(builders->list[i], &size);
+        const void *rules = weir_batch__builder_rules(builders->list[i], &size);
         s->rules[i] = next;
         status = weir__memory_write(&memory, next, rules, (size_t)size, error);
         next += (size + 255) & ~(uint64_t)255;
@@ -144,21 +148,21 @@ static weir_status upload_rules(weir__staging *s, weir_error *error) {
     return status;
 }
 
-weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const weir_plan *plan,
-                                weir_error *error) {
-    const weir__builders *builders = &loader->workers[0];
+weir_status weir_pipeline__staging_start(weir_pipeline__staging *s, weir_pipeline__loader *loader,
+                                         const weir_plan *plan, weir_error *error) {
+    const weir_pipeline__builders *builders = &loader->workers[0];
     uint64_t sequences = 0;
     for (size_t i = 0; i < builders->count; i++) {
-        uint64_t most = weir__builder_sequences(builders->list[i]);
+        uint64_t most = weir_batch__builder_sequences(builders->list[i]);
         sequences = most > sequences ? most : sequences;
     }
-    *s = (weir__staging){.env = loader->env, .loader = loader, .step = loader->step};
+    *s = (weir_pipeline__staging){.env = loader->env, .loader = loader, .step = loader->step};
     s->depth = loader->options->depth;
     WEIR__TRY(weir_device_open_named(s->env, loader->options->device, &s->device, error));
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
     weir_status status = open_kernel(s, error);
     if (status == WEIR_OK)
-        status = weir__memory_open(s->env, plan, "device", &memory, &s->there, error);
+        status = weir_pipeline__memory_open(s->env, plan, "device", &memory, &s->there, error);
     if (status == WEIR_OK)
         status = open_places(s, sequences, error);
     if (status == WEIR_OK)
@@ -166,13 +170,13 @@ weir_status weir__staging_start(weir__staging *s, weir__loader *loader, const we
     if (status == WEIR_OK)
         status = upload_rules(s, error);
     if (status == WEIR_OK)
-        status = weir__loader_start(loader, plan, &pinned, error);
+        status = weir_pipeline__loader_start(loader, plan, &pinned, error);
     if (status == WEIR_OK)
-        weir__prefetch_mark(weir__loader_prefetch(loader), s->mark);
+        weir_pipeline__prefetch_mark(weir_pipeline__loader_prefetch(loader), s->mark);
     return status;
 }
 
-void weir__staging_close(weir__staging *s) {
+void weir_pipeline__staging_close(weir_pipeline__staging *s) {
     if (!s->device)
         return;
     weir_memory pinned = weir_device_pinned(s->device);
@@ -183,8 +187,8 @@ void weir__staging_close(weir__staging *s) {
     weir_arenas_close(s->there); /* waits for what is under way, and may read the loader's memory */
     if (s->read_back)
         pinned.release(pinned.context, s->read_back, (size_t)s->loader->need.tensor_size);
-    weir__loader_close(s->loader);
-    weir__kernel_close(s->device, &s->kernel);
+    weir_pipeline__loader_close(s->loader);
+    weir_device__kernel_close(s->device, &s->kernel);
     for (uint32_t i = 0; s->places && i < s->depth; i++)
         close_place(s, &s->places[i]);
     weir_stream_close(s->device, s->stream);
@@ -193,6 +197,6 @@ void weir__staging_close(weir__staging *s) {
     weir__release(s->env, s->places);
     weir__release(s->env, s->rules);
     weir__release(s->env, s->mark);
-    weir__digester_close(&s->digester, s->env);
+    weir_batch__digester_close(&s->digester, s->env);
     weir_device_close(s->device);
 }

@@ -1,31 +1,32 @@
 /* A worker's thread: see prefetch.h. It asks for a free slot, has the producer fill it, and hands it over. */
 #include "pipeline/prefetch.h"
 
-static bool is_cancelled(const weir__worker *worker) {
+static bool is_cancelled(const weir_pipeline__worker *worker) {
     return atomic_load_explicit(&worker->prefetch->is_cancelled, memory_order_relaxed) != 0;
 }
 
 /* Waits for a free slot; false if all is cancelled. */
-static bool find_room(weir__worker *worker) {
+static bool find_room(weir_pipeline__worker *worker) {
     weir_prefetch *prefetch = worker->prefetch;
-    while (!weir__ring_has_room(&worker->ring) && !is_cancelled(worker)) {
-        uint64_t slept_ns = weir__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
+    while (!weir_pipeline__ring_has_room(&worker->ring) && !is_cancelled(worker)) {
+        uint64_t slept_ns =
+            weir_pipeline__ring_await_room(&worker->ring, prefetch->env, &prefetch->is_cancelled);
         atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
     }
     return !is_cancelled(worker);
 }
 
 /* A record for a producer that gave none that fits its status. */
-static void complete_record(weir__worker *worker, const weir_item *item) {
+static void complete_record(weir_pipeline__worker *worker, const weir_item *item) {
     if (worker->failure.status == worker->failure_status)
         return;
-    (void)weir__fail(&worker->failure, worker->failure_status, WEIR__PREFETCH_OPERATOR,
+    (void)weir__fail(&worker->failure, worker->failure_status, WEIR_PIPELINE__PREFETCH_OPERATOR,
                      "the producer failed at position %llu of epoch %llu, and does not say why",
                      (unsigned long long)item->position, (unsigned long long)item->epoch);
 }
 
 /* Has the producer fill the slot; false if it cannot. */
-static bool make(weir__worker *worker, weir_item *item, uint32_t slot) {
+static bool make(weir_pipeline__worker *worker, weir_item *item, uint32_t slot) {
     weir_prefetch *prefetch = worker->prefetch;
     item->slot_index = slot;
     item->slot = prefetch->addresses[slot];
@@ -37,49 +38,50 @@ static bool make(weir__worker *worker, weir_item *item, uint32_t slot) {
 }
 
 /* Makes the items of its shard. */
-static void fill_ring(weir__worker *worker, weir_item *item) {
+static void fill_ring(weir_pipeline__worker *worker, weir_item *item) {
     weir_prefetch *prefetch = worker->prefetch;
-    weir__cursor cursor = worker->first;
+    weir_pipeline__cursor cursor = worker->first;
     for (uint64_t left = worker->total - worker->consumed_at_open; left > 0; left--) {
         if (!find_room(worker))
             return;
         item->epoch = cursor.epoch;
         item->position = cursor.position;
-        if (!make(worker, item, weir__ring_free_slot(&worker->ring))) {
-            weir__ring_fail(&worker->ring, prefetch->env);
+        if (!make(worker, item, weir_pipeline__ring_free_slot(&worker->ring))) {
+            weir_pipeline__ring_fail(&worker->ring, prefetch->env);
             return;
         }
-        weir__ring_push(&worker->ring, prefetch->env);
-        weir__cursor_advance(&cursor);
+        weir_pipeline__ring_push(&worker->ring, prefetch->env);
+        weir_pipeline__cursor_advance(&cursor);
     }
 }
 
 /* Makes the next item that nobody makes. */
-static void fill_belt(weir__worker *worker, weir_item *item) {
+static void fill_belt(weir_pipeline__worker *worker, weir_item *item) {
     weir_prefetch *prefetch = worker->prefetch;
-    weir__belt *belt = &prefetch->belt;
+    weir_pipeline__belt *belt = &prefetch->belt;
     bool is_made = true;
     while (is_made) {
         uint64_t number = atomic_fetch_add(&belt->next, 1);
         if (number >= belt->length)
             return;
-        uint64_t slept_ns = weir__belt_await_room(belt, prefetch->env, number, &prefetch->is_cancelled);
+        uint64_t slept_ns =
+            weir_pipeline__belt_await_room(belt, prefetch->env, number, &prefetch->is_cancelled);
         atomic_fetch_add_explicit(&worker->wait_ns, slept_ns, memory_order_relaxed);
         if (is_cancelled(worker))
             return;
-        weir__belt_place *place = weir__belt_place_of(belt, number);
+        weir_pipeline__belt_place *place = weir_pipeline__belt_place_of(belt, number);
         item->epoch = prefetch->shards.start_epoch;
         item->position = prefetch->shards.start_position + number;
         is_made = make(worker, item, place->slot);
         place->worker = worker->number;
         place->has_failed = !is_made;
         atomic_fetch_add_explicit(&worker->ring.made, is_made, memory_order_relaxed);
-        weir__belt_push(belt, prefetch->env, number);
+        weir_pipeline__belt_push(belt, prefetch->env, number);
     }
 }
 
-void *weir__worker_run(void *argument) {
-    weir__worker *worker = argument;
+void *weir_pipeline__worker_run(void *argument) {
+    weir_pipeline__worker *worker = argument;
     weir_prefetch *prefetch = worker->prefetch;
     weir_item item = {.key = prefetch->key,
                       .worker = worker->number,

@@ -11,7 +11,7 @@
 static const char address_label[] = "tmmu_va";
 enum { LABEL_SIZE = sizeof address_label - 1, SLOT_SIZE = 8 };
 
-static void map_arena(weir_plan *plan, const weir__arena *arena, uint8_t *message) {
+static void map_arena(weir_plan *plan, const weir_plan__planned_arena *arena, uint8_t *message) {
     uint8_t *at = message + plan->token_size;
     memcpy(at, address_label, LABEL_SIZE);
     memcpy(at + LABEL_SIZE, arena->name.data, arena->name.size);
@@ -24,8 +24,8 @@ static void map_arena(weir_plan *plan, const weir__arena *arena, uint8_t *messag
     }
 }
 
-static weir_status find_collision(const weir_plan *plan, const weir__arena *arena, weir__record *records,
-                                  weir_error *error) {
+static weir_status find_collision(const weir_plan *plan, const weir_plan__planned_arena *arena,
+                                  weir__record *records, weir_error *error) {
     for (uint32_t slot = 0; slot < arena->slot_count; slot++)
         records[slot] = (weir__record){plan->slots[arena->first_slot + slot].address, slot};
     weir__sort_records(records, records + arena->slot_count, arena->slot_count, NULL, NULL);
@@ -36,14 +36,14 @@ static weir_status find_collision(const weir_plan *plan, const weir__arena *aren
             weir__fail(error, WEIR_ADDRESS_COLLISION, ADDRESS_OPERATOR,
                        "arena '%.*s': slots %u and %u have one address; use another token, or a "
                        "smaller alignment",
-                       WEIR__SHOW(arena->name), records[i - 1].index, records[i].index);
+                       WEIR_PLAN__SHOW(arena->name), records[i - 1].index, records[i].index);
         weir__note_uint(error, "address", records[i].key);
         return status;
     }
     return WEIR_OK;
 }
 
-weir_status weir__check_addresses(const weir_plan *plan, weir_error *error) {
+weir_status weir_plan__check_addresses(const weir_plan *plan, weir_error *error) {
     weir_status status = WEIR_OK;
     uint32_t most = 0;
     for (uint32_t a = 0; a < plan->arena_count; a++)
@@ -57,8 +57,8 @@ weir_status weir__check_addresses(const weir_plan *plan, weir_error *error) {
     return status;
 }
 
-weir_status weir__map_addresses(weir_plan *plan, weir_error *error) {
-    size_t size = plan->token_size + LABEL_SIZE + WEIR__ARENA_NAME_MAX + SLOT_SIZE;
+weir_status weir_plan__map_addresses(weir_plan *plan, weir_error *error) {
+    size_t size = plan->token_size + LABEL_SIZE + WEIR_PLAN__ARENA_NAME_MAX + SLOT_SIZE;
     uint8_t *message = weir__allocate(plan->env, size, 1);
     if (!message)
         return weir__out_of_memory(error, ADDRESS_OPERATOR, size);
@@ -66,5 +66,5 @@ weir_status weir__map_addresses(weir_plan *plan, weir_error *error) {
     for (uint32_t a = 0; a < plan->arena_count; a++)
         map_arena(plan, &plan->arenas[a], message);
     weir__release(plan->env, message);
-    return weir__check_addresses(plan, error);
+    return weir_plan__check_addresses(plan, error);
 }

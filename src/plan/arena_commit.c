@@ -13,7 +13,7 @@
 enum { READ_CHUNK = 1 << 20 };
 
 /* On the host it is a fence: what was written before is seen by whoever learns of the commit. */
-weir_status weir__arena_barriers(const weir_arenas *arenas, weir_error *error) {
+weir_status weir_plan__arena_barriers(const weir_arenas *arenas, weir_error *error) {
     for (uint32_t a = 0; a < arenas->arena_count; a++) {
         weir_status status = weir__memory_settle(&arenas->memory, error);
         if (status != WEIR_OK) {
@@ -24,22 +24,22 @@ weir_status weir__arena_barriers(const weir_arenas *arenas, weir_error *error) {
     return WEIR_OK;
 }
 
-void weir__arena_note_write(weir_arenas *arenas, uint32_t tensor) {
-    const weir__row *row = &arenas->plan->rows[tensor];
-    weir__mapped *arena = &arenas->arenas[row->arena];
+void weir_plan__arena_note_write(weir_arenas *arenas, uint32_t tensor) {
+    const weir_plan__row *row = &arenas->plan->rows[tensor];
+    weir_plan__mapped *arena = &arenas->arenas[row->arena];
     if (__builtin_add_overflow(arena->written, row->size, &arena->written))
         arena->written = UINT64_MAX;
 }
 
 weir_status weir_arenas_written(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error);
+    weir_status status = weir_plan__arena_tensor(arenas, id, id_size, COMMIT_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
-        weir__arena_note_write(arenas, tensor);
+        weir_plan__arena_note_write(arenas, tensor);
     return status;
 }
 
-static bool is_live(const weir__row *row, uint32_t arena, uint64_t position) {
+static bool is_live(const weir_plan__row *row, uint32_t arena, uint64_t position) {
     return row->arena == arena && row->birth <= position && position < row->death;
 }
 
@@ -47,10 +47,10 @@ static bool is_live(const weir__row *row, uint32_t arena, uint64_t position) {
 
 static weir_status hash_tensor(const weir_arenas *set, uint32_t tensor, uint8_t *chunk, weir__sha256 *sha,
                                weir_error *error) {
-    const weir__row *row = &set->plan->rows[tensor];
-    const weir__mapped *arena = &set->arenas[row->arena];
-    weir_text id = weir__plan_id(set->plan, tensor);
-    if (row->size > 0 && (!arena->base || !weir__arena_is_backed(set, arena, row->offset, row->size)))
+    const weir_plan__row *row = &set->plan->rows[tensor];
+    const weir_plan__mapped *arena = &set->arenas[row->arena];
+    weir_text id = weir_plan__id(set->plan, tensor);
+    if (row->size > 0 && (!arena->base || !weir_plan__arena_is_backed(set, arena, row->offset, row->size)))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
                           "the tensor '%.*s' has no memory to hash: it was given back",
                           (int)(id.size < 120 ? id.size : 120), id.data);
@@ -87,10 +87,10 @@ static void write_live(const weir_arenas *set, uint32_t arena, uint64_t position
         count += is_live(&plan->rows[i], arena, position);
     weir_cbor_array(w, count);
     for (uint32_t i = 0; i < plan->count; i++) {
-        const weir__row *row = &plan->rows[plan->sorted[i]];
+        const weir_plan__row *row = &plan->rows[plan->sorted[i]];
         if (!is_live(row, arena, position))
             continue;
-        weir_text id = weir__plan_id(plan, plan->sorted[i]);
+        weir_text id = weir_plan__id(plan, plan->sorted[i]);
         weir_cbor_array(w, 4);
         weir_cbor_text_n(w, id.data, id.size);
         weir_cbor_uint(w, plan->slots[plan->arenas[arena].first_slot + row->slot].address);
@@ -101,7 +101,7 @@ static void write_live(const weir_arenas *set, uint32_t arena, uint64_t position
 
 static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_commit_options *options,
                                weir_cbor_writer *w, weir_error *error) {
-    const weir__mapped *arena = &set->arenas[a];
+    const weir_plan__mapped *arena = &set->arenas[a];
     weir_cbor_text_n(w, arena->name.data, arena->name.size);
     weir_cbor_map(w, 3u + options->with_contents);
     weir_cbor_text(w, "live");

@@ -13,7 +13,7 @@
 typedef struct layout {
     weir_plan *plan;
     const uint32_t *overwritten;
-    const weir__packing_request *request;
+    const weir_plan__packing_request *request;
     weir_buffer *buffers;
     uint64_t *offsets;
     uint64_t *slot_offsets; /* the slot layout of the same buffers */
@@ -21,11 +21,11 @@ typedef struct layout {
     uint32_t buffer_count;
 } layout;
 
-weir_status weir__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
-                                   uint64_t lower_bound, bool is_proven, weir_error *error) {
+weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
+                                        uint64_t lower_bound, bool is_proven, weir_error *error) {
     weir_status status = weir__fail(error, WEIR_ARENA_TOO_SMALL, LAYOUT_OPERATOR,
                                     "arena '%.*s' needs %llu bytes and has %llu (lower bound %llu); %s",
-                                    WEIR__SHOW(arena), (unsigned long long)required,
+                                    WEIR_PLAN__SHOW(arena), (unsigned long long)required,
                                     (unsigned long long)capacity, (unsigned long long)lower_bound,
                                     is_proven ? "no layout can fit: raise the capacity or shrink the tensors"
                                               : "raise the capacity, or try a higher effort");
@@ -37,10 +37,10 @@ weir_status weir__report_too_small(weir_text arena, uint64_t required, uint64_t 
     return status;
 }
 
-static void use_slot_layout(weir_plan *plan, weir__arena *arena) {
+static void use_slot_layout(weir_plan *plan, weir_plan__planned_arena *arena) {
     const uint32_t *tensors = plan->by_birth + arena->first_tensor;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        weir__row *row = &plan->rows[tensors[i]];
+        weir_plan__row *row = &plan->rows[tensors[i]];
         row->offset = plan->slots[arena->first_slot + row->slot].offset;
     }
     arena->peak_bytes = arena->slot_bytes;
@@ -48,20 +48,20 @@ static void use_slot_layout(weir_plan *plan, weir__arena *arena) {
 }
 
 /* Fills the buffers; false if their sizes together pass 2^64-1, which the packer does not take. */
-static bool collect_buffers(layout *l, const weir__arena *arena) {
+static bool collect_buffers(layout *l, const weir_plan__planned_arena *arena) {
     weir_plan *plan = l->plan;
     const uint32_t *tensors = plan->by_birth + arena->first_tensor;
     uint64_t sum = 0;
     l->buffer_count = 0;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        const weir__row *row = &plan->rows[tensors[i]];
+        const weir_plan__row *row = &plan->rows[tensors[i]];
         uint32_t before = l->overwritten ? l->overwritten[tensors[i]] : WEIR__NO_NAME;
         if (before != WEIR__NO_NAME) {
             l->buffer_of[tensors[i]] = l->buffer_of[before];
             l->buffers[l->buffer_of[before]].upper = row->death;
             continue;
         }
-        uint64_t size = weir__rounded(row->size, arena->alignment);
+        uint64_t size = weir_plan__rounded(row->size, arena->alignment);
         l->slot_offsets[l->buffer_count] = plan->slots[arena->first_slot + row->slot].offset;
         l->buffers[l->buffer_count] = (weir_buffer){row->birth, row->death, size};
         l->buffer_of[tensors[i]] = l->buffer_count++;
@@ -71,21 +71,21 @@ static bool collect_buffers(layout *l, const weir__arena *arena) {
     return true;
 }
 
-static weir_status pack(layout *l, const weir__arena *arena, uint64_t capacity, const uint64_t *initial,
-                        weir__pack_result *result, weir_error *error) {
-    weir__pack_options options = {.effort = l->request->effort,
+static weir_status pack(layout *l, const weir_plan__planned_arena *arena, uint64_t capacity,
+                        const uint64_t *initial, weir_pack__result *result, weir_error *error) {
+    weir_pack__options options = {.effort = l->request->effort,
                                   .threads = l->request->threads,
                                   .without = l->request->without,
                                   .alignment = arena->alignment,
                                   .capacity = capacity,
                                   .initial = initial};
-    return weir__pack(l->plan->env, l->buffers, l->buffer_count, &options, l->offsets, result, error);
+    return weir_pack__pack(l->plan->env, l->buffers, l->buffer_count, &options, l->offsets, result, error);
 }
 
 /* Packs as well as the effort allows; where that does not fit the capacity, once more with the capacity as
  * the aim. */
-static weir_status search(layout *l, const weir__arena *arena, bool *is_proven, weir__pack_result *result,
-                          weir_error *error) {
+static weir_status search(layout *l, const weir_plan__planned_arena *arena, bool *is_proven,
+                          weir_pack__result *result, weir_error *error) {
     bool buffers_are_tensors = l->buffer_count == arena->tensor_count;
     weir_status status =
         pack(l, arena, UINT64_MAX, buffers_are_tensors ? l->slot_offsets : NULL, result, error);
@@ -99,9 +99,10 @@ static weir_status search(layout *l, const weir__arena *arena, bool *is_proven, 
     return status;
 }
 
-static weir_status pack_arena(layout *l, weir__arena *arena, bool *is_proven, weir_error *error) {
+static weir_status pack_arena(layout *l, weir_plan__planned_arena *arena, bool *is_proven,
+                              weir_error *error) {
     weir_plan *plan = l->plan;
-    weir__pack_result result;
+    weir_pack__result result;
     if (!collect_buffers(l, arena))
         return WEIR_OK;
     weir_status status = search(l, arena, is_proven, &result, error);
@@ -116,15 +117,15 @@ static weir_status pack_arena(layout *l, weir__arena *arena, bool *is_proven, we
     return WEIR_OK;
 }
 
-static weir_status lay_out_arena(layout *l, weir__arena *arena, weir_error *error) {
+static weir_status lay_out_arena(layout *l, weir_plan__planned_arena *arena, weir_error *error) {
     bool is_proven = arena->lower_bound > arena->capacity;
     use_slot_layout(l->plan, arena);
     weir_status status = WEIR_OK;
     if (!arena->optimal)
         status = pack_arena(l, arena, &is_proven, error);
     if (status == WEIR_OK && arena->has_capacity && arena->peak_bytes > arena->capacity)
-        status = weir__report_too_small(arena->name, arena->peak_bytes, arena->capacity, arena->lower_bound,
-                                        is_proven, error);
+        status = weir_plan__report_too_small(arena->name, arena->peak_bytes, arena->capacity,
+                                             arena->lower_bound, is_proven, error);
     return status;
 }
 
@@ -147,8 +148,8 @@ static void close_layout(layout *l) {
     weir__release(l->plan->env, l->buffer_of);
 }
 
-weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten, const weir__packing_request *request,
-                          weir_error *error) {
+weir_status weir_plan__lay_out(weir_plan *plan, const uint32_t *overwritten,
+                               const weir_plan__packing_request *request, weir_error *error) {
     layout l = {.plan = plan, .overwritten = overwritten, .request = request};
     weir_status status = WEIR_OK;
     if (!open_layout(&l)) {

@@ -22,27 +22,29 @@ static const weir_pages *pages_of(const weir_arenas *set) {
     return set->memory.pages;
 }
 
-static uint8_t *page_at(const weir__mapped *arena, size_t page) {
+static uint8_t *page_at(const weir_plan__mapped *arena, size_t page) {
     return arena->base + page * arena->page;
 }
 
 /* How many pages the mapping at `page` has, or 1 if there is none. */
-static size_t length_at(const weir__mapped *arena, size_t page) {
+static size_t length_at(const weir_plan__mapped *arena, size_t page) {
     return arena->extents[page] ? arena->extents[page] : 1;
 }
 
-static void mark(const weir_arenas *set, weir__mapped *arena, size_t first, size_t count, bool is_backed) {
+static void mark(const weir_arenas *set, weir_plan__mapped *arena, size_t first, size_t count,
+                 bool is_backed) {
     for (size_t i = 0; i < count; i++)
         arena->extents[first + i] = !is_backed                    ? 0
                                     : pages_of(set)->is_divisible ? 1
                                     : i == 0                      ? (uint32_t)count
-                                                                  : WEIR__INSIDE;
+                                                                  : WEIR_PLAN__INSIDE;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
 /* One allocation, larger than the arena by an alignment, so that an aligned base fits into it. */
-static weir_status allocate_whole(weir_arenas *set, weir__mapped *arena, size_t wanted, weir_error *error) {
+static weir_status allocate_whole(weir_arenas *set, weir_plan__mapped *arena, size_t wanted,
+                                  weir_error *error) {
     weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
     arena->mapping = set->memory.allocate(set->memory.context, wanted, &failure);
     if (arena->mapping)
@@ -67,7 +69,8 @@ static size_t choose_page(uint64_t asked, size_t unit, uint64_t bytes) {
     return page;
 }
 
-static weir_status back_pages(const weir_arenas *set, weir__mapped *arena, size_t count, weir_error *error) {
+static weir_status back_pages(const weir_arenas *set, weir_plan__mapped *arena, size_t count,
+                              weir_error *error) {
     size_t step = pages_of(set)->is_divisible ? count : 1;
     for (size_t page = 0; page < count; page += step) {
         WEIR__TRY(pages_of(set)->back(set->memory.context, page_at(arena, page), step * arena->page, error));
@@ -76,18 +79,19 @@ static weir_status back_pages(const weir_arenas *set, weir__mapped *arena, size_
     return WEIR_OK;
 }
 
-static weir_status reserve(weir_arenas *set, weir__mapped *arena, const weir__arena *plan, uint64_t range,
-                           uint64_t alignment, weir_error *error) {
+static weir_status reserve(weir_arenas *set, weir_plan__mapped *arena, const weir_plan__planned_arena *plan,
+                           uint64_t range, uint64_t alignment, weir_error *error) {
     size_t unit = 0;
     WEIR__TRY(pages_of(set)->measure(set->memory.context, &unit, error));
     size_t page = choose_page(plan->page_size, unit, range);
     size_t slack = alignment > unit ? (size_t)alignment : 0;
     if (range > SIZE_MAX / 4 || page > SIZE_MAX / 4)
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, SIZE_MAX);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, SIZE_MAX);
     arena->page_count = ((size_t)range + page - 1) / page;
     arena->extents = weir__allocate_zero(set->env, arena->page_count, sizeof *arena->extents);
     if (!arena->extents)
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, arena->page_count * sizeof *arena->extents);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR,
+                                   arena->page_count * sizeof *arena->extents);
     size_t wanted = arena->page_count * page + slack;
     weir_status status = pages_of(set)->reserve(set->memory.context, wanted, &arena->mapping, error);
     if (status != WEIR_OK) {
@@ -99,16 +103,16 @@ static weir_status reserve(weir_arenas *set, weir__mapped *arena, const weir__ar
     return WEIR_OK;
 }
 
-static weir_status too_large(const weir__arena *plan, uint64_t bytes, weir_error *error) {
-    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__ARENA_OPERATOR,
+static weir_status too_large(const weir_plan__planned_arena *plan, uint64_t bytes, weir_error *error) {
+    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__ARENA_OPERATOR,
                       "arena '%.*s' needs %llu bytes, more than the address space has",
-                      WEIR__SHOW(plan->name), (unsigned long long)bytes);
+                      WEIR_PLAN__SHOW(plan->name), (unsigned long long)bytes);
 }
 
-weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
-                            weir_error *error) {
-    const weir__arena *plan = &set->plan->arenas[index];
-    weir__mapped *arena = &set->arenas[index];
+weir_status weir_plan__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
+                                 weir_error *error) {
+    const weir_plan__planned_arena *plan = &set->plan->arenas[index];
+    weir_plan__mapped *arena = &set->arenas[index];
     uint64_t alignment = plan->alignment > plan->page_size ? plan->alignment : plan->page_size;
     uint64_t range = plan->peak_bytes;
     uint64_t wanted;
@@ -141,7 +145,7 @@ weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_
     return back_pages(set, arena, (arena->size + arena->page - 1) / arena->page, error);
 }
 
-void weir__arena_unmap(weir_arenas *set, weir__mapped *arena) {
+void weir_plan__arena_unmap(weir_arenas *set, weir_plan__mapped *arena) {
     void *context = set->memory.context;
     if (arena->mapping && !arena->page)
         set->memory.release(context, arena->mapping, arena->mapping_size);
@@ -158,8 +162,8 @@ void weir__arena_unmap(weir_arenas *set, weir__mapped *arena) {
 
 /* ---- Looking ----------------------------------------------------------------------------------- */
 
-bool weir__arena_is_backed(const weir_arenas *set, const weir__mapped *arena, uint64_t offset,
-                           uint64_t size) {
+bool weir_plan__arena_is_backed(const weir_arenas *set, const weir_plan__mapped *arena, uint64_t offset,
+                                uint64_t size) {
     (void)set;
     if (size == 0 || !arena->page)
         return true;
@@ -174,17 +178,17 @@ bool weir_arenas_has_memory(const weir_arenas *arenas, const void *memory, size_
     if (size == 0)
         return true;
     for (uint32_t a = 0; a < arenas->arena_count; a++) {
-        const weir__mapped *arena = &arenas->arenas[a];
+        const weir_plan__mapped *arena = &arenas->arenas[a];
         uintptr_t base = (uintptr_t)arena->base;
         size_t room = arena->page ? arena->page_count * arena->page : arena->size;
         if (arena->base && at >= base && at - base < room && size <= room - (at - base))
-            return weir__arena_is_backed(arenas, arena, at - base, size);
+            return weir_plan__arena_is_backed(arenas, arena, at - base, size);
     }
     return false;
 }
 
 weir_arena_pages weir_arenas_pages(const weir_arenas *arenas, const char *arena, size_t arena_size) {
-    const weir__mapped *found = weir__arena_find(arenas, arena, arena_size);
+    const weir_plan__mapped *found = weir_plan__arena_find(arenas, arena, arena_size);
     if (!found || !found->base)
         return (weir_arena_pages){0};
     if (!found->page)
@@ -200,7 +204,7 @@ weir_arena_pages weir_arenas_pages(const weir_arenas *arenas, const char *arena,
 
 weir_status weir_backing_open(const weir_env *env, const weir_memory *memory, size_t size,
                               weir_backing **backing, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_memory from = memory && memory->allocate ? *memory : weir__host_memory(env);
     size_t unit = 0;
     if (!from.pages)
@@ -246,11 +250,11 @@ typedef struct piece {
 
 static weir_status refuse(weir_text arena, const char *what, weir_error *error) {
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAP_OPERATOR,
-                      "the arena '%.*s' cannot be remapped: %s", WEIR__SHOW(arena), what);
+                      "the arena '%.*s' cannot be remapped: %s", WEIR_PLAN__SHOW(arena), what);
 }
 
-static weir_status check_remap(const weir_arenas *set, const weir__mapped *arena, const weir_remap *remap,
-                               piece *out, weir_error *error) {
+static weir_status check_remap(const weir_arenas *set, const weir_plan__mapped *arena,
+                               const weir_remap *remap, piece *out, weir_error *error) {
     if (!arena->page)
         return refuse(arena->name, arena->base ? "its memory has no pages" : "it needs no memory", error);
     uint64_t room = (uint64_t)arena->page_count * arena->page;
@@ -262,8 +266,8 @@ static weir_status check_remap(const weir_arenas *set, const weir__mapped *arena
                       error);
     *out = (piece){(size_t)(remap->offset / arena->page), (size_t)(bytes / arena->page)};
     size_t end = out->first + out->count;
-    if (out->count > 0 && (arena->extents[out->first] == WEIR__INSIDE ||
-                           (end < arena->page_count && arena->extents[end] == WEIR__INSIDE)))
+    if (out->count > 0 && (arena->extents[out->first] == WEIR_PLAN__INSIDE ||
+                           (end < arena->page_count && arena->extents[end] == WEIR_PLAN__INSIDE)))
         return refuse(arena->name, "the part cuts what was mapped in one piece", error);
     if (remap->target != WEIR_REMAP_BACKING)
         return WEIR_OK;
@@ -278,7 +282,7 @@ static weir_status check_remap(const weir_arenas *set, const weir__mapped *arena
 }
 
 /* Copies what the pages have to the same place of another range. */
-static weir_status copy_pages(const weir_arenas *set, const weir__mapped *arena, piece p, uint8_t *to,
+static weir_status copy_pages(const weir_arenas *set, const weir_plan__mapped *arena, piece p, uint8_t *to,
                               weir_error *error) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < p.count && status == WEIR_OK; i++)
@@ -289,8 +293,8 @@ static weir_status copy_pages(const weir_arenas *set, const weir__mapped *arena,
 }
 
 /* Copies what the pages have into the memory of a handle, which is mapped elsewhere for that. */
-static weir_status copy_to_handle(const weir_arenas *set, const weir__mapped *arena, piece p, uint64_t handle,
-                                  uint64_t offset, weir_error *error) {
+static weir_status copy_to_handle(const weir_arenas *set, const weir_plan__mapped *arena, piece p,
+                                  uint64_t handle, uint64_t offset, weir_error *error) {
     const weir_pages *pages = pages_of(set);
     void *context = set->memory.context;
     void *range = NULL;
@@ -306,7 +310,7 @@ static weir_status copy_to_handle(const weir_arenas *set, const weir__mapped *ar
     return status;
 }
 
-static weir_status unmap_piece(const weir_arenas *set, weir__mapped *arena, piece p, weir_error *error) {
+static weir_status unmap_piece(const weir_arenas *set, weir_plan__mapped *arena, piece p, weir_error *error) {
     size_t end = p.first + p.count;
     weir_status status = WEIR_OK;
     for (size_t page = p.first; page < end && status == WEIR_OK;) {
@@ -322,7 +326,7 @@ static weir_status unmap_piece(const weir_arenas *set, weir__mapped *arena, piec
 }
 
 /* Maps a handle over a piece. Memory that is divisible is replaced at once. */
-static weir_status map_handle(const weir_arenas *set, weir__mapped *arena, piece p, uint64_t handle,
+static weir_status map_handle(const weir_arenas *set, weir_plan__mapped *arena, piece p, uint64_t handle,
                               uint64_t offset, bool keeps, weir_error *error) {
     weir_status status = keeps ? copy_to_handle(set, arena, p, handle, offset, error) : WEIR_OK;
     if (status == WEIR_OK && !pages_of(set)->is_divisible)
@@ -336,7 +340,7 @@ static weir_status map_handle(const weir_arenas *set, weir__mapped *arena, piece
 }
 
 /* New memory over a mapping, or over a page without one. */
-static weir_status renew_by_handle(const weir_arenas *set, weir__mapped *arena, piece p, bool keeps,
+static weir_status renew_by_handle(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
                                    weir_error *error) {
     uint64_t handle = 0;
     WEIR__TRY(pages_of(set)->make(set->memory.context, p.count * arena->page, &handle, error));
@@ -346,7 +350,7 @@ static weir_status renew_by_handle(const weir_arenas *set, weir__mapped *arena, 
 }
 
 /* New private memory of the host in place of a page; what was there goes through `aside`. */
-static weir_status renew_page(const weir_arenas *set, weir__mapped *arena, size_t page, uint8_t *aside,
+static weir_status renew_page(const weir_arenas *set, weir_plan__mapped *arena, size_t page, uint8_t *aside,
                               weir_error *error) {
     uint8_t *at = page_at(arena, page);
     bool keeps = aside && arena->extents[page];
@@ -359,7 +363,7 @@ static weir_status renew_page(const weir_arenas *set, weir__mapped *arena, size_
     return WEIR_OK;
 }
 
-static weir_status renew_on_host(const weir_arenas *set, weir__mapped *arena, piece p, bool keeps,
+static weir_status renew_on_host(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
                                  weir_error *error) {
     const weir_env *env = set->env;
     uint8_t *aside = keeps ? env->map(env->context, -1, arena->page) : NULL;
@@ -379,7 +383,7 @@ static weir_status renew_on_host(const weir_arenas *set, weir__mapped *arena, pi
     return status;
 }
 
-static weir_status renew(const weir_arenas *set, weir__mapped *arena, piece p, bool keeps,
+static weir_status renew(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
                          weir_error *error) {
     size_t end = p.first + p.count;
     weir_status status = WEIR_OK;
@@ -395,7 +399,7 @@ static weir_status renew(const weir_arenas *set, weir__mapped *arena, piece p, b
 
 weir_status weir_arenas_remap(weir_arenas *arenas, const char *arena, size_t arena_size,
                               const weir_remap *given, weir_error *error) {
-    weir__mapped *found = weir__arena_find(arenas, arena, arena_size);
+    weir_plan__mapped *found = weir_plan__arena_find(arenas, arena, arena_size);
     piece p = {0};
     weir_remap own;
     const weir_remap *remap = &own;

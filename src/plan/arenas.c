@@ -68,7 +68,7 @@ static weir_status list_slots(weir_arenas *set, weir_error *error) {
     set->slot_tensors = weir__allocate(set->env, plan->count, sizeof *set->slot_tensors);
     if (!records || !set->slot_starts || !set->slot_tensors) {
         weir__release(set->env, records);
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->count * sizeof *records);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->count * sizeof *records);
     }
     for (uint32_t i = 0; i < plan->count; i++) {
         size_t slot = plan->arenas[plan->rows[i].arena].first_slot + plan->rows[i].slot;
@@ -88,10 +88,10 @@ static weir_status list_addresses(weir_arenas *set, weir_error *error) {
     const weir_plan *plan = set->plan;
     weir__record *records = weir__allocate(set->env, plan->slot_count, 2 * sizeof *records);
     if (!records)
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->slot_count * 2 * sizeof *records);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->slot_count * 2 * sizeof *records);
     set->addresses = records;
     for (uint32_t a = 0; a < set->arena_count; a++) {
-        const weir__arena *arena = &plan->arenas[a];
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
         weir__record *own = records + arena->first_slot;
         for (uint32_t s = 0; s < arena->slot_count; s++)
             own[s] = (weir__record){plan->slots[arena->first_slot + s].address, s};
@@ -137,12 +137,12 @@ static weir_status fill(const weir_memory *memory, uint8_t *data, size_t size, u
 static weir_status open_set(weir_arenas *set, const weir_arenas_options *options, weir_error *error) {
     set->arenas = weir__allocate_zero(set->env, set->arena_count, sizeof *set->arenas);
     if (!set->arenas)
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, set->arena_count * sizeof *set->arenas);
     weir_status status = list_slots(set, error);
     if (status == WEIR_OK)
         status = list_addresses(set, error);
     for (uint32_t a = 0; status == WEIR_OK && a < set->arena_count; a++)
-        status = weir__arena_map(set, a, options, error);
+        status = weir_plan__arena_map(set, a, options, error);
     if (status != WEIR_OK || !options->fill_token || options->is_empty)
         return status;
     for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
@@ -154,22 +154,24 @@ static weir_status open_set(weir_arenas *set, const weir_arenas_options *options
 weir_status weir_arenas_open(const weir_env *env, const weir_plan *plan, const weir_arenas_options *given,
                              weir_arenas **arenas, weir_error *error) {
     weir_arenas_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, WEIR__ARENA_OPERATOR, error);
+    weir_status status =
+        WEIR__TAKE_OPTIONS(options, given, weir_arenas_options, WEIR_PLAN__ARENA_OPERATOR, error);
     if (status == WEIR_OK && options.fill_token)
         status = check_token(options.fill_token, options.fill_token_size, error);
     if (status != WEIR_OK)
         return status;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_arenas *set = weir__allocate_zero(env, 1, sizeof *set);
     if (!set)
-        return weir__out_of_memory(error, WEIR__ARENA_OPERATOR, sizeof *set);
+        return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, sizeof *set);
     set->env = env;
     set->memory = options.memory.allocate ? options.memory : weir__host_memory(env);
     set->plan = copy_plan(env, plan);
     set->arena_count = plan->arena_count;
     weir_cbor_writer_memory(&set->sealed, env);
-    status = set->plan ? open_set(set, &options, error)
-                       : weir__out_of_memory(error, WEIR__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
+    status = set->plan
+                 ? open_set(set, &options, error)
+                 : weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->count * sizeof *plan->rows);
     if (status != WEIR_OK) {
         weir_arenas_close(set);
         return status;
@@ -185,7 +187,7 @@ void weir_arenas_close(weir_arenas *arenas) {
     if (arenas->memory.pages && arenas->memory.settle) /* or work under way would lose its memory */
         (void)!arenas->memory.settle(arenas->memory.context, NULL);
     for (uint32_t a = 0; arenas->arenas && a < arenas->arena_count; a++)
-        weir__arena_unmap(arenas, &arenas->arenas[a]);
+        weir_plan__arena_unmap(arenas, &arenas->arenas[a]);
     weir__release(env, arenas->arenas);
     weir__release(env, arenas->addresses);
     weir__release(env, arenas->slot_starts);
@@ -197,7 +199,7 @@ void weir_arenas_close(weir_arenas *arenas) {
 
 /* ---- Resolving --------------------------------------------------------------------------------- */
 
-weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size_t size) {
+weir_plan__mapped *weir_plan__arena_find(const weir_arenas *arenas, const char *name, size_t size) {
     for (uint32_t a = 0; a < arenas->arena_count; a++)
         if (arenas->arenas[a].name.size == size && memcmp(arenas->arenas[a].name.data, name, size) == 0)
             return &arenas->arenas[a];
@@ -205,20 +207,20 @@ weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size
 }
 
 void *weir_arenas_base(const weir_arenas *arenas, const char *arena, size_t arena_size, size_t *size) {
-    const weir__mapped *found = weir__arena_find(arenas, arena, arena_size);
+    const weir_plan__mapped *found = weir_plan__arena_find(arenas, arena, arena_size);
     *size = found ? found->size : 0;
     return found ? found->base : NULL;
 }
 
 static void locate(const weir_arenas *arenas, uint32_t tensor, void **memory, size_t *size) {
-    const weir__row *row = &arenas->plan->rows[tensor];
-    const weir__mapped *arena = &arenas->arenas[row->arena];
+    const weir_plan__row *row = &arenas->plan->rows[tensor];
+    const weir_plan__mapped *arena = &arenas->arenas[row->arena];
     *memory = arena->base ? arena->base + row->offset : NULL;
     *size = (size_t)row->size;
 }
 
-weir_status weir__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
-                               const char *operator_name, uint32_t *tensor, weir_error *error) {
+weir_status weir_plan__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
+                                    const char *operator_name, uint32_t *tensor, weir_error *error) {
     size_t place;
     if (!weir_plan_find(arenas->plan, id, id_size, &place))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "the plan has no tensor '%.*s'",
@@ -230,7 +232,8 @@ weir_status weir__arena_tensor(const weir_arenas *arenas, const char *id, size_t
 weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t id_size, void **memory,
                                size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir__arena_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
+    weir_status status =
+        weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
         locate(arenas, tensor, memory, size);
     return status;
@@ -239,12 +242,13 @@ weir_status weir_arenas_tensor(const weir_arenas *arenas, const char *id, size_t
 weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, size_t id_size,
                                   uint64_t position, void **memory, size_t *size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir__arena_tensor(arenas, id, id_size, WEIR__ARENA_OPERATOR, &tensor, error);
+    weir_status status =
+        weir_plan__arena_tensor(arenas, id, id_size, WEIR_PLAN__ARENA_OPERATOR, &tensor, error);
     if (status != WEIR_OK)
         return status;
-    const weir__row *row = &arenas->plan->rows[tensor];
+    const weir_plan__row *row = &arenas->plan->rows[tensor];
     if (position < row->birth || position >= row->death) {
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
                             "the tensor '%.*s' is not live at position %llu: it is born at %u and dies at %u",
                             (int)(id_size < 120 ? id_size : 120), id, (unsigned long long)position,
                             row->birth, row->death);
@@ -255,7 +259,7 @@ weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, siz
     return WEIR_OK;
 }
 
-static bool find_slot(const weir__mapped *arena, uint64_t address, uint32_t *slot) {
+static bool find_slot(const weir_plan__mapped *arena, uint64_t address, uint32_t *slot) {
     uint32_t low = 0;
     uint32_t high = arena->slot_count;
     while (low < high) {
@@ -291,13 +295,13 @@ static uint32_t live_at(const weir_arenas *arenas, size_t slot, uint64_t positio
 
 /* The slot of an address, in one arena or (NULL) in the only one that has it. */
 static weir_status find_address(const weir_arenas *arenas, const char *arena, size_t arena_size,
-                                uint64_t address, const weir__mapped **found, uint32_t *slot,
+                                uint64_t address, const weir_plan__mapped **found, uint32_t *slot,
                                 weir_error *error) {
     unsigned count = 0;
     for (uint32_t a = 0; a < arenas->arena_count; a++) {
-        const weir__mapped *each = &arenas->arenas[a];
+        const weir_plan__mapped *each = &arenas->arenas[a];
         uint32_t place = 0;
-        bool is_asked = !arena || weir__arena_find(arenas, arena, arena_size) == each;
+        bool is_asked = !arena || weir_plan__arena_find(arenas, arena, arena_size) == each;
         if (is_asked && find_slot(each, address, &place)) {
             *found = each;
             *slot = place;
@@ -307,13 +311,13 @@ static weir_status find_address(const weir_arenas *arenas, const char *arena, si
     if (count == 1)
         return WEIR_OK;
     weir_status status =
-        count > 1 ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+        count > 1 ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
                                "the address %llu stands in %u arenas; name the one that is meant",
                                (unsigned long long)address, count)
-        : arena   ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+        : arena   ? weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
                                "the plan has no address %llu in the arena '%.*s'", (unsigned long long)address,
                                (int)(arena_size < 64 ? arena_size : 64), arena)
-                  : weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+                  : weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
                                "the plan has no address %llu", (unsigned long long)address);
     weir__note_uint(error, "address", address);
     return status;
@@ -322,17 +326,17 @@ static weir_status find_address(const weir_arenas *arenas, const char *arena, si
 weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, size_t arena_size,
                                 uint64_t address, uint64_t position, void **memory, size_t *size,
                                 weir_error *error) {
-    const weir__mapped *found = NULL;
+    const weir_plan__mapped *found = NULL;
     uint32_t slot = 0;
     weir_status status = find_address(arenas, arena, arena_size, address, &found, &slot, error);
     if (status != WEIR_OK)
         return status;
     uint32_t tensor = live_at(arenas, found->first_slot + slot, position);
     if (tensor == WEIR__NO_NAME) {
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__ARENA_OPERATOR,
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__ARENA_OPERATOR,
                             "slot %u of the arena '%.*s' has no live tensor at position %llu; it is used "
                             "before birth or after death",
-                            slot, WEIR__SHOW(found->name), (unsigned long long)position);
+                            slot, WEIR_PLAN__SHOW(found->name), (unsigned long long)position);
         weir__note_uint(error, "position", position);
         return status;
     }
@@ -345,31 +349,31 @@ weir_status weir_arenas_resolve(const weir_arenas *arenas, const char *arena, si
 /* Where a tensor's bytes are to be written. CONTRACT_VIOLATION if they have no memory. */
 static weir_status locate_memory(const weir_arenas *arenas, uint32_t tensor, const char *operator_name,
                                  void **memory, size_t *size, weir_error *error) {
-    const weir__row *row = &arenas->plan->rows[tensor];
+    const weir_plan__row *row = &arenas->plan->rows[tensor];
     locate(arenas, tensor, memory, size);
     if (row->size == 0 ||
         (arenas->arenas[row->arena].base &&
-         weir__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size)))
+         weir_plan__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size)))
         return WEIR_OK;
-    weir_text id = weir__plan_id(arenas->plan, tensor);
+    weir_text id = weir_plan__id(arenas->plan, tensor);
     return weir__fail(
         error, WEIR_CONTRACT_VIOLATION, operator_name,
         "the tensor '%.*s' has no memory: that of its pages in the arena '%.*s' was given back; "
         "map some with weir_arenas_remap",
-        (int)(id.size < 120 ? id.size : 120), id.data, WEIR__SHOW(arenas->arenas[row->arena].name));
+        (int)(id.size < 120 ? id.size : 120), id.data, WEIR_PLAN__SHOW(arenas->arenas[row->arena].name));
 }
 
 static weir_status zero_tensor(weir_arenas *arenas, uint32_t tensor, weir_error *error) {
     void *memory = NULL;
     size_t size = 0;
     WEIR__TRY(locate_memory(arenas, tensor, ZERO_OPERATOR, &memory, &size, error));
-    weir__arena_note_write(arenas, tensor);
+    weir_plan__arena_note_write(arenas, tensor);
     return weir__memory_clear(&arenas->memory, memory, size, error);
 }
 
 weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size, weir_error *error) {
     uint32_t tensor = 0;
-    weir_status status = weir__arena_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
+    weir_status status = weir_plan__arena_tensor(arenas, id, id_size, ZERO_OPERATOR, &tensor, error);
     return status ? status : zero_tensor(arenas, tensor, error);
 }
 
@@ -380,14 +384,14 @@ weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t i
     size_t size = 0;
     weir_status status = check_token(token, token_size, error);
     if (status == WEIR_OK)
-        status = weir__arena_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
+        status = weir_plan__arena_tensor(arenas, id, id_size, FILL_OPERATOR, &tensor, error);
     if (status == WEIR_OK)
         status = locate_memory(arenas, tensor, FILL_OPERATOR, &memory, &size, error);
     if (status != WEIR_OK)
         return status;
-    const weir__row *row = &arenas->plan->rows[tensor];
+    const weir_plan__row *row = &arenas->plan->rows[tensor];
     size_t slot = arenas->plan->arenas[row->arena].first_slot + row->slot;
-    weir__arena_note_write(arenas, tensor);
+    weir_plan__arena_note_write(arenas, tensor);
     return fill(&arenas->memory, memory, size, arenas->plan->slots[slot].address, token, token_size, error);
 }
 
@@ -395,7 +399,7 @@ weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch, uint8_t stat
                                weir_error *error) {
     uint8_t encoded[96];
     weir_cbor_writer w;
-    WEIR__TRY(weir__arena_barriers(arenas, error));
+    WEIR__TRY(weir_plan__arena_barriers(arenas, error));
     weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "tmmu_commit_v1");

@@ -6,11 +6,11 @@
 #include "plan/planning.h"
 #include "weir/arenas.h"
 
-#define WEIR__ARENA_OPERATOR "UML_OS.TMMU.ResolveAddress_v1"
+#define WEIR_PLAN__ARENA_OPERATOR "UML_OS.TMMU.ResolveAddress_v1"
 
 /* An arena with its addresses. Of memory with pages, `mapping` is a reserved range and `extents` says what
  * is mapped in it: at a page where a mapping begins, how many pages it has; 0 at a page without memory. */
-typedef struct weir__mapped {
+typedef struct weir_plan__mapped {
     weir_text name;
     void *mapping; /* as it was reserved or allocated */
     size_t mapping_size;
@@ -24,15 +24,15 @@ typedef struct weir__mapped {
     size_t first_slot; /* in slot_starts */
     uint64_t written;  /* bytes, since the last sealed batch */
     uint64_t epoch;    /* sealed batches in which some were */
-} weir__mapped;
+} weir_plan__mapped;
 
-#define WEIR__INSIDE UINT32_MAX /* an extent: the page belongs to a mapping that begins before it */
+#define WEIR_PLAN__INSIDE UINT32_MAX /* an extent: the page belongs to a mapping that begins before it */
 
 struct weir_arenas {
     const weir_env *env;
     weir_memory memory;
     weir_plan *plan; /* a copy of its own: ids, rows, arenas, slots */
-    weir__mapped *arenas;
+    weir_plan__mapped *arenas;
     uint32_t arena_count;
     weir__record *addresses; /* of all arenas */
     uint32_t *slot_starts;   /* where each slot's tensors begin in slot_tensors; one more at the end */
@@ -44,24 +44,26 @@ struct weir_arenas {
 };
 
 /* NULL: there is none of that name. */
-weir__mapped *weir__arena_find(const weir_arenas *arenas, const char *name, size_t size);
+weir_plan__mapped *weir_plan__arena_find(const weir_arenas *arenas, const char *name, size_t size);
 
-/* Addresses and memory of an arena. After a failure, and at the end, weir__arena_unmap. */
-WEIR_CHECKED weir_status weir__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
-                                         weir_error *error);
-void weir__arena_unmap(weir_arenas *set, weir__mapped *arena);
+/* Addresses and memory of an arena. After a failure, and at the end, weir_plan__arena_unmap. */
+WEIR_CHECKED weir_status weir_plan__arena_map(weir_arenas *set, uint32_t index,
+                                              const weir_arenas_options *options, weir_error *error);
+void weir_plan__arena_unmap(weir_arenas *set, weir_plan__mapped *arena);
 
 /* The tensor of an id; CONTRACT_VIOLATION. */
-WEIR_CHECKED weir_status weir__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
-                                            const char *operator_name, uint32_t *tensor, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__arena_tensor(const weir_arenas *arenas, const char *id, size_t id_size,
+                                                 const char *operator_name, uint32_t *tensor,
+                                                 weir_error *error);
 
 /* All work on each arena's memory is done, in name order. A failure names the arena. */
-WEIR_CHECKED weir_status weir__arena_barriers(const weir_arenas *arenas, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__arena_barriers(const weir_arenas *arenas, weir_error *error);
 
 /* Notes that a tensor was written. */
-void weir__arena_note_write(weir_arenas *arenas, uint32_t tensor);
+void weir_plan__arena_note_write(weir_arenas *arenas, uint32_t tensor);
 
 /* Whether all bytes of a part of an arena have memory. */
-bool weir__arena_is_backed(const weir_arenas *set, const weir__mapped *arena, uint64_t offset, uint64_t size);
+bool weir_plan__arena_is_backed(const weir_arenas *set, const weir_plan__mapped *arena, uint64_t offset,
+                                uint64_t size);
 
 #endif

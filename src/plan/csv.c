@@ -31,7 +31,7 @@ typedef struct csv_reader {
 
 static weir_status fault(const csv_reader *r, const char *what, weir_text detail, weir_error *error) {
     weir_status status = weir__fail(error, WEIR_INVALID_IR, CSV_OPERATOR, "%s:%zu: %s%.*s", r->name, r->line,
-                                    what, WEIR__SHOW(detail));
+                                    what, WEIR_PLAN__SHOW(detail));
     weir__note_uint(error, "line", r->line);
     return status;
 }
@@ -79,7 +79,7 @@ static weir_status read_header(csv_reader *r, weir_error *error) {
         return fault(r, "no header; the first line must be id,lower,upper,size", nothing, error);
     for (unsigned i = 0; i < r->column_count; i++) {
         unsigned kind = 0;
-        while (kind < COLUMNS && !weir__same_text(cells[i], names[kind]))
+        while (kind < COLUMNS && !weir_plan__same_text(cells[i], names[kind]))
             kind++;
         if (kind == COLUMNS || found[kind])
             return fault(r, "unknown or doubled column ", cells[i], error);
@@ -126,7 +126,7 @@ static weir_status read_row(csv_reader *r, weir_text line, weir_packing *packing
 
 weir_status weir_packing_read_csv(const weir_env *env, const void *data, size_t size, const char *name,
                                   weir_packing **packing, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     csv_reader r = {.name = name ? name : "csv", .at = data, .end = (const char *)data + size};
     weir_text line;
     weir_packing *made = weir__allocate_zero(env, 1, sizeof *made);
@@ -180,7 +180,7 @@ weir_status weir_packing_solve(weir_packing *packing, const weir_packing_options
                              ? rank_by_id(packing, order, order + count, error)
                              : weir__out_of_memory(error, CSV_OPERATOR, count * sizeof *packing->offsets);
     if (status == WEIR_OK)
-        status = weir__pack_ranked(env, packing->buffers, count, order + count, options, packing->offsets,
+        status = weir_pack__ranked(env, packing->buffers, count, order + count, options, packing->offsets,
                                    result, error);
     weir__release(env, order);
     packing->is_solved = status == WEIR_OK;

@@ -6,24 +6,25 @@
 #include "base/internal.h"
 #include "weir/plan.h"
 
-typedef struct weir__document {
+typedef struct weir_plan__document {
     weir_cbor_writer converted; /* holds what was JSON */
     weir_cbor_value root;
-} weir__document;
+} weir_plan__document;
 
 /* Text that is refused is INVALID_IR with line and column, bytes that are not canonical are CBOR_INVALID.
  * Release it after success; CBOR bytes are borrowed. */
-WEIR_CHECKED weir_status weir__document_load(const weir_env *env, const void *data, size_t size,
-                                             const char *name, weir__document *document, weir_error *error);
-void weir__document_release(weir__document *document);
+WEIR_CHECKED weir_status weir_plan__document_load(const weir_env *env, const void *data, size_t size,
+                                                  const char *name, weir_plan__document *document,
+                                                  weir_error *error);
+void weir_plan__document_release(weir_plan__document *document);
 
-static inline weir_text weir__text_of(const weir_cbor_value *value) {
+static inline weir_text weir_plan__text_of(const weir_cbor_value *value) {
     return (weir_text){(const char *)value->data, (size_t)value->number};
 }
 
 /* An array of texts as views, in memory from `env` (release it). INVALID_IR that says `what` it should be. */
-WEIR_CHECKED weir_status weir__text_list(const weir_env *env, const weir_cbor_value *value, const char *name,
-                                         const char *what, weir_text **texts, size_t *count,
-                                         weir_error *error);
+WEIR_CHECKED weir_status weir_plan__text_list(const weir_env *env, const weir_cbor_value *value,
+                                              const char *name, const char *what, weir_text **texts,
+                                              size_t *count, weir_error *error);
 
 #endif

@@ -18,8 +18,8 @@ static uint32_t producer_of(const weir_graph *graph, uint32_t tensor) {
 
 /* A node before `node` that has not run: there is one, since `node` could not run. */
 static uint32_t waits_for(const weir_graph *graph, uint32_t node, const uint32_t *position) {
-    const weir__node *waiting = &graph->nodes[node];
-    const uint32_t *inputs = weir__inputs(graph, waiting);
+    const weir_plan__node *waiting = &graph->nodes[node];
+    const uint32_t *inputs = weir_plan__inputs(graph, waiting);
     for (uint32_t i = 0; i < waiting->input_count; i++) {
         uint32_t producer = producer_of(graph, inputs[i]);
         if (producer != WEIR__NO_NAME && position[producer] == 0)
@@ -53,7 +53,7 @@ static weir_status report_cycle(const weir_graph *graph, const uint32_t *positio
     uint32_t node = 0;
     while (position[node] != 0)
         node++;
-    for (uint32_t i = 0; i < weir__node_count(graph); i++)
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
         node = waits_for(graph, node, position);
     describe_cycle(graph, node, position, cycle, sizeof cycle);
     return weir__fail(error, WEIR_LIVENESS_CYCLE, LIVENESS_OPERATOR,
@@ -63,9 +63,9 @@ static weir_status report_cycle(const weir_graph *graph, const uint32_t *positio
 /* ---- Kahn's algorithm -------------------------------------------------------------------------- */
 
 static bool declaration_is_an_order(const weir_graph *graph) {
-    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
-        const weir__node *node = &graph->nodes[i];
-        const uint32_t *inputs = weir__inputs(graph, node);
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
         for (uint32_t k = 0; k < node->input_count; k++) {
             uint32_t producer = producer_of(graph, inputs[k]);
             if (producer != WEIR__NO_NAME && producer >= i)
@@ -101,9 +101,9 @@ static void kahn_close(const weir_env *env, kahn *k) {
 
 /* Counts the users of every node, then lays their lists one behind the other. */
 static void list_users(const weir_graph *graph, kahn *k) {
-    uint32_t nodes = weir__node_count(graph);
+    uint32_t nodes = weir_plan__node_count(graph);
     for (uint32_t i = 0; i < nodes; i++) {
-        const uint32_t *inputs = weir__inputs(graph, &graph->nodes[i]);
+        const uint32_t *inputs = weir_plan__inputs(graph, &graph->nodes[i]);
         for (uint32_t e = 0; e < graph->nodes[i].input_count; e++) {
             uint32_t producer = producer_of(graph, inputs[e]);
             if (producer == WEIR__NO_NAME)
@@ -118,7 +118,7 @@ static void list_users(const weir_graph *graph, kahn *k) {
         k->first[i] = end;
     }
     for (uint32_t i = nodes; i-- > 0;) {
-        const uint32_t *inputs = weir__inputs(graph, &graph->nodes[i]);
+        const uint32_t *inputs = weir_plan__inputs(graph, &graph->nodes[i]);
         for (uint32_t e = graph->nodes[i].input_count; e-- > 0;) {
             uint32_t producer = producer_of(graph, inputs[e]);
             if (producer != WEIR__NO_NAME)
@@ -171,7 +171,7 @@ static uint32_t run_kahn(kahn *k, uint32_t nodes, uint32_t *order, uint32_t *pos
 
 static weir_status kahn_order(const weir_graph *graph, uint32_t *order, uint32_t *position,
                               weir_error *error) {
-    uint32_t nodes = weir__node_count(graph);
+    uint32_t nodes = weir_plan__node_count(graph);
     if (declaration_is_an_order(graph)) {
         for (uint32_t i = 0; i < nodes; i++) {
             order[i] = i;
@@ -201,38 +201,38 @@ static weir_status place_node(const weir_graph *graph, weir_text id, uint32_t pl
     if (node == WEIR__NO_NAME)
         return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
                           "%s: the order names the node '%.*s', which the graph does not have", graph->source,
-                          WEIR__SHOW(id));
+                          WEIR_PLAN__SHOW(id));
     if (position[node] != 0)
         return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
-                          "%s: the order names the node '%.*s' twice", graph->source, WEIR__SHOW(id));
+                          "%s: the order names the node '%.*s' twice", graph->source, WEIR_PLAN__SHOW(id));
     order[place] = node;
     position[node] = place + 1;
     return WEIR_OK;
 }
 
 static weir_status check_count(const weir_graph *graph, size_t count, weir_error *error) {
-    if (count == weir__node_count(graph))
+    if (count == weir_plan__node_count(graph))
         return WEIR_OK;
     return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
                       "%s: the order has %zu nodes and the graph %u; it must name every node once",
-                      graph->source, count, weir__node_count(graph));
+                      graph->source, count, weir_plan__node_count(graph));
 }
 
 /* Every input must be made before the node that reads it. */
 static weir_status check_births(const weir_graph *graph, const uint32_t *order, const uint32_t *position,
                                 weir_error *error) {
-    for (uint32_t p = 0; p < weir__node_count(graph); p++) {
-        const weir__node *node = &graph->nodes[order[p]];
-        const uint32_t *inputs = weir__inputs(graph, node);
+    for (uint32_t p = 0; p < weir_plan__node_count(graph); p++) {
+        const weir_plan__node *node = &graph->nodes[order[p]];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t producer = producer_of(graph, inputs[i]);
             if (producer == WEIR__NO_NAME || position[producer] <= p)
                 continue;
             return weir__fail(error, WEIR_LIVENESS_CYCLE, LIVENESS_OPERATOR,
                               "%s: the order runs node '%.*s' before node '%.*s' has made its input '%.*s'",
-                              graph->source, WEIR__SHOW(weir__name(&graph->node_ids, order[p])),
-                              WEIR__SHOW(weir__name(&graph->node_ids, producer)),
-                              WEIR__SHOW(weir__name(&graph->tensor_ids, inputs[i])));
+                              graph->source, WEIR_PLAN__SHOW(weir__name(&graph->node_ids, order[p])),
+                              WEIR_PLAN__SHOW(weir__name(&graph->node_ids, producer)),
+                              WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, inputs[i])));
         }
     }
     return WEIR_OK;
@@ -250,14 +250,14 @@ static weir_status explain_births(const weir_graph *graph, uint32_t *order, uint
     return error ? error->status : status;
 }
 
-weir_status weir__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
-                             uint32_t *order, uint32_t *position, weir_error *error) {
+weir_status weir_plan__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
+                                  uint32_t *order, uint32_t *position, weir_error *error) {
     weir_status status = WEIR_OK;
     if (!given && !graph->has_order)
         return kahn_order(graph, order, position, error);
     size_t count = given ? given_count : graph->order_count;
-    memset(position, 0, weir__node_count(graph) * sizeof *position);
-    for (size_t i = 0; status == WEIR_OK && i < count && i < weir__node_count(graph); i++) {
+    memset(position, 0, weir_plan__node_count(graph) * sizeof *position);
+    for (size_t i = 0; status == WEIR_OK && i < count && i < weir_plan__node_count(graph); i++) {
         weir_text id = given ? given[i] : weir__name(&graph->order, graph->order_indexes[i]);
         status = place_node(graph, id, (uint32_t)i, order, position, error);
     }

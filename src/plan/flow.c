@@ -6,7 +6,7 @@
 
 enum { UNREACHED = 0 };
 
-static void grow_nodes(const weir_env *env, weir__flow *f, uint32_t nodes) {
+static void grow_nodes(const weir_env *env, weir_plan__flow *f, uint32_t nodes) {
     if (nodes <= f->node_capacity)
         return;
     weir__release(env, f->first);
@@ -15,7 +15,7 @@ static void grow_nodes(const weir_env *env, weir__flow *f, uint32_t nodes) {
     f->is_short_of_memory |= !f->first;
 }
 
-void weir__flow_reset(const weir_env *env, weir__flow *f, uint32_t nodes) {
+void weir_plan__flow_reset(const weir_env *env, weir_plan__flow *f, uint32_t nodes) {
     grow_nodes(env, f, nodes);
     f->edge_count = 0;
     f->node_count = nodes;
@@ -27,17 +27,18 @@ void weir__flow_reset(const weir_env *env, weir__flow *f, uint32_t nodes) {
     memset(f->first, 0, nodes * sizeof *f->first);
 }
 
-void weir__flow_release(const weir_env *env, weir__flow *f) {
+void weir_plan__flow_release(const weir_env *env, weir_plan__flow *f) {
     weir__release(env, f->first);
     weir__release(env, f->edges);
 }
 
-static void add_half(weir__flow *f, uint32_t from, uint32_t to, uint64_t room) {
-    f->edges[f->edge_count] = (weir__flow_edge){room, to, f->first[from]};
+static void add_half(weir_plan__flow *f, uint32_t from, uint32_t to, uint64_t room) {
+    f->edges[f->edge_count] = (weir_plan__flow_edge){room, to, f->first[from]};
     f->first[from] = (uint32_t)++f->edge_count;
 }
 
-void weir__flow_add(const weir_env *env, weir__flow *f, uint32_t from, uint32_t to, uint64_t capacity) {
+void weir_plan__flow_add(const weir_env *env, weir_plan__flow *f, uint32_t from, uint32_t to,
+                         uint64_t capacity) {
     if (f->is_short_of_memory)
         return;
     if (f->edge_count + 2 > f->edge_capacity) {
@@ -54,7 +55,7 @@ void weir__flow_add(const weir_env *env, weir__flow *f, uint32_t from, uint32_t 
 }
 
 /* Levels from 1 at the source. */
-static bool find_levels(weir__flow *f, uint32_t source, uint32_t sink) {
+static bool find_levels(weir_plan__flow *f, uint32_t source, uint32_t sink) {
     uint32_t head = 0;
     uint32_t tail = 0;
     memset(f->level, 0, f->node_count * sizeof *f->level);
@@ -63,7 +64,7 @@ static bool find_levels(weir__flow *f, uint32_t source, uint32_t sink) {
     while (head < tail) {
         uint32_t node = f->queue[head++];
         for (uint32_t e = f->first[node]; e != 0; e = f->edges[e - 1].next) {
-            const weir__flow_edge *edge = &f->edges[e - 1];
+            const weir_plan__flow_edge *edge = &f->edges[e - 1];
             if (edge->room > 0 && f->level[edge->to] == UNREACHED) {
                 f->level[edge->to] = f->level[node] + 1;
                 f->queue[tail++] = edge->to;
@@ -74,7 +75,7 @@ static bool find_levels(weir__flow *f, uint32_t source, uint32_t sink) {
 }
 
 /* The least room along the path of `depth` edges, taken from it; *cut is the first edge that is full then. */
-static uint64_t push_along(weir__flow *f, const uint32_t *path, uint32_t depth, uint32_t *cut) {
+static uint64_t push_along(weir_plan__flow *f, const uint32_t *path, uint32_t depth, uint32_t *cut) {
     uint64_t room = UINT64_MAX;
     for (uint32_t i = 0; i < depth; i++)
         room = f->edges[path[i]].room < room ? f->edges[path[i]].room : room;
@@ -89,7 +90,7 @@ static uint64_t push_along(weir__flow *f, const uint32_t *path, uint32_t depth, 
 }
 
 /* Blocks all paths of the levels. The path's edges take the place of the queue. */
-static uint64_t block(weir__flow *f, uint32_t source, uint32_t sink) {
+static uint64_t block(weir_plan__flow *f, uint32_t source, uint32_t sink) {
     uint32_t *path = f->queue;
     uint32_t depth = 0;
     uint32_t node = source;
@@ -119,13 +120,13 @@ static uint64_t block(weir__flow *f, uint32_t source, uint32_t sink) {
     }
 }
 
-uint64_t weir__flow_largest(weir__flow *f, uint32_t source, uint32_t sink) {
+uint64_t weir_plan__flow_largest(weir_plan__flow *f, uint32_t source, uint32_t sink) {
     uint64_t total = 0;
     while (!f->is_short_of_memory && find_levels(f, source, sink))
         total += block(f, source, sink);
     return total;
 }
 
-bool weir__flow_reaches(const weir__flow *f, uint32_t node) {
+bool weir_plan__flow_reaches(const weir_plan__flow *f, uint32_t node) {
     return f->level[node] != UNREACHED;
 }

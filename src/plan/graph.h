@@ -8,16 +8,21 @@
 #include "base/names.h"
 #include "weir/plan.h"
 
-#define WEIR__PREPARE_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
+#define WEIR_PLAN__PREPARE_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
 
 /* A text in a message: at most 120 bytes of it, for "%.*s". */
-#define WEIR__SHOW(name) ((int)((name).size < 120 ? (name).size : 120)), (name).data
+#define WEIR_PLAN__SHOW(name) ((int)((name).size < 120 ? (name).size : 120)), (name).data
 
 /* The names of arenas that roles imply; their indexes in graph->arenas are these. */
-enum { WEIR__ARENA_PARAMETERS, WEIR__ARENA_ACTIVATIONS, WEIR__ARENA_GRADIENTS, WEIR__OWN_ARENAS };
-enum { WEIR__ARENA_NAME_MAX = 64 };
+enum {
+    WEIR_PLAN__ARENA_PARAMETERS,
+    WEIR_PLAN__ARENA_ACTIVATIONS,
+    WEIR_PLAN__ARENA_GRADIENTS,
+    WEIR_PLAN__OWN_ARENAS
+};
+enum { WEIR_PLAN__ARENA_NAME_MAX = 64 };
 
-typedef struct weir__tensor {
+typedef struct weir_plan__graph_tensor {
     uint64_t bytes;
     uint64_t first_dimension; /* in graph->dimensions */
     uint32_t rank;
@@ -27,9 +32,9 @@ typedef struct weir__tensor {
     uint8_t role;
     uint8_t saved_for_backward; /* weir_choice */
     bool is_output;
-} weir__tensor;
+} weir_plan__graph_tensor;
 
-typedef struct weir__node {
+typedef struct weir_plan__node {
     uint64_t first_edge; /* in graph->edges: the inputs, then the outputs */
     uint64_t cost;       /* where has_cost */
     uint32_t input_count;
@@ -41,7 +46,7 @@ typedef struct weir__node {
     bool has_cost;
     bool saves_inputs : 1;
     bool saves_output : 1;
-} weir__node;
+} weir_plan__node;
 
 struct weir_graph {
     const weir_env *env;
@@ -55,9 +60,9 @@ struct weir_graph {
     weir__names ops;
     weir__names arenas;
 
-    weir__tensor *tensors;
+    weir_plan__graph_tensor *tensors;
     size_t tensor_capacity;
-    weir__node *nodes;
+    weir_plan__node *nodes;
     size_t node_capacity;
     uint64_t *dimensions;
     size_t dimension_count;
@@ -74,64 +79,66 @@ struct weir_graph {
     uint8_t hash[WEIR_HASH_SIZE];
 };
 
-static inline uint32_t weir__tensor_count(const weir_graph *graph) {
+static inline uint32_t weir_plan__graph_tensor_count(const weir_graph *graph) {
     return graph->tensor_ids.count;
 }
 
-static inline uint32_t weir__node_count(const weir_graph *graph) {
+static inline uint32_t weir_plan__node_count(const weir_graph *graph) {
     return graph->node_ids.count;
 }
 
-static inline const uint32_t *weir__inputs(const weir_graph *graph, const weir__node *node) {
+static inline const uint32_t *weir_plan__inputs(const weir_graph *graph, const weir_plan__node *node) {
     return graph->edges + node->first_edge;
 }
 
-static inline const uint32_t *weir__node_outputs(const weir_graph *graph, const weir__node *node) {
+static inline const uint32_t *weir_plan__node_outputs(const weir_graph *graph, const weir_plan__node *node) {
     return graph->edges + node->first_edge + node->input_count;
 }
 
 /* ---- Steps that the builder and the reader share, in the order of faults ----------------------- */
 
 /* An empty graph that holds the arenas of the roles. */
-weir_status weir__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
-                            weir_error *error);
+weir_status weir_plan__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
+                                 weir_error *error);
 
 /* Ids: a new tensor without shape and type yet; a node whose tensors must be there; the outputs. */
-weir_status weir__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info, weir_error *error);
-weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error);
-weir_status weir__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
+weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
+                                            weir_error *error);
+weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error);
+weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
+                                             weir_error *error);
+weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count,
                                         weir_error *error);
-weir_status weir__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error);
 
 /* Shape and type of the tensor declared as number `index`. */
-weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
-                                  const uint64_t *shape, size_t rank, weir_error *error);
+weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
+                                       const uint64_t *shape, size_t rank, weir_error *error);
 
 /* Sizes: the tensor's bytes. ALLOCATION_OVERFLOW. */
-weir_status weir__graph_measure(weir_graph *graph, uint32_t index, weir_error *error);
+weir_status weir_plan__graph_measure(weir_graph *graph, uint32_t index, weir_error *error);
 
 /* Producers: one at most, none for inputs, parameters and state, one for what is used or an output. */
-weir_status weir__graph_check_producers(weir_graph *graph, weir_error *error);
+weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *error);
 
 /* ---- Names of things (operators.c) ------------------------------------------------------------- */
 
-unsigned weir__type_bits(weir_tensor_type type);
+unsigned weir_plan__type_bits(weir_tensor_type type);
 
 /* The bytes of a shape; false beyond 2^64-1. A dimension of 0 makes it 0, whatever the others are. */
-bool weir__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes);
-bool weir__type_is_floating(weir_tensor_type type);
-bool weir__type_named(weir_text name, weir_tensor_type *type);
-bool weir__role_named(weir_text name, weir_tensor_role *role);
-bool weir__saves_named(weir_text name, weir_saves *saves);
-const char *weir__saves_name(bool inputs, bool output);
-bool weir__same_text(weir_text text, const char *other);
+bool weir_plan__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes);
+bool weir_plan__type_is_floating(weir_tensor_type type);
+bool weir_plan__type_named(weir_text name, weir_tensor_type *type);
+bool weir_plan__role_named(weir_text name, weir_tensor_role *role);
+bool weir_plan__saves_named(weir_text name, weir_saves *saves);
+const char *weir_plan__saves_name(bool inputs, bool output);
+bool weir_plan__same_text(weir_text text, const char *other);
 
 /* The operator table: fills in what the node leaves to it. */
-void weir__apply_operator_table(weir_text op, weir__node *node);
+void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node);
 
 /* What running the node costs (costs.c). */
-uint64_t weir__node_cost(const weir_graph *graph, uint32_t index);
+uint64_t weir_plan__node_cost(const weir_graph *graph, uint32_t index);
 
-WEIR_CHECKED weir_status weir__graph_compute_hash(weir_graph *graph, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__graph_compute_hash(weir_graph *graph, weir_error *error);
 
 #endif

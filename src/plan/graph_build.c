@@ -6,7 +6,7 @@
 #include "plan/graph.h"
 
 static weir_status no_memory(weir_error *error, size_t size) {
-    return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
+    return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, size);
 }
 
 /* Text of size 0 may have no data. */
@@ -17,9 +17,9 @@ static bool is_valid_text(weir_text text) {
 /* ---- Creation and end -------------------------------------------------------------------------- */
 
 static bool add_own_arenas(weir_graph *graph) {
-    static const char *const names[WEIR__OWN_ARENAS] = {"parameters", "activations", "gradients"};
+    static const char *const names[WEIR_PLAN__OWN_ARENAS] = {"parameters", "activations", "gradients"};
     uint32_t index;
-    for (unsigned i = 0; i < WEIR__OWN_ARENAS; i++)
+    for (unsigned i = 0; i < WEIR_PLAN__OWN_ARENAS; i++)
         if (weir__names_add(graph->env, &graph->arenas, names[i], strlen(names[i]), &index) ==
             WEIR__NAME_NO_MEMORY)
             return false;
@@ -39,9 +39,9 @@ static bool open_pools(weir_graph *graph) {
     return grown;
 }
 
-weir_status weir__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
-                            weir_error *error) {
-    env = weir__env(env);
+weir_status weir_plan__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
+                                 weir_error *error) {
+    env = weir__env_or_default(env);
     weir_graph *made = weir__allocate_zero(env, 1, sizeof *made);
     if (!made)
         return no_memory(error, sizeof *made);
@@ -59,9 +59,9 @@ weir_status weir__graph_new(const weir_env *env, const char *source, weir_text n
 
 weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph, weir_error *error) {
     if (!is_valid_text(name))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "the graph's name is not valid UTF-8");
-    return weir__graph_new(env, "graph", name, graph, error);
+    return weir_plan__graph_new(env, "graph", name, graph, error);
 }
 
 void weir_graph_close(weir_graph *graph) {
@@ -88,8 +88,8 @@ void weir_graph_close(weir_graph *graph) {
 
 static uint32_t role_arena(weir_tensor_role role) {
     if (role == WEIR_ROLE_PARAMETER || role == WEIR_ROLE_STATE)
-        return WEIR__ARENA_PARAMETERS;
-    return role == WEIR_ROLE_GRADIENT ? WEIR__ARENA_GRADIENTS : WEIR__ARENA_ACTIVATIONS;
+        return WEIR_PLAN__ARENA_PARAMETERS;
+    return role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS : WEIR_PLAN__ARENA_ACTIVATIONS;
 }
 
 static bool grow_tensors(weir_graph *graph) {
@@ -100,7 +100,8 @@ static bool grow_tensors(weir_graph *graph) {
     return grown;
 }
 
-weir_status weir__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info, weir_error *error) {
+weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
+                                            weir_error *error) {
     uint32_t arena = role_arena(info->role);
     uint32_t index;
     if (info->arena.size > 0 && weir__names_add(graph->env, &graph->arenas, info->arena.data,
@@ -112,22 +113,23 @@ weir_status weir__graph_declare_tensor(weir_graph *graph, const weir_tensor_info
     case WEIR__NAME_NO_MEMORY:
         return no_memory(error, info->id.size);
     case WEIR__NAME_PRESENT:
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: two tensors have the id '%.*s'; ids must be unique", graph->source,
-                          WEIR__SHOW(info->id));
+                          WEIR_PLAN__SHOW(info->id));
     case WEIR__NAME_ADDED:
         break;
     }
-    graph->tensors[index] = (weir__tensor){.arena = arena,
-                                           .producer = WEIR__NO_NAME,
-                                           .role = (uint8_t)info->role,
-                                           .saved_for_backward = (uint8_t)info->saved_for_backward};
+    graph->tensors[index] =
+        (weir_plan__graph_tensor){.arena = arena,
+                                  .producer = WEIR__NO_NAME,
+                                  .role = (uint8_t)info->role,
+                                  .saved_for_backward = (uint8_t)info->saved_for_backward};
     return WEIR_OK;
 }
 
-weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
-                                  const uint64_t *shape, size_t rank, weir_error *error) {
-    weir__tensor *tensor = &graph->tensors[index];
+weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
+                                       const uint64_t *shape, size_t rank, weir_error *error) {
+    weir_plan__graph_tensor *tensor = &graph->tensors[index];
     void *memory = graph->dimensions;
     bool grown =
         rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
@@ -144,7 +146,7 @@ weir_status weir__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor
     return WEIR_OK;
 }
 
-bool weir__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes) {
+bool weir_plan__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank, uint64_t *bytes) {
     unsigned __int128 elements = 1;
     for (size_t i = 0; i < rank; i++)
         if (shape[i] == 0)
@@ -156,27 +158,27 @@ bool weir__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t rank
         if (elements >> 66 != 0)
             return false;
     }
-    unsigned __int128 size = (elements * weir__type_bits(type) + 7) / 8;
+    unsigned __int128 size = (elements * weir_plan__type_bits(type) + 7) / 8;
     *bytes = (uint64_t)size;
     return size >> 64 == 0;
 }
 
 static weir_status report_size(const weir_graph *graph, weir_text id, weir_error *error) {
-    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__PREPARE_OPERATOR,
+    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__PREPARE_OPERATOR,
                       "%s: tensor '%.*s' has more than 2^64-1 bytes; its shape must be smaller",
-                      graph->source, WEIR__SHOW(id));
+                      graph->source, WEIR_PLAN__SHOW(id));
 }
 
-weir_status weir__graph_measure(weir_graph *graph, uint32_t index, weir_error *error) {
-    weir__tensor *tensor = &graph->tensors[index];
+weir_status weir_plan__graph_measure(weir_graph *graph, uint32_t index, weir_error *error) {
+    weir_plan__graph_tensor *tensor = &graph->tensors[index];
     const uint64_t *shape = graph->dimensions + tensor->first_dimension;
-    if (!weir__shape_bytes((weir_tensor_type)tensor->type, shape, tensor->rank, &tensor->bytes))
+    if (!weir_plan__shape_bytes((weir_tensor_type)tensor->type, shape, tensor->rank, &tensor->bytes))
         return report_size(graph, weir__name(&graph->tensor_ids, index), error);
     return WEIR_OK;
 }
 
 static weir_status refuse_finished(const weir_graph *graph, weir_error *error) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                       "%s is finished and cannot be changed; build another one", graph->source);
 }
 
@@ -189,12 +191,12 @@ static weir_status check_tensor_fields(const weir_graph *graph, const weir_tenso
         fault = "an unknown role";
     else if ((unsigned)info->saved_for_backward > WEIR_CHOICE_TRUE)
         fault = "an unknown choice of saved_for_backward";
-    else if (info->arena.size > WEIR__ARENA_NAME_MAX || !is_valid_text(info->arena))
+    else if (info->arena.size > WEIR_PLAN__ARENA_NAME_MAX || !is_valid_text(info->arena))
         fault = "an arena name that is not 1 to 64 bytes of UTF-8";
     if (!fault)
         return WEIR_OK;
-    return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR, "%s: tensor '%.*s' has %s",
-                      graph->source, WEIR__SHOW(info->id), fault);
+    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: tensor '%.*s' has %s",
+                      graph->source, WEIR_PLAN__SHOW(info->id), fault);
 }
 
 weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *info, weir_error *error) {
@@ -204,9 +206,9 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     WEIR__TRY(check_tensor_fields(graph, info, error));
     bool is_new = weir__names_find(&graph->tensor_ids, info->id.data, info->id.size) == WEIR__NO_NAME;
     if (is_new && (unsigned)info->type >= WEIR_TENSOR_UNKNOWN)
-        return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
-                          "%s: tensor '%.*s' has an unknown dtype", graph->source, WEIR__SHOW(info->id));
-    if (is_new && !weir__shape_bytes(info->type, info->shape, info->rank, &bytes))
+        return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
+                          "%s: tensor '%.*s' has an unknown dtype", graph->source, WEIR_PLAN__SHOW(info->id));
+    if (is_new && !weir_plan__shape_bytes(info->type, info->shape, info->rank, &bytes))
         return report_size(graph, info->id, error);
     void *memory = graph->dimensions;
     bool grown = info->rank < UINT32_MAX &&
@@ -215,10 +217,10 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     graph->dimensions = memory;
     if (!grown)
         return no_memory(error, info->rank);
-    WEIR__TRY(weir__graph_declare_tensor(graph, info, error));
+    WEIR__TRY(weir_plan__graph_declare_tensor(graph, info, error));
     uint32_t index = graph->tensor_ids.count - 1;
     graph->tensors[index].bytes = bytes;
-    return weir__graph_set_shape(graph, index, info->type, info->shape, info->rank, error);
+    return weir_plan__graph_set_shape(graph, index, info->type, info->shape, info->rank, error);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------- */
@@ -242,24 +244,24 @@ static weir_status find_tensors(const weir_graph *graph, weir_text node, const c
     for (size_t i = 0; i < count; i++) {
         out[i] = weir__names_find(&graph->tensor_ids, ids[i].data, ids[i].size);
         if (out[i] == WEIR__NO_NAME)
-            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                               "%s: %s '%.*s' %s the tensor '%.*s', which is not declared", graph->source,
-                              node.data ? "node" : "graph", WEIR__SHOW(node.data ? node : graph->name), verb,
-                              WEIR__SHOW(ids[i]));
+                              node.data ? "node" : "graph", WEIR_PLAN__SHOW(node.data ? node : graph->name),
+                              verb, WEIR_PLAN__SHOW(ids[i]));
     }
     return WEIR_OK;
 }
 
-weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
+weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_info *info, weir_error *error) {
     size_t edges = info->input_count + info->output_count;
     uint32_t op;
     uint32_t index;
     if (info->input_count >= UINT32_MAX || info->output_count >= UINT32_MAX || !reserve_node(graph, edges))
         return no_memory(error, edges * sizeof *graph->edges);
     if (weir__names_find(&graph->node_ids, info->id.data, info->id.size) != WEIR__NO_NAME)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: two nodes have the id '%.*s'; ids must be unique", graph->source,
-                          WEIR__SHOW(info->id));
+                          WEIR_PLAN__SHOW(info->id));
     uint32_t *to = graph->edges + graph->edge_count;
     weir_status status = find_tensors(graph, info->id, "reads", info->inputs, info->input_count, to, error);
     if (status == WEIR_OK)
@@ -271,16 +273,16 @@ weir_status weir__graph_declare_node(weir_graph *graph, const weir_node_info *in
         weir__names_add(graph->env, &graph->node_ids, info->id.data, info->id.size, &index) ==
             WEIR__NAME_NO_MEMORY)
         return no_memory(error, info->id.size);
-    weir__node *node = &graph->nodes[index];
-    *node = (weir__node){.first_edge = graph->edge_count,
-                         .input_count = (uint32_t)info->input_count,
-                         .output_count = (uint32_t)info->output_count,
-                         .op = op,
-                         .given_inplace = (uint8_t)info->inplace,
-                         .given_saves = (uint8_t)info->saves,
-                         .has_cost = info->has_cost,
-                         .cost = info->cost};
-    weir__apply_operator_table(info->op, node);
+    weir_plan__node *node = &graph->nodes[index];
+    *node = (weir_plan__node){.first_edge = graph->edge_count,
+                              .input_count = (uint32_t)info->input_count,
+                              .output_count = (uint32_t)info->output_count,
+                              .op = op,
+                              .given_inplace = (uint8_t)info->inplace,
+                              .given_saves = (uint8_t)info->saves,
+                              .has_cost = info->has_cost,
+                              .cost = info->cost};
+    weir_plan__apply_operator_table(info->op, node);
     graph->edge_count += edges;
     return WEIR_OK;
 }
@@ -290,14 +292,14 @@ weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, w
         return refuse_finished(graph, error);
     bool is_text = is_valid_text(info->id) && is_valid_text(info->op);
     if (!is_text || (unsigned)info->inplace > WEIR_CHOICE_TRUE || (unsigned)info->saves > WEIR_SAVES_BOTH)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: node '%.*s' has an id or op that is not UTF-8, or an unknown inplace or saves",
-                          graph->source, WEIR__SHOW(info->id));
+                          graph->source, WEIR_PLAN__SHOW(info->id));
     if (info->has_cost && info->cost >= (uint64_t)1 << 56)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: node '%.*s': its cost must be below 2^56", graph->source,
-                          WEIR__SHOW(info->id));
-    return weir__graph_declare_node(graph, info, error);
+                          WEIR_PLAN__SHOW(info->id));
+    return weir_plan__graph_declare_node(graph, info, error);
 }
 
 /* ---- Outputs and order ------------------------------------------------------------------------- */
@@ -307,7 +309,7 @@ static weir_status mark_outputs(weir_graph *graph, const uint32_t *outputs, size
         if (graph->tensors[outputs[i]].is_output) {
             while (i-- > 0)
                 graph->tensors[outputs[i]].is_output = false;
-            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                               "%s: the graph's outputs name a tensor twice; name each once", graph->source);
         }
         graph->tensors[outputs[i]].is_output = true;
@@ -315,8 +317,8 @@ static weir_status mark_outputs(weir_graph *graph, const uint32_t *outputs, size
     return WEIR_OK;
 }
 
-weir_status weir__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
-                                        weir_error *error) {
+weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
+                                             weir_error *error) {
     uint32_t *outputs = weir__allocate(graph->env, count, sizeof *outputs);
     if (!outputs)
         return no_memory(error, count * sizeof *outputs);
@@ -340,10 +342,11 @@ weir_status weir__graph_declare_outputs(weir_graph *graph, const weir_text *ids,
 weir_status weir_graph_set_outputs(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    return weir__graph_declare_outputs(graph, ids, count, error);
+    return weir_plan__graph_declare_outputs(graph, ids, count, error);
 }
 
-weir_status weir__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error) {
+weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count,
+                                        weir_error *error) {
     weir__names kept = {0};
     uint32_t *indexes = weir__allocate(graph->env, count, sizeof *indexes);
     bool has_memory = indexes != NULL;
@@ -369,17 +372,17 @@ weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t
         return refuse_finished(graph, error);
     for (size_t i = 0; i < count; i++)
         if (!is_valid_text(ids[i]))
-            return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                               "%s: the order has an id that is not valid UTF-8", graph->source);
-    return weir__graph_keep_order(graph, ids, count, error);
+    return weir_plan__graph_keep_order(graph, ids, count, error);
 }
 
 weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
-    weir_status status = weir__graph_check_producers(graph, error);
+    weir_status status = weir_plan__graph_check_producers(graph, error);
     if (status == WEIR_OK)
-        status = weir__graph_compute_hash(graph, error);
+        status = weir_plan__graph_compute_hash(graph, error);
     graph->is_finished = status == WEIR_OK;
     return status;
 }

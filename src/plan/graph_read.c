@@ -57,13 +57,13 @@ typedef struct place {
 static weir_status fault_at(const reader *r, const place *at, const char *what, weir_text detail,
                             weir_error *error) {
     if (at->id.data)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR, "%s: %s '%.*s': %s%.*s", r->name,
-                          at->kind, WEIR__SHOW(at->id), what, WEIR__SHOW(detail));
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: %s '%.*s': %s%.*s",
+                          r->name, at->kind, WEIR_PLAN__SHOW(at->id), what, WEIR_PLAN__SHOW(detail));
     if (at->number != SIZE_MAX)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR, "%s: %s number %zu: %s%.*s",
-                          r->name, at->kind, at->number + 1, what, WEIR__SHOW(detail));
-    return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR, "%s: the graph: %s%.*s", r->name, what,
-                      WEIR__SHOW(detail));
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: %s number %zu: %s%.*s",
+                          r->name, at->kind, at->number + 1, what, WEIR_PLAN__SHOW(detail));
+    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: the graph: %s%.*s", r->name,
+                      what, WEIR_PLAN__SHOW(detail));
 }
 
 static weir_text literal(const char *text) {
@@ -81,15 +81,15 @@ static weir_status read_fields(const reader *r, const weir_cbor_value *map, cons
     if (map->type != WEIR_CBOR_MAP)
         return fault_at(r, at, "must be an object", literal(""), error);
     if (weir_cbor_get(map, "id", &child) && child.type == WEIR_CBOR_TEXT)
-        at->id = weir__text_of(&child);
+        at->id = weir_plan__text_of(&child);
     while (weir_cbor_next(&it, &key, &child)) {
         size_t i = 0;
         while (i < count && !weir_cbor_is_text(&key, fields[i].key))
             i++;
         if (i == count)
-            return fault_at(r, at, "unknown key ", weir__text_of(&key), error);
+            return fault_at(r, at, "unknown key ", weir_plan__text_of(&key), error);
         if (child.type != fields[i].type) {
-            weir_status status = fault_at(r, at, "wrong type for the key ", weir__text_of(&key), error);
+            weir_status status = fault_at(r, at, "wrong type for the key ", weir_plan__text_of(&key), error);
             const char *wanted = type_in_words(fields[i].type);
             weir__note_text(error, "wanted", wanted, __builtin_strlen(wanted));
             return status;
@@ -131,11 +131,11 @@ static weir_status tensor_fields(const reader *r, const weir_cbor_value *map, si
     tensor->info.id = at.id;
     tensor->info.saved_for_backward = choice_of(&values[SAVED]);
     if (values[ROLE].type == WEIR_CBOR_TEXT &&
-        !weir__role_named(weir__text_of(&values[ROLE]), &tensor->info.role))
-        return fault_at(r, &at, "unknown role ", weir__text_of(&values[ROLE]), error);
+        !weir_plan__role_named(weir_plan__text_of(&values[ROLE]), &tensor->info.role))
+        return fault_at(r, &at, "unknown role ", weir_plan__text_of(&values[ROLE]), error);
     if (values[ARENA].type == WEIR_CBOR_TEXT) {
-        tensor->info.arena = weir__text_of(&values[ARENA]);
-        if (tensor->info.arena.size == 0 || tensor->info.arena.size > WEIR__ARENA_NAME_MAX)
+        tensor->info.arena = weir_plan__text_of(&values[ARENA]);
+        if (tensor->info.arena.size == 0 || tensor->info.arena.size > WEIR_PLAN__ARENA_NAME_MAX)
             return fault_at(r, &at, "an arena's name has 1 to 64 bytes, not ", tensor->info.arena, error);
     }
     return WEIR_OK;
@@ -170,12 +170,12 @@ static weir_status node_fields(const reader *r, const weir_cbor_value *map, size
     WEIR__TRY(read_fields(r, map, fields, FIELDS, &at, values, error));
     *node = (read_node){.inputs = values[INPUTS], .outputs = values[OUTPUTS]};
     node->info.id = at.id;
-    node->info.op = weir__text_of(&values[OP]);
+    node->info.op = weir_plan__text_of(&values[OP]);
     node->info.inplace = choice_of(&values[INPLACE]);
     if (values[SAVES].type == WEIR_CBOR_TEXT &&
-        !weir__saves_named(weir__text_of(&values[SAVES]), &node->info.saves))
+        !weir_plan__saves_named(weir_plan__text_of(&values[SAVES]), &node->info.saves))
         return fault_at(r, &at, "saves must be inputs, output, both or none, not ",
-                        weir__text_of(&values[SAVES]), error);
+                        weir_plan__text_of(&values[SAVES]), error);
     node->info.has_cost = values[COST].type == WEIR_CBOR_UINT;
     node->info.cost = node->info.has_cost ? values[COST].number : 0;
     if (node->info.cost >= (uint64_t)1 << 56)
@@ -190,16 +190,16 @@ static weir_status node_fields(const reader *r, const weir_cbor_value *map, size
 static weir_status check_format(const reader *r, const weir_cbor_value *root, weir_error *error) {
     weir_cbor_value format;
     if (!weir_cbor_get(root, "format", &format))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is not a graph: it must be an object with \"format\": \"weir-graph/1\"",
                           r->name);
     if (weir_cbor_is_text(&format, "weir-plan/1"))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is a saved plan, not a graph: 'weir plan FILE --html OUT' shows it, without a "
                           "mode or preset",
                           r->name);
     if (!weir_cbor_is_text(&format, "weir-graph/1"))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: unknown format; this version reads weir-graph/1", r->name);
     return WEIR_OK;
 }
@@ -220,7 +220,7 @@ static weir_status check_graph_fields(reader *r, const weir_cbor_value *root, we
     r->order = values[ORDER];
     r->has_order = values[ORDER].type == WEIR_CBOR_ARRAY;
     if (values[NAME].type == WEIR_CBOR_TEXT)
-        r->graph_name = weir__text_of(&values[NAME]);
+        r->graph_name = weir_plan__text_of(&values[NAME]);
     if (!is_text_list(&r->outputs) || (r->has_order && !is_text_list(&r->order)))
         return fault_at(r, &at, "outputs and order must be lists of ids", literal(""), error);
     return WEIR_OK;
@@ -253,7 +253,7 @@ static weir_status declare_tensors(reader *r, weir_graph *graph, weir_error *err
     for (size_t number = 0; status == WEIR_OK && weir_cbor_next(&it, NULL, &item); number++) {
         status = tensor_fields(r, &item, number, &tensor, error);
         if (status == WEIR_OK)
-            status = weir__graph_declare_tensor(graph, &tensor.info, error);
+            status = weir_plan__graph_declare_tensor(graph, &tensor.info, error);
     }
     return status;
 }
@@ -262,7 +262,7 @@ static void copy_ids(const weir_cbor_value *list, weir_text *out) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value item;
     while (weir_cbor_next(&it, NULL, &item))
-        *out++ = weir__text_of(&item);
+        *out++ = weir_plan__text_of(&item);
 }
 
 static weir_status declare_node(reader *r, weir_graph *graph, read_node *node, weir_error *error) {
@@ -272,14 +272,14 @@ static weir_status declare_node(reader *r, weir_graph *graph, read_node *node, w
     bool grown = weir__grow(r->env, &memory, &r->text_capacity, inputs + outputs + 1, sizeof *r->texts);
     r->texts = memory;
     if (!grown)
-        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, (inputs + outputs) * sizeof *r->texts);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, (inputs + outputs) * sizeof *r->texts);
     copy_ids(&node->inputs, r->texts);
     copy_ids(&node->outputs, r->texts + inputs);
     node->info.inputs = r->texts;
     node->info.input_count = inputs;
     node->info.outputs = r->texts + inputs;
     node->info.output_count = outputs;
-    return weir__graph_declare_node(graph, &node->info, error);
+    return weir_plan__graph_declare_node(graph, &node->info, error);
 }
 
 static weir_status declare_nodes(reader *r, weir_graph *graph, weir_error *error) {
@@ -301,7 +301,7 @@ static weir_status declare_list(reader *r, weir_graph *graph, const weir_cbor_va
                                 weir_error *error) {
     weir_text *ids;
     size_t count;
-    WEIR__TRY(weir__text_list(r->env, list, r->name, "outputs and order", &ids, &count, error));
+    WEIR__TRY(weir_plan__text_list(r->env, list, r->name, "outputs and order", &ids, &count, error));
     weir_status status = take(graph, ids, count, error);
     weir__release(r->env, ids);
     return status;
@@ -312,9 +312,9 @@ static weir_status declare_ids(reader *r, weir_graph *graph, weir_error *error) 
     if (status == WEIR_OK)
         status = declare_nodes(r, graph, error);
     if (status == WEIR_OK)
-        status = declare_list(r, graph, &r->outputs, weir__graph_declare_outputs, error);
+        status = declare_list(r, graph, &r->outputs, weir_plan__graph_declare_outputs, error);
     if (status == WEIR_OK && r->has_order)
-        status = declare_list(r, graph, &r->order, weir__graph_keep_order, error);
+        status = declare_list(r, graph, &r->order, weir_plan__graph_keep_order, error);
     return status;
 }
 
@@ -328,15 +328,15 @@ static weir_status read_shape(reader *r, const read_tensor *tensor, weir_error *
         weir__grow(r->env, &memory, &r->shape_capacity, (size_t)tensor->shape.number, sizeof *r->shape);
     r->shape = memory;
     if (!grown)
-        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR,
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
                                    (size_t)tensor->shape.number * sizeof *r->shape);
     for (size_t i = 0; weir_cbor_next(&it, NULL, &item); i++)
         if (!weir_cbor_get_uint(&item, &r->shape[i]))
             return weir__fail(
-                error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
+                error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
                 "%s: tensor '%.*s': dimension %zu is not an integer from 0 to 2^64-1; every dimension "
                 "must be known",
-                r->name, WEIR__SHOW(tensor->info.id), i);
+                r->name, WEIR_PLAN__SHOW(tensor->info.id), i);
     return WEIR_OK;
 }
 
@@ -351,11 +351,12 @@ static weir_status set_shapes(reader *r, weir_graph *graph, weir_error *error) {
             status = read_shape(r, &tensor, error);
         if (status != WEIR_OK)
             return status;
-        if (!weir__type_named(weir__text_of(&tensor.dtype), &type))
-            return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR__PREPARE_OPERATOR,
-                              "%s: tensor '%.*s': unknown dtype '%.*s'", r->name, WEIR__SHOW(tensor.info.id),
-                              WEIR__SHOW(weir__text_of(&tensor.dtype)));
-        WEIR__TRY(weir__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error));
+        if (!weir_plan__type_named(weir_plan__text_of(&tensor.dtype), &type))
+            return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
+                              "%s: tensor '%.*s': unknown dtype '%.*s'", r->name,
+                              WEIR_PLAN__SHOW(tensor.info.id),
+                              WEIR_PLAN__SHOW(weir_plan__text_of(&tensor.dtype)));
+        WEIR__TRY(weir_plan__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error));
     }
     return WEIR_OK;
 }
@@ -366,8 +367,8 @@ static weir_status fill_graph(reader *r, weir_graph *graph, weir_error *error) {
     weir_status status = declare_ids(r, graph, error);
     if (status == WEIR_OK)
         status = set_shapes(r, graph, error);
-    for (uint32_t i = 0; status == WEIR_OK && i < weir__tensor_count(graph); i++)
-        status = weir__graph_measure(graph, i, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < weir_plan__graph_tensor_count(graph); i++)
+        status = weir_plan__graph_measure(graph, i, error);
     if (status == WEIR_OK)
         status = weir_graph_finish(graph, error);
     return status;
@@ -380,7 +381,7 @@ static weir_status read_document(reader *r, const weir_cbor_value *root, weir_gr
     if (status == WEIR_OK)
         status = check_all_fields(r, root, error);
     if (status == WEIR_OK)
-        status = weir__graph_new(r->env, r->name, r->graph_name, &made, error);
+        status = weir_plan__graph_new(r->env, r->name, r->graph_name, &made, error);
     if (status != WEIR_OK)
         return status;
     status = fill_graph(r, made, error);
@@ -402,16 +403,16 @@ static bool is_other_binary(const uint8_t *data, size_t size) {
 
 weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, const char *name,
                             weir_graph **graph, weir_error *error) {
-    reader r = {.env = weir__env(env), .name = name ? name : "graph"};
+    reader r = {.env = weir__env_or_default(env), .name = name ? name : "graph"};
     if (is_other_binary(data, size))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is not a graph: it is neither JSON nor CBOR; an ONNX model is read if its name "
                           "ends in .onnx, a PyTorch model by weir.plan(model, inputs) in Python",
                           r.name);
-    weir__document document;
-    WEIR__TRY(weir__document_load(r.env, data, size, r.name, &document, error));
+    weir_plan__document document;
+    WEIR__TRY(weir_plan__document_load(r.env, data, size, r.name, &document, error));
     weir_status status = read_document(&r, &document.root, graph, error);
-    weir__document_release(&document);
+    weir_plan__document_release(&document);
     return status;
 }
 
@@ -419,9 +420,9 @@ weir_status weir_graph_read_file(const weir_env *env, const char *path, weir_gra
                                  weir_error *error) {
     uint8_t *data;
     size_t size;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     WEIR__TRY(weir__file_read(env, path, (size_t)1 << GRAPH_SIZE_MAX_LOG2, &data, &size,
-                              WEIR__PREPARE_OPERATOR, error));
+                              WEIR_PLAN__PREPARE_OPERATOR, error));
     weir_status status = weir_graph_read(env, data, size, path, graph, error);
     weir__release(env, data);
     return status;

@@ -17,20 +17,20 @@ static void write_ids(const weir_graph *graph, weir_cbor_writer *w, const uint32
 /* What a writer puts into the maps: everything, for the hash, or only what is not a default. */
 typedef enum which_fields { ALL_FIELDS, GIVEN_FIELDS } which_fields;
 
-static bool has_default_arena(const weir__tensor *tensor) {
+static bool has_default_arena(const weir_plan__graph_tensor *tensor) {
     switch (tensor->role) {
     case WEIR_ROLE_PARAMETER:
     case WEIR_ROLE_STATE:
-        return tensor->arena == WEIR__ARENA_PARAMETERS;
+        return tensor->arena == WEIR_PLAN__ARENA_PARAMETERS;
     case WEIR_ROLE_GRADIENT:
-        return tensor->arena == WEIR__ARENA_GRADIENTS;
+        return tensor->arena == WEIR_PLAN__ARENA_GRADIENTS;
     default:
-        return tensor->arena == WEIR__ARENA_ACTIVATIONS;
+        return tensor->arena == WEIR_PLAN__ARENA_ACTIVATIONS;
     }
 }
 
 static void write_node(const weir_graph *graph, weir_cbor_writer *w, uint32_t index, which_fields which) {
-    const weir__node *node = &graph->nodes[index];
+    const weir_plan__node *node = &graph->nodes[index];
     bool with_saves = which == ALL_FIELDS || node->given_saves != WEIR_SAVES_DEFAULT;
     bool with_inplace = which == ALL_FIELDS || node->given_inplace != WEIR_CHOICE_DEFAULT;
     weir_cbor_map(w, 4u + node->has_cost + with_saves + with_inplace);
@@ -44,20 +44,20 @@ static void write_node(const weir_graph *graph, weir_cbor_writer *w, uint32_t in
     }
     if (with_saves) {
         weir_cbor_text(w, "saves");
-        weir_cbor_text(w, weir__saves_name(node->saves_inputs, node->saves_output));
+        weir_cbor_text(w, weir_plan__saves_name(node->saves_inputs, node->saves_output));
     }
     weir_cbor_text(w, "inputs");
-    write_ids(graph, w, weir__inputs(graph, node), node->input_count);
+    write_ids(graph, w, weir_plan__inputs(graph, node), node->input_count);
     if (with_inplace) {
         weir_cbor_text(w, "inplace");
         weir_cbor_bool(w, node->inplace);
     }
     weir_cbor_text(w, "outputs");
-    write_ids(graph, w, weir__node_outputs(graph, node), node->output_count);
+    write_ids(graph, w, weir_plan__node_outputs(graph, node), node->output_count);
 }
 
 static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t index, which_fields which) {
-    const weir__tensor *tensor = &graph->tensors[index];
+    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
     bool with_role = which == ALL_FIELDS || tensor->role != WEIR_ROLE_ACTIVATION;
     bool with_arena = which == ALL_FIELDS || !has_default_arena(tensor);
     bool with_saved = tensor->saved_for_backward != WEIR_CHOICE_DEFAULT;
@@ -84,17 +84,17 @@ static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t 
     }
 }
 
-static void write_graph(const weir_graph *graph, weir__stream *stream, weir_cbor_writer *w,
+static void write_graph(const weir_graph *graph, weir__cbor_stream *stream, weir_cbor_writer *w,
                         which_fields which) {
     bool with_order = which == GIVEN_FIELDS && graph->has_order;
     weir_cbor_map(w, 5u + with_order);
     weir_cbor_text(w, "name");
     write_text(w, graph->name);
     weir_cbor_text(w, "nodes");
-    weir_cbor_array(w, weir__node_count(graph));
-    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
+    weir_cbor_array(w, weir_plan__node_count(graph));
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         write_node(graph, w, i, which);
-        weir__stream_drain(stream);
+        weir__cbor_stream_drain(stream);
     }
     if (with_order) {
         weir_cbor_text(w, "order");
@@ -107,18 +107,18 @@ static void write_graph(const weir_graph *graph, weir__stream *stream, weir_cbor
     weir_cbor_text(w, "outputs");
     write_ids(graph, w, graph->outputs, graph->output_count);
     weir_cbor_text(w, "tensors");
-    weir_cbor_array(w, weir__tensor_count(graph));
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++) {
+    weir_cbor_array(w, weir_plan__graph_tensor_count(graph));
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
         write_tensor(graph, w, i, which);
-        weir__stream_drain(stream);
+        weir__cbor_stream_drain(stream);
     }
 }
 
-weir_status weir__graph_compute_hash(weir_graph *graph, weir_error *error) {
-    weir__stream stream;
-    weir__stream_to_hash(&stream, graph->env);
+weir_status weir_plan__graph_compute_hash(weir_graph *graph, weir_error *error) {
+    weir__cbor_stream stream;
+    weir__cbor_stream_to_hash(&stream, graph->env);
     write_graph(graph, &stream, &stream.writer, ALL_FIELDS);
-    return weir__stream_finish_hash(&stream, graph->hash, error);
+    return weir__cbor_stream_finish_hash(&stream, graph->hash, error);
 }
 
 void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w) {
@@ -144,7 +144,7 @@ static void json_text(weir_json_writer *w, const char *key, weir_text text) {
 }
 
 static void json_tensor(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
-    const weir__tensor *tensor = &graph->tensors[index];
+    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
     weir_json_object(w);
     json_text(w, "id", weir__name(&graph->tensor_ids, index));
     weir_json_key(w, "shape");
@@ -173,19 +173,19 @@ static void json_tensor(const weir_graph *graph, weir_json_writer *w, uint32_t i
 }
 
 static void json_node(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
-    const weir__node *node = &graph->nodes[index];
+    const weir_plan__node *node = &graph->nodes[index];
     weir_json_object(w);
     json_text(w, "id", weir__name(&graph->node_ids, index));
     json_text(w, "op", weir__name(&graph->ops, node->op));
-    json_ids(graph, w, "inputs", weir__inputs(graph, node), node->input_count);
-    json_ids(graph, w, "outputs", weir__node_outputs(graph, node), node->output_count);
+    json_ids(graph, w, "inputs", weir_plan__inputs(graph, node), node->input_count);
+    json_ids(graph, w, "outputs", weir_plan__node_outputs(graph, node), node->output_count);
     if (node->given_inplace != WEIR_CHOICE_DEFAULT) {
         weir_json_key(w, "inplace");
         weir_json_bool(w, node->inplace);
     }
     if (node->given_saves != WEIR_SAVES_DEFAULT) {
         weir_json_key(w, "saves");
-        weir_json_text(w, weir__saves_name(node->saves_inputs, node->saves_output));
+        weir_json_text(w, weir_plan__saves_name(node->saves_inputs, node->saves_output));
     }
     weir_json_end_object(w);
 }
@@ -197,12 +197,12 @@ void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w) {
     json_text(w, "name", graph->name);
     weir_json_key(w, "tensors");
     weir_json_array(w);
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         json_tensor(graph, w, i);
     weir_json_end_array(w);
     weir_json_key(w, "nodes");
     weir_json_array(w);
-    for (uint32_t i = 0; i < weir__node_count(graph); i++)
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
         json_node(graph, w, i);
     weir_json_end_array(w);
     json_ids(graph, w, "outputs", graph->outputs, graph->output_count);

@@ -8,23 +8,23 @@
 
 #define LIVENESS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
 
-static bool saves_by_force(const weir__tensor *tensor) {
+static bool saves_by_force(const weir_plan__graph_tensor *tensor) {
     return tensor->saved_for_backward == WEIR_CHOICE_TRUE;
 }
 
-static void note_saver(const weir_graph *graph, weir__liveness *l, uint32_t tensor, uint32_t position,
+static void note_saver(const weir_graph *graph, weir_plan__liveness *l, uint32_t tensor, uint32_t position,
                        bool node_saves) {
-    const weir__tensor *saved = &graph->tensors[tensor];
+    const weir_plan__graph_tensor *saved = &graph->tensors[tensor];
     bool saves = saves_by_force(saved) || (node_saves && saved->saved_for_backward != WEIR_CHOICE_FALSE);
     if (saves && (l->first_saver[tensor] == 0 || position < l->first_saver[tensor]))
         l->first_saver[tensor] = position;
 }
 
-static void note_uses(const weir_graph *graph, weir__liveness *l) {
-    for (uint32_t i = 0; i < weir__node_count(graph); i++) {
-        const weir__node *node = &graph->nodes[i];
-        const uint32_t *inputs = weir__inputs(graph, node);
-        const uint32_t *outputs = weir__node_outputs(graph, node);
+static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
+        const uint32_t *outputs = weir_plan__node_outputs(graph, node);
         uint32_t position = l->position[i];
         for (uint32_t k = 0; k < node->input_count; k++) {
             if (l->last_use[inputs[k]] < position)
@@ -38,22 +38,22 @@ static void note_uses(const weir_graph *graph, weir__liveness *l) {
 
 /* ---- Inference: inputs that are overwritten ---------------------------------------------------- */
 
-static bool may_be_overwritten(const weir_graph *graph, const weir__liveness *l, uint32_t input,
+static bool may_be_overwritten(const weir_graph *graph, const weir_plan__liveness *l, uint32_t input,
                                uint32_t output, uint32_t position) {
-    const weir__tensor *old = &graph->tensors[input];
-    const weir__tensor *made = &graph->tensors[output];
+    const weir_plan__graph_tensor *old = &graph->tensors[input];
+    const weir_plan__graph_tensor *made = &graph->tensors[output];
     return l->last_use[input] == position && old->bytes == made->bytes && old->type == made->type &&
            old->arena == made->arena && old->role != WEIR_ROLE_PARAMETER && old->role != WEIR_ROLE_STATE &&
            !old->is_output;
 }
 
 /* `seen` counts how often a tensor stands among the node's inputs; it is all zero before and after. */
-static void find_overwritten(const weir_graph *graph, weir__liveness *l, uint32_t index, uint8_t *seen) {
-    const weir__node *node = &graph->nodes[index];
-    const uint32_t *inputs = weir__inputs(graph, node);
+static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, uint32_t index, uint8_t *seen) {
+    const weir_plan__node *node = &graph->nodes[index];
+    const uint32_t *inputs = weir_plan__inputs(graph, node);
     if (!node->inplace || node->output_count != 1)
         return;
-    uint32_t output = weir__node_outputs(graph, node)[0];
+    uint32_t output = weir_plan__node_outputs(graph, node)[0];
     for (uint32_t i = 0; i < node->input_count; i++)
         seen[inputs[i]] = seen[inputs[i]] == 0 ? 1 : 2;
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -67,7 +67,7 @@ static void find_overwritten(const weir_graph *graph, weir__liveness *l, uint32_
 
 /* ---- Births and deaths ------------------------------------------------------------------------- */
 
-static uint32_t birth_of(const weir_graph *graph, const weir__liveness *l, uint32_t tensor) {
+static uint32_t birth_of(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
     uint32_t producer = graph->tensors[tensor].producer;
     return producer == WEIR__NO_NAME ? 0 : l->position[producer];
 }
@@ -77,24 +77,24 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 }
 
 /* Death by the rules that all modes share. */
-static uint32_t plain_death(const weir_graph *graph, const weir__liveness *l, uint32_t tensor, uint32_t birth,
-                            uint32_t end) {
-    const weir__tensor *t = &graph->tensors[tensor];
+static uint32_t plain_death(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor,
+                            uint32_t birth, uint32_t end) {
+    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
     uint32_t death = l->last_use[tensor] > 0 ? l->last_use[tensor] + 1 : birth + 1;
     if (t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output)
         death = end;
     return larger(death, birth + 1);
 }
 
-static uint32_t death_of(const weir_graph *graph, const weir_plan *plan, weir__liveness *l, uint32_t tensor,
-                         uint32_t birth) {
-    const weir__tensor *t = &graph->tensors[tensor];
-    uint32_t nodes = weir__node_count(graph);
-    uint32_t end = plan->mode == WEIR__BACKWARD ? 2 * nodes + 1 : nodes + 1;
+static uint32_t death_of(const weir_graph *graph, const weir_plan *plan, weir_plan__liveness *l,
+                         uint32_t tensor, uint32_t birth) {
+    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
+    uint32_t nodes = weir_plan__node_count(graph);
+    uint32_t end = plan->mode == WEIR_PLAN__BACKWARD ? 2 * nodes + 1 : nodes + 1;
     uint32_t death = plain_death(graph, l, tensor, birth, end);
-    if (plan->mode == WEIR__FORWARD && saves_by_force(t))
+    if (plan->mode == WEIR_PLAN__FORWARD && saves_by_force(t))
         return larger(death, end);
-    if (plan->mode != WEIR__BACKWARD)
+    if (plan->mode != WEIR_PLAN__BACKWARD)
         return death;
     uint32_t saver = l->first_saver[tensor];
     uint32_t kept = saver > 0 ? larger(death, 2 * nodes + 2 - saver) : death;
@@ -105,15 +105,15 @@ static uint32_t death_of(const weir_graph *graph, const weir_plan *plan, weir__l
     return kept;
 }
 
-static void fill_rows(const weir_graph *graph, weir_plan *plan, weir__liveness *l) {
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++) {
-        const weir__tensor *tensor = &graph->tensors[i];
+static void fill_rows(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *l) {
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
+        const weir_plan__graph_tensor *tensor = &graph->tensors[i];
         uint32_t birth = birth_of(graph, l, i);
-        plan->rows[i] = (weir__row){.size = tensor->bytes, .birth = birth, .arena = tensor->arena};
+        plan->rows[i] = (weir_plan__row){.size = tensor->bytes, .birth = birth, .arena = tensor->arena};
         plan->rows[i].death = death_of(graph, plan, l, i, birth);
-        plan->looks[i] = (weir__look){tensor->first_dimension, tensor->rank, tensor->type, tensor->role};
+        plan->looks[i] = (weir_plan__look){tensor->first_dimension, tensor->rank, tensor->type, tensor->role};
     }
-    for (uint32_t i = 0; l->overwritten && i < weir__tensor_count(graph); i++)
+    for (uint32_t i = 0; l->overwritten && i < weir_plan__graph_tensor_count(graph); i++)
         if (l->overwritten[i] != WEIR__NO_NAME)
             plan->rows[l->overwritten[i]].death = l->last_use[l->overwritten[i]];
 }
@@ -124,23 +124,24 @@ static const char gradient_suffix[] = ".grad";
 enum { SUFFIX_SIZE = sizeof gradient_suffix - 1 };
 
 /* Marks what needs a gradient; returns how many do, and the bytes of their ids. */
-static uint32_t find_gradients(const weir_graph *graph, weir__liveness *l, size_t *id_bytes) {
+static uint32_t find_gradients(const weir_graph *graph, weir_plan__liveness *l, size_t *id_bytes) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         l->marks[i] = graph->tensors[i].role == WEIR_ROLE_PARAMETER &&
-                      weir__type_is_floating((weir_tensor_type)graph->tensors[i].type);
-    for (uint32_t place = 0; place < weir__node_count(graph); place++) {
-        const weir__node *node = &graph->nodes[l->order[place]];
-        const uint32_t *inputs = weir__inputs(graph, node);
-        const uint32_t *outputs = weir__node_outputs(graph, node);
+                      weir_plan__type_is_floating((weir_tensor_type)graph->tensors[i].type);
+    for (uint32_t place = 0; place < weir_plan__node_count(graph); place++) {
+        const weir_plan__node *node = &graph->nodes[l->order[place]];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
+        const uint32_t *outputs = weir_plan__node_outputs(graph, node);
         bool any = false;
         for (uint32_t i = 0; i < node->input_count && !any; i++)
             any = l->marks[inputs[i]];
         for (uint32_t i = 0; any && i < node->output_count; i++)
-            l->marks[outputs[i]] = weir__type_is_floating((weir_tensor_type)graph->tensors[outputs[i]].type);
+            l->marks[outputs[i]] =
+                weir_plan__type_is_floating((weir_tensor_type)graph->tensors[outputs[i]].type);
     }
     *id_bytes = 0;
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++)
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         if (l->marks[i]) {
             count++;
             *id_bytes += weir__name(&graph->tensor_ids, i).size + SUFFIX_SIZE;
@@ -156,23 +157,24 @@ static weir_status check_gradient_id(const weir_graph *graph, weir_text id, weir
         "%s: tensor '%.*s' needs a gradient called '%.*s', but the graph has a tensor of that id; "
         "rename it",
         graph->source, (int)(id.size - SUFFIX_SIZE < 120 ? id.size - SUFFIX_SIZE : 120), id.data,
-        WEIR__SHOW(id));
+        WEIR_PLAN__SHOW(id));
 }
 
-static weir__row gradient_row(const weir_graph *graph, const weir__liveness *l, uint32_t tensor) {
-    uint32_t nodes = weir__node_count(graph);
-    const weir__tensor *t = &graph->tensors[tensor];
+static weir_plan__row gradient_row(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
+    uint32_t nodes = weir_plan__node_count(graph);
+    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
     uint32_t first = t->is_output || l->last_use[tensor] == 0 ? nodes : l->last_use[tensor];
-    weir__row row = {.size = t->bytes, .arena = WEIR__ARENA_GRADIENTS, .birth = 2 * nodes + 1 - first};
+    weir_plan__row row = {
+        .size = t->bytes, .arena = WEIR_PLAN__ARENA_GRADIENTS, .birth = 2 * nodes + 1 - first};
     uint32_t death = t->producer == WEIR__NO_NAME ? 2 * nodes + 1 : 2 * nodes + 2 - l->position[t->producer];
     row.death = larger(death, row.birth + 1);
     return row;
 }
 
-static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const weir__liveness *l,
+static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const weir_plan__liveness *l,
                                  weir_error *error) {
-    uint32_t at = weir__tensor_count(graph);
-    for (uint32_t i = 0; i < weir__tensor_count(graph); i++) {
+    uint32_t at = weir_plan__graph_tensor_count(graph);
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
         if (!l->marks[i])
             continue;
         uint64_t begin = plan->id_ends[at - 1];
@@ -180,7 +182,7 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
         memcpy(plan->id_text + begin, id.data, id.size);
         memcpy(plan->id_text + begin + id.size, gradient_suffix, SUFFIX_SIZE);
         plan->id_ends[at] = begin + id.size + SUFFIX_SIZE;
-        WEIR__TRY(check_gradient_id(graph, weir__plan_id(plan, at), error));
+        WEIR__TRY(check_gradient_id(graph, weir_plan__id(plan, at), error));
         plan->rows[at] = gradient_row(graph, l, i);
         plan->looks[at] = plan->looks[i];
         plan->looks[at].role = WEIR_ROLE_GRADIENT;
@@ -191,19 +193,20 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
 
 /* ---- All of it --------------------------------------------------------------------------------- */
 
-static bool open_liveness(const weir_env *env, uint32_t tensors, weir__mode mode, weir__liveness *l) {
+static bool open_liveness(const weir_env *env, uint32_t tensors, weir_plan__graph_mode mode,
+                          weir_plan__liveness *l) {
     l->last_use = weir__allocate_zero(env, tensors, sizeof *l->last_use);
     l->first_saver = weir__allocate_zero(env, tensors, sizeof *l->first_saver);
     l->marks = weir__allocate_zero(env, tensors, 1);
-    if (mode == WEIR__INFERENCE) {
+    if (mode == WEIR_PLAN__INFERENCE) {
         l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
         if (l->overwritten)
             memset(l->overwritten, 0xFF, tensors * sizeof *l->overwritten);
     }
-    return l->last_use && l->first_saver && l->marks && (mode != WEIR__INFERENCE || l->overwritten);
+    return l->last_use && l->first_saver && l->marks && (mode != WEIR_PLAN__INFERENCE || l->overwritten);
 }
 
-void weir__liveness_release(const weir_env *env, weir__liveness *l) {
+void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *l) {
     weir__release(env, l->last_use);
     weir__release(env, l->first_saver);
     weir__release(env, l->overwritten);
@@ -213,7 +216,7 @@ void weir__liveness_release(const weir_env *env, weir__liveness *l) {
 /* Room for all tensors and gradients, with the graph's ids and dimensions copied. */
 static bool open_tensors(const weir_graph *graph, weir_plan *plan, uint32_t gradients, size_t id_bytes) {
     const weir_env *env = plan->env;
-    uint32_t tensors = weir__tensor_count(graph);
+    uint32_t tensors = weir_plan__graph_tensor_count(graph);
     size_t text = tensors ? (size_t)graph->tensor_ids.ends[tensors - 1] : 0;
     size_t total = (size_t)tensors + gradients;
     if (total >= WEIR__NO_NAME)
@@ -235,22 +238,24 @@ static bool open_tensors(const weir_graph *graph, weir_plan *plan, uint32_t grad
     return true;
 }
 
-weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan, weir__liveness *l,
-                                   weir_error *error) {
+weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *l,
+                                        weir_error *error) {
     uint32_t gradients = 0;
     size_t id_bytes = 0;
-    if (weir__node_count(graph) > (UINT32_MAX - 4) / 2)
+    if (weir_plan__node_count(graph) > (UINT32_MAX - 4) / 2)
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, LIVENESS_OPERATOR, "%s has more than 2^31 nodes",
                           graph->source);
-    if (!open_liveness(plan->env, weir__tensor_count(graph), plan->mode, l))
-        return weir__out_of_memory(error, LIVENESS_OPERATOR, weir__tensor_count(graph) * sizeof *l->last_use);
+    if (!open_liveness(plan->env, weir_plan__graph_tensor_count(graph), plan->mode, l))
+        return weir__out_of_memory(error, LIVENESS_OPERATOR,
+                                   weir_plan__graph_tensor_count(graph) * sizeof *l->last_use);
     note_uses(graph, l);
-    if (plan->mode == WEIR__BACKWARD)
+    if (plan->mode == WEIR_PLAN__BACKWARD)
         gradients = find_gradients(graph, l, &id_bytes);
-    for (uint32_t i = 0; plan->mode == WEIR__INFERENCE && i < weir__node_count(graph); i++)
+    for (uint32_t i = 0; plan->mode == WEIR_PLAN__INFERENCE && i < weir_plan__node_count(graph); i++)
         find_overwritten(graph, l, i, l->marks);
     if (!open_tensors(graph, plan, gradients, id_bytes))
-        return weir__out_of_memory(error, LIVENESS_OPERATOR, weir__tensor_count(graph) * sizeof *plan->rows);
+        return weir__out_of_memory(error, LIVENESS_OPERATOR,
+                                   weir_plan__graph_tensor_count(graph) * sizeof *plan->rows);
     fill_rows(graph, plan, l);
     weir_status status = gradients > 0 ? add_gradients(graph, plan, l, error) : WEIR_OK;
     for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)

@@ -21,7 +21,7 @@ typedef struct node_parts {
     weir_text op;
     weir_text domain;
     size_t input_count;
-    weir__wire constant; /* of a Constant: the TensorProto */
+    weir_plan__wire constant; /* of a Constant: the TensorProto */
     weir_tensor_type constant_type;
     uint64_t constant_count;
     bool has_tensor; /* constant is there */
@@ -31,17 +31,17 @@ typedef struct node_parts {
 
 /* ---- Noting what the graph states --------------------------------------------------------------- */
 
-static weir_status append(weir__onnx *in, weir__onnx_list *list, weir__wire item) {
+static weir_status append(weir_plan__onnx *in, weir_plan__onnx_list *list, weir_plan__wire item) {
     void *memory = list->items;
     bool grown = weir__grow(in->env, &memory, &list->capacity, list->count + 1, sizeof *list->items);
     list->items = memory;
     if (!grown)
-        return weir__onnx_no_memory(in, list->count * sizeof *list->items);
+        return weir_plan__onnx_no_memory(in, list->count * sizeof *list->items);
     list->items[list->count++] = item;
     return WEIR_OK;
 }
 
-static weir_status note_value(weir__onnx *in, weir_text name, weir__onnx_value value) {
+static weir_status note_value(weir_plan__onnx *in, weir_text name, weir_plan__onnx_value value) {
     uint32_t index;
     weir__name_result result = weir__names_add(in->env, &in->value_names, name.data, name.size, &index);
     void *memory = in->values;
@@ -49,15 +49,15 @@ static weir_status note_value(weir__onnx *in, weir_text name, weir__onnx_value v
                  weir__grow(in->env, &memory, &in->value_capacity, in->value_names.count, sizeof value);
     in->values = memory;
     if (!grown)
-        return weir__onnx_no_memory(in, name.size);
+        return weir_plan__onnx_no_memory(in, name.size);
     if (result == WEIR__NAME_ADDED) {
         in->values[index] = value;
         return WEIR_OK;
     }
     /* An initializer that is also listed as an input (as old models do) is an initializer; its own shape
      * counts. */
-    weir__onnx_value *known = &in->values[index];
-    if (value.is_initializer || (!known->is_tensor && weir__wire_size(value.body) > 0)) {
+    weir_plan__onnx_value *known = &in->values[index];
+    if (value.is_initializer || (!known->is_tensor && weir_plan__wire_size(value.body) > 0)) {
         known->body = value.body;
         known->is_tensor = value.is_tensor;
     }
@@ -65,35 +65,36 @@ static weir_status note_value(weir__onnx *in, weir_text name, weir__onnx_value v
     return WEIR_OK;
 }
 
-static weir_status note_named(weir__onnx *in, weir__wire message, uint32_t name_field, weir__onnx_value value,
-                              weir__onnx_list *list) {
+static weir_status note_named(weir_plan__onnx *in, weir_plan__wire message, uint32_t name_field,
+                              weir_plan__onnx_value value, weir_plan__onnx_list *list) {
     weir_text name;
-    weir_status status = weir__onnx_find_text(in, message, name_field, &name);
+    weir_status status = weir_plan__onnx_find_text(in, message, name_field, &name);
     if (status == WEIR_OK && name.size == 0)
-        status = weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        status = weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                             "%s: an input, output, value or initializer has no name", in->source);
     if (status == WEIR_OK)
         status = note_value(in, name, value);
     if (status == WEIR_OK && list)
-        status = append(in, list,
-                        (weir__wire){(const uint8_t *)name.data, (const uint8_t *)name.data + name.size});
+        status = append(
+            in, list, (weir_plan__wire){(const uint8_t *)name.data, (const uint8_t *)name.data + name.size});
     return status;
 }
 
-static weir_status note_value_info(weir__onnx *in, weir__wire message, weir__onnx_list *list) {
-    weir__onnx_value value = {.body = {message.end, message.end}};
+static weir_status note_value_info(weir_plan__onnx *in, weir_plan__wire message, weir_plan__onnx_list *list) {
+    weir_plan__onnx_value value = {.body = {message.end, message.end}};
     bool found;
-    WEIR__TRY(weir__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found));
+    WEIR__TRY(weir_plan__onnx_find_message(in, message, ONNX_VALUE_TYPE, &value.body, &found));
     return note_named(in, message, ONNX_VALUE_NAME, value, list);
 }
 
-static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, const weir__wire_field *field) {
-    weir__onnx_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
+static weir_status note_graph_field(weir_plan__onnx *in, const weir_plan__wire *graph,
+                                    const weir_plan__wire_field *field) {
+    weir_plan__onnx_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
     switch (field->number) {
     case ONNX_GRAPH_NODE:
         return append(in, &in->nodes, field->bytes);
     case ONNX_GRAPH_NAME:
-        return weir__onnx_text(in, graph, field, &in->name);
+        return weir_plan__onnx_text(in, graph, field, &in->name);
     case ONNX_GRAPH_INITIALIZER:
         return note_named(in, field->bytes, ONNX_TENSOR_NAME, initializer, &in->initializers);
     case ONNX_GRAPH_INPUT:
@@ -103,7 +104,7 @@ static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, con
     case ONNX_GRAPH_VALUE_INFO:
         return note_value_info(in, field->bytes, NULL);
     case ONNX_GRAPH_SPARSE_INITIALIZER:
-        return weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        return weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: the graph has sparse initializers, whose size no shape tells; make them dense",
                           in->source);
     default:
@@ -111,15 +112,15 @@ static weir_status note_graph_field(weir__onnx *in, const weir__wire *graph, con
     }
 }
 
-static weir_status note_graph(weir__onnx *in, weir__wire graph) {
-    weir__wire_field field;
+static weir_status note_graph(weir_plan__onnx *in, weir_plan__wire graph) {
+    weir_plan__wire_field field;
     bool has;
     weir_status status = WEIR_OK;
     in->name = (weir_text){"", 0};
-    while (status == WEIR_OK && (status = weir__onnx_next(in, &graph, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &graph, &field, &has)) == WEIR_OK && has) {
         bool is_known = field.number <= ONNX_GRAPH_INITIALIZER ||
                         (field.number >= ONNX_GRAPH_INPUT && field.number <= ONNX_GRAPH_SPARSE_INITIALIZER);
-        status = is_known ? weir__onnx_expect(in, &graph, &field, WEIR__WIRE_BYTES) : WEIR_OK;
+        status = is_known ? weir_plan__onnx_expect(in, &graph, &field, WEIR_PLAN__WIRE_BYTES) : WEIR_OK;
         if (status == WEIR_OK)
             status = note_graph_field(in, &graph, &field);
     }
@@ -128,32 +129,33 @@ static weir_status note_graph(weir__onnx *in, weir__wire graph) {
 
 /* ---- Tensors ------------------------------------------------------------------------------------ */
 
-static weir_status add_tensor(weir__onnx *in, weir_text id, weir_tensor_type type, weir_tensor_role role) {
+static weir_status add_tensor(weir_plan__onnx *in, weir_text id, weir_tensor_type type,
+                              weir_tensor_role role) {
     weir_tensor_info info = {.id = id, .type = type, .role = role, .shape = in->shape, .rank = in->rank};
     return weir_graph_add_tensor(in->graph, &info, in->error);
 }
 
-static weir_status add_stated_tensor(weir__onnx *in, weir_text id, weir_tensor_role role) {
+static weir_status add_stated_tensor(weir_plan__onnx *in, weir_text id, weir_tensor_role role) {
     weir_tensor_type type = WEIR_TENSOR_UNKNOWN;
     uint32_t index = weir__names_find(&in->value_names, id.data, id.size);
     if (index == WEIR__NO_NAME)
-        return weir__onnx_refuse_shape(in, id, "has no shape in the model");
-    const weir__onnx_value *value = &in->values[index];
-    WEIR__TRY(value->is_tensor ? weir__onnx_tensor(in, id, value->body, &type)
-                               : weir__onnx_value_type(in, id, value->body, &type));
+        return weir_plan__onnx_refuse_shape(in, id, "has no shape in the model");
+    const weir_plan__onnx_value *value = &in->values[index];
+    WEIR__TRY(value->is_tensor ? weir_plan__onnx_tensor(in, id, value->body, &type)
+                               : weir_plan__onnx_value_type(in, id, value->body, &type));
     return add_tensor(in, id, type, role);
 }
 
-static weir_text text_of(weir__wire bytes) {
-    return (weir_text){(const char *)bytes.at, weir__wire_size(bytes)};
+static weir_text text_of(weir_plan__wire bytes) {
+    return (weir_text){(const char *)bytes.at, weir_plan__wire_size(bytes)};
 }
 
-static bool is_initializer(const weir__onnx *in, weir_text name) {
+static bool is_initializer(const weir_plan__onnx *in, weir_text name) {
     uint32_t index = weir__names_find(&in->value_names, name.data, name.size);
     return index != WEIR__NO_NAME && in->values[index].is_initializer;
 }
 
-static weir_status add_given_tensors(weir__onnx *in) {
+static weir_status add_given_tensors(weir_plan__onnx *in) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; status == WEIR_OK && i < in->inputs.count; i++) {
         weir_text name = text_of(in->inputs.items[i]);
@@ -168,51 +170,52 @@ static weir_status add_given_tensors(weir__onnx *in) {
 /* ---- Nodes -------------------------------------------------------------------------------------- */
 
 /* How many numbers an attribute's list has, packed or not, added to *count. */
-static weir_status count_numbers(weir__onnx *in, const weir__wire *message, weir__wire_field *field,
-                                 uint64_t *count) {
+static weir_status count_numbers(weir_plan__onnx *in, const weir_plan__wire *message,
+                                 weir_plan__wire_field *field, uint64_t *count) {
     uint64_t value;
-    bool is_packed = field->kind == WEIR__WIRE_BYTES;
+    bool is_packed = field->kind == WEIR_PLAN__WIRE_BYTES;
     if (is_packed && field->number == ONNX_ATTRIBUTE_FLOATS) {
-        *count += weir__wire_size(field->bytes) / 4;
+        *count += weir_plan__wire_size(field->bytes) / 4;
         return WEIR_OK;
     }
-    while (is_packed && weir__wire_size(field->bytes) > 0) {
-        if (!weir__wire_varint(&field->bytes, &value))
-            return weir__onnx_broken(in, message->at);
+    while (is_packed && weir_plan__wire_size(field->bytes) > 0) {
+        if (!weir_plan__wire_varint(&field->bytes, &value))
+            return weir_plan__onnx_broken(in, message->at);
         *count += 1;
     }
     *count += !is_packed;
     return WEIR_OK;
 }
 
-static weir_status refuse_subgraph(weir__onnx *in, const node_parts *node) {
+static weir_status refuse_subgraph(weir_plan__onnx *in, const node_parts *node) {
     return weir__fail(
-        in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
         "%s: node '%.*s' (%.*s) holds a graph of its own, whose tensors cannot be planned; unroll it",
-        in->source, WEIR__SHOW(node->id), WEIR__SHOW(node->op));
+        in->source, WEIR_PLAN__SHOW(node->id), WEIR_PLAN__SHOW(node->op));
 }
 
 /* An attribute: of any node that it holds no graph, of a Constant what its value is like. */
-static weir_status read_attribute(weir__onnx *in, weir__wire message, node_parts *node) {
+static weir_status read_attribute(weir_plan__onnx *in, weir_plan__wire message, node_parts *node) {
     weir_text name;
-    weir__wire_field field;
+    weir_plan__wire_field field;
     bool has;
     uint64_t count = 0;
-    weir_status status = weir__onnx_find_text(in, message, ONNX_ATTRIBUTE_NAME, &name);
-    while (status == WEIR_OK && (status = weir__onnx_next(in, &message, &field, &has)) == WEIR_OK && has) {
+    weir_status status = weir_plan__onnx_find_text(in, message, ONNX_ATTRIBUTE_NAME, &name);
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &message, &field, &has)) == WEIR_OK &&
+           has) {
         if (field.number == ONNX_ATTRIBUTE_GRAPH || field.number == ONNX_ATTRIBUTE_GRAPHS) {
             status = refuse_subgraph(in, node);
-        } else if (field.number == ONNX_ATTRIBUTE_TENSOR && weir__same_text(name, "value")) {
-            status = weir__onnx_expect(in, &message, &field, WEIR__WIRE_BYTES);
+        } else if (field.number == ONNX_ATTRIBUTE_TENSOR && weir_plan__same_text(name, "value")) {
+            status = weir_plan__onnx_expect(in, &message, &field, WEIR_PLAN__WIRE_BYTES);
             node->constant = field.bytes;
             node->has_tensor = true;
         } else if (field.number == ONNX_ATTRIBUTE_FLOATS || field.number == ONNX_ATTRIBUTE_INTS) {
             status = count_numbers(in, &message, &field, &count);
         }
     }
-    bool is_ints = weir__same_text(name, "value_ints") || weir__same_text(name, "value_int");
-    bool is_list = weir__same_text(name, "value_ints") || weir__same_text(name, "value_floats");
-    if (is_ints || is_list || weir__same_text(name, "value_float")) {
+    bool is_ints = weir_plan__same_text(name, "value_ints") || weir_plan__same_text(name, "value_int");
+    bool is_list = weir_plan__same_text(name, "value_ints") || weir_plan__same_text(name, "value_floats");
+    if (is_ints || is_list || weir_plan__same_text(name, "value_float")) {
         node->has_list = true;
         node->constant_type = is_ints ? WEIR_TENSOR_I64 : WEIR_TENSOR_F32;
         node->constant_count = count;
@@ -221,22 +224,22 @@ static weir_status read_attribute(weir__onnx *in, weir__wire message, node_parts
     return status;
 }
 
-static weir_status read_node_field(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
-                                   node_parts *node) {
+static weir_status read_node_field(weir_plan__onnx *in, const weir_plan__wire *message,
+                                   const weir_plan__wire_field *field, node_parts *node) {
     weir_text text = {"", 0};
     weir_status status = WEIR_OK;
     switch (field->number) {
     case ONNX_NODE_NAME:
-        return weir__onnx_text(in, message, field, &node->id);
+        return weir_plan__onnx_text(in, message, field, &node->id);
     case ONNX_NODE_OP_TYPE:
-        return weir__onnx_text(in, message, field, &node->op);
+        return weir_plan__onnx_text(in, message, field, &node->op);
     case ONNX_NODE_DOMAIN:
-        return weir__onnx_text(in, message, field, &node->domain);
+        return weir_plan__onnx_text(in, message, field, &node->domain);
     case ONNX_NODE_INPUT:
         /* An empty name is an optional input or output that is left out. */
-        status = weir__onnx_text(in, message, field, &text);
+        status = weir_plan__onnx_text(in, message, field, &text);
         if (status == WEIR_OK && text.size > 0) {
-            status = weir__onnx_append_text(in, text);
+            status = weir_plan__onnx_append_text(in, text);
             node->input_count += status == WEIR_OK;
         }
         return status;
@@ -247,29 +250,29 @@ static weir_status read_node_field(weir__onnx *in, const weir__wire *message, co
 
 /* Inputs, names and operator first; then outputs, which follow the inputs in in->texts; then attributes,
  * whose faults name the node. */
-static weir_status read_node(weir__onnx *in, weir__wire message, node_parts *node) {
-    weir__wire_field field;
+static weir_status read_node(weir_plan__onnx *in, weir_plan__wire message, node_parts *node) {
+    weir_plan__wire_field field;
     bool has;
     weir_text text = {"", 0};
-    weir__wire rest = message;
+    weir_plan__wire rest = message;
     weir_status status = WEIR_OK;
     in->text_count = 0;
     *node = (node_parts){.id = {"", 0}, .op = {"", 0}, .domain = {"", 0}};
-    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has)
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has)
         status = read_node_field(in, &rest, &field, node);
     rest = message;
-    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
         if (field.number != ONNX_NODE_OUTPUT)
             continue;
-        status = weir__onnx_text(in, &rest, &field, &text);
+        status = weir_plan__onnx_text(in, &rest, &field, &text);
         if (status == WEIR_OK && text.size > 0)
-            status = weir__onnx_append_text(in, text);
+            status = weir_plan__onnx_append_text(in, text);
     }
     rest = message;
-    while (status == WEIR_OK && (status = weir__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &rest, &field, &has)) == WEIR_OK && has) {
         if (field.number != ONNX_NODE_ATTRIBUTE)
             continue;
-        status = weir__onnx_expect(in, &rest, &field, WEIR__WIRE_BYTES);
+        status = weir_plan__onnx_expect(in, &rest, &field, WEIR_PLAN__WIRE_BYTES);
         if (status == WEIR_OK)
             status = read_attribute(in, field.bytes, node);
     }
@@ -277,28 +280,29 @@ static weir_status read_node(weir__onnx *in, weir__wire message, node_parts *nod
 }
 
 static bool is_own_domain(weir_text domain) {
-    return domain.size == 0 || weir__same_text(domain, "ai.onnx");
+    return domain.size == 0 || weir_plan__same_text(domain, "ai.onnx");
 }
 
 static bool is_constant(const node_parts *node) {
-    return is_own_domain(node->domain) && weir__same_text(node->op, "Constant") && node->input_count == 0;
+    return is_own_domain(node->domain) && weir_plan__same_text(node->op, "Constant") &&
+           node->input_count == 0;
 }
 
 /* A Constant's output is data that the model carries, like an initializer, but nothing to train. */
-static weir_status add_constant(weir__onnx *in, const node_parts *node, weir_text output) {
+static weir_status add_constant(weir_plan__onnx *in, const node_parts *node, weir_text output) {
     weir_tensor_type type = node->constant_type;
     weir_status status = WEIR_OK;
     in->rank = 0;
     if (node->has_tensor)
-        status = weir__onnx_tensor(in, output, node->constant, &type);
+        status = weir_plan__onnx_tensor(in, output, node->constant, &type);
     else if (!node->has_list)
         return add_stated_tensor(in, output, WEIR_ROLE_STATE);
     else if (node->constant_rank == 1)
-        status = weir__onnx_append_dimension(in, output, node->constant_count);
+        status = weir_plan__onnx_append_dimension(in, output, node->constant_count);
     return status == WEIR_OK ? add_tensor(in, output, type, WEIR_ROLE_STATE) : status;
 }
 
-static weir_status declare_outputs_of_nodes(weir__onnx *in) {
+static weir_status declare_outputs_of_nodes(weir_plan__onnx *in) {
     weir_status status = WEIR_OK;
     node_parts node;
     for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
@@ -311,7 +315,7 @@ static weir_status declare_outputs_of_nodes(weir__onnx *in) {
 }
 
 /* The node's name where it has one that no node before it has; else one made of it and the node's number. */
-static weir_status choose_id(weir__onnx *in, size_t number, node_parts *node) {
+static weir_status choose_id(weir_plan__onnx *in, size_t number, node_parts *node) {
     uint32_t index;
     size_t tries = 0;
     weir__name_result result = WEIR__NAME_PRESENT;
@@ -324,7 +328,7 @@ static weir_status choose_id(weir__onnx *in, size_t number, node_parts *node) {
         bool grown = weir__grow(in->env, &memory, &in->id_capacity, room, 1);
         in->id = memory;
         if (!grown)
-            return weir__onnx_no_memory(in, room);
+            return weir_plan__onnx_no_memory(in, room);
         memcpy(in->id, stem.data, stem.size);
         size_t size = stem.size;
         for (size_t i = 0; i < tries; i++)
@@ -333,20 +337,20 @@ static weir_status choose_id(weir__onnx *in, size_t number, node_parts *node) {
         node->id = (weir_text){in->id, size};
         result = weir__names_add(in->env, &in->node_ids, in->id, size, &index);
     }
-    return result == WEIR__NAME_ADDED ? WEIR_OK : weir__onnx_no_memory(in, node->id.size);
+    return result == WEIR__NAME_ADDED ? WEIR_OK : weir_plan__onnx_no_memory(in, node->id.size);
 }
 
 /* "domain.Operator" for operators of other domains, which the table does not know. */
-static weir_status choose_operator(weir__onnx *in, node_parts *node, char **made) {
+static weir_status choose_operator(weir_plan__onnx *in, node_parts *node, char **made) {
     *made = NULL;
     if (is_own_domain(node->domain)) {
-        node->op = weir__onnx_operator(node->op);
+        node->op = weir_plan__onnx_operator(node->op);
         return WEIR_OK;
     }
     size_t size = node->domain.size + 1 + node->op.size;
     char *text = weir__allocate(in->env, size, 1);
     if (!text)
-        return weir__onnx_no_memory(in, size);
+        return weir_plan__onnx_no_memory(in, size);
     memcpy(text, node->domain.data, node->domain.size);
     text[node->domain.size] = '.';
     memcpy(text + node->domain.size + 1, node->op.data, node->op.size);
@@ -355,12 +359,12 @@ static weir_status choose_operator(weir__onnx *in, node_parts *node, char **made
     return WEIR_OK;
 }
 
-static weir_status add_node(weir__onnx *in, size_t number, node_parts *node) {
+static weir_status add_node(weir_plan__onnx *in, size_t number, node_parts *node) {
     char *made;
     weir_status status = choose_id(in, number, node);
     if (status == WEIR_OK && node->op.size == 0)
-        return weir__fail(in->error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
-                          "%s: node '%.*s' has no op_type", in->source, WEIR__SHOW(node->id));
+        return weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "%s: node '%.*s' has no op_type", in->source, WEIR_PLAN__SHOW(node->id));
     if (status == WEIR_OK)
         status = choose_operator(in, node, &made);
     if (status != WEIR_OK)
@@ -376,7 +380,7 @@ static weir_status add_node(weir__onnx *in, size_t number, node_parts *node) {
     return status;
 }
 
-static weir_status add_nodes(weir__onnx *in) {
+static weir_status add_nodes(weir_plan__onnx *in) {
     weir_status status = WEIR_OK;
     node_parts node;
     for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
@@ -387,18 +391,18 @@ static weir_status add_nodes(weir__onnx *in) {
     return status;
 }
 
-static weir_status set_outputs(weir__onnx *in) {
+static weir_status set_outputs(weir_plan__onnx *in) {
     weir_status status = WEIR_OK;
     in->text_count = 0;
     for (size_t i = 0; status == WEIR_OK && i < in->outputs.count; i++)
-        status = weir__onnx_append_text(in, text_of(in->outputs.items[i]));
+        status = weir_plan__onnx_append_text(in, text_of(in->outputs.items[i]));
     return status == WEIR_OK ? weir_graph_set_outputs(in->graph, in->texts, in->text_count, in->error)
                              : status;
 }
 
 /* ---- The import --------------------------------------------------------------------------------- */
 
-static void release(weir__onnx *in) {
+static void release(weir_plan__onnx *in) {
     weir__release(in->env, in->nodes.items);
     weir__release(in->env, in->inputs.items);
     weir__release(in->env, in->outputs.items);
@@ -413,21 +417,21 @@ static void release(weir__onnx *in) {
 
 /* The graph's name; where an exporter has put its own word there instead of the model's, the file's name
  * without folder and ending. */
-static weir_text title_of(const weir__onnx *in) {
+static weir_text title_of(const weir_plan__onnx *in) {
     static const char *const words[] = {"", "main_graph", "main", "graph", "torch_jit", "torch-jit-export"};
     const char *file = strrchr(in->source, '/') ? strrchr(in->source, '/') + 1 : in->source;
     size_t size = strlen(file);
     if (size <= 5 || strcmp(file + size - 5, ".onnx") != 0)
         return in->name;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (weir__same_text(in->name, words[i]))
+        if (weir_plan__same_text(in->name, words[i]))
             return (weir_text){file, size - 5};
     return in->name;
 }
 
-static weir_status build(weir__onnx *in, weir__wire graph) {
+static weir_status build(weir_plan__onnx *in, weir_plan__wire graph) {
     WEIR__TRY(note_graph(in, graph));
-    WEIR__TRY(weir__graph_new(in->env, in->source, title_of(in), &in->graph, in->error));
+    WEIR__TRY(weir_plan__graph_new(in->env, in->source, title_of(in), &in->graph, in->error));
     WEIR__TRY(add_given_tensors(in));
     WEIR__TRY(declare_outputs_of_nodes(in));
     WEIR__TRY(add_nodes(in));
@@ -437,13 +441,13 @@ static weir_status build(weir__onnx *in, weir__wire graph) {
 
 weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size, const char *name,
                                    weir_graph **graph, weir_error *error) {
-    weir__onnx in = {.env = weir__env(env), .source = name, .start = data, .error = error};
-    weir__wire model = {data, (const uint8_t *)data + size};
-    weir__wire body = {0};
+    weir_plan__onnx in = {.env = weir__env_or_default(env), .source = name, .start = data, .error = error};
+    weir_plan__wire model = {data, (const uint8_t *)data + size};
+    weir_plan__wire body = {0};
     bool found;
-    weir_status status = weir__onnx_find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
+    weir_status status = weir_plan__onnx_find_message(&in, model, ONNX_MODEL_GRAPH, &body, &found);
     if (status == WEIR_OK && !found)
-        status = weir__fail(error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        status = weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                             "%s is not an ONNX model: it has no graph; export the model again, with "
                             "its graph",
                             name);
@@ -461,7 +465,7 @@ weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t
 static weir_status import_stream(const weir_env *env, weir_graph **graph, weir_error *error) {
     uint8_t *data;
     size_t size;
-    WEIR__TRY(weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR__PREPARE_OPERATOR, error));
+    WEIR__TRY(weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR_PLAN__PREPARE_OPERATOR, error));
     weir_status status = weir_graph_import_onnx(env, data, size, "standard input", graph, error);
     weir__release(env, data);
     return status;
@@ -471,18 +475,18 @@ weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path, w
                                         weir_error *error) {
     uint64_t size;
     void *data = NULL;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     if (strcmp(path, "-") == 0)
         return import_stream(env, graph, error);
     int file;
-    weir_status status = weir__file_open(env, path, &file, WEIR__PREPARE_OPERATOR, error);
+    weir_status status = weir__file_open(env, path, &file, WEIR_PLAN__PREPARE_OPERATOR, error);
     if (status != WEIR_OK)
         return status;
     bool is_sized = env->size(env->context, file, &size) == 0;
     if (is_sized && size > 0)
         data = env->map(env->context, file, (size_t)size);
     if (!is_sized || (size > 0 && !data))
-        status = weir__io_error(error, WEIR__PREPARE_OPERATOR, "map", path);
+        status = weir__io_error(error, WEIR_PLAN__PREPARE_OPERATOR, "map", path);
     else
         status = weir_graph_import_onnx(env, data ? data : "", (size_t)size, path, graph, error);
     if (data)

@@ -51,32 +51,32 @@ enum {
 /* ---- The state of an import (onnx.c) ------------------------------------------------------------ */
 
 /* What the model says about a tensor's shape and type: a ValueInfoProto's type, or a TensorProto. */
-typedef struct weir__onnx_value {
-    weir__wire body;
+typedef struct weir_plan__onnx_value {
+    weir_plan__wire body;
     bool is_tensor; /* body is a TensorProto */
     bool is_initializer;
-} weir__onnx_value;
+} weir_plan__onnx_value;
 
-typedef struct weir__onnx_list {
-    weir__wire *items;
+typedef struct weir_plan__onnx_list {
+    weir_plan__wire *items;
     size_t count;
     size_t capacity;
-} weir__onnx_list;
+} weir_plan__onnx_list;
 
 /* An import under way: what the graph states, and the tensor and node in hand. */
-typedef struct weir__onnx {
+typedef struct weir_plan__onnx {
     const weir_env *env;
     const char *source;
     const uint8_t *start; /* of the file, for offsets in messages */
     weir_error *error;
 
     weir_text name;
-    weir__onnx_list nodes;
-    weir__onnx_list inputs;
-    weir__onnx_list outputs;
-    weir__onnx_list initializers;
+    weir_plan__onnx_list nodes;
+    weir_plan__onnx_list inputs;
+    weir_plan__onnx_list outputs;
+    weir_plan__onnx_list initializers;
     weir__names value_names;
-    weir__onnx_value *values; /* by index in value_names */
+    weir_plan__onnx_value *values; /* by index in value_names */
     size_t value_capacity;
 
     weir__names node_ids;
@@ -90,54 +90,57 @@ typedef struct weir__onnx {
     size_t id_capacity;
 
     weir_graph *graph;
-} weir__onnx;
+} weir_plan__onnx;
 
 /* ---- Fields (onnx_read.c) ----------------------------------------------------------------------- */
 
-weir_status weir__onnx_no_memory(weir__onnx *in, size_t size);
+weir_status weir_plan__onnx_no_memory(weir_plan__onnx *in, size_t size);
 
 /* INVALID_IR: these bytes are no ONNX model. */
-weir_status weir__onnx_broken(weir__onnx *in, const uint8_t *at);
+weir_status weir_plan__onnx_broken(weir_plan__onnx *in, const uint8_t *at);
 
 /* The next field; *has is false at the end. */
-weir_status weir__onnx_next(weir__onnx *in, weir__wire *message, weir__wire_field *field, bool *has);
+weir_status weir_plan__onnx_next(weir_plan__onnx *in, weir_plan__wire *message, weir_plan__wire_field *field,
+                                 bool *has);
 
-weir_status weir__onnx_expect(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
-                              weir__wire_kind kind);
+weir_status weir_plan__onnx_expect(weir_plan__onnx *in, const weir_plan__wire *message,
+                                   const weir_plan__wire_field *field, weir_plan__wire_kind kind);
 
 /* Text of the model's: UTF-8 without NUL, so that every notation of the graph can hold it. */
-weir_status weir__onnx_text(weir__onnx *in, const weir__wire *message, const weir__wire_field *field,
-                            weir_text *text);
+weir_status weir_plan__onnx_text(weir_plan__onnx *in, const weir_plan__wire *message,
+                                 const weir_plan__wire_field *field, weir_text *text);
 
 /* A text more for the node in hand. */
-weir_status weir__onnx_append_text(weir__onnx *in, weir_text text);
+weir_status weir_plan__onnx_append_text(weir_plan__onnx *in, weir_text text);
 
 /* A message's text field; size 0 if there is none. */
-weir_status weir__onnx_find_text(weir__onnx *in, weir__wire message, uint32_t number, weir_text *text);
+weir_status weir_plan__onnx_find_text(weir_plan__onnx *in, weir_plan__wire message, uint32_t number,
+                                      weir_text *text);
 
 /* A message's last field of that number, which must be bytes; *found says whether there is one. */
-weir_status weir__onnx_find_message(weir__onnx *in, weir__wire message, uint32_t number, weir__wire *out,
-                                    bool *found);
+weir_status weir_plan__onnx_find_message(weir_plan__onnx *in, weir_plan__wire message, uint32_t number,
+                                         weir_plan__wire *out, bool *found);
 
 /* ---- Shapes (onnx_shapes.c) --------------------------------------------------------------------- */
 
 /* INVALID_IR_SHAPES: the tensor `fault`, and what to do about it. */
-weir_status weir__onnx_refuse_shape(weir__onnx *in, weir_text tensor, const char *fault);
+weir_status weir_plan__onnx_refuse_shape(weir_plan__onnx *in, weir_text tensor, const char *fault);
 
 /* A dimension more for the tensor in hand. */
-weir_status weir__onnx_append_dimension(weir__onnx *in, weir_text tensor, uint64_t dimension);
+weir_status weir_plan__onnx_append_dimension(weir_plan__onnx *in, weir_text tensor, uint64_t dimension);
 
 /* Shape (of the tensor in hand) and type from a TensorProto, or from a TypeProto that must be a tensor's. */
-weir_status weir__onnx_tensor(weir__onnx *in, weir_text tensor, weir__wire message, weir_tensor_type *type);
-weir_status weir__onnx_value_type(weir__onnx *in, weir_text tensor, weir__wire message,
-                                  weir_tensor_type *type);
+weir_status weir_plan__onnx_tensor(weir_plan__onnx *in, weir_text tensor, weir_plan__wire message,
+                                   weir_tensor_type *type);
+weir_status weir_plan__onnx_value_type(weir_plan__onnx *in, weir_text tensor, weir_plan__wire message,
+                                       weir_tensor_type *type);
 
 /* ---- Names (onnx_names.c) ----------------------------------------------------------------------- */
 
 /* TensorProto.DataType in weir's terms; false for strings, complex numbers and what has no size here. */
-bool weir__onnx_type(uint64_t data_type, weir_tensor_type *type);
+bool weir_plan__onnx_type(uint64_t data_type, weir_tensor_type *type);
 
 /* The operator table's name for an operator of ONNX's own domain, or the operator's own name. */
-weir_text weir__onnx_operator(weir_text op_type);
+weir_text weir_plan__onnx_operator(weir_text op_type);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "plan/onnx.h"
 
-bool weir__onnx_type(uint64_t data_type, weir_tensor_type *type) {
+bool weir_plan__onnx_type(uint64_t data_type, weir_tensor_type *type) {
     static const struct {
         uint8_t onnx;
         uint8_t weir;
@@ -26,7 +26,7 @@ bool weir__onnx_type(uint64_t data_type, weir_tensor_type *type) {
     return false;
 }
 
-weir_text weir__onnx_operator(weir_text op_type) {
+weir_text weir_plan__onnx_operator(weir_text op_type) {
     static const struct {
         const char *onnx;
         const char *weir;
@@ -70,7 +70,7 @@ weir_text weir__onnx_operator(weir_text op_type) {
         {"Unsqueeze", "reshape"},
     };
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
-        if (weir__same_text(op_type, operators[i].onnx))
+        if (weir_plan__same_text(op_type, operators[i].onnx))
             return (weir_text){operators[i].weir, strlen(operators[i].weir)};
     return op_type;
 }

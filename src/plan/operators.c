@@ -3,7 +3,7 @@
 
 #include "plan/graph.h"
 
-bool weir__same_text(weir_text text, const char *other) {
+bool weir_plan__same_text(weir_text text, const char *other) {
     return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
 }
 
@@ -34,26 +34,26 @@ const char *weir_tensor_role_name(weir_tensor_role role) {
     return (unsigned)role < ROLES ? role_names[role] : "unknown";
 }
 
-unsigned weir__type_bits(weir_tensor_type type) {
+unsigned weir_plan__type_bits(weir_tensor_type type) {
     return types[type].bits;
 }
 
-bool weir__type_is_floating(weir_tensor_type type) {
+bool weir_plan__type_is_floating(weir_tensor_type type) {
     return types[type].is_floating;
 }
 
-bool weir__type_named(weir_text name, weir_tensor_type *type) {
+bool weir_plan__type_named(weir_text name, weir_tensor_type *type) {
     for (unsigned i = 0; i < TYPES; i++)
-        if (weir__same_text(name, types[i].name)) {
+        if (weir_plan__same_text(name, types[i].name)) {
             *type = (weir_tensor_type)i;
             return true;
         }
     return false;
 }
 
-bool weir__role_named(weir_text name, weir_tensor_role *role) {
+bool weir_plan__role_named(weir_text name, weir_tensor_role *role) {
     for (unsigned i = 0; i < ROLES; i++)
-        if (weir__same_text(name, role_names[i])) {
+        if (weir_plan__same_text(name, role_names[i])) {
             *role = (weir_tensor_role)i;
             return true;
         }
@@ -64,13 +64,13 @@ bool weir__role_named(weir_text name, weir_tensor_role *role) {
 
 static const char *const saves_names[] = {"none", "inputs", "output", "both"};
 
-const char *weir__saves_name(bool inputs, bool output) {
+const char *weir_plan__saves_name(bool inputs, bool output) {
     return saves_names[(inputs ? 1 : 0) + (output ? 2 : 0)];
 }
 
-bool weir__saves_named(weir_text name, weir_saves *saves) {
+bool weir_plan__saves_named(weir_text name, weir_saves *saves) {
     for (unsigned i = 0; i < 4; i++)
-        if (weir__same_text(name, saves_names[i])) {
+        if (weir_plan__same_text(name, saves_names[i])) {
             *saves = (weir_saves)(WEIR_SAVES_NONE + i);
             return true;
         }
@@ -119,12 +119,12 @@ static const operator_row unknown_operator = {"", false, WEIR_SAVES_BOTH};
 
 static const operator_row *find_operator(weir_text op) {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
-        if (weir__same_text(op, operators[i].name))
+        if (weir_plan__same_text(op, operators[i].name))
             return &operators[i];
     return &unknown_operator;
 }
 
-void weir__apply_operator_table(weir_text op, weir__node *node) {
+void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node) {
     const operator_row *row = find_operator(op);
     weir_saves saves = node->given_saves == WEIR_SAVES_DEFAULT ? row->saves : (weir_saves)node->given_saves;
     node->inplace =

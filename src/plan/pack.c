@@ -33,8 +33,8 @@ enum { STRATEGIES = 8, SHARE_MAX = 64 };
 
 struct packing {
     const weir_env *env;
-    const weir__pack_options *options;
-    weir__sweep sweep;
+    const weir_pack__options *options;
+    weir_pack__sweep sweep;
     uint64_t *offsets; /* by row, the best so far; each part on its own */
     uint64_t *trial;   /* by row */
     part_record *parts;
@@ -46,17 +46,17 @@ struct packing {
     bool has_layout;
 
     const part_record *searched; /* the part that `search` is over; NULL: none */
-    weir__part part;
+    weir_pack__part part;
     uint64_t *part_offsets;
-    weir__part_search search;
+    weir_pack__part_search search;
 
-    weir__windows windows;
+    weir_pack__windows windows;
     unsigned cores;    /* tried so far */
     uint64_t fit_cost; /* steps of the last fit in time order */
     bool has_windows;
     bool has_sizes; /* first fit of all is done */
 
-    weir__fusion fusion;
+    weir_pack__fusion fusion;
     bool has_fusion;
     packing *fused; /* the problem over fused rows; NULL if fusion does not make it smaller */
     bool is_fused;  /* this is one: it is not fused again */
@@ -67,7 +67,7 @@ struct packing {
 static const struct {
     uint64_t base;
     uint64_t per_buffer;
-} level_steps[WEIR__PACK_EFFORT_MAX + 1] = {
+} level_steps[WEIR_PACK__EFFORT_MAX + 1] = {
     {0, 192},          {4000000, 1000},   {12000000, 1400},  {36000000, 1450},   {80000000, 1500},
     {250000000, 1600}, {450000000, 1900}, {800000000, 2300}, {1400000000, 2800}, {2500000000, 3200},
 };
@@ -81,17 +81,17 @@ enum {
     LARGE_ROUNDS = 4
 };
 
-uint64_t weir__pack_budget(uint32_t effort, size_t count) {
+uint64_t weir_pack__budget(uint32_t effort, size_t count) {
     return level_steps[effort].base + level_steps[effort].per_buffer * (uint64_t)count;
 }
 
 /* ---- Parts ------------------------------------------------------------------------------------- */
 
-static uint32_t count_parts(const weir__sweep *sweep, part_record *parts) {
+static uint32_t count_parts(const weir_pack__sweep *sweep, part_record *parts) {
     uint32_t count = 0;
     uint64_t end = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
-        const weir__row *row = &sweep->rows[i];
+        const weir_pack__row *row = &sweep->rows[i];
         if (i == 0 || row->lower >= end) {
             if (parts)
                 parts[count] = (part_record){.row_from = i};
@@ -133,10 +133,10 @@ static void keep_better_parts(packing *p) {
     }
 }
 
-static weir_status try_fit(packing *p, weir__fit_order order, weir_error *error) {
+static weir_status try_fit(packing *p, weir_pack__fit_order order, weir_error *error) {
     uint64_t peak;
     uint64_t start = p->steps;
-    weir_status status = weir__fit(p->env, &p->sweep, order, p->trial, &peak, &p->steps, error);
+    weir_status status = weir_pack__fit(p->env, &p->sweep, order, p->trial, &peak, &p->steps, error);
     p->fit_cost = p->steps - start;
     if (!status)
         keep_better_parts(p);
@@ -159,16 +159,16 @@ static bool is_done(packing *p) {
 /* ---- Strategies: fits -------------------------------------------------------------------------- */
 
 /* Best fits in time order, after the forward one: the plain ones, then those by end. */
-static const weir__fit_order fit_orders[] = {
-    {WEIR__FIT_BACKWARD, 0, false},
-    {WEIR__FIT_OUTWARD, WEIR__SLANT_LONG, false},
-    {WEIR__FIT_OUTWARD, WEIR__SLANT_ONE, false},
-    {WEIR__FIT_OUTWARD, 0, false},
-    {WEIR__FIT_OUTWARD, 0, true},
-    {WEIR__FIT_OUTWARD, WEIR__SLANT_LONG, true},
-    {WEIR__FIT_OUTWARD, WEIR__SLANT_ONE, true},
-    {WEIR__FIT_FORWARD, 0, true},
-    {WEIR__FIT_BACKWARD, 0, true},
+static const weir_pack__fit_order fit_orders[] = {
+    {WEIR_PACK__FIT_BACKWARD, 0, false},
+    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_LONG, false},
+    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_ONE, false},
+    {WEIR_PACK__FIT_OUTWARD, 0, false},
+    {WEIR_PACK__FIT_OUTWARD, 0, true},
+    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_LONG, true},
+    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_ONE, true},
+    {WEIR_PACK__FIT_FORWARD, 0, true},
+    {WEIR_PACK__FIT_BACKWARD, 0, true},
 };
 
 enum { PLAIN_FITS = 4, FITS = sizeof fit_orders / sizeof fit_orders[0] };
@@ -189,10 +189,10 @@ static weir_status fit_by_end(packing *p, uint64_t limit, weir_error *error) {
     return fit_range(p, PLAIN_FITS, FITS, limit, error);
 }
 
-static weir_status try_core(packing *p, const weir__core_setting *setting, uint64_t *peak,
+static weir_status try_core(packing *p, const weir_pack__core_setting *setting, uint64_t *peak,
                             weir_error *error) {
     weir_status status =
-        weir__fit_core(p->env, &p->sweep, setting, p->target, p->trial, peak, &p->steps, error);
+        weir_pack__fit_core(p->env, &p->sweep, setting, p->target, p->trial, peak, &p->steps, error);
     if (!status && *peak != UINT64_MAX)
         keep_better_parts(p);
     return status;
@@ -203,11 +203,11 @@ static weir_status grow_cores(packing *p, uint64_t limit, weir_error *error) {
     limit = p->steps + CORE_STEPS < limit ? p->steps + CORE_STEPS : limit;
     weir_status status = WEIR_OK;
     uint64_t peak = 0;
-    weir__core_setting setting = {.reach = CORE_MIN, .slant = WEIR__SLANT_ONE};
+    weir_pack__core_setting setting = {.reach = CORE_MIN, .slant = WEIR_PACK__SLANT_ONE};
     for (; setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count; setting.reach *= 2) {
         setting.by_end = setting.reach % 64 == 0;
         peak = UINT64_MAX;
-        for (setting.order = 0; setting.order < WEIR__ORDERS && peak == UINT64_MAX; setting.order++) {
+        for (setting.order = 0; setting.order < WEIR_PACK__ORDERS && peak == UINT64_MAX; setting.order++) {
             if (status || is_done(p) || p->steps >= limit)
                 return status;
             status = try_core(p, &setting, &peak, error);
@@ -221,10 +221,10 @@ static weir_status grow_cores(packing *p, uint64_t limit, weir_error *error) {
 /* Which slants are tried one after another: a half, one and none, then ever finer between them. */
 static uint32_t slant_of(unsigned number) {
     if (number < 3)
-        return (uint32_t[]){WEIR__SLANT_ONE / 2, WEIR__SLANT_ONE, 0}[number];
+        return (uint32_t[]){WEIR_PACK__SLANT_ONE / 2, WEIR_PACK__SLANT_ONE, 0}[number];
     uint32_t slant = 0;
     for (unsigned bit = 0, rest = number - 1; rest > 0; bit++, rest >>= 1)
-        slant |= (rest & 1) * (WEIR__SLANT_ONE >> (bit + 1));
+        slant |= (rest & 1) * (WEIR_PACK__SLANT_ONE >> (bit + 1));
     return slant;
 }
 
@@ -235,11 +235,12 @@ static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
     uint64_t cost = p->fit_cost;
     while (!status && !is_done(p) && p->steps + cost <= limit) {
         unsigned number = p->cores++;
-        weir__core_setting setting = {.reach = (uint32_t)CORE_MIN << number % SIZES,
-                                      .order = (weir__corner_order)(number / SIZES % WEIR__ORDERS),
-                                      .seed = number,
-                                      .slant = slant_of(number / SIZES),
-                                      .by_end = number % 2};
+        weir_pack__core_setting setting = {.reach = (uint32_t)CORE_MIN << number % SIZES,
+                                           .order =
+                                               (weir_pack__corner_order)(number / SIZES % WEIR_PACK__ORDERS),
+                                           .seed = number,
+                                           .slant = slant_of(number / SIZES),
+                                           .by_end = number % 2};
         uint64_t start = p->steps;
         uint64_t peak;
         status = try_core(p, &setting, &peak, error);
@@ -251,7 +252,7 @@ static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
 static weir_status open_windows(packing *p, weir_error *error) {
     if (p->has_windows)
         return WEIR_OK;
-    weir_status status = weir__windows_open(p->env, &p->sweep, &p->windows, error);
+    weir_status status = weir_pack__windows_open(p->env, &p->sweep, &p->windows, error);
     p->has_windows = !status;
     return status;
 }
@@ -262,7 +263,7 @@ static weir_status fit_sizes(packing *p, uint64_t limit, weir_error *error) {
     if (status || p->has_sizes || p->steps + p->windows.fit.cost > limit)
         return status;
     p->has_sizes = true;
-    weir__windows_fit(&p->windows, p->trial, &p->steps);
+    weir_pack__windows_fit(&p->windows, p->trial, &p->steps);
     keep_better_parts(p);
     return WEIR_OK;
 }
@@ -277,28 +278,30 @@ static weir_status search_windows(packing *p, uint64_t limit, weir_error *error)
     uint64_t floor = highest->proven > p->target ? highest->proven : p->target;
     uint64_t peak = highest->peak;
     memcpy(p->trial, p->offsets, p->sweep.count * sizeof *p->trial);
-    weir__windows_run(&p->windows, floor, limit, p->trial, &peak, &p->steps);
+    weir_pack__windows_run(&p->windows, floor, limit, p->trial, &peak, &p->steps);
     keep_better_parts(p);
     return WEIR_OK;
 }
 
-static weir_status open_part(packing *p, const part_record *record, weir__part *part, weir_error *error) {
+static weir_status open_part(packing *p, const part_record *record, weir_pack__part *part,
+                             weir_error *error) {
     uint32_t count = record->row_to - record->row_from;
-    weir__item *items = weir__allocate(p->env, count, sizeof *items);
+    weir_pack__item *items = weir__allocate(p->env, count, sizeof *items);
     if (!items)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *items);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *items);
     for (uint32_t i = 0; i < count; i++) {
-        const weir__row *row = &p->sweep.rows[record->row_from + i];
-        items[i] = (weir__item){.lower = row->lower, .upper = row->upper, .size = row->size, .origin = i};
+        const weir_pack__row *row = &p->sweep.rows[record->row_from + i];
+        items[i] =
+            (weir_pack__item){.lower = row->lower, .upper = row->upper, .size = row->size, .origin = i};
     }
-    weir_status status = weir__part_open(p->env, items, count, part, error);
+    weir_status status = weir_pack__part_open(p->env, items, count, part, error);
     weir__release(p->env, items);
     return status;
 }
 
 static void close_search(packing *p) {
-    weir__search_close(&p->search);
-    weir__part_close(p->env, &p->part);
+    weir_pack__search_close(&p->search);
+    weir_pack__part_close(p->env, &p->part);
     weir__release(p->env, p->part_offsets);
     p->part_offsets = NULL;
     p->searched = NULL;
@@ -314,15 +317,15 @@ static weir_status open_search(packing *p, const part_record *record, weir_error
         return status;
     p->part_offsets = weir__allocate(p->env, p->part.count, sizeof *p->part_offsets);
     if (!p->part_offsets)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, p->part.count * sizeof *p->part_offsets);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->part.count * sizeof *p->part_offsets);
     if (!p->part.oversized)
         p->steps += p->part.members_at[p->part.section_count];
-    p->search = (weir__part_search){.env = p->env,
-                                    .part = &p->part,
-                                    .offsets = p->part_offsets,
-                                    .proven = p->part.lower_bound,
-                                    .target = p->target,
-                                    .threads = p->options->threads};
+    p->search = (weir_pack__part_search){.env = p->env,
+                                         .part = &p->part,
+                                         .offsets = p->part_offsets,
+                                         .proven = p->part.lower_bound,
+                                         .target = p->target,
+                                         .threads = p->options->threads};
     p->searched = record;
     return WEIR_OK;
 }
@@ -338,7 +341,7 @@ static weir_status search_corners(packing *p, uint64_t limit, weir_error *error)
             return status;
         p->search.peak = record->peak;
         p->search.steps = p->steps;
-        status = weir__search_part(&p->search, limit, p->level >= HARD_LEVEL, error);
+        status = weir_pack__search_part(&p->search, limit, p->level >= HARD_LEVEL, error);
         p->steps = p->search.steps;
         record->proven = p->search.proven;
         better = p->search.peak < record->peak;
@@ -358,22 +361,22 @@ static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_erro
 
 /* Fuses all rows. There is no fused problem afterwards if that leaves more than seven eighths of them. */
 static weir_status open_fusion(packing *p, weir_error *error) {
-    weir_status status = weir__fuse(p->env, &p->sweep, &p->fusion, error);
+    weir_status status = weir_pack__fuse(p->env, &p->sweep, &p->fusion, error);
     if (status)
         return status;
     p->has_fusion = true;
     p->steps += p->fusion.steps;
     uint32_t count = p->fusion.live_count;
     if (count >= p->sweep.count - p->sweep.count / 8) {
-        weir__fusion_close(&p->fusion);
+        weir_pack__fusion_close(&p->fusion);
         return WEIR_OK;
     }
     weir_buffer *buffers = weir__allocate(p->env, count, sizeof *buffers);
     p->fused = weir__allocate_zero(p->env, 1, sizeof *p->fused);
     if (!buffers || !p->fused) {
-        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *buffers);
+        status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *buffers);
     } else {
-        weir__fusion_buffers(&p->fusion, buffers);
+        weir_pack__fusion_buffers(&p->fusion, buffers);
         *p->fused = (packing){.env = p->env, .options = p->options, .level = 1, .is_fused = true};
         status = open_packing(p->fused, buffers, count, NULL, error);
     }
@@ -400,7 +403,7 @@ static weir_status search_fused(packing *p, uint64_t limit, weir_error *error) {
     p->is_better = highest_part(fused)->peak < before;
     for (uint32_t i = 0; i < fused->sweep.count; i++)
         fused->trial[fused->sweep.rows[i].origin] = fused->offsets[i] * fused->sweep.unit;
-    weir__fusion_expand(&p->fusion, fused->trial, p->trial);
+    weir_pack__fusion_expand(&p->fusion, fused->trial, p->trial);
     keep_better_parts(p);
     return WEIR_OK;
 }
@@ -411,11 +414,11 @@ static const strategy strategies[STRATEGIES] = {
     {"fits", 1, 1, 0, fit_plain},
     {"cores", 1, 1, 0, grow_cores},
     {"ends", 1, 1, 0, fit_by_end},
-    {"fusion", 2, WEIR__PACK_EFFORT_MAX, 32, search_fused},
-    {"corners", 2, WEIR__PACK_EFFORT_MAX, 32, search_corners},
-    {"sizes", 2, WEIR__PACK_EFFORT_MAX, 0, fit_sizes},
-    {"slants", 2, WEIR__PACK_EFFORT_MAX, 4, vary_cores},
-    {"windows", 2, WEIR__PACK_EFFORT_MAX, 12, search_windows},
+    {"fusion", 2, WEIR_PACK__EFFORT_MAX, 32, search_fused},
+    {"corners", 2, WEIR_PACK__EFFORT_MAX, 32, search_corners},
+    {"sizes", 2, WEIR_PACK__EFFORT_MAX, 0, fit_sizes},
+    {"slants", 2, WEIR_PACK__EFFORT_MAX, 4, vary_cores},
+    {"windows", 2, WEIR_PACK__EFFORT_MAX, 12, search_windows},
 };
 
 static weir_status refuse_strategy(const char *name, size_t size, weir_error *error) {
@@ -424,12 +427,12 @@ static weir_status refuse_strategy(const char *name, size_t size, weir_error *er
         strcat(known, i ? ", " : "");
         strcat(known, strategies[i].name);
     }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
                       "unknown packing strategy '%.*s'; choose among %s, separated by commas",
                       (int)(size < 40 ? size : 40), name, known);
 }
 
-weir_status weir__pack_choose(const char *names, uint32_t *without, weir_error *error) {
+weir_status weir_pack__choose(const char *names, uint32_t *without, weir_error *error) {
     *without = names ? (1u << STRATEGIES) - 1 : 0;
     for (const char *at = names; at;) {
         size_t size = strcspn(at, ",");
@@ -485,7 +488,7 @@ static weir_status run_level(packing *p, uint64_t limit, weir_error *error) {
 /* Takes the packing up to a level, or on in the level that it has reached. */
 static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_error *error) {
     weir_status status =
-        p->has_layout ? WEIR_OK : try_fit(p, (weir__fit_order){WEIR__FIT_FORWARD, 0, false}, error);
+        p->has_layout ? WEIR_OK : try_fit(p, (weir_pack__fit_order){WEIR_PACK__FIT_FORWARD, 0, false}, error);
     p->has_layout = true;
     do {
         p->level += p->level < level;
@@ -499,7 +502,7 @@ static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_erro
 
 /* The caller's own layout, where it is better than ours. */
 static void prefer_initial(const packing *p, size_t count, const weir_buffer *buffers, uint64_t proven,
-                           uint64_t *offsets, weir__pack_result *result) {
+                           uint64_t *offsets, weir_pack__result *result) {
     const uint64_t *initial = p->options->initial;
     uint64_t peak = 0;
     for (size_t i = 0; i < count; i++) {
@@ -517,8 +520,8 @@ static void prefer_initial(const packing *p, size_t count, const weir_buffer *bu
 }
 
 static void finish(const packing *p, size_t count, const weir_buffer *buffers, uint64_t *offsets,
-                   weir__pack_result *result) {
-    const weir__pack_options *options = p->options;
+                   weir_pack__result *result) {
+    const weir_pack__options *options = p->options;
     uint64_t proven = p->sweep.lower_bound;
     for (uint32_t i = 0; i < p->part_count; i++)
         proven = p->parts[i].proven > proven ? p->parts[i].proven : proven;
@@ -561,7 +564,7 @@ static void sort_offsets(uint64_t *offsets, size_t count) {
 
 /* Equal buffers are interchangeable: offsets ascend with rank. */
 static void order_equals(packing *p) {
-    const weir__row *rows = p->sweep.rows;
+    const weir_pack__row *rows = p->sweep.rows;
     for (uint32_t start = 0, end; start < p->sweep.count; start = end) {
         for (end = start + 1; end < p->sweep.count && rows[end].lower == rows[start].lower &&
                               rows[end].upper == rows[start].upper && rows[end].size == rows[start].size;)
@@ -575,7 +578,7 @@ static void order_equals(packing *p) {
 
 static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t count, const uint32_t *rank,
                                 weir_error *error) {
-    weir_status status = weir__sweep_open(p->env, buffers, count, rank, &p->sweep, error);
+    weir_status status = weir_pack__sweep_open(p->env, buffers, count, rank, &p->sweep, error);
     if (status)
         return status;
     p->part_count = count_parts(&p->sweep, NULL);
@@ -583,7 +586,7 @@ static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t c
     p->offsets = weir__allocate(p->env, p->sweep.count, sizeof *p->offsets);
     p->trial = weir__allocate(p->env, p->sweep.count, sizeof *p->trial);
     if (!p->parts || !p->offsets || !p->trial)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, p->sweep.count * sizeof *p->offsets);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->sweep.count * sizeof *p->offsets);
     count_parts(&p->sweep, p->parts);
     for (unsigned i = 0; i < STRATEGIES; i++)
         p->shares[i] = strategies[i].share;
@@ -597,41 +600,41 @@ static void close_packing(packing *p) {
     if (p->fused)
         close_packing(p->fused);
     weir__release(p->env, p->fused);
-    weir__fusion_close(&p->fusion);
-    weir__windows_close(&p->windows);
+    weir_pack__fusion_close(&p->fusion);
+    weir_pack__windows_close(&p->windows);
     close_search(p);
     weir__release(p->env, p->parts);
     weir__release(p->env, p->offsets);
     weir__release(p->env, p->trial);
-    weir__sweep_close(p->env, &p->sweep);
+    weir_pack__sweep_close(p->env, &p->sweep);
 }
 
-static weir_status check_request(const weir_buffer *buffers, size_t count, const weir__pack_options *options,
+static weir_status check_request(const weir_buffer *buffers, size_t count, const weir_pack__options *options,
                                  weir_error *error) {
-    if (options->effort > WEIR__PACK_EFFORT_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR, "effort %u is not in 0..%d",
-                          options->effort, WEIR__PACK_EFFORT_MAX);
-    if (count >= WEIR__NO_INDEX / 4)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+    if (options->effort > WEIR_PACK__EFFORT_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR, "effort %u is not in 0..%d",
+                          options->effort, WEIR_PACK__EFFORT_MAX);
+    if (count >= WEIR_PACK__NO_INDEX / 4)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
                           "%zu buffers are too many to pack", count);
     for (size_t i = 0; options->alignment > 1 && i < count; i++)
         if (buffers[i].size % options->alignment)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
                               "the size of buffer %zu is not a multiple of the alignment", i);
     return WEIR_OK;
 }
 
-weir_status weir__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
-                       const weir__pack_options *options, uint64_t *offsets, weir__pack_result *result,
-                       weir_error *error) {
-    env = weir__env(env);
+weir_status weir_pack__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
+                            const weir_pack__options *options, uint64_t *offsets, weir_pack__result *result,
+                            weir_error *error) {
+    env = weir__env_or_default(env);
     weir_status status = check_request(buffers, count, options, error);
     if (status)
         return status;
     packing p = {.env = env, .options = options};
     status = open_packing(&p, buffers, count, options->rank, error);
     for (uint32_t level = 0; !status && p.sweep.count > 0 && level <= options->effort; level++)
-        status = advance(&p, level, weir__pack_budget(level, p.sweep.count), error);
+        status = advance(&p, level, weir_pack__budget(level, p.sweep.count), error);
     if (!status) {
         order_equals(&p);
         finish(&p, count, buffers, offsets, result);

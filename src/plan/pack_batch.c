@@ -12,7 +12,7 @@ static void lower_decisive(atomic_uint *decisive, unsigned index) {
         continue;
 }
 
-static uint64_t peak_of(const weir__part *part, const uint64_t *offsets) {
+static uint64_t peak_of(const weir_pack__part *part, const uint64_t *offsets) {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < part->count; i++)
         if (offsets[i] + part->size[i] > peak)
@@ -21,32 +21,32 @@ static uint64_t peak_of(const weir__part *part, const uint64_t *offsets) {
 }
 
 static void *run_worker(void *argument) {
-    weir__batch_worker *worker = argument;
-    weir__batch *batch = worker->batch;
+    weir_pack__batch_worker *worker = argument;
+    weir_pack__batch *batch = worker->batch;
     for (;;) {
         unsigned index = atomic_fetch_add(&batch->next, 1);
         if (index >= batch->task_count || index > atomic_load(&batch->decisive))
             return NULL;
-        weir__batch_outcome *outcome = &batch->outcomes[index];
+        weir_pack__batch_outcome *outcome = &batch->outcomes[index];
         uint64_t *offsets = batch->offsets + (size_t)index * batch->part->count;
-        *outcome = (weir__batch_outcome){.peak = UINT64_MAX};
-        worker->status = weir__corner_run(worker->corner, &batch->tasks[index], offsets, &outcome->end,
-                                          &outcome->steps, worker->error);
+        *outcome = (weir_pack__batch_outcome){.peak = UINT64_MAX};
+        worker->status = weir_pack__corner_run(worker->corner, &batch->tasks[index], offsets, &outcome->end,
+                                               &outcome->steps, worker->error);
         if (worker->status) {
             atomic_store(&batch->next, batch->task_count);
             return NULL;
         }
-        if (outcome->end == WEIR__SEARCH_SOLVED)
+        if (outcome->end == WEIR_PACK__SEARCH_SOLVED)
             outcome->peak = peak_of(batch->part, offsets);
-        if (outcome->end == WEIR__SEARCH_REFUTED || outcome->peak <= batch->enough)
+        if (outcome->end == WEIR_PACK__SEARCH_REFUTED || outcome->peak <= batch->enough)
             lower_decisive(&batch->decisive, index);
     }
 }
 
-static weir_status run_workers(weir__batch *batch, weir_error *error) {
+static weir_status run_workers(weir_pack__batch *batch, weir_error *error) {
     unsigned started = 1;
     unsigned wanted = batch->task_count < batch->worker_count ? batch->task_count : batch->worker_count;
-    weir__batch_worker *workers = batch->workers;
+    weir_pack__batch_worker *workers = batch->workers;
     for (; started < wanted; started++)
         if (batch->env->start_thread(batch->env->context, run_worker, &workers[started],
                                      &workers[started].thread))
@@ -56,13 +56,13 @@ static weir_status run_workers(weir__batch *batch, weir_error *error) {
         batch->env->join_thread(batch->env->context, workers[i].thread);
     for (unsigned i = 0; i < started; i++)
         if (workers[i].status)
-            return weir__out_of_memory(error, WEIR__PACK_OPERATOR, 0);
+            return weir__out_of_memory(error, WEIR_PACK__OPERATOR, 0);
     return WEIR_OK;
 }
 
-weir_status weir__batch_run(weir__batch *batch, const weir__search_task *tasks, unsigned task_count,
-                            uint64_t enough, weir__batch_outcome *best, const uint64_t **offsets,
-                            weir_error *error) {
+weir_status weir_pack__batch_run(weir_pack__batch *batch, const weir_pack__search_task *tasks,
+                                 unsigned task_count, uint64_t enough, weir_pack__batch_outcome *best,
+                                 const uint64_t **offsets, weir_error *error) {
     batch->tasks = tasks;
     batch->task_count = task_count;
     batch->enough = enough;
@@ -87,29 +87,30 @@ weir_status weir__batch_run(weir__batch *batch, const weir__search_task *tasks, 
     return WEIR_OK;
 }
 
-weir_status weir__batch_open(const weir_env *env, const weir__part *part, unsigned threads,
-                             weir__batch *batch, weir_error *error) {
-    *batch = (weir__batch){.env = env, .part = part};
-    batch->offsets = weir__allocate(env, (size_t)WEIR__BATCH_TASKS_MAX * part->count, sizeof *batch->offsets);
+weir_status weir_pack__batch_open(const weir_env *env, const weir_pack__part *part, unsigned threads,
+                                  weir_pack__batch *batch, weir_error *error) {
+    *batch = (weir_pack__batch){.env = env, .part = part};
+    batch->offsets =
+        weir__allocate(env, (size_t)WEIR_PACK__BATCH_TASKS_MAX * part->count, sizeof *batch->offsets);
     if (!batch->offsets)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *batch->offsets);
-    threads = threads < 1 ? 1 : threads > WEIR__PACK_THREADS_MAX ? WEIR__PACK_THREADS_MAX : threads;
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, part->count * sizeof *batch->offsets);
+    threads = threads < 1 ? 1 : threads > WEIR_PACK__THREADS_MAX ? WEIR_PACK__THREADS_MAX : threads;
     for (; batch->worker_count < threads; batch->worker_count++) {
-        weir__batch_worker *worker = &batch->workers[batch->worker_count];
+        weir_pack__batch_worker *worker = &batch->workers[batch->worker_count];
         worker->batch = batch;
-        weir_status status = weir__corner_open(env, part, &worker->corner, error);
+        weir_status status = weir_pack__corner_open(env, part, &worker->corner, error);
         if (status) {
-            weir__batch_close(batch);
+            weir_pack__batch_close(batch);
             return status;
         }
     }
     return WEIR_OK;
 }
 
-void weir__batch_close(weir__batch *batch) {
+void weir_pack__batch_close(weir_pack__batch *batch) {
     for (unsigned i = 0; i < batch->worker_count; i++)
-        weir__corner_close(batch->workers[i].corner);
+        weir_pack__corner_close(batch->workers[i].corner);
     if (batch->env)
         weir__release(batch->env, batch->offsets);
-    *batch = (weir__batch){0};
+    *batch = (weir_pack__batch){0};
 }

@@ -11,7 +11,7 @@ typedef struct window {
 } window;
 
 /* From the birth `reach` rows before the fullest moment to the one `reach` rows after it. */
-static window window_around(const weir__sweep *sweep, uint32_t reach) {
+static window window_around(const weir_pack__sweep *sweep, uint32_t reach) {
     uint32_t low = sweep->peak_row > reach ? sweep->peak_row - reach : 0;
     uint32_t high = sweep->count - 1 - sweep->peak_row > reach ? sweep->peak_row + reach : sweep->count - 1;
     return (window){sweep->rows[low].lower, sweep->rows[high].lower + 1};
@@ -19,22 +19,22 @@ static window window_around(const weir__sweep *sweep, uint32_t reach) {
 
 typedef struct core {
     window w;
-    weir__stacked *spanning; /* rows that live all through the window, which lie at the bottom */
+    weir_pack__stacked *spanning; /* rows that live all through the window, which lie at the bottom */
     uint32_t spanning_count;
-    uint64_t base;     /* their top */
-    weir__item *items; /* the others */
+    uint64_t base;          /* their top */
+    weir_pack__item *items; /* the others */
     uint32_t count;
 } core;
 
-static bool lives_in(const weir__row *row, window w) {
+static bool lives_in(const weir_pack__row *row, window w) {
     return row->lower < w.to && row->upper > w.from;
 }
 
-static bool spans(const weir__row *row, window w) {
+static bool spans(const weir_pack__row *row, window w) {
     return row->lower <= w.from && row->upper >= w.to;
 }
 
-static bool open_core(const weir_env *env, const weir__sweep *sweep, core *c) {
+static bool open_core(const weir_env *env, const weir_pack__sweep *sweep, core *c) {
     uint32_t spanning = 0, others = 0;
     for (uint32_t i = 0; i < sweep->count && sweep->rows[i].lower < c->w.to; i++)
         if (lives_in(&sweep->rows[i], c->w))
@@ -45,71 +45,72 @@ static bool open_core(const weir_env *env, const weir__sweep *sweep, core *c) {
 }
 
 /* Lists the rows of the window and writes the offsets of those that span it. */
-static void list_items(const weir__sweep *sweep, uint32_t slant, core *c, uint64_t *by_row) {
+static void list_items(const weir_pack__sweep *sweep, uint32_t slant, core *c, uint64_t *by_row) {
     for (uint32_t i = 0; i < sweep->count && sweep->rows[i].lower < c->w.to; i++) {
-        const weir__row *row = &sweep->rows[i];
+        const weir_pack__row *row = &sweep->rows[i];
         if (!lives_in(row, c->w))
             continue;
         if (spans(row, c->w))
-            c->spanning[c->spanning_count++] = (weir__stacked){weir__slanted(sweep, row, slant), i};
+            c->spanning[c->spanning_count++] = (weir_pack__stacked){weir_pack__slanted(sweep, row, slant), i};
         else
-            c->items[c->count++] = (weir__item){.lower = row->lower > c->w.from ? row->lower : c->w.from,
-                                                .upper = row->upper < c->w.to ? row->upper : c->w.to,
-                                                .size = row->size,
-                                                .origin = i};
+            c->items[c->count++] = (weir_pack__item){.lower = row->lower > c->w.from ? row->lower : c->w.from,
+                                                     .upper = row->upper < c->w.to ? row->upper : c->w.to,
+                                                     .size = row->size,
+                                                     .origin = i};
     }
-    weir__sort_stacked(c->spanning, c->spanning_count);
+    weir_pack__sort_stacked(c->spanning, c->spanning_count);
     for (uint32_t i = 0; i < c->spanning_count; i++) {
         by_row[c->spanning[i].row] = c->base;
         c->base += sweep->rows[c->spanning[i].row].size;
     }
 }
 
-static weir_status search_core(const weir_env *env, const core *c, const weir__core_setting *setting,
-                               const weir__part *part, uint64_t target, uint64_t *by_row,
-                               weir__search_end *end, uint64_t *steps, weir_error *error) {
-    weir__corner *corner = NULL;
+static weir_status search_core(const weir_env *env, const core *c, const weir_pack__core_setting *setting,
+                               const weir_pack__part *part, uint64_t target, uint64_t *by_row,
+                               weir_pack__search_end *end, uint64_t *steps, weir_error *error) {
+    weir_pack__corner *corner = NULL;
     uint64_t *offsets = weir__allocate(env, part->count, sizeof *offsets);
     if (!offsets)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *offsets);
-    weir_status status = weir__corner_open(env, part, &corner, error);
-    weir__search_task task = {.rule = WEIR__RULE_FEWEST,
-                              .order = setting->order,
-                              .seed = setting->seed,
-                              .capacity = target - c->base,
-                              .fit = 3,
-                              .budget = 20000 + 20 * (uint64_t)part->count * part->live_max};
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, part->count * sizeof *offsets);
+    weir_status status = weir_pack__corner_open(env, part, &corner, error);
+    weir_pack__search_task task = {.rule = WEIR_PACK__RULE_FEWEST,
+                                   .order = setting->order,
+                                   .seed = setting->seed,
+                                   .capacity = target - c->base,
+                                   .fit = 3,
+                                   .budget = 20000 + 20 * (uint64_t)part->count * part->live_max};
     if (!status)
-        status = weir__corner_run(corner, &task, offsets, end, steps, error);
-    for (uint32_t i = 0; !status && *end == WEIR__SEARCH_SOLVED && i < part->count; i++)
+        status = weir_pack__corner_run(corner, &task, offsets, end, steps, error);
+    for (uint32_t i = 0; !status && *end == WEIR_PACK__SEARCH_SOLVED && i < part->count; i++)
         by_row[part->origin[i]] = c->base + offsets[i];
-    weir__corner_close(corner);
+    weir_pack__corner_close(corner);
     weir__release(env, offsets);
     return status;
 }
 
-weir_status weir__fit_core(const weir_env *env, const weir__sweep *sweep, const weir__core_setting *setting,
-                           uint64_t target, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
-                           weir_error *error) {
+weir_status weir_pack__fit_core(const weir_env *env, const weir_pack__sweep *sweep,
+                                const weir_pack__core_setting *setting, uint64_t target, uint64_t *offsets,
+                                uint64_t *peak, uint64_t *steps, weir_error *error) {
     core c = {.w = window_around(sweep, setting->reach)};
-    weir__part part = {0};
-    weir__search_end end = WEIR__SEARCH_SPENT;
+    weir_pack__part part = {0};
+    weir_pack__search_end end = WEIR_PACK__SEARCH_SPENT;
     weir_status status;
     if (open_core(env, sweep, &c)) {
         list_items(sweep, setting->slant, &c, offsets);
-        status = weir__part_open(env, c.items, c.count, &part, error);
+        status = weir_pack__part_open(env, c.items, c.count, &part, error);
     } else {
-        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->count * sizeof *c.items);
+        status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, sweep->count * sizeof *c.items);
     }
     if (!status && !part.oversized)
         status = search_core(env, &c, setting, &part, target, offsets, &end, steps, error);
     *steps += sweep->count / 2;
     *peak = UINT64_MAX;
-    if (!status && end == WEIR__SEARCH_SOLVED) {
+    if (!status && end == WEIR_PACK__SEARCH_SOLVED) {
         *peak = target;
-        status = weir__fit_around(env, sweep, c.w.from, c.w.to, setting->by_end, offsets, peak, steps, error);
+        status =
+            weir_pack__fit_around(env, sweep, c.w.from, c.w.to, setting->by_end, offsets, peak, steps, error);
     }
-    weir__part_close(env, &part);
+    weir_pack__part_close(env, &part);
     weir__release(env, c.spanning);
     weir__release(env, c.items);
     return status;

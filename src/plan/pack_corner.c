@@ -9,18 +9,18 @@
 
 #include <string.h>
 
-static inline void push_trail(weir__corner *x, weir__trail_kind kind, uint32_t index, uint64_t value,
-                              uint32_t witness) {
+static inline void push_trail(weir_pack__corner *x, weir_pack__trail_kind kind, uint32_t index,
+                              uint64_t value, uint32_t witness) {
     if (x->trail_count == x->trail_capacity &&
         !weir__grow(x->env, (void **)&x->trail, &x->trail_capacity, x->trail_count + 1, sizeof *x->trail)) {
         x->out_of_memory = true;
         x->trail_count--;
     }
-    x->trail[x->trail_count++] = (weir__trail_entry){
+    x->trail[x->trail_count++] = (weir_pack__trail_entry){
         .value = value, .index = index, .witness = witness & 0x3fffffff, .kind = kind & 3};
 }
 
-static void set_lowest(weir__corner *x, uint32_t section, uint64_t value) {
+static void set_lowest(weir_pack__corner *x, uint32_t section, uint64_t value) {
     if (!x->lowest)
         return;
     uint32_t at = x->leaves + section;
@@ -36,7 +36,7 @@ static void set_lowest(weir__corner *x, uint32_t section, uint64_t value) {
     }
 }
 
-uint32_t weir__corner_lowest(const weir__corner *x, uint32_t from, uint32_t to) {
+uint32_t weir_pack__corner_lowest(const weir_pack__corner *x, uint32_t from, uint32_t to) {
     uint64_t least = UINT64_MAX;
     for (uint32_t a = from + x->leaves, b = to + x->leaves; a < b; a /= 2, b /= 2) {
         if (a & 1) {
@@ -62,7 +62,7 @@ uint32_t weir__corner_lowest(const weir__corner *x, uint32_t from, uint32_t to) 
     return at - x->leaves;
 }
 
-static void note_moved(weir__corner *x, uint32_t buffer) {
+static void note_moved(weir_pack__corner *x, uint32_t buffer) {
     uint32_t left = x->witnessed[buffer];
     for (uint32_t s = x->part->first[buffer]; left > 0; s++)
         if (x->witness[s] == buffer) {
@@ -76,8 +76,8 @@ static void note_moved(weir__corner *x, uint32_t buffer) {
 
 /* New witnesses for the sections noted. Levels never fall, and in the sections [from, to) of a placement
  * none is below its top: a member that reaches that bound ends the scan. */
-static bool find_levels(weir__corner *x, uint32_t from, uint32_t to, uint64_t top) {
-    const weir__part *part = x->part;
+static bool find_levels(weir_pack__corner *x, uint32_t from, uint32_t to, uint64_t top) {
+    const weir_pack__part *part = x->part;
     for (uint32_t i = 0; i < x->moved_count; i++) {
         uint32_t s = x->moved[i];
         if (!x->unplaced[s])
@@ -95,7 +95,7 @@ static bool find_levels(weir__corner *x, uint32_t from, uint32_t to, uint64_t to
             }
         }
         x->steps += k + 2;
-        push_trail(x, WEIR__TRAIL_LEVEL, s, x->level[s], x->witness[s]);
+        push_trail(x, WEIR_PACK__TRAIL_LEVEL, s, x->level[s], x->witness[s]);
         x->witnessed[x->witness[s]]--;
         x->witnessed[witness]++;
         x->level[s] = least;
@@ -107,20 +107,20 @@ static bool find_levels(weir__corner *x, uint32_t from, uint32_t to, uint64_t to
     return true;
 }
 
-static void start_change(weir__corner *x) {
+static void start_change(weir_pack__corner *x) {
     x->change++;
     x->moved_count = 0;
 }
 
-static inline bool raise_to(weir__corner *x, uint32_t buffer, uint64_t floor) {
-    push_trail(x, WEIR__TRAIL_FLOOR, buffer, x->floor_of[buffer], 0);
+static inline bool raise_to(weir_pack__corner *x, uint32_t buffer, uint64_t floor) {
+    push_trail(x, WEIR_PACK__TRAIL_FLOOR, buffer, x->floor_of[buffer], 0);
     x->floor_of[buffer] = floor;
     if (x->witnessed[buffer])
         note_moved(x, buffer);
     return floor <= x->limit[buffer];
 }
 
-static bool fits_everywhere(weir__corner *x, uint32_t buffer, uint64_t top) {
+static bool fits_everywhere(weir_pack__corner *x, uint32_t buffer, uint64_t top) {
     uint64_t size = x->part->size[buffer];
     for (uint32_t s = x->part->first[buffer]; s < x->part->last[buffer]; s++)
         if (top > x->capacity - (x->rest[s] - size))
@@ -130,8 +130,8 @@ static bool fits_everywhere(weir__corner *x, uint32_t buffer, uint64_t top) {
 
 /* Swaps a buffer with the last unplaced one of its section. put_back needs no swap: it undoes the latest
  * removal. */
-static void remove_member(weir__corner *x, uint32_t section, uint32_t buffer) {
-    const weir__part *part = x->part;
+static void remove_member(weir_pack__corner *x, uint32_t section, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint32_t *members = x->members + part->members_at[section];
     uint32_t *place = &x->place_of[part->slots_at[buffer] + (section - part->first[buffer])];
     uint32_t last = --x->unplaced[section];
@@ -142,11 +142,11 @@ static void remove_member(weir__corner *x, uint32_t section, uint32_t buffer) {
     *place = last;
 }
 
-static void take_out(weir__corner *x, uint32_t buffer) {
-    const weir__part *part = x->part;
+static void take_out(weir_pack__corner *x, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint64_t size = part->size[buffer];
     uint32_t end = part->last[buffer];
-    push_trail(x, WEIR__TRAIL_PLACED, buffer, 0, 0);
+    push_trail(x, WEIR_PACK__TRAIL_PLACED, buffer, 0, 0);
     x->offset[buffer] = x->floor_of[buffer];
     x->floor_of[buffer] = UINT64_MAX;
     for (uint32_t s = part->first[buffer]; s < end; s++) {
@@ -161,8 +161,8 @@ static void take_out(weir__corner *x, uint32_t buffer) {
     note_moved(x, buffer);
 }
 
-bool weir__corner_place(weir__corner *x, uint32_t buffer) {
-    const weir__part *part = x->part;
+bool weir_pack__corner_place(weir_pack__corner *x, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint64_t top = x->floor_of[buffer] + part->size[buffer];
     uint32_t first = part->first[buffer];
     x->steps += part->last[buffer] - first + 4;
@@ -184,8 +184,8 @@ bool weir__corner_place(weir__corner *x, uint32_t buffer) {
 
 /* The least top that an unplaced neighbour of `buffer` can have: if the buffer does not lie at its floor,
  * then it rests on one of them. */
-static uint64_t least_support(weir__corner *x, uint32_t buffer) {
-    const weir__part *part = x->part;
+static uint64_t least_support(weir_pack__corner *x, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint32_t first = part->first[buffer];
     uint64_t least = UINT64_MAX;
     const uint32_t *members = x->members + part->members_at[first];
@@ -204,8 +204,8 @@ static uint64_t least_support(weir__corner *x, uint32_t buffer) {
 
 /* Nothing covers `section` at `height`: every buffer that could rests on something that is yet to be
  * placed. */
-bool weir__corner_leave(weir__corner *x, uint32_t section, uint64_t height) {
-    const weir__part *part = x->part;
+bool weir_pack__corner_leave(weir_pack__corner *x, uint32_t section, uint64_t height) {
+    const weir_pack__part *part = x->part;
     const uint32_t *members = x->members + part->members_at[section];
     size_t mark = x->trail_count;
     start_change(x);
@@ -225,8 +225,8 @@ bool weir__corner_leave(weir__corner *x, uint32_t section, uint64_t height) {
     return find_levels(x, 0, 0, 0);
 }
 
-static void put_back(weir__corner *x, uint32_t buffer) {
-    const weir__part *part = x->part;
+static void put_back(weir_pack__corner *x, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint64_t size = part->size[buffer];
     x->floor_of[buffer] = x->offset[buffer];
     for (uint32_t s = part->first[buffer]; s < part->last[buffer]; s++) {
@@ -238,12 +238,12 @@ static void put_back(weir__corner *x, uint32_t buffer) {
         x->crossing[s]++;
 }
 
-void weir__corner_undo(weir__corner *x, size_t mark) {
+void weir_pack__corner_undo(weir_pack__corner *x, size_t mark) {
     while (x->trail_count > mark) {
-        weir__trail_entry entry = x->trail[--x->trail_count];
-        if (entry.kind == WEIR__TRAIL_FLOOR) {
+        weir_pack__trail_entry entry = x->trail[--x->trail_count];
+        if (entry.kind == WEIR_PACK__TRAIL_FLOOR) {
             x->floor_of[entry.index] = entry.value;
-        } else if (entry.kind == WEIR__TRAIL_LEVEL) {
+        } else if (entry.kind == WEIR_PACK__TRAIL_LEVEL) {
             x->witnessed[x->witness[entry.index]]--;
             x->witnessed[entry.witness]++;
             x->witness[entry.index] = entry.witness;
@@ -255,8 +255,8 @@ void weir__corner_undo(weir__corner *x, size_t mark) {
     }
 }
 
-void weir__corner_set_capacity(weir__corner *x, uint64_t capacity) {
-    const weir__part *part = x->part;
+void weir_pack__corner_set_capacity(weir_pack__corner *x, uint64_t capacity) {
+    const weir_pack__part *part = x->part;
     x->capacity = capacity;
     for (x->shift = 0; capacity >> x->shift >= 1u << 20;)
         x->shift++;
@@ -273,23 +273,23 @@ static uint64_t mix(uint64_t x) {
 }
 
 /* Durations and sizes scaled to 1 .. 2^18 keep every product below 2^54. */
-static uint64_t order_key(weir__corner_order order, uint64_t duration, uint64_t size) {
+static uint64_t order_key(weir_pack__corner_order order, uint64_t duration, uint64_t size) {
     switch (order) {
-    case WEIR__ORDER_LONGEST:
+    case WEIR_PACK__ORDER_LONGEST:
         return duration << 19 | size;
-    case WEIR__ORDER_LARGEST:
+    case WEIR_PACK__ORDER_LARGEST:
         return size << 19 | duration;
-    case WEIR__ORDER_AREA:
+    case WEIR_PACK__ORDER_AREA:
         return duration * size << 18;
-    case WEIR__ORDER_LONG_AREA:
+    case WEIR_PACK__ORDER_LONG_AREA:
         return duration * duration * size;
     default:
         return duration * size * size;
     }
 }
 
-static void set_keys(weir__corner *x) {
-    const weir__part *part = x->part;
+static void set_keys(weir_pack__corner *x) {
+    const weir_pack__part *part = x->part;
     uint64_t size_max = 1;
     for (uint32_t i = 0; i < part->count; i++)
         size_max = part->size[i] > size_max ? part->size[i] : size_max;
@@ -303,8 +303,8 @@ static void set_keys(weir__corner *x) {
     }
 }
 
-static void start_levels(weir__corner *x) {
-    const weir__part *part = x->part;
+static void start_levels(weir_pack__corner *x) {
+    const weir_pack__part *part = x->part;
     for (uint32_t s = 0; s < part->section_count; s++) {
         uint32_t from = part->members_at[s];
         x->rest[s] = part->load[s];
@@ -325,8 +325,8 @@ static void start_levels(weir__corner *x) {
         x->lowest[at] = x->lowest[2 * at] < x->lowest[2 * at + 1] ? x->lowest[2 * at] : x->lowest[2 * at + 1];
 }
 
-static void start_places(weir__corner *x) {
-    const weir__part *part = x->part;
+static void start_places(weir_pack__corner *x) {
+    const weir_pack__part *part = x->part;
     for (uint32_t s = 0; s < part->section_count; s++)
         for (uint32_t k = part->members_at[s]; k < part->members_at[s + 1]; k++) {
             uint32_t buffer = part->members[k];
@@ -334,8 +334,8 @@ static void start_places(weir__corner *x) {
         }
 }
 
-void weir__corner_reset(weir__corner *x, const weir__search_task *task) {
-    const weir__part *part = x->part;
+void weir_pack__corner_reset(weir_pack__corner *x, const weir_pack__search_task *task) {
+    const weir_pack__part *part = x->part;
     x->task = task;
     x->steps = 0;
     x->budget = task->budget;
@@ -350,5 +350,5 @@ void weir__corner_reset(weir__corner *x, const weir__search_task *task) {
     memset(x->moved_in, 0, part->section_count * sizeof *x->moved_in);
     start_levels(x);
     set_keys(x);
-    weir__corner_set_capacity(x, task->capacity);
+    weir_pack__corner_set_capacity(x, task->capacity);
 }

@@ -9,18 +9,22 @@
 
 #include "plan/pack_internal.h"
 
-typedef enum weir__trail_kind { WEIR__TRAIL_FLOOR, WEIR__TRAIL_LEVEL, WEIR__TRAIL_PLACED } weir__trail_kind;
+typedef enum weir_pack__trail_kind {
+    WEIR_PACK__TRAIL_FLOOR,
+    WEIR_PACK__TRAIL_LEVEL,
+    WEIR_PACK__TRAIL_PLACED
+} weir_pack__trail_kind;
 
-typedef struct weir__trail_entry {
+typedef struct weir_pack__trail_entry {
     uint64_t value;
     uint32_t index;
     uint32_t witness : 30;
     uint32_t kind : 2;
-} weir__trail_entry;
+} weir_pack__trail_entry;
 
 /* A node of the tree: either a range of sections whose components are solved in turn, or a corner and its
  * choices. */
-typedef struct weir__frame {
+typedef struct weir_pack__frame {
     size_t mark;         /* trail size to return to */
     uint64_t height;     /* corner: where the chosen buffer goes */
     uint64_t hash;       /* corner: of the component's state */
@@ -31,19 +35,19 @@ typedef struct weir__frame {
     uint32_t next;
     bool is_split;
     bool is_forced; /* corner: the single choice loses nothing */
-} weir__frame;
+} weir_pack__frame;
 
-typedef struct weir__refuted {
+typedef struct weir_pack__refuted {
     uint64_t hash;
     uint32_t generation;
     uint32_t words_at;
     uint32_t word_count;
-} weir__refuted;
+} weir_pack__refuted;
 
-struct weir__corner {
+struct weir_pack__corner {
     const weir_env *env;
-    const weir__part *part;
-    const weir__search_task *task;
+    const weir_pack__part *part;
+    const weir_pack__search_task *task;
     uint64_t capacity;
     uint64_t steps;
     uint64_t budget;
@@ -69,27 +73,27 @@ struct weir__corner {
     uint32_t leaves;
     uint32_t last_section; /* middle of the last placement */
 
-    weir__trail_entry *trail;
+    weir_pack__trail_entry *trail;
     size_t trail_count, trail_capacity;
-    weir__frame *frames;
+    weir_pack__frame *frames;
     size_t frame_count, frame_capacity;
     uint32_t *choices;
     size_t choice_count, choice_capacity;
 
-    weir__refuted *refuted;
+    weir_pack__refuted *refuted;
     uint64_t *words;
     size_t word_count;
     uint32_t generation;
     bool out_of_memory;
 };
 
-void weir__corner_reset(weir__corner *corner, const weir__search_task *task);
-void weir__corner_set_capacity(weir__corner *corner, uint64_t capacity);
+void weir_pack__corner_reset(weir_pack__corner *corner, const weir_pack__search_task *task);
+void weir_pack__corner_set_capacity(weir_pack__corner *corner, uint64_t capacity);
 /* Both return false if the state is refuted; the caller undoes to its mark in any case. */
-bool weir__corner_place(weir__corner *corner, uint32_t buffer);
-bool weir__corner_leave(weir__corner *corner, uint32_t section, uint64_t height);
-void weir__corner_undo(weir__corner *corner, size_t mark);
+bool weir_pack__corner_place(weir_pack__corner *corner, uint32_t buffer);
+bool weir_pack__corner_leave(weir_pack__corner *corner, uint32_t section, uint64_t height);
+void weir_pack__corner_undo(weir_pack__corner *corner, size_t mark);
 /* The leftmost of the lowest sections in [from, to). Needs the tournament. */
-uint32_t weir__corner_lowest(const weir__corner *corner, uint32_t from, uint32_t to);
+uint32_t weir_pack__corner_lowest(const weir_pack__corner *corner, uint32_t from, uint32_t to);
 
 #endif

@@ -45,8 +45,8 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 33;
 }
 
-static uint64_t hash_component(weir__corner *x, uint32_t from, uint32_t to) {
-    const weir__part *part = x->part;
+static uint64_t hash_component(weir_pack__corner *x, uint32_t from, uint32_t to) {
+    const weir_pack__part *part = x->part;
     uint64_t hash = 1;
     uint32_t end = part->born_at[to];
     for (uint32_t i = part->born_at[from]; i < end; i++)
@@ -56,12 +56,12 @@ static uint64_t hash_component(weir__corner *x, uint32_t from, uint32_t to) {
     return hash;
 }
 
-static bool is_small_enough(const weir__corner *x, uint32_t from, uint32_t to) {
+static bool is_small_enough(const weir_pack__corner *x, uint32_t from, uint32_t to) {
     return !x->task->soft && x->part->born_at[to] - x->part->born_at[from] <= REFUTED_BUFFERS_MAX;
 }
 
-static bool is_refuted(const weir__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
-    const weir__refuted *entry = &x->refuted[hash >> (64 - REFUTED_BITS)];
+static bool is_refuted(const weir_pack__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
+    const weir_pack__refuted *entry = &x->refuted[hash >> (64 - REFUTED_BITS)];
     if (entry->generation != x->generation || entry->hash != hash)
         return false;
     const uint64_t *word = x->words + entry->words_at;
@@ -76,7 +76,7 @@ static bool is_refuted(const weir__corner *x, uint64_t hash, uint32_t from, uint
     return word == end;
 }
 
-static void keep_refuted(weir__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
+static void keep_refuted(weir_pack__corner *x, uint64_t hash, uint32_t from, uint32_t to) {
     size_t most = 2 * (size_t)(x->part->born_at[to] - x->part->born_at[from]);
     if (x->word_count + most > REFUTED_WORDS) {
         x->generation++;
@@ -90,13 +90,13 @@ static void keep_refuted(weir__corner *x, uint64_t hash, uint32_t from, uint32_t
         }
     uint32_t count = (uint32_t)(word - (x->words + x->word_count));
     x->refuted[hash >> (64 - REFUTED_BITS)] =
-        (weir__refuted){hash, x->generation, (uint32_t)x->word_count, count};
+        (weir_pack__refuted){hash, x->generation, (uint32_t)x->word_count, count};
     x->word_count += count;
 }
 
 /* ---- Which corner ---------------------------------------------------------------------------- */
 
-static uint64_t score_corner(weir__corner *x, uint32_t section, uint64_t height) {
+static uint64_t score_corner(weir_pack__corner *x, uint32_t section, uint64_t height) {
     const uint32_t *members = x->members + x->part->members_at[section];
     uint64_t choices = 0;
     for (uint32_t k = 0; k < x->unplaced[section]; k++)
@@ -108,11 +108,11 @@ static uint64_t score_corner(weir__corner *x, uint32_t section, uint64_t height)
     uint64_t slack_bits = slack >> x->shift;
     uint64_t height_bits = height >> x->shift;
     switch (x->task->rule) {
-    case WEIR__RULE_FEWEST:
+    case WEIR_PACK__RULE_FEWEST:
         return choices << 48 | slack_bits << 24 | height_bits;
-    case WEIR__RULE_LOWEST:
+    case WEIR_PACK__RULE_LOWEST:
         return height_bits << 16 | choices;
-    case WEIR__RULE_TIGHTEST:
+    case WEIR_PACK__RULE_TIGHTEST:
         return slack_bits >> 16 << 56 | choices << 48 | height_bits;
     default:
         return choices << 48 |
@@ -120,11 +120,11 @@ static uint64_t score_corner(weir__corner *x, uint32_t section, uint64_t height)
     }
 }
 
-static bool is_wall(const weir__corner *x, uint32_t section, uint64_t height) {
+static bool is_wall(const weir_pack__corner *x, uint32_t section, uint64_t height) {
     return !x->unplaced[section] || x->level[section] > height;
 }
 
-static void consider_plateau(weir__corner *x, uint32_t from, uint32_t to, corner_choice *best) {
+static void consider_plateau(weir_pack__corner *x, uint32_t from, uint32_t to, corner_choice *best) {
     uint64_t height = x->level[from];
     for (unsigned side = 0; side < 2 && (side == 0 || to - from > 1); side++) {
         uint32_t section = side ? to - 1 : from;
@@ -134,11 +134,11 @@ static void consider_plateau(weir__corner *x, uint32_t from, uint32_t to, corner
     }
 }
 
-static corner_choice choose_corner(weir__corner *x, uint32_t from, uint32_t to) {
+static corner_choice choose_corner(weir_pack__corner *x, uint32_t from, uint32_t to) {
     uint32_t scan_from = from;
     uint32_t scan_to = to;
     if (x->lowest && to - from > SCAN_MAX) {
-        uint32_t middle = weir__corner_lowest(x, from, to);
+        uint32_t middle = weir_pack__corner_lowest(x, from, to);
         scan_from = middle - from > SCAN_REACH ? middle - SCAN_REACH : from;
         scan_to = to - middle > SCAN_REACH ? middle + SCAN_REACH : to;
         while (scan_from > from && x->unplaced[scan_from - 1] &&
@@ -168,8 +168,8 @@ typedef struct plateau {
     uint64_t left, right; /* levels beside it, 0 if there is none */
 } plateau;
 
-static uint64_t choice_score(const weir__corner *x, const plateau *p, uint32_t buffer) {
-    const weir__part *part = x->part;
+static uint64_t choice_score(const weir_pack__corner *x, const plateau *p, uint32_t buffer) {
+    const weir_pack__part *part = x->part;
     uint64_t score = x->key[buffer];
     uint64_t top = p->height + part->size[buffer];
     bool at_left = part->first[buffer] == p->from;
@@ -181,14 +181,14 @@ static uint64_t choice_score(const weir__corner *x, const plateau *p, uint32_t b
     return score;
 }
 
-static bool comes_before(const weir__corner *x, const plateau *p, uint32_t buffer, uint64_t score,
+static bool comes_before(const weir_pack__corner *x, const plateau *p, uint32_t buffer, uint64_t score,
                          uint32_t other) {
     uint64_t other_score = choice_score(x, p, other);
     return score != other_score ? score > other_score : buffer < other;
 }
 
-static bool has_twin(const weir__corner *x, uint32_t buffer, const uint32_t *chosen, uint32_t count) {
-    const weir__part *part = x->part;
+static bool has_twin(const weir_pack__corner *x, uint32_t buffer, const uint32_t *chosen, uint32_t count) {
+    const weir_pack__part *part = x->part;
     for (uint32_t i = 0; i < count; i++)
         if (part->first[chosen[i]] == part->first[buffer] && part->last[chosen[i]] == part->last[buffer] &&
             part->size[chosen[i]] == part->size[buffer])
@@ -196,9 +196,9 @@ static bool has_twin(const weir__corner *x, uint32_t buffer, const uint32_t *cho
     return false;
 }
 
-static bool list_choices(weir__corner *x, const corner_choice *corner, uint32_t from, uint32_t to,
-                         weir__frame *frame) {
-    const weir__part *part = x->part;
+static bool list_choices(weir_pack__corner *x, const corner_choice *corner, uint32_t from, uint32_t to,
+                         weir_pack__frame *frame) {
+    const weir_pack__part *part = x->part;
     const uint32_t *members = x->members + part->members_at[corner->section];
     uint32_t most = x->unplaced[corner->section];
     if (!weir__grow(x->env, (void **)&x->choices, &x->choice_capacity, x->choice_count + most,
@@ -229,52 +229,52 @@ static bool list_choices(weir__corner *x, const corner_choice *corner, uint32_t 
 }
 
 /* A buffer that spans a level component: everything else can be moved above it. */
-static uint32_t find_spanning(const weir__corner *x, uint32_t from, uint32_t to) {
-    const weir__part *part = x->part;
+static uint32_t find_spanning(const weir_pack__corner *x, uint32_t from, uint32_t to) {
+    const weir_pack__part *part = x->part;
     const uint32_t *members = x->members + part->members_at[from];
-    uint32_t spanning = WEIR__NO_INDEX;
+    uint32_t spanning = WEIR_PACK__NO_INDEX;
     for (uint32_t k = 0; k < x->unplaced[from]; k++)
         if (part->last[members[k]] >= to && x->floor_of[members[k]] == x->level[from] &&
             members[k] < spanning)
             spanning = members[k];
-    for (uint32_t s = from + 1; spanning != WEIR__NO_INDEX && s < to; s++)
+    for (uint32_t s = from + 1; spanning != WEIR_PACK__NO_INDEX && s < to; s++)
         if (x->level[s] != x->level[from])
-            return WEIR__NO_INDEX;
+            return WEIR_PACK__NO_INDEX;
     return spanning;
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-static weir__frame *push_frame(weir__corner *x) {
+static weir_pack__frame *push_frame(weir_pack__corner *x) {
     if (!weir__grow(x->env, (void **)&x->frames, &x->frame_capacity, x->frame_count + 1, sizeof *x->frames)) {
         x->out_of_memory = true;
         return NULL;
     }
-    weir__frame *frame = &x->frames[x->frame_count++];
-    *frame = (weir__frame){.mark = x->trail_count, .choices_at = (uint32_t)x->choice_count};
+    weir_pack__frame *frame = &x->frames[x->frame_count++];
+    *frame = (weir_pack__frame){.mark = x->trail_count, .choices_at = (uint32_t)x->choice_count};
     return frame;
 }
 
-static void pop_frame(weir__corner *x) {
+static void pop_frame(weir_pack__corner *x) {
     x->choice_count = x->frames[--x->frame_count].choices_at;
 }
 
 /* One component, all of whose sections have unplaced buffers. */
-static outcome enter_component(weir__corner *x, uint32_t from, uint32_t to) {
+static outcome enter_component(weir_pack__corner *x, uint32_t from, uint32_t to) {
     uint64_t hash = 0;
     if (is_small_enough(x, from, to)) {
         hash = hash_component(x, from, to);
         if (is_refuted(x, hash, from, to))
             return REFUTED;
     }
-    weir__frame *frame = push_frame(x);
+    weir_pack__frame *frame = push_frame(x);
     if (!frame)
         return REFUTED;
     frame->from = from;
     frame->to = to;
     frame->hash = hash;
     uint32_t spanning = find_spanning(x, from, to);
-    if (spanning != WEIR__NO_INDEX) {
+    if (spanning != WEIR_PACK__NO_INDEX) {
         if (!weir__grow(x->env, (void **)&x->choices, &x->choice_capacity, x->choice_count + 1,
                         sizeof *x->choices)) {
             x->out_of_memory = true;
@@ -294,26 +294,26 @@ static outcome enter_component(weir__corner *x, uint32_t from, uint32_t to) {
     return ENTERED;
 }
 
-static uint32_t skip_finished(const weir__corner *x, uint32_t from, uint32_t to) {
+static uint32_t skip_finished(const weir_pack__corner *x, uint32_t from, uint32_t to) {
     while (from < to && !x->unplaced[from])
         from++;
     return from;
 }
 
-static uint32_t component_end(const weir__corner *x, uint32_t from, uint32_t to) {
+static uint32_t component_end(const weir_pack__corner *x, uint32_t from, uint32_t to) {
     while (from + 1 < to && x->crossing[from])
         from++;
     return from + 1;
 }
 
 /* Sections [from, to) may have fallen apart, or be done. */
-static outcome enter_range(weir__corner *x, uint32_t from, uint32_t to) {
+static outcome enter_range(weir_pack__corner *x, uint32_t from, uint32_t to) {
     from = skip_finished(x, from, to);
     if (from == to)
         return SOLVED;
     uint32_t end = component_end(x, from, to);
     if (skip_finished(x, end, to) < to) {
-        weir__frame *frame = push_frame(x);
+        weir_pack__frame *frame = push_frame(x);
         if (!frame)
             return REFUTED;
         frame->is_split = true;
@@ -323,7 +323,7 @@ static outcome enter_range(weir__corner *x, uint32_t from, uint32_t to) {
     return enter_component(x, from, end);
 }
 
-static bool has_fallen_apart(const weir__corner *x, uint32_t buffer) {
+static bool has_fallen_apart(const weir_pack__corner *x, uint32_t buffer) {
     uint32_t last = x->part->last[buffer];
     for (uint32_t s = x->part->first[buffer]; s < last; s++)
         if (!x->unplaced[s] || (s + 1 < last && !x->crossing[s]))
@@ -331,10 +331,10 @@ static bool has_fallen_apart(const weir__corner *x, uint32_t buffer) {
     return false;
 }
 
-static outcome advance_split(weir__corner *x, outcome last) {
-    weir__frame *frame = &x->frames[x->frame_count - 1];
+static outcome advance_split(weir_pack__corner *x, outcome last) {
+    weir_pack__frame *frame = &x->frames[x->frame_count - 1];
     if (last == REFUTED) {
-        weir__corner_undo(x, frame->mark);
+        weir_pack__corner_undo(x, frame->mark);
         pop_frame(x);
         return REFUTED;
     }
@@ -350,36 +350,36 @@ static outcome advance_split(weir__corner *x, outcome last) {
 
 /* The next choice of the top frame that is not refuted at once. REFUTED with the frame still on top: none
  * is left. */
-static outcome try_next_choice(weir__corner *x) {
+static outcome try_next_choice(weir_pack__corner *x) {
     size_t depth = x->frame_count;
     for (;;) {
-        weir__frame *frame = &x->frames[depth - 1];
+        weir_pack__frame *frame = &x->frames[depth - 1];
         outcome entered = REFUTED;
         if (frame->next < frame->choice_count) {
             uint32_t buffer = x->choices[frame->choices_at + frame->next++];
-            if (weir__corner_place(x, buffer))
+            if (weir_pack__corner_place(x, buffer))
                 entered = has_fallen_apart(x, buffer) ? enter_range(x, frame->from, frame->to)
                                                       : enter_component(x, frame->from, frame->to);
         } else if (frame->next++ == frame->choice_count && !frame->is_forced &&
                    x->capacity - frame->height > x->rest[frame->section]) {
-            if (weir__corner_leave(x, frame->section, frame->height))
+            if (weir_pack__corner_leave(x, frame->section, frame->height))
                 entered = enter_component(x, frame->from, frame->to);
         } else {
             return REFUTED;
         }
         if (entered != REFUTED || x->frame_count != depth || x->out_of_memory)
             return entered;
-        weir__corner_undo(x, x->frames[depth - 1].mark);
+        weir_pack__corner_undo(x, x->frames[depth - 1].mark);
     }
 }
 
 /* Soft searches give way by 1/1024 at a time. */
-static void raise_capacity(weir__corner *x) {
+static void raise_capacity(weir_pack__corner *x) {
     uint64_t step = x->capacity / 1024 + 1;
-    weir__corner_set_capacity(x, x->capacity < UINT64_MAX - step ? x->capacity + step : UINT64_MAX);
+    weir_pack__corner_set_capacity(x, x->capacity < UINT64_MAX - step ? x->capacity + step : UINT64_MAX);
 }
 
-static bool give_way(weir__corner *x, uint32_t *refuted_count) {
+static bool give_way(weir_pack__corner *x, uint32_t *refuted_count) {
     if (!x->task->soft || *refuted_count < x->task->patience)
         return false;
     *refuted_count = 0;
@@ -388,28 +388,28 @@ static bool give_way(weir__corner *x, uint32_t *refuted_count) {
     return true;
 }
 
-static outcome advance_corner(weir__corner *x, outcome last, uint32_t *refuted_count) {
+static outcome advance_corner(weir_pack__corner *x, outcome last, uint32_t *refuted_count) {
     if (last == SOLVED) {
         pop_frame(x);
         return SOLVED;
     }
     size_t depth = x->frame_count;
     if (last == REFUTED)
-        weir__corner_undo(x, x->frames[depth - 1].mark);
+        weir_pack__corner_undo(x, x->frames[depth - 1].mark);
     outcome now = try_next_choice(x);
     if (now != REFUTED || x->frame_count != depth || x->out_of_memory)
         return now;
     ++*refuted_count;
     if (give_way(x, refuted_count))
         return ENTERED;
-    weir__frame *frame = &x->frames[depth - 1];
+    weir_pack__frame *frame = &x->frames[depth - 1];
     if (is_small_enough(x, frame->from, frame->to) && !frame->is_forced)
         keep_refuted(x, frame->hash, frame->from, frame->to);
     pop_frame(x);
     return REFUTED;
 }
 
-static outcome search_tree(weir__corner *x) {
+static outcome search_tree(weir_pack__corner *x) {
     uint32_t refuted_count = 0;
     outcome last = enter_range(x, 0, x->part->section_count);
     while (x->frame_count > 0 && !x->out_of_memory) {
@@ -421,36 +421,36 @@ static outcome search_tree(weir__corner *x) {
     return last;
 }
 
-static weir__search_end search(weir__corner *x) {
+static weir_pack__search_end search(weir_pack__corner *x) {
     if (x->part->lower_bound > x->capacity)
-        return WEIR__SEARCH_REFUTED;
+        return WEIR_PACK__SEARCH_REFUTED;
     outcome last = search_tree(x);
     while (last == REFUTED && x->task->soft && !x->out_of_memory) {
-        weir__corner_undo(x, 0);
+        weir_pack__corner_undo(x, 0);
         raise_capacity(x);
         last = search_tree(x);
     }
     if (last == SOLVED)
-        return WEIR__SEARCH_SOLVED;
-    return last == REFUTED ? WEIR__SEARCH_REFUTED : WEIR__SEARCH_SPENT;
+        return WEIR_PACK__SEARCH_SOLVED;
+    return last == REFUTED ? WEIR_PACK__SEARCH_REFUTED : WEIR_PACK__SEARCH_SPENT;
 }
 
-weir_status weir__corner_run(weir__corner *x, const weir__search_task *task, uint64_t *offsets,
-                             weir__search_end *end, uint64_t *steps, weir_error *error) {
+weir_status weir_pack__corner_run(weir_pack__corner *x, const weir_pack__search_task *task, uint64_t *offsets,
+                                  weir_pack__search_end *end, uint64_t *steps, weir_error *error) {
     x->out_of_memory = false;
-    weir__corner_reset(x, task);
+    weir_pack__corner_reset(x, task);
     *end = search(x);
     *steps += x->steps;
     if (x->out_of_memory)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, x->trail_capacity * 2 * sizeof *x->trail);
-    if (*end == WEIR__SEARCH_SOLVED)
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, x->trail_capacity * 2 * sizeof *x->trail);
+    if (*end == WEIR_PACK__SEARCH_SOLVED)
         memcpy(offsets, x->offset, x->part->count * sizeof *offsets);
     return WEIR_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool allocate_state(weir__corner *x) {
+static bool allocate_state(weir_pack__corner *x) {
     const weir_env *env = x->env;
     size_t count = x->part->count;
     size_t sections = x->part->section_count;
@@ -482,22 +482,22 @@ static bool allocate_state(weir__corner *x) {
            x->refuted && x->words;
 }
 
-weir_status weir__corner_open(const weir_env *env, const weir__part *part, weir__corner **corner,
-                              weir_error *error) {
-    weir__corner *x = weir__allocate_zero(env, 1, sizeof *x);
+weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *part,
+                                   weir_pack__corner **corner, weir_error *error) {
+    weir_pack__corner *x = weir__allocate_zero(env, 1, sizeof *x);
     if (!x)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sizeof *x);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sizeof *x);
     x->env = env;
     x->part = part;
     if (!allocate_state(x)) {
-        weir__corner_close(x);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, part->count * sizeof *x->floor_of);
+        weir_pack__corner_close(x);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, part->count * sizeof *x->floor_of);
     }
     *corner = x;
     return WEIR_OK;
 }
 
-void weir__corner_close(weir__corner *x) {
+void weir_pack__corner_close(weir_pack__corner *x) {
     if (!x)
         return;
     void *owned[] = {x->floor_of, x->offset,   x->limit,   x->key,   x->witnessed, x->level,   x->rest,

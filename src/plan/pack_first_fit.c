@@ -15,12 +15,18 @@
 
 #include <string.h>
 
-enum { SPACING_MIN = 32, LISTED_MAX = 8, BUCKETS = WEIR__FIRST_FIT_BUCKETS, BUCKETS_MIN = 16, RUN_MAX = 16 };
+enum {
+    SPACING_MIN = 32,
+    LISTED_MAX = 8,
+    BUCKETS = WEIR_PACK__FIRST_FIT_BUCKETS,
+    BUCKETS_MIN = 16,
+    RUN_MAX = 16
+};
 
 /* ---- Neighbours -------------------------------------------------------------------------------- */
 
-static void count_births(weir__first_fit *fit) {
-    const weir__sweep *sweep = fit->sweep;
+static void count_births(weir_pack__first_fit *fit) {
+    const weir_pack__sweep *sweep = fit->sweep;
     uint32_t born = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
         uint32_t row = sweep->deaths[i];
@@ -31,7 +37,7 @@ static void count_births(weir__first_fit *fit) {
 }
 
 /* Keeps of the live rows those that live on at `time`. */
-static uint32_t drop_dead(const weir__sweep *sweep, uint32_t *live, uint32_t count, uint64_t time) {
+static uint32_t drop_dead(const weir_pack__sweep *sweep, uint32_t *live, uint32_t count, uint64_t time) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++)
         if (sweep->rows[live[i]].upper > time)
@@ -40,8 +46,8 @@ static uint32_t drop_dead(const weir__sweep *sweep, uint32_t *live, uint32_t cou
 }
 
 /* Fills the lists, or only counts their entries if there is no room for them yet. */
-static size_t fill_lists(weir__first_fit *fit, uint32_t *live) {
-    const weir__sweep *sweep = fit->sweep;
+static size_t fill_lists(weir_pack__first_fit *fit, uint32_t *live) {
+    const weir_pack__sweep *sweep = fit->sweep;
     size_t entries = 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
@@ -58,8 +64,8 @@ static size_t fill_lists(weir__first_fit *fit, uint32_t *live) {
     return entries;
 }
 
-static bool open_lists(weir__first_fit *fit) {
-    const weir__sweep *sweep = fit->sweep;
+static bool open_lists(weir_pack__first_fit *fit) {
+    const weir_pack__sweep *sweep = fit->sweep;
     fit->spacing = sweep->live_max / LISTED_MAX > SPACING_MIN ? sweep->live_max / LISTED_MAX : SPACING_MIN;
     fit->lists_at = weir__allocate(fit->env, sweep->count / fit->spacing + (size_t)2, sizeof *fit->lists_at);
     uint32_t *live = weir__allocate(fit->env, sweep->live_max + (size_t)fit->spacing, sizeof *live);
@@ -74,7 +80,7 @@ static bool open_lists(weir__first_fit *fit) {
 }
 
 /* Adds the spans of the rows [from, to) that lie somewhere and live on at `time`. */
-static uint32_t collect_range(weir__first_fit *fit, uint32_t from, uint32_t to, uint64_t time,
+static uint32_t collect_range(weir_pack__first_fit *fit, uint32_t from, uint32_t to, uint64_t time,
                               uint32_t count) {
     for (uint32_t word = from / 64; word * 64 < to; word++) {
         uint64_t bits = fit->placed[word];
@@ -83,22 +89,22 @@ static uint32_t collect_range(weir__first_fit *fit, uint32_t from, uint32_t to, 
         if (to - word * 64 < 64)
             bits &= ~(UINT64_MAX << to % 64);
         for (; bits; bits &= bits - 1) {
-            const weir__place *other = &fit->places[word * 64 + (uint32_t)__builtin_ctzll(bits)];
+            const weir_pack__place *other = &fit->places[word * 64 + (uint32_t)__builtin_ctzll(bits)];
             if (other->upper > time)
-                fit->spans[count++] = (weir__span){other->from, other->to};
+                fit->spans[count++] = (weir_pack__span){other->from, other->to};
         }
     }
     return count;
 }
 
-static uint32_t collect_spans(weir__first_fit *fit, uint32_t row) {
+static uint32_t collect_spans(weir_pack__first_fit *fit, uint32_t row) {
     uint64_t born = fit->sweep->rows[row].lower;
     uint32_t list = row / fit->spacing;
     uint32_t count = 0;
     for (size_t k = fit->lists_at[list]; k < fit->lists_at[list + 1]; k++) {
         uint32_t other = fit->lists[k];
         if (fit->placed[other / 64] >> other % 64 & 1 && fit->places[other].upper > born)
-            fit->spans[count++] = (weir__span){fit->places[other].from, fit->places[other].to};
+            fit->spans[count++] = (weir_pack__span){fit->places[other].from, fit->places[other].to};
     }
     uint32_t begin = list * fit->spacing;
     count = collect_range(fit, begin, row, born, count);
@@ -110,24 +116,24 @@ static uint32_t collect_spans(weir__first_fit *fit, uint32_t row) {
 
 /* ---- Gaps -------------------------------------------------------------------------------------- */
 
-static void sift_down(weir__span *heap, uint32_t count, uint32_t at) {
+static void sift_down(weir_pack__span *heap, uint32_t count, uint32_t at) {
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && heap[child].from < heap[child + 1].from)
             child++;
         if (heap[at].from >= heap[child].from)
             return;
-        weir__span swap = heap[at];
+        weir_pack__span swap = heap[at];
         heap[at] = heap[child];
         heap[child] = swap;
     }
 }
 
-static void sort_spans(weir__span *spans, uint32_t count) {
+static void sort_spans(weir_pack__span *spans, uint32_t count) {
     if (count > RUN_MAX) {
         for (uint32_t at = count / 2; at-- > 0;)
             sift_down(spans, count, at);
         for (uint32_t end = count; end-- > 1;) {
-            weir__span swap = spans[0];
+            weir_pack__span swap = spans[0];
             spans[0] = spans[end];
             spans[end] = swap;
             sift_down(spans, end, 0);
@@ -135,7 +141,7 @@ static void sort_spans(weir__span *spans, uint32_t count) {
         return;
     }
     for (uint32_t i = 1; i < count; i++) {
-        weir__span span = spans[i];
+        weir_pack__span span = spans[i];
         uint32_t at = i;
         for (; at > 0 && spans[at - 1].from > span.from; at--)
             spans[at] = spans[at - 1];
@@ -143,7 +149,7 @@ static void sort_spans(weir__span *spans, uint32_t count) {
     }
 }
 
-uint64_t weir__first_fit_find(weir__first_fit *fit, uint32_t row) {
+uint64_t weir_pack__first_fit_find(weir_pack__first_fit *fit, uint32_t row) {
     uint64_t size = fit->sweep->rows[row].size;
     uint32_t count = collect_spans(fit, row);
     uint32_t buckets = BUCKETS_MIN;
@@ -160,11 +166,11 @@ uint64_t weir__first_fit_find(weir__first_fit *fit, uint32_t row) {
         fit->heads[bucket] = i;
     }
     uint64_t top = 0;
-    weir__span *sorted = fit->spans + count;
+    weir_pack__span *sorted = fit->spans + count;
     fit->steps += buckets;
     for (uint32_t bucket = 0; bucket < buckets; bucket++) {
         uint32_t here = 0;
-        for (uint32_t i = fit->heads[bucket]; i != WEIR__NO_INDEX; i = fit->next[i])
+        for (uint32_t i = fit->heads[bucket]; i != WEIR_PACK__NO_INDEX; i = fit->next[i])
             sorted[here++] = fit->spans[i];
         sort_spans(sorted, here);
         for (uint32_t i = 0; i < here; i++) {
@@ -180,9 +186,9 @@ uint64_t weir__first_fit_find(weir__first_fit *fit, uint32_t row) {
 
 /* The largest of values[from, to) for ranges that are asked for by their start, in descending order of
  * start: a stack of the suffix maxima. Fills `fullest` by row with the largest live sum of its life. */
-static void find_fullest(const weir__first_fit *fit, const uint64_t *load, uint32_t *stack,
+static void find_fullest(const weir_pack__first_fit *fit, const uint64_t *load, uint32_t *stack,
                          uint64_t *fullest) {
-    const weir__sweep *sweep = fit->sweep;
+    const weir_pack__sweep *sweep = fit->sweep;
     uint32_t depth = 0;
     for (uint32_t row = sweep->count; row-- > 0;) {
         while (depth > 0 && load[stack[depth - 1]] <= load[row])
@@ -201,7 +207,7 @@ static void find_fullest(const weir__first_fit *fit, const uint64_t *load, uint3
     }
 }
 
-static void find_loads(const weir__sweep *sweep, uint64_t *load) {
+static void find_loads(const weir_pack__sweep *sweep, uint64_t *load) {
     uint64_t live = 0;
     uint32_t dead = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
@@ -217,8 +223,9 @@ static uint64_t share(uint64_t value, uint64_t whole) {
     return (uint64_t)(((unsigned __int128)value << 16) / whole);
 }
 
-void weir__first_fit_keys(const weir__first_fit *fit, uint64_t *load, uint32_t *stack, uint64_t *keys) {
-    const weir__sweep *sweep = fit->sweep;
+void weir_pack__first_fit_keys(const weir_pack__first_fit *fit, uint64_t *load, uint32_t *stack,
+                               uint64_t *keys) {
+    const weir_pack__sweep *sweep = fit->sweep;
     uint64_t size_max = 1;
     for (uint32_t i = 0; i < sweep->count; i++)
         size_max = sweep->rows[i].size > size_max ? sweep->rows[i].size : size_max;
@@ -235,7 +242,7 @@ void weir__first_fit_keys(const weir__first_fit *fit, uint64_t *load, uint32_t *
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
 /* Upper bounds of what collect_spans finds; returns the largest. */
-static uint32_t count_neighbours(weir__first_fit *fit) {
+static uint32_t count_neighbours(weir_pack__first_fit *fit) {
     uint32_t most = 0;
     for (uint32_t i = 0; i < fit->sweep->count; i++) {
         uint32_t list = i / fit->spacing;
@@ -247,10 +254,10 @@ static uint32_t count_neighbours(weir__first_fit *fit) {
     return most;
 }
 
-weir_status weir__first_fit_open(const weir_env *env, const weir__sweep *sweep, weir__first_fit *fit,
-                                 weir_error *error) {
+weir_status weir_pack__first_fit_open(const weir_env *env, const weir_pack__sweep *sweep,
+                                      weir_pack__first_fit *fit, weir_error *error) {
     size_t count = sweep->count;
-    *fit = (weir__first_fit){.env = env, .sweep = sweep};
+    *fit = (weir_pack__first_fit){.env = env, .sweep = sweep};
     fit->places = weir__allocate(env, count, sizeof *fit->places);
     fit->born_before = weir__allocate(env, count, sizeof *fit->born_before);
     fit->placed = weir__allocate_zero(env, count / 64 + 1, sizeof *fit->placed);
@@ -262,15 +269,15 @@ weir_status weir__first_fit_open(const weir_env *env, const weir__sweep *sweep, 
         fit->next = weir__allocate(env, most, sizeof *fit->next);
     }
     if (!opened || !fit->spans || !fit->next) {
-        weir__first_fit_close(fit);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *fit->places);
+        weir_pack__first_fit_close(fit);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fit->places);
     }
     for (uint32_t i = 0; i < sweep->count; i++)
-        fit->places[i] = (weir__place){0, 0, sweep->rows[i].upper};
+        fit->places[i] = (weir_pack__place){0, 0, sweep->rows[i].upper};
     return WEIR_OK;
 }
 
-void weir__first_fit_close(weir__first_fit *fit) {
+void weir_pack__first_fit_close(weir_pack__first_fit *fit) {
     weir__release(fit->env, fit->places);
     weir__release(fit->env, fit->placed);
     weir__release(fit->env, fit->born_before);
@@ -278,5 +285,5 @@ void weir__first_fit_close(weir__first_fit *fit) {
     weir__release(fit->env, fit->lists);
     weir__release(fit->env, fit->spans);
     weir__release(fit->env, fit->next);
-    *fit = (weir__first_fit){.env = fit->env};
+    *fit = (weir_pack__first_fit){.env = fit->env};
 }

@@ -4,54 +4,55 @@
 
 #include "plan/pack_internal.h"
 
-enum { WEIR__FIRST_FIT_BUCKETS = 256 };
+enum { WEIR_PACK__FIRST_FIT_BUCKETS = 256 };
 
 /* Where a row lies, once it does. */
-typedef struct weir__place {
+typedef struct weir_pack__place {
     uint64_t from, to;
     uint64_t upper; /* of its lifetime */
-} weir__place;
+} weir_pack__place;
 
-typedef struct weir__span {
+typedef struct weir_pack__span {
     uint64_t from, to;
-} weir__span;
+} weir_pack__span;
 
-typedef struct weir__first_fit {
+typedef struct weir_pack__first_fit {
     const weir_env *env;
-    const weir__sweep *sweep;
-    weir__place *places;   /* by row */
-    uint64_t *placed;      /* a bit per row: lies somewhere */
-    uint32_t *born_before; /* by row: how many rows are born before it dies */
-    uint32_t spacing;      /* rows between two lists */
+    const weir_pack__sweep *sweep;
+    weir_pack__place *places; /* by row */
+    uint64_t *placed;         /* a bit per row: lies somewhere */
+    uint32_t *born_before;    /* by row: how many rows are born before it dies */
+    uint32_t spacing;         /* rows between two lists */
     size_t *lists_at; /* list i has what lives when row i * spacing is born, and ends where the next begins */
     uint32_t *lists;
     uint64_t cost; /* steps to place every row once */
-    weir__span *spans;
+    weir_pack__span *spans;
     uint32_t *next; /* links of the buckets */
-    uint32_t heads[WEIR__FIRST_FIT_BUCKETS];
+    uint32_t heads[WEIR_PACK__FIRST_FIT_BUCKETS];
     uint64_t steps; /* grows */
-} weir__first_fit;
+} weir_pack__first_fit;
 
 /* All rows lie nowhere. Fails with OUT_OF_MEMORY only. */
-weir_status weir__first_fit_open(const weir_env *env, const weir__sweep *sweep, weir__first_fit *fit,
-                                 weir_error *error);
-void weir__first_fit_close(weir__first_fit *fit);
+weir_status weir_pack__first_fit_open(const weir_env *env, const weir_pack__sweep *sweep,
+                                      weir_pack__first_fit *fit, weir_error *error);
+void weir_pack__first_fit_close(weir_pack__first_fit *fit);
 
 /* The lowest offset at which a row meets none of those that lie somewhere. */
-uint64_t weir__first_fit_find(weir__first_fit *fit, uint32_t row);
+uint64_t weir_pack__first_fit_find(weir_pack__first_fit *fit, uint32_t row);
 
-static inline void weir__first_fit_put(weir__first_fit *fit, uint32_t row, uint64_t offset) {
+static inline void weir_pack__first_fit_put(weir_pack__first_fit *fit, uint32_t row, uint64_t offset) {
     fit->places[row].from = offset;
     fit->places[row].to = offset + fit->sweep->rows[row].size;
     fit->placed[row / 64] |= UINT64_C(1) << row % 64;
 }
 
-static inline void weir__first_fit_take(weir__first_fit *fit, uint32_t row) {
+static inline void weir_pack__first_fit_take(weir_pack__first_fit *fit, uint32_t row) {
     fit->placed[row / 64] &= ~(UINT64_C(1) << row % 64);
 }
 
 /* The rank of each row for first fit: its size, less if it never lives at a full moment; at most 2^48. `load`
  * and `stack` are scratch; all have an entry per row. */
-void weir__first_fit_keys(const weir__first_fit *fit, uint64_t *load, uint32_t *stack, uint64_t *keys);
+void weir_pack__first_fit_keys(const weir_pack__first_fit *fit, uint64_t *load, uint32_t *stack,
+                               uint64_t *keys);
 
 #endif

@@ -35,7 +35,7 @@ typedef struct allocator {
     uint64_t steps;
     uint32_t *block_of; /* by row */
     uint64_t *offsets;  /* by row */
-    const weir__row *rows;
+    const weir_pack__row *rows;
     bool backward;
     bool by_end; /* a request goes to the side of its block where the neighbour is freed at the nearer time */
 } allocator;
@@ -52,7 +52,7 @@ static bool key_before(const block *a, const block *b) {
 static void treap_insert(allocator *a, uint32_t index) {
     block *blocks = a->blocks;
     uint32_t *link = &a->root;
-    while (*link != WEIR__NO_INDEX && priority_of(*link) >= priority_of(index)) {
+    while (*link != WEIR_PACK__NO_INDEX && priority_of(*link) >= priority_of(index)) {
         a->steps++;
         link = key_before(&blocks[index], &blocks[*link]) ? &blocks[*link].left : &blocks[*link].right;
     }
@@ -60,7 +60,7 @@ static void treap_insert(allocator *a, uint32_t index) {
     *link = index;
     uint32_t *left = &blocks[index].left;
     uint32_t *right = &blocks[index].right;
-    while (rest != WEIR__NO_INDEX) {
+    while (rest != WEIR_PACK__NO_INDEX) {
         if (key_before(&blocks[rest], &blocks[index])) {
             *left = rest;
             left = &blocks[rest].right;
@@ -71,7 +71,7 @@ static void treap_insert(allocator *a, uint32_t index) {
             rest = *right;
         }
     }
-    *left = *right = WEIR__NO_INDEX;
+    *left = *right = WEIR_PACK__NO_INDEX;
     blocks[index].is_free = true;
 }
 
@@ -84,7 +84,7 @@ static void treap_remove(allocator *a, uint32_t index) {
     }
     uint32_t left = blocks[index].left;
     uint32_t right = blocks[index].right;
-    while (left != WEIR__NO_INDEX && right != WEIR__NO_INDEX) {
+    while (left != WEIR_PACK__NO_INDEX && right != WEIR_PACK__NO_INDEX) {
         if (priority_of(left) >= priority_of(right)) {
             *link = left;
             link = &blocks[left].right;
@@ -95,13 +95,13 @@ static void treap_remove(allocator *a, uint32_t index) {
             right = *link;
         }
     }
-    *link = left != WEIR__NO_INDEX ? left : right;
+    *link = left != WEIR_PACK__NO_INDEX ? left : right;
     blocks[index].is_free = false;
 }
 
 static uint32_t smallest_at_least(allocator *a, uint64_t size) {
-    uint32_t best = WEIR__NO_INDEX;
-    for (uint32_t at = a->root; at != WEIR__NO_INDEX;) {
+    uint32_t best = WEIR_PACK__NO_INDEX;
+    for (uint32_t at = a->root; at != WEIR_PACK__NO_INDEX;) {
         a->steps++;
         if (a->blocks[at].size >= size) {
             best = at;
@@ -115,21 +115,21 @@ static uint32_t smallest_at_least(allocator *a, uint64_t size) {
 
 static uint32_t take_block(allocator *a, uint64_t offset, uint64_t size) {
     uint32_t index = a->spare;
-    if (index != WEIR__NO_INDEX)
+    if (index != WEIR_PACK__NO_INDEX)
         a->spare = a->blocks[index].left;
     else
         index = a->block_count++;
     a->blocks[index] =
-        (block){.offset = offset, .size = size, .below = WEIR__NO_INDEX, .above = WEIR__NO_INDEX};
+        (block){.offset = offset, .size = size, .below = WEIR_PACK__NO_INDEX, .above = WEIR_PACK__NO_INDEX};
     return index;
 }
 
 /* Unlinks a block from the address order and recycles it. */
 static void drop_block(allocator *a, uint32_t index) {
     block *b = &a->blocks[index];
-    if (b->below != WEIR__NO_INDEX)
+    if (b->below != WEIR_PACK__NO_INDEX)
         a->blocks[b->below].above = b->above;
-    if (b->above != WEIR__NO_INDEX)
+    if (b->above != WEIR_PACK__NO_INDEX)
         a->blocks[b->above].below = b->below;
     else
         a->highest = b->below;
@@ -140,7 +140,7 @@ static void drop_block(allocator *a, uint32_t index) {
 static uint32_t grow_top(allocator *a, uint64_t size) {
     uint32_t index = take_block(a, a->top, size);
     a->blocks[index].below = a->highest;
-    if (a->highest != WEIR__NO_INDEX)
+    if (a->highest != WEIR_PACK__NO_INDEX)
         a->blocks[a->highest].above = index;
     a->highest = index;
     a->top += size;
@@ -160,7 +160,7 @@ static uint64_t distance(uint64_t x, uint64_t y) {
 static bool goes_high(const allocator *a, const block *hole, uint64_t end) {
     if (!a->by_end)
         return false;
-    if (hole->below == WEIR__NO_INDEX)
+    if (hole->below == WEIR_PACK__NO_INDEX)
         return distance(a->blocks[hole->above].end, end) == 0;
     return distance(a->blocks[hole->above].end, end) < distance(a->blocks[hole->below].end, end);
 }
@@ -185,7 +185,7 @@ static void allocate_row(allocator *a, uint32_t row) {
     uint64_t size = a->rows[row].size;
     uint64_t end = end_of(a, row);
     uint32_t index = smallest_at_least(a, size);
-    if (index == WEIR__NO_INDEX) {
+    if (index == WEIR_PACK__NO_INDEX) {
         index = grow_top(a, size);
     } else {
         treap_remove(a, index);
@@ -202,18 +202,18 @@ static void free_row(allocator *a, uint32_t row) {
     uint32_t index = a->block_of[row];
     uint32_t below = a->blocks[index].below;
     uint32_t above = a->blocks[index].above;
-    if (below != WEIR__NO_INDEX && a->blocks[below].is_free) {
+    if (below != WEIR_PACK__NO_INDEX && a->blocks[below].is_free) {
         treap_remove(a, below);
         a->blocks[index].offset = a->blocks[below].offset;
         a->blocks[index].size += a->blocks[below].size;
         drop_block(a, below);
     }
-    if (above != WEIR__NO_INDEX && a->blocks[above].is_free) {
+    if (above != WEIR_PACK__NO_INDEX && a->blocks[above].is_free) {
         treap_remove(a, above);
         a->blocks[index].size += a->blocks[above].size;
         drop_block(a, above);
     }
-    if (a->blocks[index].above == WEIR__NO_INDEX) {
+    if (a->blocks[index].above == WEIR_PACK__NO_INDEX) {
         a->top = a->blocks[index].offset;
         drop_block(a, index);
     } else {
@@ -223,12 +223,12 @@ static void free_row(allocator *a, uint32_t row) {
 
 static void reset(allocator *a) {
     a->block_count = 0;
-    a->spare = a->root = a->highest = WEIR__NO_INDEX;
+    a->spare = a->root = a->highest = WEIR_PACK__NO_INDEX;
     a->top = 0;
 }
 
 /* Births from row `birth` on; `dead` rows of the deaths list are gone already. */
-static void play_forward(allocator *a, const weir__sweep *sweep, uint32_t birth, uint32_t dead) {
+static void play_forward(allocator *a, const weir_pack__sweep *sweep, uint32_t birth, uint32_t dead) {
     for (; birth < sweep->count; birth++) {
         while (sweep->rows[sweep->deaths[dead]].upper <= sweep->rows[birth].lower)
             free_row(a, sweep->deaths[dead++]);
@@ -237,7 +237,7 @@ static void play_forward(allocator *a, const weir__sweep *sweep, uint32_t birth,
 }
 
 /* Reversed time: takes deaths[death - 1], deaths[death - 2], ...; rows from `born` up are gone already. */
-static void play_backward(allocator *a, const weir__sweep *sweep, uint32_t death, uint32_t born) {
+static void play_backward(allocator *a, const weir_pack__sweep *sweep, uint32_t death, uint32_t born) {
     while (death-- > 0) {
         uint32_t row = sweep->deaths[death];
         while (born > 0 && sweep->rows[born - 1].lower >= sweep->rows[row].upper)
@@ -246,27 +246,27 @@ static void play_backward(allocator *a, const weir__sweep *sweep, uint32_t death
     }
 }
 
-static bool stacked_before(weir__stacked x, weir__stacked y) {
+static bool stacked_before(weir_pack__stacked x, weir_pack__stacked y) {
     return x.key != y.key ? x.key < y.key : x.row < y.row;
 }
 
-static void sift_down(weir__stacked *heap, size_t count, size_t at) {
+static void sift_down(weir_pack__stacked *heap, size_t count, size_t at) {
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && stacked_before(heap[child], heap[child + 1]))
             child++;
         if (!stacked_before(heap[at], heap[child]))
             return;
-        weir__stacked swap = heap[at];
+        weir_pack__stacked swap = heap[at];
         heap[at] = heap[child];
         heap[child] = swap;
     }
 }
 
-void weir__sort_stacked(weir__stacked *items, size_t count) {
+void weir_pack__sort_stacked(weir_pack__stacked *items, size_t count) {
     for (size_t at = count / 2; at-- > 0;)
         sift_down(items, count, at);
     for (size_t end = count; end-- > 1;) {
-        weir__stacked swap = items[0];
+        weir_pack__stacked swap = items[0];
         items[0] = items[end];
         items[end] = swap;
         sift_down(items, end, 0);
@@ -274,15 +274,15 @@ void weir__sort_stacked(weir__stacked *items, size_t count) {
 }
 
 /* The allocator as it stands with `count` rows laid out already. */
-static void load_layout(allocator *a, weir__stacked *live, uint32_t count) {
+static void load_layout(allocator *a, weir_pack__stacked *live, uint32_t count) {
     reset(a);
     for (uint32_t i = 0; i < count; i++)
         live[i].key = a->offsets[live[i].row];
-    weir__sort_stacked(live, count);
+    weir_pack__sort_stacked(live, count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = live[i].row;
         uint64_t gap = a->offsets[row] - a->top;
-        uint32_t hole = gap ? grow_top(a, gap) : WEIR__NO_INDEX;
+        uint32_t hole = gap ? grow_top(a, gap) : WEIR_PACK__NO_INDEX;
         a->block_of[row] = grow_top(a, a->rows[row].size);
         a->blocks[a->block_of[row]].end = end_of(a, row);
         if (gap)
@@ -291,7 +291,7 @@ static void load_layout(allocator *a, weir__stacked *live, uint32_t count) {
 }
 
 /* How many rows are dead by `time`. */
-static uint32_t dead_by(const weir__sweep *sweep, uint64_t time) {
+static uint32_t dead_by(const weir_pack__sweep *sweep, uint64_t time) {
     uint32_t low = 0;
     uint32_t high = sweep->count;
     while (low < high) {
@@ -304,17 +304,17 @@ static uint32_t dead_by(const weir__sweep *sweep, uint64_t time) {
     return low;
 }
 
-static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, uint64_t to,
-                         weir__stacked *live) {
+static void play_outward(allocator *a, const weir_pack__sweep *sweep, uint64_t from, uint64_t to,
+                         weir_pack__stacked *live) {
     uint32_t count = 0;
-    uint32_t born = weir__born_before(sweep, to);
+    uint32_t born = weir_pack__born_before(sweep, to);
     for (uint32_t i = 0; i < born; i++)
         if (sweep->rows[i].upper > to)
             live[count++].row = i;
     load_layout(a, live, count);
     play_forward(a, sweep, born, dead_by(sweep, to));
     count = 0;
-    born = weir__born_before(sweep, from);
+    born = weir_pack__born_before(sweep, from);
     for (uint32_t i = 0; i < born; i++)
         if (sweep->rows[i].upper > from)
             live[count++].row = i;
@@ -324,33 +324,34 @@ static void play_outward(allocator *a, const weir__sweep *sweep, uint64_t from, 
 }
 
 /* Births and deaths count by their rank, so that stretching time changes nothing. */
-uint64_t weir__slanted(const weir__sweep *sweep, const weir__row *row, uint32_t slant) {
-    if (slant == WEIR__SLANT_LONG)
+uint64_t weir_pack__slanted(const weir_pack__sweep *sweep, const weir_pack__row *row, uint32_t slant) {
+    if (slant == WEIR_PACK__SLANT_LONG)
         return ~(row->upper - row->lower);
-    uint64_t birth = weir__born_before(sweep, row->lower);
+    uint64_t birth = weir_pack__born_before(sweep, row->lower);
     uint64_t death = sweep->count - dead_by(sweep, row->upper);
-    return birth * slant + death * (WEIR__SLANT_ONE - slant);
+    return birth * slant + death * (WEIR_PACK__SLANT_ONE - slant);
 }
 
 /* Stacks what lives at the fullest moment. */
-static void stack_peak(allocator *a, const weir__sweep *sweep, uint32_t slant, weir__stacked *live) {
+static void stack_peak(allocator *a, const weir_pack__sweep *sweep, uint32_t slant,
+                       weir_pack__stacked *live) {
     uint64_t moment = sweep->rows[sweep->peak_row].lower;
     uint32_t count = 0;
     for (uint32_t i = 0; i <= sweep->peak_row; i++) {
-        const weir__row *row = &sweep->rows[i];
+        const weir_pack__row *row = &sweep->rows[i];
         if (row->upper <= moment)
             continue;
-        live[count++] = (weir__stacked){weir__slanted(sweep, row, slant), i};
+        live[count++] = (weir_pack__stacked){weir_pack__slanted(sweep, row, slant), i};
     }
-    weir__sort_stacked(live, count);
+    weir_pack__sort_stacked(live, count);
     for (uint32_t i = 0; i < count; i++) {
         a->offsets[live[i].row] = a->peak;
         a->peak += sweep->rows[live[i].row].size;
     }
 }
 
-static bool open_allocator(const weir_env *env, const weir__sweep *sweep, uint64_t *offsets, allocator *a,
-                           weir__stacked **live) {
+static bool open_allocator(const weir_env *env, const weir_pack__sweep *sweep, uint64_t *offsets,
+                           allocator *a, weir_pack__stacked **live) {
     size_t block_max = 2 * (size_t)sweep->live_max + 2;
     *a = (allocator){.rows = sweep->rows, .offsets = offsets};
     a->blocks = weir__allocate(env, block_max, sizeof *a->blocks);
@@ -360,29 +361,29 @@ static bool open_allocator(const weir_env *env, const weir__sweep *sweep, uint64
     return a->blocks && a->block_of && *live;
 }
 
-static weir_status close_allocator(const weir_env *env, const weir__sweep *sweep, bool opened, allocator *a,
-                                   weir__stacked *live, weir_error *error) {
+static weir_status close_allocator(const weir_env *env, const weir_pack__sweep *sweep, bool opened,
+                                   allocator *a, weir_pack__stacked *live, weir_error *error) {
     weir__release(env, a->blocks);
     weir__release(env, a->block_of);
     weir__release(env, live);
     if (!opened)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR,
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR,
                                    2 * (size_t)sweep->live_max * sizeof *a->blocks);
     return WEIR_OK;
 }
 
-weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_order order, uint64_t *offsets,
-                      uint64_t *peak, uint64_t *steps, weir_error *error) {
+weir_status weir_pack__fit(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fit_order order,
+                           uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error) {
     allocator a;
-    weir__stacked *live;
+    weir_pack__stacked *live;
     bool opened = open_allocator(env, sweep, offsets, &a, &live);
     a.by_end = order.by_end;
     if (opened && sweep->count > 0) {
         uint64_t moment = sweep->rows[sweep->peak_row].lower;
-        a.backward = order.from == WEIR__FIT_BACKWARD;
-        if (order.from == WEIR__FIT_FORWARD) {
+        a.backward = order.from == WEIR_PACK__FIT_BACKWARD;
+        if (order.from == WEIR_PACK__FIT_FORWARD) {
             play_forward(&a, sweep, 0, 0);
-        } else if (order.from == WEIR__FIT_BACKWARD) {
+        } else if (order.from == WEIR_PACK__FIT_BACKWARD) {
             play_backward(&a, sweep, sweep->count, sweep->count);
         } else {
             stack_peak(&a, sweep, order.slant, live);
@@ -394,11 +395,11 @@ weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_o
     return close_allocator(env, sweep, opened, &a, live, error);
 }
 
-weir_status weir__fit_around(const weir_env *env, const weir__sweep *sweep, uint64_t from, uint64_t to,
-                             bool by_end, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
-                             weir_error *error) {
+weir_status weir_pack__fit_around(const weir_env *env, const weir_pack__sweep *sweep, uint64_t from,
+                                  uint64_t to, bool by_end, uint64_t *offsets, uint64_t *peak,
+                                  uint64_t *steps, weir_error *error) {
     allocator a;
-    weir__stacked *live;
+    weir_pack__stacked *live;
     bool opened = open_allocator(env, sweep, offsets, &a, &live);
     a.by_end = by_end;
     a.peak = *peak;

@@ -25,25 +25,25 @@ typedef struct chain_key {
     uint64_t a, b;
 } chain_key;
 
-static chain_key key_of(const weir__fused *node, weir__fuse_key kind) {
-    if (kind == WEIR__FUSE_LIFETIME)
+static chain_key key_of(const weir_pack__fused *node, weir_pack__fuse_key kind) {
+    if (kind == WEIR_PACK__FUSE_LIFETIME)
         return (chain_key){node->first, node->last};
-    return (chain_key){kind == WEIR__FUSE_BIRTH ? node->first : node->last, node->size};
+    return (chain_key){kind == WEIR_PACK__FUSE_BIRTH ? node->first : node->last, node->size};
 }
 
-static uint32_t *head_of(const weir__fusion *fusion, weir__fuse_key kind, chain_key key) {
+static uint32_t *head_of(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key) {
     uint64_t hash = (key.a * UINT64_C(0x9e3779b97f4a7c15) ^ key.b) * UINT64_C(0xff51afd7ed558ccd);
     return &fusion
                 ->heads[kind][(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - fusion->hash_bits)];
 }
 
-static void link_node(weir__fusion *fusion, uint32_t index) {
-    weir__fused *node = &fusion->nodes[index];
-    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
+static void link_node(weir_pack__fusion *fusion, uint32_t index) {
+    weir_pack__fused *node = &fusion->nodes[index];
+    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
         uint32_t *head = head_of(fusion, kind, key_of(node, kind));
         node->next[kind] = *head;
-        node->previous[kind] = WEIR__NO_INDEX;
-        if (*head != WEIR__NO_INDEX)
+        node->previous[kind] = WEIR_PACK__NO_INDEX;
+        if (*head != WEIR_PACK__NO_INDEX)
             fusion->nodes[*head].previous[kind] = index;
         *head = index;
     }
@@ -51,14 +51,14 @@ static void link_node(weir__fusion *fusion, uint32_t index) {
     fusion->live_count++;
 }
 
-static void unlink_node(weir__fusion *fusion, uint32_t index) {
-    weir__fused *node = &fusion->nodes[index];
-    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
-        if (node->previous[kind] != WEIR__NO_INDEX)
+static void unlink_node(weir_pack__fusion *fusion, uint32_t index) {
+    weir_pack__fused *node = &fusion->nodes[index];
+    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
+        if (node->previous[kind] != WEIR_PACK__NO_INDEX)
             fusion->nodes[node->previous[kind]].next[kind] = node->next[kind];
         else
             *head_of(fusion, kind, key_of(node, kind)) = node->next[kind];
-        if (node->next[kind] != WEIR__NO_INDEX)
+        if (node->next[kind] != WEIR_PACK__NO_INDEX)
             fusion->nodes[node->next[kind]].previous[kind] = node->previous[kind];
     }
     node->gone = true;
@@ -66,27 +66,28 @@ static void unlink_node(weir__fusion *fusion, uint32_t index) {
 }
 
 /* The next live node of a key, from `at` on. */
-static uint32_t next_with(const weir__fusion *fusion, weir__fuse_key kind, chain_key key, uint32_t at) {
-    for (; at != WEIR__NO_INDEX; at = fusion->nodes[at].next[kind]) {
+static uint32_t next_with(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key,
+                          uint32_t at) {
+    for (; at != WEIR_PACK__NO_INDEX; at = fusion->nodes[at].next[kind]) {
         chain_key other = key_of(&fusion->nodes[at], kind);
         if (other.a == key.a && other.b == key.b)
             return at;
     }
-    return WEIR__NO_INDEX;
+    return WEIR_PACK__NO_INDEX;
 }
 
-/* The only live node of a key, WEIR__NO_INDEX if there are none or several. */
-static uint32_t only_with(const weir__fusion *fusion, weir__fuse_key kind, chain_key key) {
+/* The only live node of a key, WEIR_PACK__NO_INDEX if there are none or several. */
+static uint32_t only_with(const weir_pack__fusion *fusion, weir_pack__fuse_key kind, chain_key key) {
     uint32_t found = next_with(fusion, kind, key, *head_of(fusion, kind, key));
-    if (found == WEIR__NO_INDEX)
+    if (found == WEIR_PACK__NO_INDEX)
         return found;
     uint32_t second = next_with(fusion, kind, key, fusion->nodes[found].next[kind]);
-    return second == WEIR__NO_INDEX ? found : WEIR__NO_INDEX;
+    return second == WEIR_PACK__NO_INDEX ? found : WEIR_PACK__NO_INDEX;
 }
 
 /* ---- Fusing -------------------------------------------------------------------------------------- */
 
-static void enqueue(weir__fusion *fusion, uint32_t index) {
+static void enqueue(weir_pack__fusion *fusion, uint32_t index) {
     if (fusion->nodes[index].queued)
         return;
     fusion->nodes[index].queued = true;
@@ -94,61 +95,63 @@ static void enqueue(weir__fusion *fusion, uint32_t index) {
 }
 
 /* A death and a birth of one size at one moment may have become the only ones. */
-static void look_again(weir__fusion *fusion, uint32_t moment, uint64_t size) {
-    uint32_t dying = only_with(fusion, WEIR__FUSE_DEATH, (chain_key){moment, size});
-    if (dying != WEIR__NO_INDEX)
+static void look_again(weir_pack__fusion *fusion, uint32_t moment, uint64_t size) {
+    uint32_t dying = only_with(fusion, WEIR_PACK__FUSE_DEATH, (chain_key){moment, size});
+    if (dying != WEIR_PACK__NO_INDEX)
         enqueue(fusion, dying);
 }
 
-static void look_around(weir__fusion *fusion, uint32_t index) {
-    const weir__fused *node = &fusion->nodes[index];
+static void look_around(weir_pack__fusion *fusion, uint32_t index) {
+    const weir_pack__fused *node = &fusion->nodes[index];
     look_again(fusion, node->first, node->size);
     look_again(fusion, node->last, node->size);
 }
 
-static void fuse(weir__fusion *fusion, uint32_t a, uint32_t b, bool stacked) {
-    weir__fused *nodes = fusion->nodes;
+static void fuse(weir_pack__fusion *fusion, uint32_t a, uint32_t b, bool stacked) {
+    weir_pack__fused *nodes = fusion->nodes;
     uint32_t index = fusion->node_count++;
     unlink_node(fusion, a);
     unlink_node(fusion, b);
-    nodes[index] = (weir__fused){.first = nodes[a].first,
-                                 .last = nodes[b].last,
-                                 .size = nodes[a].size + (stacked ? nodes[b].size : 0),
-                                 .children = {a, b},
-                                 .barred = WEIR__NO_INDEX,
-                                 .stacked = stacked};
+    nodes[index] = (weir_pack__fused){.first = nodes[a].first,
+                                      .last = nodes[b].last,
+                                      .size = nodes[a].size + (stacked ? nodes[b].size : 0),
+                                      .children = {a, b},
+                                      .barred = WEIR_PACK__NO_INDEX,
+                                      .stacked = stacked};
     link_node(fusion, index);
     enqueue(fusion, index);
     look_around(fusion, a);
     look_around(fusion, b);
 }
 
-static bool try_stack(weir__fusion *fusion, uint32_t index) {
-    chain_key key = key_of(&fusion->nodes[index], WEIR__FUSE_LIFETIME);
-    uint32_t other = next_with(fusion, WEIR__FUSE_LIFETIME, key, *head_of(fusion, WEIR__FUSE_LIFETIME, key));
+static bool try_stack(weir_pack__fusion *fusion, uint32_t index) {
+    chain_key key = key_of(&fusion->nodes[index], WEIR_PACK__FUSE_LIFETIME);
+    uint32_t other =
+        next_with(fusion, WEIR_PACK__FUSE_LIFETIME, key, *head_of(fusion, WEIR_PACK__FUSE_LIFETIME, key));
     if (other == index)
-        other = next_with(fusion, WEIR__FUSE_LIFETIME, key, fusion->nodes[index].next[WEIR__FUSE_LIFETIME]);
-    if (other == WEIR__NO_INDEX)
+        other = next_with(fusion, WEIR_PACK__FUSE_LIFETIME, key,
+                          fusion->nodes[index].next[WEIR_PACK__FUSE_LIFETIME]);
+    if (other == WEIR_PACK__NO_INDEX)
         return false;
     fuse(fusion, index < other ? index : other, index < other ? other : index, true);
     return true;
 }
 
-static bool try_join(weir__fusion *fusion, uint32_t moment, uint64_t size) {
+static bool try_join(weir_pack__fusion *fusion, uint32_t moment, uint64_t size) {
     chain_key key = {moment, size};
-    uint32_t dying = only_with(fusion, WEIR__FUSE_DEATH, key);
-    uint32_t born = dying == WEIR__NO_INDEX ? dying : only_with(fusion, WEIR__FUSE_BIRTH, key);
-    if (born == WEIR__NO_INDEX || fusion->nodes[dying].barred == born)
+    uint32_t dying = only_with(fusion, WEIR_PACK__FUSE_DEATH, key);
+    uint32_t born = dying == WEIR_PACK__NO_INDEX ? dying : only_with(fusion, WEIR_PACK__FUSE_BIRTH, key);
+    if (born == WEIR_PACK__NO_INDEX || fusion->nodes[dying].barred == born)
         return false;
     fuse(fusion, dying, born, false);
     return true;
 }
 
 /* Works the queue off; false if there is no more room for nodes. */
-static bool run_queue(weir__fusion *fusion) {
+static bool run_queue(weir_pack__fusion *fusion) {
     while (fusion->queue_from != fusion->queue_to) {
         uint32_t index = fusion->queue[fusion->queue_from++ & fusion->queue_mask];
-        const weir__fused *node = &fusion->nodes[index];
+        const weir_pack__fused *node = &fusion->nodes[index];
         fusion->nodes[index].queued = false;
         if (node->gone)
             continue;
@@ -161,7 +164,7 @@ static bool run_queue(weir__fusion *fusion) {
     return true;
 }
 
-static void fuse_all(weir__fusion *fusion) {
+static void fuse_all(weir_pack__fusion *fusion) {
     for (uint32_t i = 0; i < fusion->count; i++)
         link_node(fusion, i);
     for (uint32_t i = 0; i < fusion->count; i++)
@@ -176,13 +179,13 @@ static void fuse_all(weir__fusion *fusion) {
 
 /* ---- Taking apart -------------------------------------------------------------------------------- */
 
-static void clear_queue(weir__fusion *fusion) {
+static void clear_queue(weir_pack__fusion *fusion) {
     while (fusion->queue_from != fusion->queue_to)
         fusion->nodes[fusion->queue[fusion->queue_from++ & fusion->queue_mask]].queued = false;
 }
 
 /* Undoes the newest fusion. */
-static void undo_last(weir__fusion *fusion) {
+static void undo_last(weir_pack__fusion *fusion) {
     uint32_t index = --fusion->node_count;
     unlink_node(fusion, index);
     link_node(fusion, fusion->nodes[index].children[0]);
@@ -190,7 +193,7 @@ static void undo_last(weir__fusion *fusion) {
 }
 
 /* Whether fewer rectangles are left if a joined pair is kept apart; then it stays apart. */
-static bool take_apart(weir__fusion *fusion, uint32_t index) {
+static bool take_apart(weir_pack__fusion *fusion, uint32_t index) {
     uint32_t before = fusion->live_count;
     uint32_t mark = fusion->node_count;
     uint32_t a = fusion->nodes[index].children[0];
@@ -211,14 +214,14 @@ static bool take_apart(weir__fusion *fusion, uint32_t index) {
     clear_queue(fusion);
     while (fusion->node_count > mark)
         undo_last(fusion);
-    fusion->nodes[a].barred = WEIR__NO_INDEX;
+    fusion->nodes[a].barred = WEIR_PACK__NO_INDEX;
     unlink_node(fusion, a);
     unlink_node(fusion, b);
     link_node(fusion, index);
     return false;
 }
 
-static void mend(weir__fusion *fusion) {
+static void mend(weir_pack__fusion *fusion) {
     for (bool changed = true; changed;) {
         changed = false;
         uint32_t end = fusion->node_count;
@@ -230,13 +233,13 @@ static void mend(weir__fusion *fusion) {
 
 /* ---- There and back ------------------------------------------------------------------------------ */
 
-static bool allocate_fusion(weir__fusion *fusion) {
+static bool allocate_fusion(weir_pack__fusion *fusion) {
     const weir_env *env = fusion->env;
     size_t heads = (size_t)1 << fusion->hash_bits;
     fusion->nodes = weir__allocate(env, fusion->capacity, sizeof *fusion->nodes);
     fusion->queue = weir__allocate(env, (size_t)fusion->queue_mask + 1, sizeof *fusion->queue);
     bool ok = fusion->nodes && fusion->queue;
-    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++) {
+    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
         fusion->heads[kind] = weir__allocate(env, heads, sizeof **fusion->heads);
         ok = ok && fusion->heads[kind];
         if (fusion->heads[kind])
@@ -245,8 +248,9 @@ static bool allocate_fusion(weir__fusion *fusion) {
     return ok;
 }
 
-static weir_status open_fusion(const weir_env *env, uint32_t count, weir__fusion *fusion, weir_error *error) {
-    *fusion = (weir__fusion){.env = env, .count = count, .node_count = count, .hash_bits = 4};
+static weir_status open_fusion(const weir_env *env, uint32_t count, weir_pack__fusion *fusion,
+                               weir_error *error) {
+    *fusion = (weir_pack__fusion){.env = env, .count = count, .node_count = count, .hash_bits = 4};
     fusion->capacity = 2 * count + count / 4 + 16;
     while (fusion->hash_bits < 31 && (uint32_t)1 << fusion->hash_bits < count)
         fusion->hash_bits++;
@@ -254,25 +258,25 @@ static weir_status open_fusion(const weir_env *env, uint32_t count, weir__fusion
         fusion->queue_mask = 2 * fusion->queue_mask + 1;
     if (allocate_fusion(fusion))
         return WEIR_OK;
-    weir__fusion_close(fusion);
-    return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *fusion->nodes);
+    weir_pack__fusion_close(fusion);
+    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fusion->nodes);
 }
 
-weir_status weir__fuse(const weir_env *env, const weir__sweep *sweep, weir__fusion *fusion,
-                       weir_error *error) {
+weir_status weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fusion *fusion,
+                            weir_error *error) {
     uint32_t count = sweep->count;
     uint32_t *sections = weir__allocate(env, count, 2 * sizeof *sections);
-    weir_status status = sections ? weir__sweep_sections(env, sweep, sections, sections + count, error)
-                                  : weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *sections);
+    weir_status status = sections ? weir_pack__sweep_sections(env, sweep, sections, sections + count, error)
+                                  : weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *sections);
     if (!status)
         status = open_fusion(env, count, fusion, error);
     if (!status) {
         for (uint32_t i = 0; i < count; i++)
-            fusion->nodes[i] = (weir__fused){.first = sections[i],
-                                             .last = sections[count + i],
-                                             .size = sweep->rows[i].size,
-                                             .children = {WEIR__NO_INDEX, WEIR__NO_INDEX},
-                                             .barred = WEIR__NO_INDEX};
+            fusion->nodes[i] = (weir_pack__fused){.first = sections[i],
+                                                  .last = sections[count + i],
+                                                  .size = sweep->rows[i].size,
+                                                  .children = {WEIR_PACK__NO_INDEX, WEIR_PACK__NO_INDEX},
+                                                  .barred = WEIR_PACK__NO_INDEX};
         fuse_all(fusion);
         mend(fusion);
     }
@@ -280,20 +284,20 @@ weir_status weir__fuse(const weir_env *env, const weir__sweep *sweep, weir__fusi
     return status;
 }
 
-void weir__fusion_buffers(const weir__fusion *fusion, weir_buffer *buffers) {
+void weir_pack__fusion_buffers(const weir_pack__fusion *fusion, weir_buffer *buffers) {
     for (uint32_t i = 0; i < fusion->node_count; i++) {
-        const weir__fused *node = &fusion->nodes[i];
+        const weir_pack__fused *node = &fusion->nodes[i];
         if (!node->gone)
             *buffers++ = (weir_buffer){node->first, node->last, node->size};
     }
 }
 
-void weir__fusion_expand(weir__fusion *fusion, const uint64_t *offsets, uint64_t *expanded) {
+void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets, uint64_t *expanded) {
     for (uint32_t i = 0; i < fusion->node_count; i++)
         if (!fusion->nodes[i].gone)
             fusion->nodes[i].offset = *offsets++;
     for (uint32_t i = fusion->node_count; i-- > fusion->count;) {
-        const weir__fused *node = &fusion->nodes[i];
+        const weir_pack__fused *node = &fusion->nodes[i];
         if (node->apart)
             continue;
         fusion->nodes[node->children[0]].offset = node->offset;
@@ -304,12 +308,12 @@ void weir__fusion_expand(weir__fusion *fusion, const uint64_t *offsets, uint64_t
         expanded[i] = fusion->nodes[i].offset;
 }
 
-void weir__fusion_close(weir__fusion *fusion) {
+void weir_pack__fusion_close(weir_pack__fusion *fusion) {
     if (!fusion->env)
         return;
     weir__release(fusion->env, fusion->nodes);
     weir__release(fusion->env, fusion->queue);
-    for (weir__fuse_key kind = 0; kind < WEIR__FUSE_KEYS; kind++)
+    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++)
         weir__release(fusion->env, fusion->heads[kind]);
-    *fusion = (weir__fusion){0};
+    *fusion = (weir_pack__fusion){0};
 }

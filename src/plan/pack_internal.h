@@ -1,11 +1,11 @@
 /* What the packer's files share. Data flows one way:
  *
- *   pack_sweep.c      rows in canonical order, deaths, the lower bound          -> weir__sweep
+ *   pack_sweep.c      rows in canonical order, deaths, the lower bound          -> weir_pack__sweep
  *   pack_fit.c        best fit in time order over a sweep
  *   pack_core.c       the fullest moments searched, the rest fitted outward from them
  *   pack_first_fit.c  first fit of one row among its neighbours
  *   pack_windows.c    first fit of all rows, largest first; windows of time taken out and packed again
- *   pack_part.c       maximal sections of an independent part                   -> weir__part
+ *   pack_part.c       maximal sections of an independent part                   -> weir_pack__part
  *   pack_fuse.c       buffers that fit together made one, and back
  *   pack_corner.c     the state of a corner search: place, leave empty, undo
  *   pack_exact.c      the tree over that state: branch, split, refuted states
@@ -22,85 +22,86 @@
 #include "base/internal.h"
 #include "plan/pack.h"
 
-#define WEIR__NO_INDEX UINT32_MAX
+#define WEIR_PACK__NO_INDEX UINT32_MAX
 
 /* ---- Sweep ----------------------------------------------------------------------------------- */
 
-typedef struct weir__row {
+typedef struct weir_pack__row {
     uint64_t lower;
     uint64_t upper;
     uint64_t size; /* in units, not 0 */
     uint32_t rank;
     uint32_t origin; /* index of the caller's buffer */
-} weir__row;
+} weir_pack__row;
 
-typedef struct weir__sweep {
+typedef struct weir_pack__sweep {
     uint32_t count;
-    weir__row *rows;  /* by (lower, longest first, largest first, rank) */
-    uint32_t *deaths; /* rows by (upper, row descending) */
-    uint64_t unit;    /* bytes per unit */
+    weir_pack__row *rows; /* by (lower, longest first, largest first, rank) */
+    uint32_t *deaths;     /* rows by (upper, row descending) */
+    uint64_t unit;        /* bytes per unit */
     uint64_t lower_bound;
     uint32_t live_max; /* most rows live at once */
     uint32_t peak_row; /* the birth after which the live sum is first the lower bound */
-} weir__sweep;
+} weir_pack__sweep;
 
-weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
-                             const uint32_t *rank, weir__sweep *sweep, weir_error *error);
-void weir__sweep_close(const weir_env *env, weir__sweep *sweep);
+weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
+                                  const uint32_t *rank, weir_pack__sweep *sweep, weir_error *error);
+void weir_pack__sweep_close(const weir_env *env, weir_pack__sweep *sweep);
 
 /* How many rows are born before `time`: the first that is not. */
-uint32_t weir__born_before(const weir__sweep *sweep, uint64_t time);
+uint32_t weir_pack__born_before(const weir_pack__sweep *sweep, uint64_t time);
 
 /* ---- Fits in time order ---------------------------------------------------------------------- */
 
-typedef enum weir__fit_from {
-    WEIR__FIT_FORWARD,  /* births in time order */
-    WEIR__FIT_BACKWARD, /* the same on reversed time */
-    WEIR__FIT_OUTWARD   /* the fullest moment stacked, then both ways from there */
-} weir__fit_from;
+typedef enum weir_pack__fit_from {
+    WEIR_PACK__FIT_FORWARD,  /* births in time order */
+    WEIR_PACK__FIT_BACKWARD, /* the same on reversed time */
+    WEIR_PACK__FIT_OUTWARD   /* the fullest moment stacked, then both ways from there */
+} weir_pack__fit_from;
 
-#define WEIR__SLANT_ONE  (UINT32_C(1) << 16)
-#define WEIR__SLANT_LONG UINT32_MAX /* by length instead, longest lowest */
+#define WEIR_PACK__SLANT_ONE  (UINT32_C(1) << 16)
+#define WEIR_PACK__SLANT_LONG UINT32_MAX /* by length instead, longest lowest */
 
-typedef struct weir__fit_order {
-    weir__fit_from from;
-    uint32_t slant; /* of the stack: 0 by death, latest lowest; WEIR__SLANT_ONE by birth, oldest lowest */
-    bool by_end;    /* a request goes to the side of its gap whose neighbour is freed at the nearer time */
-} weir__fit_order;
+typedef struct weir_pack__fit_order {
+    weir_pack__fit_from from;
+    uint32_t
+        slant;   /* of the stack: 0 by death, latest lowest; WEIR_PACK__SLANT_ONE by birth, oldest lowest */
+    bool by_end; /* a request goes to the side of its gap whose neighbour is freed at the nearer time */
+} weir_pack__fit_order;
 
 /* A row and its place in a stack: the least key lies lowest, of equals the first row. */
-typedef struct weir__stacked {
+typedef struct weir_pack__stacked {
     uint64_t key;
     uint32_t row;
-} weir__stacked;
+} weir_pack__stacked;
 
-void weir__sort_stacked(weir__stacked *items, size_t count);
-uint64_t weir__slanted(const weir__sweep *sweep, const weir__row *row, uint32_t slant);
+void weir_pack__sort_stacked(weir_pack__stacked *items, size_t count);
+uint64_t weir_pack__slanted(const weir_pack__sweep *sweep, const weir_pack__row *row, uint32_t slant);
 
 /* Best fit over free blocks, O(n log n); offsets by row. *peak in units, *steps grows by the work. */
-weir_status weir__fit(const weir_env *env, const weir__sweep *sweep, weir__fit_order order, uint64_t *offsets,
-                      uint64_t *peak, uint64_t *steps, weir_error *error);
+weir_status weir_pack__fit(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fit_order order,
+                           uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error);
 
 /* Fits outward from a window [from, to) whose rows, all that live in it, are laid out in `offsets` with top
  * *peak. */
-weir_status weir__fit_around(const weir_env *env, const weir__sweep *sweep, uint64_t from, uint64_t to,
-                             bool by_end, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
-                             weir_error *error);
+weir_status weir_pack__fit_around(const weir_env *env, const weir_pack__sweep *sweep, uint64_t from,
+                                  uint64_t to, bool by_end, uint64_t *offsets, uint64_t *peak,
+                                  uint64_t *steps, weir_error *error);
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* One buffer of a part; `origin` is whatever number its maker knows it by. */
-typedef struct weir__item {
+typedef struct weir_pack__item {
     uint64_t lower;
     uint64_t upper;
     uint64_t size;
     uint32_t origin;
-} weir__item;
+} weir_pack__item;
 
 /* A problem over *sections*: the maximal sets of buffers that are live together, in time order. Buffers are
  * sorted by first section, so those born strictly inside a lifetime are one index range. Immutable once
  * built. */
-typedef struct weir__part {
+typedef struct weir_pack__part {
     uint32_t count;
     uint32_t section_count;
     uint32_t *first; /* by buffer: sections [first, last) */
@@ -115,98 +116,100 @@ typedef struct weir__part {
     uint64_t lower_bound; /* largest load */
     uint32_t live_max;
     bool oversized; /* too many memberships to list: nothing by section is there, and no search is run */
-} weir__part;
+} weir_pack__part;
 
-enum { WEIR__MEMBERSHIPS_MAX = 1 << 25 };
+enum { WEIR_PACK__MEMBERSHIPS_MAX = 1 << 25 };
 
 /* Items must be sorted by lower. Fails with OUT_OF_MEMORY only. */
-weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32_t count, weir__part *part,
-                            weir_error *error);
-void weir__part_close(const weir_env *env, weir__part *part);
+weir_status weir_pack__part_open(const weir_env *env, const weir_pack__item *items, uint32_t count,
+                                 weir_pack__part *part, weir_error *error);
+void weir_pack__part_close(const weir_env *env, weir_pack__part *part);
 
 /* The sections of a whole sweep's rows, [first, last) each. OUT_OF_MEMORY only. */
-weir_status weir__sweep_sections(const weir_env *env, const weir__sweep *sweep, uint32_t *first,
-                                 uint32_t *last, weir_error *error);
+weir_status weir_pack__sweep_sections(const weir_env *env, const weir_pack__sweep *sweep, uint32_t *first,
+                                      uint32_t *last, weir_error *error);
 
 /* ---- Corner search --------------------------------------------------------------------------- */
 
-typedef enum weir__corner_rule {
-    WEIR__RULE_FEWEST,   /* the corner with the fewest choices, then the least slack */
-    WEIR__RULE_LOWEST,   /* the lowest plateau */
-    WEIR__RULE_TIGHTEST, /* the least slack, coarsely, then the fewest choices */
-    WEIR__RULE_NEAREST,  /* the fewest choices, then nearest to the last placement */
-    WEIR__RULES
-} weir__corner_rule;
+typedef enum weir_pack__corner_rule {
+    WEIR_PACK__RULE_FEWEST,   /* the corner with the fewest choices, then the least slack */
+    WEIR_PACK__RULE_LOWEST,   /* the lowest plateau */
+    WEIR_PACK__RULE_TIGHTEST, /* the least slack, coarsely, then the fewest choices */
+    WEIR_PACK__RULE_NEAREST,  /* the fewest choices, then nearest to the last placement */
+    WEIR_PACK__RULES
+} weir_pack__corner_rule;
 
-typedef enum weir__corner_order {
-    WEIR__ORDER_LONGEST,
-    WEIR__ORDER_LARGEST,
-    WEIR__ORDER_AREA,
-    WEIR__ORDER_LONG_AREA,  /* duration squared x size */
-    WEIR__ORDER_LARGE_AREA, /* duration x size squared */
-    WEIR__ORDERS
-} weir__corner_order;
+typedef enum weir_pack__corner_order {
+    WEIR_PACK__ORDER_LONGEST,
+    WEIR_PACK__ORDER_LARGEST,
+    WEIR_PACK__ORDER_AREA,
+    WEIR_PACK__ORDER_LONG_AREA,  /* duration squared x size */
+    WEIR_PACK__ORDER_LARGE_AREA, /* duration x size squared */
+    WEIR_PACK__ORDERS
+} weir_pack__corner_order;
 
-typedef struct weir__search_task {
-    weir__corner_rule rule;
-    weir__corner_order order;
+typedef struct weir_pack__search_task {
+    weir_pack__corner_rule rule;
+    weir_pack__corner_order order;
     uint32_t seed; /* 0: no noise in the order */
     uint32_t fit;  /* bit 0: prefer tops level with a wall; bit 1: prefer buffers that span the plateau */
     uint64_t capacity;
     uint64_t budget;   /* in steps */
     bool soft;         /* if no choice fits, raise the capacity and continue: never REFUTED */
     uint32_t patience; /* soft: refuted choices before the capacity is raised */
-} weir__search_task;
+} weir_pack__search_task;
 
-typedef enum weir__search_end {
-    WEIR__SEARCH_SOLVED,
-    WEIR__SEARCH_REFUTED,
-    WEIR__SEARCH_SPENT
-} weir__search_end;
+typedef enum weir_pack__search_end {
+    WEIR_PACK__SEARCH_SOLVED,
+    WEIR_PACK__SEARCH_REFUTED,
+    WEIR_PACK__SEARCH_SPENT
+} weir_pack__search_end;
 
-typedef struct weir__corner weir__corner;
+typedef struct weir_pack__corner weir_pack__corner;
 
-weir_status weir__corner_open(const weir_env *env, const weir__part *part, weir__corner **corner,
-                              weir_error *error);
-void weir__corner_close(weir__corner *corner);
+weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *part,
+                                   weir_pack__corner **corner, weir_error *error);
+void weir_pack__corner_close(weir_pack__corner *corner);
 /* Runs one search from the start. Offsets by buffer of the part, written where SOLVED. */
-weir_status weir__corner_run(weir__corner *corner, const weir__search_task *task, uint64_t *offsets,
-                             weir__search_end *end, uint64_t *steps, weir_error *error);
+weir_status weir_pack__corner_run(weir_pack__corner *corner, const weir_pack__search_task *task,
+                                  uint64_t *offsets, weir_pack__search_end *end, uint64_t *steps,
+                                  weir_error *error);
 
 /* Core fits: see pack_core.c. Offsets by row; *peak UINT64_MAX if the core was not laid out. */
-typedef struct weir__core_setting {
+typedef struct weir_pack__core_setting {
     uint32_t reach; /* rows born before and after the fullest moment */
-    weir__corner_order order;
+    weir_pack__corner_order order;
     uint32_t seed;
     uint32_t slant;
     bool by_end;
-} weir__core_setting;
+} weir_pack__core_setting;
 
-weir_status weir__fit_core(const weir_env *env, const weir__sweep *sweep, const weir__core_setting *setting,
-                           uint64_t target, uint64_t *offsets, uint64_t *peak, uint64_t *steps,
-                           weir_error *error);
+weir_status weir_pack__fit_core(const weir_env *env, const weir_pack__sweep *sweep,
+                                const weir_pack__core_setting *setting, uint64_t target, uint64_t *offsets,
+                                uint64_t *peak, uint64_t *steps, weir_error *error);
 
 /* ---- Search over one part -------------------------------------------------------------------- */
 
 /* The best layout of a part so far, and what is known about it. Searching goes on where it stopped. */
-typedef struct weir__part_search {
+typedef struct weir_pack__part_search {
     const weir_env *env;
-    const weir__part *part;
+    const weir_pack__part *part;
     uint64_t *offsets; /* by buffer of the part: valid on entry, better on return */
     uint64_t peak;
     uint64_t proven; /* no layout has a lower peak than this */
     uint64_t target; /* nothing is gained below */
     uint32_t threads;
-    uint64_t steps;            /* grows */
-    unsigned number;           /* of the next task: settings and noise come from it; grows */
-    uint64_t dive;             /* steps of one dive; 0: none was made */
-    uint64_t cycle;            /* steps of one hard search in the next cycle; 0: the first */
-    struct weir__batch *batch; /* NULL: not opened */
-} weir__part_search;
+    uint64_t steps;                 /* grows */
+    unsigned number;                /* of the next task: settings and noise come from it; grows */
+    uint64_t dive;                  /* steps of one dive; 0: none was made */
+    uint64_t cycle;                 /* steps of one hard search in the next cycle; 0: the first */
+    struct weir_pack__batch *batch; /* NULL: not opened */
+} weir_pack__part_search;
 
 /* Searches until the steps have reached `limit`; hard (exact) searches too if asked. Nothing is done if not
  * even one dive fits. The steps pass the limit by a few nodes of a tree at most. */
-weir_status weir__search_part(weir__part_search *search, uint64_t limit, bool with_hard, weir_error *error);
-void weir__search_close(weir__part_search *search);
+weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limit, bool with_hard,
+                                   weir_error *error);
+void weir_pack__search_close(weir_pack__part_search *search);
 
 #endif

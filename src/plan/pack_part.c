@@ -67,7 +67,8 @@ static uint32_t begin(sectioning *s, uint32_t index, uint64_t lower, uint64_t up
 }
 
 /* Sets first and last of every buffer; returns the number of sections. */
-static uint32_t number_sections(const weir__item *items, uint32_t count, ending *heap, weir__part *part) {
+static uint32_t number_sections(const weir_pack__item *items, uint32_t count, ending *heap,
+                                weir_pack__part *part) {
     sectioning s = {.heap = heap, .last = part->last};
     for (uint32_t i = 0; i < count; i++)
         part->first[i] = begin(&s, i, items[i].lower, items[i].upper);
@@ -76,12 +77,12 @@ static uint32_t number_sections(const weir__item *items, uint32_t count, ending 
     return s.section;
 }
 
-weir_status weir__sweep_sections(const weir_env *env, const weir__sweep *sweep, uint32_t *first,
-                                 uint32_t *last, weir_error *error) {
+weir_status weir_pack__sweep_sections(const weir_env *env, const weir_pack__sweep *sweep, uint32_t *first,
+                                      uint32_t *last, weir_error *error) {
     sectioning s = {.last = last};
     s.heap = weir__allocate(env, sweep->live_max, sizeof *s.heap);
     if (!s.heap)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->live_max * sizeof *s.heap);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sweep->live_max * sizeof *s.heap);
     for (uint32_t i = 0; i < sweep->count; i++)
         first[i] = begin(&s, i, sweep->rows[i].lower, sweep->rows[i].upper);
     end_until(&s, UINT64_MAX);
@@ -89,7 +90,7 @@ weir_status weir__sweep_sections(const weir_env *env, const weir__sweep *sweep, 
     return WEIR_OK;
 }
 
-static void fill_loads(weir__part *part) {
+static void fill_loads(weir_pack__part *part) {
     for (uint32_t i = 0, s = 0; s <= part->section_count; s++) {
         while (i < part->count && part->first[i] < s)
             i++;
@@ -109,7 +110,7 @@ static void fill_loads(weir__part *part) {
     }
 }
 
-static void fill_members(weir__part *part) {
+static void fill_members(weir_pack__part *part) {
     uint32_t slots = 0;
     for (uint32_t i = 0; i < part->count; i++) {
         part->slots_at[i] = slots;
@@ -119,7 +120,7 @@ static void fill_members(weir__part *part) {
     }
 }
 
-static bool allocate_buffers(const weir_env *env, weir__part *part, uint32_t count) {
+static bool allocate_buffers(const weir_env *env, weir_pack__part *part, uint32_t count) {
     part->first = weir__allocate(env, count, sizeof *part->first);
     part->last = weir__allocate(env, count, sizeof *part->last);
     part->size = weir__allocate(env, count, sizeof *part->size);
@@ -128,14 +129,14 @@ static bool allocate_buffers(const weir_env *env, weir__part *part, uint32_t cou
     return part->first && part->last && part->size && part->origin && part->slots_at;
 }
 
-static bool is_oversized(const weir__part *part) {
+static bool is_oversized(const weir_pack__part *part) {
     uint64_t memberships = 0;
     for (uint32_t i = 0; i < part->count; i++)
         memberships += part->last[i] - part->first[i];
-    return memberships > WEIR__MEMBERSHIPS_MAX;
+    return memberships > WEIR_PACK__MEMBERSHIPS_MAX;
 }
 
-static bool allocate_sections(const weir_env *env, weir__part *part) {
+static bool allocate_sections(const weir_env *env, weir_pack__part *part) {
     size_t sections = part->section_count;
     part->born_at = weir__allocate(env, sections + 1, sizeof *part->born_at);
     part->load = weir__allocate(env, sections, sizeof *part->load);
@@ -147,14 +148,14 @@ static bool allocate_sections(const weir_env *env, weir__part *part) {
     return part->members != NULL;
 }
 
-weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32_t count, weir__part *part,
-                            weir_error *error) {
-    *part = (weir__part){.count = count};
+weir_status weir_pack__part_open(const weir_env *env, const weir_pack__item *items, uint32_t count,
+                                 weir_pack__part *part, weir_error *error) {
+    *part = (weir_pack__part){.count = count};
     ending *heap = weir__allocate(env, count, sizeof *heap);
     if (!heap || !allocate_buffers(env, part, count)) {
         weir__release(env, heap);
-        weir__part_close(env, part);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *heap);
+        weir_pack__part_close(env, part);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *heap);
     }
     for (uint32_t i = 0; i < count; i++) {
         part->size[i] = items[i].size;
@@ -166,14 +167,14 @@ weir_status weir__part_open(const weir_env *env, const weir__item *items, uint32
     if (part->oversized)
         return WEIR_OK;
     if (!allocate_sections(env, part)) {
-        weir__part_close(env, part);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *items);
+        weir_pack__part_close(env, part);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *items);
     }
     fill_members(part);
     return WEIR_OK;
 }
 
-void weir__part_close(const weir_env *env, weir__part *part) {
+void weir_pack__part_close(const weir_env *env, weir_pack__part *part) {
     weir__release(env, part->first);
     weir__release(env, part->last);
     weir__release(env, part->size);
@@ -183,5 +184,5 @@ void weir__part_close(const weir_env *env, weir__part *part) {
     weir__release(env, part->members_at);
     weir__release(env, part->members);
     weir__release(env, part->slots_at);
-    *part = (weir__part){0};
+    *part = (weir_pack__part){0};
 }

@@ -9,16 +9,17 @@
 
 #include <string.h>
 
-static weir__search_task make_task(unsigned number, uint64_t capacity, uint64_t budget) {
-    return (weir__search_task){.order = (weir__corner_order)(number % WEIR__ORDERS),
-                               .rule = (weir__corner_rule)(number / WEIR__ORDERS % WEIR__RULES),
-                               .seed = number,
-                               .fit = number % 2 ? 3 : 0,
-                               .capacity = capacity,
-                               .budget = budget};
+static weir_pack__search_task make_task(unsigned number, uint64_t capacity, uint64_t budget) {
+    return (weir_pack__search_task){
+        .order = (weir_pack__corner_order)(number % WEIR_PACK__ORDERS),
+        .rule = (weir_pack__corner_rule)(number / WEIR_PACK__ORDERS % WEIR_PACK__RULES),
+        .seed = number,
+        .fit = number % 2 ? 3 : 0,
+        .capacity = capacity,
+        .budget = budget};
 }
 
-static void keep_if_better(weir__part_search *search, const weir__batch_outcome *best,
+static void keep_if_better(weir_pack__part_search *search, const weir_pack__batch_outcome *best,
                            const uint64_t *offsets) {
     search->steps += best->steps;
     if (best->peak < search->peak) {
@@ -27,55 +28,57 @@ static void keep_if_better(weir__part_search *search, const weir__batch_outcome 
     }
 }
 
-static bool is_done(const weir__part_search *search, uint64_t limit) {
+static bool is_done(const weir_pack__part_search *search, uint64_t limit) {
     return search->peak <= search->target || search->peak <= search->proven || search->steps >= limit;
 }
 
 /* How many of `count` searches of `budget` steps the effort allows. */
-static unsigned affordable(const weir__part_search *search, uint64_t limit, unsigned count, uint64_t budget) {
+static unsigned affordable(const weir_pack__part_search *search, uint64_t limit, unsigned count,
+                           uint64_t budget) {
     uint64_t left = limit > search->steps ? (limit - search->steps) / (budget + 1) : 0;
     return left < count ? (unsigned)left : count;
 }
 
-static weir_status run_soft(weir__part_search *search, uint64_t capacity, unsigned count, uint32_t patience,
-                            uint64_t budget, weir_error *error) {
-    weir__search_task tasks[WEIR__BATCH_TASKS_MAX];
+static weir_status run_soft(weir_pack__part_search *search, uint64_t capacity, unsigned count,
+                            uint32_t patience, uint64_t budget, weir_error *error) {
+    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
     for (unsigned i = 0; i < count; i++) {
         tasks[i] = make_task(search->number++, capacity, budget);
         tasks[i].soft = true;
         tasks[i].patience = patience;
     }
-    weir__batch_outcome best;
+    weir_pack__batch_outcome best;
     const uint64_t *offsets;
-    weir_status status = weir__batch_run(search->batch, tasks, count, search->target, &best, &offsets, error);
+    weir_status status =
+        weir_pack__batch_run(search->batch, tasks, count, search->target, &best, &offsets, error);
     if (!status)
         keep_if_better(search, &best, offsets);
     return status;
 }
 
-static weir_status run_hard(weir__part_search *search, uint64_t capacity, unsigned count, uint64_t budget,
-                            weir__search_end *end, weir_error *error) {
-    weir__search_task tasks[WEIR__BATCH_TASKS_MAX];
+static weir_status run_hard(weir_pack__part_search *search, uint64_t capacity, unsigned count,
+                            uint64_t budget, weir_pack__search_end *end, weir_error *error) {
+    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
     for (unsigned i = 0; i < count; i++)
         tasks[i] = make_task(search->number++, capacity, budget);
-    weir__batch_outcome best;
+    weir_pack__batch_outcome best;
     const uint64_t *offsets;
-    weir_status status = weir__batch_run(search->batch, tasks, count, capacity, &best, &offsets, error);
+    weir_status status = weir_pack__batch_run(search->batch, tasks, count, capacity, &best, &offsets, error);
     if (status)
         return status;
     keep_if_better(search, &best, offsets);
     *end = best.end;
-    if (best.end == WEIR__SEARCH_REFUTED && search->proven <= capacity)
+    if (best.end == WEIR_PACK__SEARCH_REFUTED && search->proven <= capacity)
         search->proven = capacity + 1;
     return WEIR_OK;
 }
 
-static uint64_t floor_of(const weir__part_search *search) {
+static uint64_t floor_of(const weir_pack__part_search *search) {
     return search->target > search->proven ? search->target : search->proven;
 }
 
 /* Soft searches until `limit`, started at capacities between the floor and the peak. */
-static weir_status search_soft(weir__part_search *search, uint64_t limit, weir_error *error) {
+static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     enum { COUNT = 10, PATIENCE = 20 };
     weir_status status = WEIR_OK;
     for (unsigned round = 0; !status && !is_done(search, limit); round++) {
@@ -93,7 +96,7 @@ static weir_status search_soft(weir__part_search *search, uint64_t limit, weir_e
 
 /* One pass of bisection. Capacities that a search did not settle count as failed for this pass only. False
  * in *going: the limit allows no further search. */
-static weir_status bisect(weir__part_search *search, uint64_t limit, bool *going, weir_error *error) {
+static weir_status bisect(weir_pack__part_search *search, uint64_t limit, bool *going, weir_error *error) {
     enum { COUNT = 20 };
     weir_status status = WEIR_OK;
     uint64_t low = floor_of(search);
@@ -101,19 +104,19 @@ static weir_status bisect(weir__part_search *search, uint64_t limit, bool *going
         if (!first && search->peak - low <= search->peak / 1024 && low > search->proven)
             break;
         uint64_t capacity = first ? low : low + (search->peak - low) / 2;
-        weir__search_end end;
+        weir_pack__search_end end;
         unsigned count = affordable(search, limit, COUNT, search->cycle);
         *going = count > 0;
         if (!*going)
             break;
         status = run_hard(search, capacity, count, search->cycle, &end, error);
-        if (!status && end != WEIR__SEARCH_SOLVED)
+        if (!status && end != WEIR_PACK__SEARCH_SOLVED)
             low = capacity + 1;
     }
     return status;
 }
 
-static weir_status search_cycles(weir__part_search *search, uint64_t limit, weir_error *error) {
+static weir_status search_cycles(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     weir_status status = WEIR_OK;
     bool going = true;
     for (; !status && going && !is_done(search, limit); search->cycle += search->cycle / 2) {
@@ -127,7 +130,7 @@ static weir_status search_cycles(weir__part_search *search, uint64_t limit, weir
 }
 
 /* Dives to begin with: as many as half of the effort allows. */
-static weir_status search_dives(weir__part_search *search, uint64_t limit, weir_error *error) {
+static weir_status search_dives(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     enum { DIVES = 5, STEPS_PER_MEMBERSHIP = 100 };
     uint64_t memberships = search->part->members_at[search->part->section_count];
     uint64_t left = limit > search->steps ? limit - search->steps : 0;
@@ -136,8 +139,9 @@ static weir_status search_dives(weir__part_search *search, uint64_t limit, weir_
         return WEIR_OK;
     search->batch = weir__allocate(search->env, 1, sizeof *search->batch);
     if (!search->batch)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sizeof *search->batch);
-    weir_status status = weir__batch_open(search->env, search->part, search->threads, search->batch, error);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sizeof *search->batch);
+    weir_status status =
+        weir_pack__batch_open(search->env, search->part, search->threads, search->batch, error);
     if (status) {
         weir__release(search->env, search->batch);
         search->batch = NULL;
@@ -149,7 +153,8 @@ static weir_status search_dives(weir__part_search *search, uint64_t limit, weir_
     return status;
 }
 
-weir_status weir__search_part(weir__part_search *search, uint64_t limit, bool with_hard, weir_error *error) {
+weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limit, bool with_hard,
+                                   weir_error *error) {
     if (is_done(search, limit))
         return WEIR_OK;
     weir_status status = search->batch ? WEIR_OK : search_dives(search, limit, error);
@@ -158,10 +163,10 @@ weir_status weir__search_part(weir__part_search *search, uint64_t limit, bool wi
     return with_hard ? search_cycles(search, limit, error) : search_soft(search, limit, error);
 }
 
-void weir__search_close(weir__part_search *search) {
+void weir_pack__search_close(weir_pack__part_search *search) {
     if (!search->batch)
         return;
-    weir__batch_close(search->batch);
+    weir_pack__batch_close(search->batch);
     weir__release(search->env, search->batch);
     search->batch = NULL;
 }

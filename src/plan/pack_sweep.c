@@ -11,7 +11,7 @@
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-static bool row_before(const weir__row *a, const weir__row *b) {
+static bool row_before(const weir_pack__row *a, const weir_pack__row *b) {
     if (a->lower != b->lower)
         return a->lower < b->lower;
     if (a->upper != b->upper)
@@ -21,7 +21,7 @@ static bool row_before(const weir__row *a, const weir__row *b) {
     return a->rank < b->rank;
 }
 
-static void merge_rows(weir__row *rows, size_t count, weir__row *spare) {
+static void merge_rows(weir_pack__row *rows, size_t count, weir_pack__row *spare) {
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t start = 0; start + width < count; start += 2 * width) {
             size_t middle = start + width;
@@ -37,18 +37,18 @@ static void merge_rows(weir__row *rows, size_t count, weir__row *spare) {
     }
 }
 
-static uint64_t differing_bits(const weir__row *rows, uint32_t count) {
+static uint64_t differing_bits(const weir_pack__row *rows, uint32_t count) {
     uint64_t differing = 0;
     for (uint32_t i = 1; i < count; i++)
         differing |= rows[i].lower ^ rows[0].lower;
     return differing;
 }
 
-static weir_status sort_rows(const weir_env *env, weir__row **rows, uint32_t count, weir_error *error) {
-    weir__row *from = *rows;
-    weir__row *to = weir__allocate(env, count, sizeof *to);
+static weir_status sort_rows(const weir_env *env, weir_pack__row **rows, uint32_t count, weir_error *error) {
+    weir_pack__row *from = *rows;
+    weir_pack__row *to = weir__allocate(env, count, sizeof *to);
     if (!to)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *to);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *to);
     uint64_t differing = differing_bits(from, count);
     for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
         if (!(differing >> shift & (DIGITS - 1)))
@@ -63,7 +63,7 @@ static weir_status sort_rows(const weir_env *env, weir__row **rows, uint32_t cou
         }
         for (uint32_t i = 0; i < count; i++)
             to[at[from[i].lower >> shift & (DIGITS - 1)]++] = from[i];
-        weir__row *swap = from;
+        weir_pack__row *swap = from;
         from = to;
         to = swap;
     }
@@ -79,11 +79,11 @@ static weir_status sort_rows(const weir_env *env, weir__row **rows, uint32_t cou
 }
 
 /* Stable radix sort of row numbers by upper, fed in descending order. */
-static weir_status sort_deaths(const weir_env *env, weir__sweep *sweep, weir_error *error) {
+static weir_status sort_deaths(const weir_env *env, weir_pack__sweep *sweep, weir_error *error) {
     uint32_t count = sweep->count;
     uint32_t *to = weir__allocate(env, count, sizeof *to);
     if (!to)
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *to);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *to);
     uint32_t *from = sweep->deaths;
     uint64_t differing = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -112,7 +112,7 @@ static weir_status sort_deaths(const weir_env *env, weir__sweep *sweep, weir_err
     return WEIR_OK;
 }
 
-static void find_lower_bound(weir__sweep *sweep) {
+static void find_lower_bound(weir_pack__sweep *sweep) {
     uint64_t live = 0;
     uint32_t dead = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
@@ -137,19 +137,19 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-static weir_status check_buffers(const weir_buffer *buffers, size_t count, weir__sweep *sweep,
+static weir_status check_buffers(const weir_buffer *buffers, size_t count, weir_pack__sweep *sweep,
                                  weir_error *error) {
     uint64_t sum = 0;
     uint64_t unit = 0;
     for (size_t i = 0; i < count; i++) {
         if (buffers[i].lower >= buffers[i].upper)
-            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
                               "buffer %zu lives in [%llu, %llu), which is empty", i,
                               (unsigned long long)buffers[i].lower, (unsigned long long)buffers[i].upper);
         if (!buffers[i].size)
             continue;
         if (__builtin_add_overflow(sum, buffers[i].size, &sum))
-            return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__PACK_OPERATOR,
+            return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PACK__OPERATOR,
                               "the sizes of the first %zu buffers add up to more than 64 bits hold", i + 1);
         if (unit != 1 && (unit == 0 || buffers[i].size % unit))
             unit = greatest_common_divisor(buffers[i].size, unit);
@@ -159,36 +159,36 @@ static weir_status check_buffers(const weir_buffer *buffers, size_t count, weir_
     return WEIR_OK;
 }
 
-weir_status weir__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
-                             const uint32_t *rank, weir__sweep *sweep, weir_error *error) {
-    *sweep = (weir__sweep){0};
+weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffers, size_t count,
+                                  const uint32_t *rank, weir_pack__sweep *sweep, weir_error *error) {
+    *sweep = (weir_pack__sweep){0};
     weir_status status = check_buffers(buffers, count, sweep, error);
     if (status)
         return status;
     sweep->rows = weir__allocate(env, sweep->count, sizeof *sweep->rows);
     sweep->deaths = weir__allocate(env, sweep->count, sizeof *sweep->deaths);
     if (!sweep->rows || !sweep->deaths) {
-        weir__sweep_close(env, sweep);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, sweep->count * sizeof *sweep->rows);
+        weir_pack__sweep_close(env, sweep);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sweep->count * sizeof *sweep->rows);
     }
     uint32_t next = 0;
     for (size_t i = 0; i < count; i++)
         if (buffers[i].size)
             sweep->rows[next++] =
-                (weir__row){buffers[i].lower, buffers[i].upper, buffers[i].size / sweep->unit,
-                            rank ? rank[i] : (uint32_t)i, (uint32_t)i};
+                (weir_pack__row){buffers[i].lower, buffers[i].upper, buffers[i].size / sweep->unit,
+                                 rank ? rank[i] : (uint32_t)i, (uint32_t)i};
     status = sort_rows(env, &sweep->rows, sweep->count, error);
     if (!status)
         status = sort_deaths(env, sweep, error);
     if (status) {
-        weir__sweep_close(env, sweep);
+        weir_pack__sweep_close(env, sweep);
         return status;
     }
     find_lower_bound(sweep);
     return WEIR_OK;
 }
 
-uint32_t weir__born_before(const weir__sweep *sweep, uint64_t time) {
+uint32_t weir_pack__born_before(const weir_pack__sweep *sweep, uint64_t time) {
     uint32_t low = 0;
     uint32_t high = sweep->count;
     while (low < high) {
@@ -201,8 +201,8 @@ uint32_t weir__born_before(const weir__sweep *sweep, uint64_t time) {
     return low;
 }
 
-void weir__sweep_close(const weir_env *env, weir__sweep *sweep) {
+void weir_pack__sweep_close(const weir_env *env, weir_pack__sweep *sweep) {
     weir__release(env, sweep->rows);
     weir__release(env, sweep->deaths);
-    *sweep = (weir__sweep){0};
+    *sweep = (weir_pack__sweep){0};
 }

@@ -103,12 +103,12 @@ static uint32_t find_overlap(const live_tree *t, const weir_buffer *buffers, uin
 }
 
 static bool check_each(const weir_buffer *buffers, size_t count, uint64_t alignment, const uint64_t *offsets,
-                       uint64_t *peak, weir__pack_fault *fault) {
+                       uint64_t *peak, weir_pack__fault *fault) {
     for (size_t i = 0; i < count; i++) {
         uint64_t top;
         if ((alignment > 1 && offsets[i] % alignment) ||
             __builtin_add_overflow(offsets[i], buffers[i].size, &top)) {
-            *fault = (weir__pack_fault){i, i};
+            *fault = (weir_pack__fault){i, i};
             return false;
         }
         if (buffers[i].size && top > *peak)
@@ -118,7 +118,7 @@ static bool check_each(const weir_buffer *buffers, size_t count, uint64_t alignm
 }
 
 static bool check_events(live_tree *t, const weir_buffer *buffers, const event *events, size_t event_count,
-                         weir__pack_fault *fault) {
+                         weir_pack__fault *fault) {
     for (size_t i = 0; i < event_count; i++) {
         uint32_t buffer = events[i].buffer;
         if (!events[i].is_birth) {
@@ -127,7 +127,7 @@ static bool check_events(live_tree *t, const weir_buffer *buffers, const event *
         }
         uint32_t other = find_overlap(t, buffers, buffer);
         if (other != none) {
-            *fault = (weir__pack_fault){other, buffer};
+            *fault = (weir_pack__fault){other, buffer};
             return false;
         }
         insert(t, buffer);
@@ -135,10 +135,10 @@ static bool check_events(live_tree *t, const weir_buffer *buffers, const event *
     return true;
 }
 
-weir_status weir__pack_validate(const weir_env *env, const weir_buffer *buffers, size_t count,
+weir_status weir_pack__validate(const weir_env *env, const weir_buffer *buffers, size_t count,
                                 uint64_t alignment, const uint64_t *offsets, bool *valid, uint64_t *peak,
-                                weir__pack_fault *fault, weir_error *error) {
-    env = weir__env(env);
+                                weir_pack__fault *fault, weir_error *error) {
+    env = weir__env_or_default(env);
     *peak = 0;
     *valid = check_each(buffers, count, alignment, offsets, peak, fault);
     if (!*valid)
@@ -149,7 +149,7 @@ weir_status weir__pack_validate(const weir_env *env, const weir_buffer *buffers,
     tree.right = weir__allocate(env, count, sizeof *tree.right);
     weir_status status = WEIR_OK;
     if (!events || !tree.left || !tree.right) {
-        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, 2 * count * sizeof *events);
+        status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, 2 * count * sizeof *events);
     } else {
         size_t event_count = 0;
         for (size_t i = 0; i < count; i++) {

@@ -23,38 +23,38 @@ enum {
     FORGET_TRIES = 1 << 12 /* weights are halved after as many tries */
 };
 
-static uint32_t draw(weir__windows *w, uint32_t count) {
+static uint32_t draw(weir_pack__windows *w, uint32_t count) {
     w->random += UINT64_C(0x9e3779b97f4a7c15);
     uint64_t x = (w->random ^ w->random >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return (uint32_t)(((x >> 32) * count) >> 32);
 }
 
-static void add_weight(weir__windows *w, uint32_t row, uint32_t fifths) {
+static void add_weight(weir_pack__windows *w, uint32_t row, uint32_t fifths) {
     uint32_t weight = w->weight[row] + w->weight[row] / 5 * fifths;
     w->weight[row] = weight < WEIGHT_MAX ? weight : WEIGHT_MAX;
 }
 
-static void forget_weights(weir__windows *w) {
+static void forget_weights(weir_pack__windows *w) {
     for (uint32_t i = 0; i < w->sweep->count; i++)
         w->weight[i] = WEIGHT_ONE + (w->weight[i] - WEIGHT_ONE) / 2;
 }
 
 /* ---- All rows, once ------------------------------------------------------------------------------- */
 
-void weir__windows_fit(weir__windows *w, uint64_t *offsets, uint64_t *steps) {
-    weir__first_fit *fit = &w->fit;
+void weir_pack__windows_fit(weir_pack__windows *w, uint64_t *offsets, uint64_t *steps) {
+    weir_pack__first_fit *fit = &w->fit;
     uint32_t count = w->sweep->count;
     for (uint32_t i = 0; i < count; i++) {
-        weir__first_fit_take(fit, i);
+        weir_pack__first_fit_take(fit, i);
         w->queue[i] = (weir__record){~w->keys[i], i};
     }
     weir__sort_records(w->queue, w->spare, count, NULL, NULL);
     fit->steps = *steps;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = w->queue[i].index;
-        offsets[row] = weir__first_fit_find(fit, row);
-        weir__first_fit_put(fit, row, offsets[row]);
+        offsets[row] = weir_pack__first_fit_find(fit, row);
+        weir_pack__first_fit_put(fit, row, offsets[row]);
     }
     *steps = fit->steps;
 }
@@ -63,8 +63,8 @@ void weir__windows_fit(weir__windows *w, uint64_t *offsets, uint64_t *steps) {
 
 /* Takes out what lives wholly in a window around a moment of the row's life, and the row; returns how many
  * rows that are. A window holds the row's whole life unless that is far longer than the window. */
-static uint32_t take_window(weir__windows *w, uint32_t row, uint32_t widest) {
-    const weir__row *rows = w->sweep->rows;
+static uint32_t take_window(weir_pack__windows *w, uint32_t row, uint32_t widest) {
+    const weir_pack__row *rows = w->sweep->rows;
     uint32_t count = w->sweep->count;
     uint32_t width = 1u << (WIDTH_MIN_LOG2 + draw(w, WIDTHS_LOG2));
     width += draw(w, width);
@@ -81,19 +81,19 @@ static uint32_t take_window(weir__windows *w, uint32_t row, uint32_t widest) {
     }
     uint32_t taken = 0;
     w->taken[taken++] = row;
-    for (uint32_t i = weir__born_before(w->sweep, from); i < count && rows[i].lower < to; i++)
+    for (uint32_t i = weir_pack__born_before(w->sweep, from); i < count && rows[i].lower < to; i++)
         if (rows[i].upper <= to && i != row)
             w->taken[taken++] = i;
     for (uint32_t i = 0; i < taken; i++) {
         w->kept[i] = w->fit.places[w->taken[i]].from;
-        weir__first_fit_take(&w->fit, w->taken[i]);
+        weir_pack__first_fit_take(&w->fit, w->taken[i]);
     }
     w->fit.steps += taken;
     return taken;
 }
 
 /* In the order of weighted keys, with a little noise. */
-static void order_taken(weir__windows *w, uint32_t taken) {
+static void order_taken(weir_pack__windows *w, uint32_t taken) {
     for (uint32_t i = 0; i < taken; i++) {
         uint32_t row = w->taken[i];
         uint64_t key = (w->keys[row] >> 1) * w->weight[row] / WEIGHT_ONE;
@@ -110,11 +110,11 @@ static uint64_t excess(uint64_t top, uint64_t goal) {
 }
 
 /* Puts the rows of the queue back; false as soon as more passes the goal than `allowed`. */
-static bool put_back(weir__windows *w, uint32_t taken, unsigned __int128 allowed) {
+static bool put_back(weir_pack__windows *w, uint32_t taken, unsigned __int128 allowed) {
     unsigned __int128 sum = 0;
     for (uint32_t i = 0; i < taken; i++) {
         uint32_t row = w->queue[i].index;
-        weir__first_fit_put(&w->fit, row, weir__first_fit_find(&w->fit, row));
+        weir_pack__first_fit_put(&w->fit, row, weir_pack__first_fit_find(&w->fit, row));
         uint64_t over = excess(w->fit.places[row].to, w->goal);
         if (over == 0)
             continue;
@@ -126,13 +126,13 @@ static bool put_back(weir__windows *w, uint32_t taken, unsigned __int128 allowed
     return true;
 }
 
-static void add_high(weir__windows *w, uint32_t row) {
+static void add_high(weir_pack__windows *w, uint32_t row) {
     w->is_high[row] = true;
     w->high[w->high_count++] = row;
 }
 
 /* Takes a window out around a high row and puts it back. */
-static void try_window(weir__windows *w, uint32_t row, uint32_t widest) {
+static void try_window(weir_pack__windows *w, uint32_t row, uint32_t widest) {
     uint32_t taken = take_window(w, row, widest);
     unsigned __int128 before = 0;
     for (uint32_t i = 0; i < taken; i++)
@@ -143,7 +143,7 @@ static void try_window(weir__windows *w, uint32_t row, uint32_t widest) {
     for (uint32_t i = 0; i < taken; i++) {
         uint32_t at = w->taken[i];
         if (!better)
-            weir__first_fit_put(&w->fit, at, w->kept[i]);
+            weir_pack__first_fit_put(&w->fit, at, w->kept[i]);
         else if (w->fit.places[at].to > w->goal && !w->is_high[at])
             add_high(w, at);
     }
@@ -151,14 +151,14 @@ static void try_window(weir__windows *w, uint32_t row, uint32_t widest) {
 
 /* ---- Goals --------------------------------------------------------------------------------------- */
 
-static uint64_t peak_of(const weir__windows *w) {
+static uint64_t peak_of(const weir_pack__windows *w) {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < w->sweep->count; i++)
         peak = w->fit.places[i].to > peak ? w->fit.places[i].to : peak;
     return peak;
 }
 
-static void set_goal(weir__windows *w, uint64_t peak, uint64_t floor) {
+static void set_goal(weir_pack__windows *w, uint64_t peak, uint64_t floor) {
     w->goal = peak - 1 - (peak - floor - 1) / GOAL_STEPS;
     w->high_count = 0;
     memset(w->is_high, 0, w->sweep->count * sizeof *w->is_high);
@@ -169,17 +169,17 @@ static void set_goal(weir__windows *w, uint64_t peak, uint64_t floor) {
 }
 
 /* Loads a layout, unless it is the one that the last run left. */
-static void load(weir__windows *w, uint64_t floor, const uint64_t *offsets, uint64_t peak) {
+static void load(weir_pack__windows *w, uint64_t floor, const uint64_t *offsets, uint64_t peak) {
     if (w->peak == peak)
         return;
     w->peak = peak;
     for (uint32_t i = 0; i < w->sweep->count; i++)
-        weir__first_fit_put(&w->fit, i, offsets[i]);
+        weir_pack__first_fit_put(&w->fit, i, offsets[i]);
     set_goal(w, peak, floor);
 }
 
 /* Takes over what the windows have now, if its peak is lower. */
-static void keep(weir__windows *w, uint64_t *offsets) {
+static void keep(weir_pack__windows *w, uint64_t *offsets) {
     uint64_t peak = peak_of(w);
     w->fit.steps += w->sweep->count / 2;
     if (peak >= w->peak)
@@ -189,8 +189,8 @@ static void keep(weir__windows *w, uint64_t *offsets) {
         offsets[i] = w->fit.places[i].from;
 }
 
-void weir__windows_run(weir__windows *w, uint64_t floor, uint64_t limit, uint64_t *offsets, uint64_t *peak,
-                       uint64_t *steps) {
+void weir_pack__windows_run(weir_pack__windows *w, uint64_t floor, uint64_t limit, uint64_t *offsets,
+                            uint64_t *peak, uint64_t *steps) {
     uint64_t per_row = ROWS_PER_WIDTH * (w->fit.cost / w->sweep->count + 1);
     w->fit.steps = *steps;
     load(w, floor, offsets, *peak);
@@ -221,11 +221,11 @@ void weir__windows_run(weir__windows *w, uint64_t floor, uint64_t limit, uint64_
 
 /* ---- Opening ------------------------------------------------------------------------------------- */
 
-weir_status weir__windows_open(const weir_env *env, const weir__sweep *sweep, weir__windows *w,
-                               weir_error *error) {
+weir_status weir_pack__windows_open(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__windows *w,
+                                    weir_error *error) {
     size_t count = sweep->count;
-    *w = (weir__windows){.sweep = sweep};
-    weir_status status = weir__first_fit_open(env, sweep, &w->fit, error);
+    *w = (weir_pack__windows){.sweep = sweep};
+    weir_status status = weir_pack__first_fit_open(env, sweep, &w->fit, error);
     if (status)
         return status;
     w->keys = weir__allocate(env, count, sizeof *w->keys);
@@ -238,16 +238,16 @@ weir_status weir__windows_open(const weir_env *env, const weir__sweep *sweep, we
     w->is_high = weir__allocate(env, count, sizeof *w->is_high);
     if (!w->is_high || !w->keys || !w->weight || !w->queue || !w->spare || !w->kept || !w->taken ||
         !w->high) {
-        weir__windows_close(w);
-        return weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *w->queue);
+        weir_pack__windows_close(w);
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *w->queue);
     }
     for (size_t i = 0; i < count; i++)
         w->weight[i] = WEIGHT_ONE;
-    weir__first_fit_keys(&w->fit, w->kept, w->taken, w->keys);
+    weir_pack__first_fit_keys(&w->fit, w->kept, w->taken, w->keys);
     return WEIR_OK;
 }
 
-void weir__windows_close(weir__windows *w) {
+void weir_pack__windows_close(weir_pack__windows *w) {
     const weir_env *env = w->fit.env;
     if (!env)
         return;
@@ -259,6 +259,6 @@ void weir__windows_close(weir__windows *w) {
     weir__release(env, w->taken);
     weir__release(env, w->high);
     weir__release(env, w->is_high);
-    weir__first_fit_close(&w->fit);
-    *w = (weir__windows){0};
+    weir_pack__first_fit_close(&w->fit);
+    *w = (weir_pack__windows){0};
 }

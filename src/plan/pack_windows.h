@@ -5,9 +5,9 @@
 #include "base/sort.h"
 #include "plan/pack_first_fit.h"
 
-typedef struct weir__windows {
-    const weir__sweep *sweep;
-    weir__first_fit fit;
+typedef struct weir_pack__windows {
+    const weir_pack__sweep *sweep;
+    weir_pack__first_fit fit;
     uint64_t *keys;   /* by row: largest goes first */
     uint32_t *weight; /* by row, in 1/256: grows each time that the row ends too high */
     weir__record *queue, *spare;
@@ -20,18 +20,18 @@ typedef struct weir__windows {
     uint64_t peak; /* of the best layout that was loaded or found; 0: none */
     uint64_t random;
     uint64_t tries;
-} weir__windows;
+} weir_pack__windows;
 
-weir_status weir__windows_open(const weir_env *env, const weir__sweep *sweep, weir__windows *w,
-                               weir_error *error);
-void weir__windows_close(weir__windows *w);
+weir_status weir_pack__windows_open(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__windows *w,
+                                    weir_error *error);
+void weir_pack__windows_close(weir_pack__windows *w);
 
 /* First fit of every row, largest key first. Takes w->fit.cost steps at most. */
-void weir__windows_fit(weir__windows *w, uint64_t *offsets, uint64_t *steps);
+void weir_pack__windows_fit(weir_pack__windows *w, uint64_t *offsets, uint64_t *steps);
 
 /* Improves a layout until its peak is at most `floor` or the steps have reached `limit`. Nothing that is
  * known from an earlier call is lost. */
-void weir__windows_run(weir__windows *w, uint64_t floor, uint64_t limit, uint64_t *offsets, uint64_t *peak,
-                       uint64_t *steps);
+void weir_pack__windows_run(weir_pack__windows *w, uint64_t floor, uint64_t limit, uint64_t *offsets,
+                            uint64_t *peak, uint64_t *steps);
 
 #endif

@@ -16,48 +16,48 @@ static bool round_sizes(const weir_buffer *buffers, size_t count, uint64_t align
 }
 
 static weir_status pack_rounded(const weir_env *env, const weir_buffer *buffers, size_t count,
-                                const weir__pack_options *options, uint64_t *offsets,
-                                weir__pack_result *found, weir_error *error) {
+                                const weir_pack__options *options, uint64_t *offsets,
+                                weir_pack__result *found, weir_error *error) {
     if (options->alignment <= 1)
-        return weir__pack(env, buffers, count, options, offsets, found, error);
+        return weir_pack__pack(env, buffers, count, options, offsets, found, error);
     weir_buffer *rounded = weir__allocate(env, count, sizeof *rounded);
     weir_status status = WEIR_OK;
     if (!rounded)
-        status = weir__out_of_memory(error, WEIR__PACK_OPERATOR, count * sizeof *rounded);
+        status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *rounded);
     else if (!round_sizes(buffers, count, options->alignment, rounded))
-        status = weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR__PACK_OPERATOR,
+        status = weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PACK__OPERATOR,
                             "a size rounded up to the alignment passes 64 bits");
     else
-        status = weir__pack(env, rounded, count, options, offsets, found, error);
+        status = weir_pack__pack(env, rounded, count, options, offsets, found, error);
     weir__release(env, rounded);
     return status;
 }
 
-weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
+weir_status weir_pack__ranked(const weir_env *env, const weir_buffer *buffers, size_t count,
                               const uint32_t *rank, const weir_packing_options *given, uint64_t *offsets,
                               weir_packing_result *result, weir_error *error) {
     weir_packing_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_packing_options, WEIR__PACK_OPERATOR, error));
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_packing_options, WEIR_PACK__OPERATOR, error));
     if (options.effort_plus_one > WEIR_EFFORT_MAX + 1)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PACK_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
     uint64_t start_ns = env->now_ns(env->context);
-    weir__pack_options pack = {.effort = options.effort_plus_one ? options.effort_plus_one - 1
+    weir_pack__options pack = {.effort = options.effort_plus_one ? options.effort_plus_one - 1
                                                                  : WEIR_EFFORT_DEFAULT,
                                .threads = options.threads,
                                .alignment = options.alignment,
                                .capacity = options.has_capacity ? options.capacity : UINT64_MAX,
                                .rank = rank};
-    weir__pack_result found;
-    weir_status status = weir__pack_choose(options.strategies, &pack.without, error);
+    weir_pack__result found;
+    weir_status status = weir_pack__choose(options.strategies, &pack.without, error);
     if (status == WEIR_OK)
         status = pack_rounded(env, buffers, count, &pack, offsets, &found, error);
     if (status != WEIR_OK)
         return status;
     if (options.has_capacity && found.peak > options.capacity)
-        return weir__report_too_small((weir_text){"buffers", 7}, found.peak, options.capacity,
-                                      found.lower_bound,
-                                      found.infeasible_proven || found.lower_bound > options.capacity, error);
+        return weir_plan__report_too_small(
+            (weir_text){"buffers", 7}, found.peak, options.capacity, found.lower_bound,
+            found.infeasible_proven || found.lower_bound > options.capacity, error);
     *result = (weir_packing_result){.buffers = count,
                                     .lower_bound = found.lower_bound,
                                     .peak_bytes = found.peak,
@@ -70,5 +70,6 @@ weir_status weir__pack_ranked(const weir_env *env, const weir_buffer *buffers, s
 weir_status weir_pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                       const weir_packing_options *options, uint64_t *offsets, weir_packing_result *result,
                       weir_error *error) {
-    return weir__pack_ranked(weir__env(env), buffers, count, NULL, options, offsets, result, error);
+    return weir_pack__ranked(weir__env_or_default(env), buffers, count, NULL, options, offsets, result,
+                             error);
 }

@@ -10,13 +10,13 @@
 
 /* What a call brings beside the graph, read and checked for types. */
 typedef struct request {
-    weir__document arenas;
-    weir__document order;
+    weir_plan__document arenas;
+    weir_plan__document order;
     weir_text *order_ids; /* NULL: not given */
     size_t order_count;
-    weir__arena_setting *settings;
+    weir_plan__arena_setting *settings;
     size_t setting_count;
-    weir__packing_request packing;
+    weir_plan__packing_request packing;
     bool is_remat;
     uint32_t *node_order; /* a better order that was found, or NULL */
 } request;
@@ -30,10 +30,10 @@ static const char *name_or(const weir_document *document, const char *other) {
 }
 
 static weir_status load(const weir_env *env, const weir_document *given, const char *name,
-                        weir__document *out, weir_error *error) {
+                        weir_plan__document *out, weir_error *error) {
     if (!given->data)
         return WEIR_OK;
-    return weir__document_load(env, given->data, given->size, name_or(given, name), out, error);
+    return weir_plan__document_load(env, given->data, given->size, name_or(given, name), out, error);
 }
 
 static weir_status read_request(const weir_env *env, const weir_plan_options *options, request *r,
@@ -44,17 +44,17 @@ static weir_status read_request(const weir_env *env, const weir_plan_options *op
     if (status == WEIR_OK)
         status = load(env, &options->order, "order", &r->order, error);
     if (status == WEIR_OK && options->arenas.data)
-        status = weir__settings_read(env, &r->arenas.root, name_or(&options->arenas, "arenas"), &r->settings,
-                                     &r->setting_count, error);
+        status = weir_plan__settings_read(env, &r->arenas.root, name_or(&options->arenas, "arenas"),
+                                          &r->settings, &r->setting_count, error);
     if (status == WEIR_OK && options->order.data)
-        status = weir__text_list(env, &r->order.root, name_or(&options->order, "order"), "the order",
-                                 &r->order_ids, &r->order_count, error);
+        status = weir_plan__text_list(env, &r->order.root, name_or(&options->order, "order"), "the order",
+                                      &r->order_ids, &r->order_count, error);
     return status;
 }
 
 static void release_request(const weir_env *env, request *r) {
-    weir__document_release(&r->arenas);
-    weir__document_release(&r->order);
+    weir_plan__document_release(&r->arenas);
+    weir_plan__document_release(&r->order);
     weir__release(env, r->order_ids);
     weir__release(env, r->settings);
     weir__release(env, r->node_order);
@@ -67,7 +67,7 @@ static weir_status check_remat(const request *r, weir_error *error) {
     if (has_capacity)
         return WEIR_OK;
     return weir__fail(
-        error, WEIR_INVALID_IR, WEIR__PREPARE_OPERATOR,
+        error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
         "preset remat_enabled recomputes so that capacities are kept, and no arena has one; give "
         "it, such as --capacity activations=8GiB");
 }
@@ -75,14 +75,14 @@ static weir_status check_remat(const request *r, weir_error *error) {
 static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
                                  weir_error *error) {
     if (!graph->is_finished)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                           "the graph is not finished; call weir_graph_finish first");
     if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
     r->packing.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
     r->packing.threads = options->threads;
-    return weir__pack_choose(options->strategies, &r->packing.without, error);
+    return weir_pack__choose(options->strategies, &r->packing.without, error);
 }
 
 /* ---- The token --------------------------------------------------------------------------------- */
@@ -110,17 +110,17 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
     }
     if (size < WEIR_TOKEN_SIZE) {
         weir_status status =
-            weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__PREPARE_OPERATOR,
+            weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                        "the replay token has %zu bytes; it needs at least %d", size, WEIR_TOKEN_SIZE);
         weir__note_uint(error, "token_size", size);
         return status;
     }
     plan->token = weir__allocate(plan->env, size, 1);
     if (!plan->token)
-        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, size);
     memcpy(plan->token, token, size);
     plan->token_size = size;
-    memcpy(plan->token_prefix, token, WEIR__TOKEN_PREFIX);
+    memcpy(plan->token_prefix, token, WEIR_PLAN__TOKEN_PREFIX);
     plan->has_metrics = true;
     return WEIR_OK;
 }
@@ -128,21 +128,21 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
 /* ---- The steps --------------------------------------------------------------------------------- */
 
 static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
-                                    const weir__liveness *liveness, weir_error *error) {
-    WEIR__TRY(weir__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error));
-    WEIR__TRY(weir__sort_by_time(plan, error));
-    WEIR__TRY(weir__measure_live(plan, error));
-    WEIR__TRY(weir__assign_slots(plan, error));
-    WEIR__TRY(weir__map_addresses(plan, error));
-    WEIR__TRY(weir__lay_out(plan, liveness->overwritten, &r->packing, error));
-    return weir__seal(plan, error);
+                                    const weir_plan__liveness *liveness, weir_error *error) {
+    WEIR__TRY(weir_plan__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error));
+    WEIR__TRY(weir_plan__sort_by_time(plan, error));
+    WEIR__TRY(weir_plan__measure_live(plan, error));
+    WEIR__TRY(weir_plan__assign_slots(plan, error));
+    WEIR__TRY(weir_plan__map_addresses(plan, error));
+    WEIR__TRY(weir_plan__lay_out(plan, liveness->overwritten, &r->packing, error));
+    return weir_plan__seal(plan, error);
 }
 
 static weir_status choose_order(const weir_graph *graph, const request *r, uint32_t *order,
                                 uint32_t *position, weir_error *error) {
     if (!r->node_order)
-        return weir__find_order(graph, r->order_ids, r->order_count, order, position, error);
-    for (uint32_t p = 0; p < weir__node_count(graph); p++) {
+        return weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error);
+    for (uint32_t p = 0; p < weir_plan__node_count(graph); p++) {
         order[p] = r->node_order[p];
         position[order[p]] = p + 1;
     }
@@ -151,35 +151,36 @@ static weir_status choose_order(const weir_graph *graph, const request *r, uint3
 
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
-    weir__liveness liveness = {.order = order, .position = position};
+    weir_plan__liveness liveness = {.order = order, .position = position};
     weir_status status = choose_order(graph, r, order, position, error);
     if (status == WEIR_OK)
         status = take_token(graph, options, plan, error);
     if (status == WEIR_OK)
-        status = weir__settings_check(r->settings, r->setting_count, error);
+        status = weir_plan__settings_check(r->settings, r->setting_count, error);
     if (status == WEIR_OK)
-        status = weir__analyze_liveness(graph, plan, &liveness, error);
+        status = weir_plan__analyze_liveness(graph, plan, &liveness, error);
     if (status == WEIR_OK && r->is_remat)
-        status =
-            weir__recompute(graph, plan, &liveness, r->settings, r->setting_count, r->packing.effort, error);
+        status = weir_plan__recompute(graph, plan, &liveness, r->settings, r->setting_count,
+                                      r->packing.effort, error);
     if (status == WEIR_OK && r->node_order && !plan->schedule)
-        status = weir__keep_order(plan, graph, order, error);
+        status = weir_plan__keep_order(plan, graph, order, error);
     if (status == WEIR_OK)
         status = run_memory_steps(plan, graph, r, &liveness, error);
     if (status == WEIR_OK)
-        weir__fill_metrics(plan, liveness.retained, liveness.activations);
-    weir__liveness_release(plan->env, &liveness);
+        weir_plan__fill_metrics(plan, liveness.retained, liveness.activations);
+    weir_plan__liveness_release(plan->env, &liveness);
     return status;
 }
 
 static weir_status make(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                         const request *r, weir_error *error) {
     const weir_env *env = plan->env;
-    size_t nodes = weir__node_count(graph);
+    size_t nodes = weir_plan__node_count(graph);
     uint32_t *order = weir__allocate(env, nodes, sizeof *order);
     uint32_t *position = weir__allocate(env, nodes, sizeof *position);
-    weir_status status = order && position ? run_steps(plan, graph, options, r, order, position, error)
-                                           : weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, nodes * 8);
+    weir_status status = order && position
+                             ? run_steps(plan, graph, options, r, order, position, error)
+                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * 8);
     weir__release(env, order);
     weir__release(env, position);
     weir__release(env, plan->by_birth);
@@ -200,10 +201,11 @@ static weir_status pass_on(weir_error *error, const weir_error *later) {
 /* One plan with the budgets as they are. Where the packing does not fit, *made is kept all the same, so that
  * its peaks can be seen. */
 static weir_status attempt(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                           const request *r, weir__mode mode, weir_plan **made, weir_error *error) {
+                           const request *r, weir_plan__graph_mode mode, weir_plan **made,
+                           weir_error *error) {
     *made = weir__allocate_zero(env, 1, sizeof **made);
     if (!*made)
-        return weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, sizeof **made);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof **made);
     (*made)->env = env;
     (*made)->mode = mode;
     memcpy((*made)->hashes.graph, graph->hash, WEIR_HASH_SIZE);
@@ -214,11 +216,11 @@ static weir_status attempt(const weir_env *env, const weir_graph *graph, const w
  * left to lower. */
 static bool tighten(request *r, const weir_plan *plan) {
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        const weir__arena *arena = &plan->arenas[a];
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
         if (!arena->has_capacity || arena->peak_bytes <= arena->capacity)
             continue;
         for (size_t i = 0; i < r->setting_count; i++) {
-            weir__arena_setting *setting = &r->settings[i];
+            weir_plan__arena_setting *setting = &r->settings[i];
             uint64_t more = arena->peak_bytes - arena->capacity;
             if (weir__key_compare(setting->name.data, setting->name.size, arena->name.data,
                                   arena->name.size) == 0 &&
@@ -234,7 +236,7 @@ static bool tighten(request *r, const weir_plan *plan) {
 /* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
  * the first attempt's: it speaks of the capacities that were given. */
 static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
-                                const weir_plan_options *options, request *r, weir__mode mode,
+                                const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
                                 weir_plan **plan, weir_error *error) {
     weir_error later;
     weir_status first = WEIR_OK;
@@ -274,20 +276,20 @@ static bool is_better(const weir_plan *plan, const weir_plan *other) {
 /* Plans the better order too, if there is one, and takes the better plan. *plan may be NULL: the given order
  * does not fit. */
 static weir_status make_reordered(const weir_env *env, const weir_graph *graph,
-                                  const weir_plan_options *options, request *r, weir__mode mode,
+                                  const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
                                   weir_plan **plan, weir_error *error) {
     weir_error other_error;
     weir_plan *other = NULL;
     weir_plan_reorder found;
-    size_t nodes = weir__node_count(graph);
+    size_t nodes = weir_plan__node_count(graph);
     uint32_t *order = weir__allocate(env, nodes + 1, sizeof *order);
     uint32_t *position = weir__allocate(env, nodes + 1, sizeof *position);
-    weir_status status = order && position
-                             ? weir__find_order(graph, r->order_ids, r->order_count, order, position, error)
-                             : weir__out_of_memory(error, WEIR__PREPARE_OPERATOR, nodes * sizeof *order);
+    weir_status status =
+        order && position ? weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error)
+                          : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * sizeof *order);
     if (status == WEIR_OK)
-        status = weir__find_better_order(env, graph, mode, order, r->settings, r->setting_count,
-                                         r->packing.effort, &r->node_order, &found, error);
+        status = weir_plan__find_better_order(env, graph, mode, order, r->settings, r->setting_count,
+                                              r->packing.effort, &r->node_order, &found, error);
     weir__release(env, order);
     weir__release(env, position);
     if (status != WEIR_OK)
@@ -311,7 +313,7 @@ static weir_status make_reordered(const weir_env *env, const weir_graph *graph,
 }
 
 static weir_status make_best(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                             request *r, weir__mode mode, weir_plan **plan, weir_error *error) {
+                             request *r, weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
     weir_error later;
     weir_status status = make_fitting(env, graph, options, r, mode, plan, error);
     if (!options->reorder || (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL))
@@ -328,15 +330,15 @@ static weir_status make_best(const weir_env *env, const weir_graph *graph, const
 weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *given,
                            weir_plan **plan, weir_error *error) {
     weir_plan_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR__PREPARE_OPERATOR, error));
-    env = weir__env(env);
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR_PLAN__PREPARE_OPERATOR, error));
+    env = weir__env_or_default(env);
     uint64_t start_ns = env->now_ns(env->context);
     request r = {0};
-    weir__mode mode = WEIR__INFERENCE;
+    weir_plan__graph_mode mode = WEIR_PLAN__INFERENCE;
     weir_plan *made = NULL;
     weir_status status = check_options(graph, &options, &r, error);
     if (status == WEIR_OK)
-        status = weir__mode_find(&options, &mode, &r.is_remat, error);
+        status = weir_plan__mode_find(&options, &mode, &r.is_remat, error);
     if (status == WEIR_OK) {
         status = read_request(env, &options, &r, error);
         if (status == WEIR_OK)
@@ -388,7 +390,7 @@ static __attribute__((noinline)) void fill_metrics(weir_plan *plan, uint64_t ret
     double lower_bound = 0;
     double peak = 0;
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        const weir__arena *arena = &plan->arenas[a];
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
         reused_slots += arena->reuses ? arena->slot_count : 0;
         reused_tensors += arena->reuses ? arena->tensor_count : 0;
         reused_live += arena->reuses ? arena->max_live : 0;
@@ -403,7 +405,7 @@ static __attribute__((noinline)) void fill_metrics(weir_plan *plan, uint64_t ret
     plan->metrics.activation_retention_ratio = activations > 0 ? (double)retained / (double)activations : 0;
 }
 
-void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
+void weir_plan__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations) {
     weir__floating kept = weir__enter_floating();
     fill_metrics(plan, retained, activations);
     weir__leave_floating(&kept);
@@ -412,7 +414,7 @@ void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations
 /* ---- Accessors --------------------------------------------------------------------------------- */
 
 const char *weir_plan_mode(const weir_plan *plan) {
-    return weir__mode_name(plan->mode);
+    return weir_plan__mode_name(plan->mode);
 }
 
 const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size) {
@@ -433,7 +435,7 @@ size_t weir_plan_arena_count(const weir_plan *plan) {
 }
 
 weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index) {
-    const weir__arena *arena = &plan->arenas[index];
+    const weir_plan__planned_arena *arena = &plan->arenas[index];
     return (weir_plan_arena){.name = arena->name,
                              .tensors = arena->tensor_count,
                              .alignment = arena->alignment,
@@ -455,8 +457,8 @@ size_t weir_plan_tensor_count(const weir_plan *plan) {
 
 weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {
     uint32_t at = plan->sorted[index];
-    const weir__row *row = &plan->rows[at];
-    weir_plan_tensor tensor = {.id = weir__plan_id(plan, at),
+    const weir_plan__row *row = &plan->rows[at];
+    weir_plan_tensor tensor = {.id = weir_plan__id(plan, at),
                                .arena = row->arena,
                                .type = WEIR_TENSOR_UNKNOWN,
                                .role = WEIR_ROLE_UNKNOWN,
@@ -468,7 +470,7 @@ weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {
                                .birth = row->birth,
                                .death = row->death};
     if (plan->looks) {
-        const weir__look *look = &plan->looks[at];
+        const weir_plan__look *look = &plan->looks[at];
         tensor.type = (weir_tensor_type)look->type;
         tensor.role = (weir_tensor_role)look->role;
         tensor.shape = plan->dimensions + look->first_dimension;
@@ -482,7 +484,7 @@ bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_
     size_t high = plan->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        weir_text at = weir__plan_id(plan, plan->sorted[middle]);
+        weir_text at = weir_plan__id(plan, plan->sorted[middle]);
         int order = weir__key_compare(at.data, at.size, id, id_size);
         if (order == 0) {
             *index = middle;
@@ -508,12 +510,12 @@ void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes) 
     uint64_t alignment = plan->arenas[arena].alignment;
     memset(bytes, 0, (size_t)plan->end * sizeof *bytes);
     for (uint32_t i = 0; i < plan->count; i++) {
-        const weir__row *row = &plan->rows[i];
+        const weir_plan__row *row = &plan->rows[i];
         if (row->arena != arena)
             continue;
-        bytes[row->birth] += weir__rounded(row->size, alignment);
+        bytes[row->birth] += weir_plan__rounded(row->size, alignment);
         if (row->death < plan->end)
-            bytes[row->death] -= weir__rounded(row->size, alignment);
+            bytes[row->death] -= weir_plan__rounded(row->size, alignment);
     }
     for (uint64_t p = 1; p < plan->end; p++)
         bytes[p] += bytes[p - 1];

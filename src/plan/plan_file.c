@@ -12,7 +12,7 @@ static void write_text(weir_cbor_writer *w, weir_text text) {
     weir_cbor_text_n(w, text.data, text.size);
 }
 
-static void write_arena(const weir__arena *arena, weir_cbor_writer *w) {
+static void write_arena(const weir_plan__planned_arena *arena, weir_cbor_writer *w) {
     write_text(w, arena->name);
     weir_cbor_map(w, arena->has_capacity ? 8 : 7);
     weir_cbor_text(w, "slots");
@@ -41,7 +41,7 @@ enum {
     MAJOR_TEXT = 3 << 5,
     MAJOR_ARRAY = 4 << 5,
     HEAD_MAX = 9,
-    ROW_MAX = 1 + HEAD_MAX + WEIR__ARENA_NAME_MAX + 6 * HEAD_MAX,
+    ROW_MAX = 1 + HEAD_MAX + WEIR_PLAN__ARENA_NAME_MAX + 6 * HEAD_MAX,
 };
 
 /* There are as many rows as tensors, and each is hashed twice: they are encoded here, in one go, rather
@@ -71,9 +71,9 @@ static uint8_t *put_head(uint8_t *at, unsigned major, uint64_t argument) {
     return at + 9;
 }
 
-static size_t encode_row(const weir_plan *plan, const weir__row *row, bool with_offset,
+static size_t encode_row(const weir_plan *plan, const weir_plan__row *row, bool with_offset,
                          uint8_t out[ROW_MAX]) {
-    const weir__arena *arena = &plan->arenas[row->arena];
+    const weir_plan__planned_arena *arena = &plan->arenas[row->arena];
     uint8_t *at = put_head(out, MAJOR_ARRAY, with_offset ? 7 : 6);
     at = put_head(at, MAJOR_TEXT, arena->name.size);
     memcpy(at, arena->name.data, arena->name.size);
@@ -87,14 +87,14 @@ static size_t encode_row(const weir_plan *plan, const weir__row *row, bool with_
     return (size_t)(at - out);
 }
 
-static void write_tensors(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w,
+static void write_tensors(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w,
                           bool with_offset) {
     uint8_t encoded[ROW_MAX];
     weir_cbor_map(w, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
-        write_text(w, weir__plan_id(plan, plan->sorted[i]));
+        write_text(w, weir_plan__id(plan, plan->sorted[i]));
         weir_cbor_raw(w, encoded, encode_row(plan, &plan->rows[plan->sorted[i]], with_offset, encoded));
-        weir__stream_drain(stream);
+        weir__cbor_stream_drain(stream);
     }
 }
 
@@ -123,7 +123,7 @@ static void write_remat(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_uint(w, plan->remat.lower_bound);
 }
 
-static void write_schedule(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+static void write_schedule(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     weir_cbor_text(w, "schedule");
     weir_cbor_array(w, plan->schedule_count);
     for (size_t i = 0; i < plan->schedule_count; i++) {
@@ -131,15 +131,15 @@ static void write_schedule(const weir_plan *plan, weir__stream *stream, weir_cbo
         weir_cbor_array(w, 2);
         weir_cbor_text(w, step.is_backward ? "back" : "run");
         write_text(w, step.node);
-        weir__stream_drain(stream);
+        weir__cbor_stream_drain(stream);
     }
 }
 
-static void write_plan(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     bool recomputes = plan->remat.runs_again > 0;
     weir_cbor_map(w, 5u + recomputes + (plan->schedule != NULL));
     weir_cbor_text(w, "mode");
-    weir_cbor_text(w, weir__mode_name(plan->mode));
+    weir_cbor_text(w, weir_plan__mode_name(plan->mode));
     if (recomputes)
         write_remat(plan, w);
     weir_cbor_text(w, "arenas");
@@ -156,27 +156,27 @@ static void write_plan(const weir_plan *plan, weir__stream *stream, weir_cbor_wr
     weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
 }
 
-static void write_assignment(const weir_plan *plan, weir__stream *stream) {
+static void write_assignment(const weir_plan *plan, weir__cbor_stream *stream) {
     weir_cbor_writer *w = &stream->writer;
     weir_cbor_array(w, 4);
     weir_cbor_text(w, "tmmu_assignment_v1");
     weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
-    weir_cbor_text(w, weir__mode_name(plan->mode));
+    weir_cbor_text(w, weir_plan__mode_name(plan->mode));
     write_tensors(plan, stream, w, false);
 }
 
-weir_status weir__seal(weir_plan *plan, weir_error *error) {
-    weir__stream stream;
+weir_status weir_plan__seal(weir_plan *plan, weir_error *error) {
+    weir__cbor_stream stream;
     plan->sorted = weir__allocate(plan->env, plan->count, sizeof *plan->sorted);
     if (!plan->sorted ||
         !weir__names_sort(plan->env, plan->id_text, plan->id_ends, plan->count, plan->sorted))
         return weir__out_of_memory(error, FILE_OPERATOR, plan->count * sizeof *plan->sorted);
-    weir__stream_to_hash(&stream, plan->env);
+    weir__cbor_stream_to_hash(&stream, plan->env);
     write_assignment(plan, &stream);
-    WEIR__TRY(weir__stream_finish_hash(&stream, plan->hashes.assignment, error));
-    weir__stream_to_hash(&stream, plan->env);
+    WEIR__TRY(weir__cbor_stream_finish_hash(&stream, plan->hashes.assignment, error));
+    weir__cbor_stream_to_hash(&stream, plan->env);
     write_plan(plan, &stream, &stream.writer);
-    return weir__stream_finish_hash(&stream, plan->hashes.plan, error);
+    return weir__cbor_stream_finish_hash(&stream, plan->hashes.plan, error);
 }
 
 void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w) {
@@ -185,21 +185,21 @@ void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w) {
 
 weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path, weir_error *error) {
     weir__atomic_file file;
-    weir__stream stream;
+    weir__cbor_stream stream;
     uint8_t hash[WEIR_HASH_SIZE];
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     WEIR__TRY(weir__atomic_open(&file, env, path, FILE_OPERATOR, error));
-    weir__stream_to_file(&stream, env, &file);
+    weir__cbor_stream_to_file(&stream, env, &file);
     write_plan(plan, &stream, &stream.writer);
     if (plan->looks) {
         weir_cbor_restart(&stream.writer);
-        weir__plan_write_looks(plan, &stream, &stream.writer);
+        weir_plan__write_looks(plan, &stream, &stream.writer);
     }
     if (plan->has_metrics) {
         weir_cbor_restart(&stream.writer);
-        weir__plan_put_metrics(plan, &stream.writer);
+        weir_plan__put_metrics(plan, &stream.writer);
     }
-    weir_status status = weir__stream_finish_hash(&stream, hash, error);
+    weir_status status = weir__cbor_stream_finish_hash(&stream, hash, error);
     if (status == WEIR_OK)
         status = weir__atomic_commit(&file, error);
     weir__atomic_abandon(&file);

@@ -11,7 +11,7 @@
 
 /* ---- Writing ----------------------------------------------------------------------------------- */
 
-static void write_look(const weir_plan *plan, const weir__look *look, weir_cbor_writer *w) {
+static void write_look(const weir_plan *plan, const weir_plan__look *look, weir_cbor_writer *w) {
     weir_cbor_array(w, 3);
     weir_cbor_text(w, weir_tensor_type_name((weir_tensor_type)look->type));
     weir_cbor_text(w, weir_tensor_role_name((weir_tensor_role)look->role));
@@ -20,17 +20,17 @@ static void write_look(const weir_plan *plan, const weir__look *look, weir_cbor_
         weir_cbor_uint(w, plan->dimensions[look->first_dimension + k]);
 }
 
-void weir__plan_write_looks(const weir_plan *plan, weir__stream *stream, weir_cbor_writer *w) {
+void weir_plan__write_looks(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     weir_cbor_map(w, 3);
     weir_cbor_text(w, "format");
     weir_cbor_text(w, LOOKS_FORMAT);
     weir_cbor_text(w, "tensors");
     weir_cbor_map(w, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
-        weir_text id = weir__plan_id(plan, plan->sorted[i]);
+        weir_text id = weir_plan__id(plan, plan->sorted[i]);
         weir_cbor_text_n(w, id.data, id.size);
         write_look(plan, &plan->looks[plan->sorted[i]], w);
-        weir__stream_drain(stream);
+        weir__cbor_stream_drain(stream);
     }
     weir_cbor_text(w, "plan_hash");
     weir_cbor_bytes(w, plan->hashes.plan, WEIR_HASH_SIZE);
@@ -40,14 +40,14 @@ void weir_plan_write_tensors(const weir_plan *plan, weir_cbor_writer *w) {
     if (!plan->looks)
         return;
     weir_cbor_restart(w);
-    weir__plan_write_looks(plan, NULL, w);
+    weir_plan__write_looks(plan, NULL, w);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
 static weir_status refuse(const char *name, const char *what, weir_text detail, weir_error *error) {
     return weir__fail(error, WEIR_INVALID_IR, LOOKS_OPERATOR,
-                      "%s: what its tensors are is not usable: %s%.*s", name, what, WEIR__SHOW(detail));
+                      "%s: what its tensors are is not usable: %s%.*s", name, what, WEIR_PLAN__SHOW(detail));
 }
 
 /* The tensors, or false if the value is not this plan's second item. */
@@ -88,22 +88,22 @@ static bool read_look(weir_plan *plan, uint32_t index, const weir_cbor_value *va
         (void)weir_cbor_next(&it, NULL, &parts[i]);
     if (parts[0].type != WEIR_CBOR_TEXT || parts[1].type != WEIR_CBOR_TEXT ||
         parts[2].type != WEIR_CBOR_ARRAY || parts[2].number >= UINT32_MAX ||
-        !weir__type_named(weir__text_of(&parts[0]), &type) ||
-        !weir__role_named(weir__text_of(&parts[1]), &role))
+        !weir_plan__type_named(weir_plan__text_of(&parts[0]), &type) ||
+        !weir_plan__role_named(weir_plan__text_of(&parts[1]), &role))
         return false;
-    weir__look *look = &plan->looks[index];
-    *look = (weir__look){*used, (uint32_t)parts[2].number, (uint8_t)type, (uint8_t)role};
+    weir_plan__look *look = &plan->looks[index];
+    *look = (weir_plan__look){*used, (uint32_t)parts[2].number, (uint8_t)type, (uint8_t)role};
     it = weir_cbor_children(&parts[2]);
     while (weir_cbor_next(&it, NULL, &dimension)) {
         if (dimension.type != WEIR_CBOR_UINT)
             return false;
         plan->dimensions[(*used)++] = dimension.number;
     }
-    return weir__shape_bytes(type, plan->dimensions + look->first_dimension, look->rank, &bytes) &&
+    return weir_plan__shape_bytes(type, plan->dimensions + look->first_dimension, look->rank, &bytes) &&
            bytes == plan->rows[index].size;
 }
 
-weir_status weir__plan_read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
+weir_status weir_plan__read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
                                   weir_error *error) {
     static const weir_text nothing = {"", 0};
     weir_cbor_value tensors, key, value;
@@ -117,9 +117,9 @@ weir_status weir__plan_read_looks(weir_plan *plan, const weir_cbor_value *root, 
         return weir__out_of_memory(error, LOOKS_OPERATOR, (size_t)dimensions * sizeof *plan->dimensions);
     weir_cbor_iterator it = weir_cbor_children(&tensors);
     for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
-        weir_text id = weir__plan_id(plan, plan->sorted[i]); /* both stand in the order of CBOR keys */
+        weir_text id = weir_plan__id(plan, plan->sorted[i]); /* both stand in the order of CBOR keys */
         if (key.number != id.size || memcmp(key.data, id.data, id.size) != 0)
-            return refuse(name, "the plan has no such tensor: ", weir__text_of(&key), error);
+            return refuse(name, "the plan has no such tensor: ", weir_plan__text_of(&key), error);
         if (!read_look(plan, plan->sorted[i], &value, &used))
             return refuse(name, "dtype, role or shape is wrong of the tensor ", id, error);
     }

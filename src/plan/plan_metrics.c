@@ -20,7 +20,7 @@ static void put_peaks(const weir_plan *plan, weir_cbor_writer *w) {
     }
 }
 
-void weir__plan_put_metrics(const weir_plan *plan, weir_cbor_writer *w) {
+void weir_plan__put_metrics(const weir_plan *plan, weir_cbor_writer *w) {
     const weir_plan_metrics *m = &plan->metrics;
     weir_cbor_map(w, 4);
     weir_cbor_text(w, "format");
@@ -46,19 +46,19 @@ void weir__plan_put_metrics(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_text(w, "plan_hash");
     weir_cbor_bytes(w, plan->hashes.plan, WEIR_HASH_SIZE);
     weir_cbor_text(w, "replay_token_prefix");
-    weir_cbor_bytes(w, plan->token_prefix, WEIR__TOKEN_PREFIX);
+    weir_cbor_bytes(w, plan->token_prefix, WEIR_PLAN__TOKEN_PREFIX);
 }
 
 void weir_plan_write_metrics(const weir_plan *plan, weir_cbor_writer *w) {
     if (!plan->has_metrics)
         return;
     weir_cbor_restart(w);
-    weir__plan_put_metrics(plan, w);
+    weir_plan__put_metrics(plan, w);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
-bool weir__is_plan_metrics(const weir_cbor_value *root) {
+bool weir_plan__is_plan_metrics(const weir_cbor_value *root) {
     weir_cbor_value format;
     return root->type == WEIR_CBOR_MAP && weir_cbor_get(root, "format", &format) &&
            weir_cbor_is_text(&format, METRICS_FORMAT);
@@ -78,20 +78,20 @@ static weir_status compare(const weir_plan *plan, const weir_cbor_value *root, s
                            weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, plan->env);
-    weir__plan_put_metrics(plan, &w);
+    weir_plan__put_metrics(plan, &w);
     weir_status status = weir_cbor_finish(&w, error);
     *is_same = status == WEIR_OK && w.size == size && memcmp(w.data, root->item, size) == 0;
     weir_cbor_release(&w);
     return status;
 }
 
-weir_status weir__plan_read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
+weir_status weir_plan__read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
                                     const char *name, weir_error *error) {
     weir_cbor_value metrics;
     weir_cbor_value ratio;
     const uint8_t *prefix = NULL;
     const uint8_t *hash = NULL;
-    bool is_good = get_bytes(root, "replay_token_prefix", WEIR__TOKEN_PREFIX, &prefix) &&
+    bool is_good = get_bytes(root, "replay_token_prefix", WEIR_PLAN__TOKEN_PREFIX, &prefix) &&
                    get_bytes(root, "plan_hash", WEIR_HASH_SIZE, &hash) &&
                    memcmp(hash, plan->hashes.plan, WEIR_HASH_SIZE) == 0 &&
                    weir_cbor_get(root, "metrics", &metrics) && metrics.type == WEIR_CBOR_MAP &&
@@ -99,7 +99,7 @@ weir_status weir__plan_read_metrics(weir_plan *plan, const weir_cbor_value *root
                    ratio.type == WEIR_CBOR_FLOAT && ratio.real >= 0 && ratio.real <= 1;
     if (is_good) {
         plan->metrics.activation_retention_ratio = ratio.real;
-        memcpy(plan->token_prefix, prefix, WEIR__TOKEN_PREFIX);
+        memcpy(plan->token_prefix, prefix, WEIR_PLAN__TOKEN_PREFIX);
         plan->has_metrics = true;
         WEIR__TRY(compare(plan, root, size, &is_good, error));
     }

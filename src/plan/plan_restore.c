@@ -16,15 +16,16 @@ typedef struct restorer {
     const char *name;
     weir_plan *plan;
     weir__names arena_names;
-    weir__arena *claimed; /* what the file says of each arena, by name index */
-    uint64_t *addresses;  /* what the file says of each tensor */
+    weir_plan__planned_arena *claimed; /* what the file says of each arena, by name index */
+    uint64_t *addresses;               /* what the file says of each tensor */
     bool has_schedule;
     bool has_remat;
 } restorer;
 
 static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
     return weir__fail(error, WEIR_INVALID_IR, RESTORE_OPERATOR,
-                      "%s is not a usable plan: %s%.*s; make it again", r->name, what, WEIR__SHOW(detail));
+                      "%s is not a usable plan: %s%.*s; make it again", r->name, what,
+                      WEIR_PLAN__SHOW(detail));
 }
 
 static const weir_text nothing = {"", 0};
@@ -39,11 +40,11 @@ static bool get_uint(const weir_cbor_value *map, const char *key, uint64_t *out)
 
 /* ---- The head ---------------------------------------------------------------------------------- */
 
-static bool read_mode(const weir_cbor_value *root, weir__mode *mode) {
+static bool read_mode(const weir_cbor_value *root, weir_plan__graph_mode *mode) {
     weir_cbor_value value;
-    for (unsigned i = 0; weir_cbor_get(root, "mode", &value) && i < WEIR__MODES; i++)
-        if (weir_cbor_is_text(&value, weir__mode_name((weir__mode)i))) {
-            *mode = (weir__mode)i;
+    for (unsigned i = 0; weir_cbor_get(root, "mode", &value) && i < WEIR_PLAN__MODES; i++)
+        if (weir_cbor_is_text(&value, weir_plan__mode_name((weir_plan__graph_mode)i))) {
+            *mode = (weir_plan__graph_mode)i;
             return true;
         }
     return false;
@@ -71,11 +72,11 @@ static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor
 
 /* ---- Arenas ------------------------------------------------------------------------------------ */
 
-static bool read_claim(const weir_cbor_value *map, weir__arena *claim) {
+static bool read_claim(const weir_cbor_value *map, weir_plan__planned_arena *claim) {
     weir_cbor_value optimal;
     uint64_t slots;
     uint64_t max_live;
-    *claim = (weir__arena){0};
+    *claim = (weir_plan__planned_arena){0};
     claim->has_capacity = get_uint(map, "capacity", &claim->capacity);
     bool is_good =
         map->type == WEIR_CBOR_MAP && map->number == (claim->has_capacity ? 8 : 7) &&
@@ -101,9 +102,9 @@ static weir_status read_arenas(restorer *r, const weir_cbor_value *arenas, weir_
     if (!r->claimed)
         return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)arenas->number * sizeof *r->claimed);
     while (weir_cbor_next(&it, &key, &value)) {
-        weir_text name = weir__text_of(&key);
+        weir_text name = weir_plan__text_of(&key);
         uint32_t index;
-        if (name.size == 0 || name.size > WEIR__ARENA_NAME_MAX)
+        if (name.size == 0 || name.size > WEIR_PLAN__ARENA_NAME_MAX)
             return refuse(r, "an arena's name does not have 1 to 64 bytes: ", name, error);
         if (weir__names_add(env, &r->arena_names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
             return weir__out_of_memory(error, RESTORE_OPERATOR, name.size);
@@ -144,7 +145,7 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
     for (unsigned i = 0; weir_cbor_next(&it, NULL, &item); i++) {
         if (item.type != (i == ARENA ? WEIR_CBOR_TEXT : WEIR_CBOR_UINT))
             return false;
-        weir_text name = weir__text_of(&item);
+        weir_text name = weir_plan__text_of(&item);
         numbers[i] = i == ARENA ? weir__names_find(&r->arena_names, name.data, name.size) : item.number;
     }
     bool is_good = numbers[ARENA] != WEIR__NO_NAME && numbers[SLOT] < r->plan->count &&
@@ -152,12 +153,12 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
     if (!is_good)
         return false;
     r->addresses[index] = numbers[ADDRESS];
-    r->plan->rows[index] = (weir__row){.size = numbers[SIZE],
-                                       .offset = numbers[OFFSET],
-                                       .birth = (uint32_t)numbers[BIRTH],
-                                       .death = (uint32_t)numbers[DEATH],
-                                       .slot = (uint32_t)numbers[SLOT],
-                                       .arena = (uint32_t)numbers[ARENA]};
+    r->plan->rows[index] = (weir_plan__row){.size = numbers[SIZE],
+                                            .offset = numbers[OFFSET],
+                                            .birth = (uint32_t)numbers[BIRTH],
+                                            .death = (uint32_t)numbers[DEATH],
+                                            .slot = (uint32_t)numbers[SLOT],
+                                            .arena = (uint32_t)numbers[ARENA]};
     return true;
 }
 
@@ -172,7 +173,7 @@ static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, wei
     for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
         if (!read_row(r, &value, i))
             return refuse(r, "a value is missing, unknown or out of range in the tensor ",
-                          weir__text_of(&key), error);
+                          weir_plan__text_of(&key), error);
         memcpy(plan->id_text + end, key.data, (size_t)key.number);
         end += key.number;
         plan->id_ends[i] = end;
@@ -184,14 +185,14 @@ static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, wei
 /* ---- Checking it all --------------------------------------------------------------------------- */
 
 /* One slot's tensors must not be live together, and have the slot's one address. */
-static bool slots_hold(const restorer *r, const weir__arena *arena, uint32_t *last_death) {
+static bool slots_hold(const restorer *r, const weir_plan__planned_arena *arena, uint32_t *last_death) {
     const weir_plan *plan = r->plan;
     const uint32_t *tensors = plan->by_birth + arena->first_tensor;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        const weir__row *row = &plan->rows[tensors[i]];
+        const weir_plan__row *row = &plan->rows[tensors[i]];
         weir_plan_slot *slot = &plan->slots[arena->first_slot + row->slot];
         uint32_t *free_from = &last_death[arena->first_slot + row->slot];
-        uint64_t rounded = weir__rounded(row->size, arena->alignment);
+        uint64_t rounded = weir_plan__rounded(row->size, arena->alignment);
         if (*free_from > row->birth || (*free_from != 0 && slot->address != r->addresses[tensors[i]]) ||
             r->addresses[tensors[i]] % arena->alignment != 0)
             return false;
@@ -209,7 +210,7 @@ static bool slots_hold(const restorer *r, const weir__arena *arena, uint32_t *la
     return top == arena->slot_bytes;
 }
 
-static bool claim_holds(const weir__arena *claim, const weir__arena *found) {
+static bool claim_holds(const weir_plan__planned_arena *claim, const weir_plan__planned_arena *found) {
     return claim->lower_bound == found->lower_bound && claim->max_live == found->max_live &&
            claim->slot_count == (found->reuses ? found->max_live : found->tensor_count) &&
            claim->peak_bytes >= claim->lower_bound &&
@@ -217,27 +218,27 @@ static bool claim_holds(const weir__arena *claim, const weir__arena *found) {
            (!claim->has_capacity || claim->peak_bytes <= claim->capacity);
 }
 
-static weir_status check_offsets(const restorer *r, const weir__arena *arena, weir_buffer *buffers,
-                                 uint64_t *offsets, weir_error *error) {
+static weir_status check_offsets(const restorer *r, const weir_plan__planned_arena *arena,
+                                 weir_buffer *buffers, uint64_t *offsets, weir_error *error) {
     const weir_plan *plan = r->plan;
-    weir__pack_fault fault;
+    weir_pack__fault fault;
     bool is_valid, is_inside = true; /* the validator does not look at empty tensors */
     uint64_t peak;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        const weir__row *row = &plan->rows[plan->by_birth[arena->first_tensor + i]];
+        const weir_plan__row *row = &plan->rows[plan->by_birth[arena->first_tensor + i]];
         is_inside = is_inside && row->offset <= arena->peak_bytes;
-        buffers[i] = (weir_buffer){row->birth, row->death, weir__rounded(row->size, arena->alignment)};
+        buffers[i] = (weir_buffer){row->birth, row->death, weir_plan__rounded(row->size, arena->alignment)};
         offsets[i] = row->offset;
     }
-    weir_status status = weir__pack_validate(plan->env, buffers, arena->tensor_count, arena->alignment,
+    weir_status status = weir_pack__validate(plan->env, buffers, arena->tensor_count, arena->alignment,
                                              offsets, &is_valid, &peak, &fault, error);
     if (status == WEIR_OK && (!is_valid || !is_inside || peak != arena->peak_bytes))
         return refuse(r, "live tensors overlap, or the peak is wrong, in the arena ", arena->name, error);
     return status;
 }
 
-static weir_status check_arena(restorer *r, weir__arena *arena, uint32_t *last_death, weir_buffer *buffers,
-                               uint64_t *offsets, weir_error *error) {
+static weir_status check_arena(restorer *r, weir_plan__planned_arena *arena, uint32_t *last_death,
+                               weir_buffer *buffers, uint64_t *offsets, weir_error *error) {
     if (!slots_hold(r, arena, last_death))
         return refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
     return check_offsets(r, arena, buffers, offsets, error);
@@ -248,9 +249,9 @@ static weir_status check_arena(restorer *r, weir__arena *arena, uint32_t *last_d
 static weir_status take_claims(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        weir__arena *arena = &plan->arenas[a];
+        weir_plan__planned_arena *arena = &plan->arenas[a];
         uint32_t index = weir__names_find(&r->arena_names, arena->name.data, arena->name.size);
-        const weir__arena *claim = &r->claimed[index];
+        const weir_plan__planned_arena *claim = &r->claimed[index];
         if (!claim_holds(claim, arena))
             return refuse(r, "the numbers are wrong of the arena ", arena->name, error);
         arena->optimal = claim->optimal;
@@ -262,7 +263,7 @@ static weir_status take_claims(restorer *r, weir_error *error) {
     }
     for (uint32_t i = 0; i < plan->count; i++)
         if (plan->rows[i].slot >= plan->arenas[plan->rows[i].arena].slot_count)
-            return refuse(r, "a slot is out of range of the tensor ", weir__plan_id(plan, i), error);
+            return refuse(r, "a slot is out of range of the tensor ", weir_plan__id(plan, i), error);
     plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
     return plan->slots ? WEIR_OK : weir__out_of_memory(error, RESTORE_OPERATOR, plan->slot_count);
 }
@@ -281,7 +282,7 @@ static weir_status check_arenas(restorer *r, weir_error *error) {
     weir__release(plan->env, buffers);
     weir__release(plan->env, offsets);
     if (status == WEIR_OK)
-        status = weir__check_addresses(plan, error);
+        status = weir_plan__check_addresses(plan, error);
     return status;
 }
 
@@ -289,16 +290,16 @@ static weir_status check_arenas(restorer *r, weir_error *error) {
 static weir_status collect_arenas(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
     uint32_t count = r->arena_names.count;
-    weir__arena_setting *settings = weir__allocate_zero(plan->env, count, sizeof *settings);
+    weir_plan__arena_setting *settings = weir__allocate_zero(plan->env, count, sizeof *settings);
     if (!settings)
         return weir__out_of_memory(error, RESTORE_OPERATOR, count * sizeof *settings);
     for (uint32_t i = 0; i < count; i++)
-        settings[i] = (weir__arena_setting){.name = weir__name(&r->arena_names, i),
-                                            .has_alignment = true,
-                                            .alignment = r->claimed[i].alignment,
-                                            .has_capacity = r->claimed[i].has_capacity,
-                                            .capacity = r->claimed[i].capacity};
-    weir_status status = weir__collect_arenas(plan, &r->arena_names, settings, count, error);
+        settings[i] = (weir_plan__arena_setting){.name = weir__name(&r->arena_names, i),
+                                                 .has_alignment = true,
+                                                 .alignment = r->claimed[i].alignment,
+                                                 .has_capacity = r->claimed[i].has_capacity,
+                                                 .capacity = r->claimed[i].capacity};
+    weir_status status = weir_plan__collect_arenas(plan, &r->arena_names, settings, count, error);
     weir__release(plan->env, settings);
     if (status == WEIR_OK && plan->arena_count != count)
         return refuse(r, "it has an arena without tensors", nothing, error);
@@ -308,11 +309,11 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
 static weir_status read_schedule(restorer *r, const weir_cbor_value *root, weir_error *error) {
     weir_cbor_value value;
     if (r->has_schedule && weir_cbor_get(root, "schedule", &value) &&
-        !weir__plan_read_schedule(r->plan, &value))
+        !weir_plan__read_schedule(r->plan, &value))
         return refuse(r, "its schedule is not a list of [\"run\" or \"back\", node]", nothing, error);
     bool is_good = r->has_remat == (r->plan->remat.runs_again > 0);
     if (is_good && r->has_remat && weir_cbor_get(root, "remat", &value))
-        is_good = weir__plan_read_remat(r->plan, &value);
+        is_good = weir_plan__read_remat(r->plan, &value);
     return is_good ? WEIR_OK
                    : refuse(r, "what it says of recomputing contradicts its schedule", nothing, error);
 }
@@ -330,17 +331,17 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
     if (status == WEIR_OK)
         status = read_schedule(r, root, error);
     if (status == WEIR_OK)
-        status = weir__sort_by_time(r->plan, error);
+        status = weir_plan__sort_by_time(r->plan, error);
     if (status == WEIR_OK)
-        status = weir__measure_live(r->plan, error);
+        status = weir_plan__measure_live(r->plan, error);
     if (status == WEIR_OK)
         status = take_claims(r, error);
     if (status == WEIR_OK)
         status = check_arenas(r, error);
     if (status == WEIR_OK)
-        status = weir__seal(r->plan, error);
+        status = weir_plan__seal(r->plan, error);
     if (status == WEIR_OK)
-        weir__fill_metrics(r->plan, 0, 0);
+        weir_plan__fill_metrics(r->plan, 0, 0);
     return status;
 }
 
@@ -362,16 +363,16 @@ static weir_status find_items(const void *data, size_t size, size_t ends[PLAN_IT
 /* The second or third item: metrics are the last. */
 static weir_status read_beside(restorer *r, const weir_cbor_value *item, size_t size, bool is_last,
                                weir_error *error) {
-    if (is_last && weir__is_plan_metrics(item))
-        return weir__plan_read_metrics(r->plan, item, size, r->name, error);
+    if (is_last && weir_plan__is_plan_metrics(item))
+        return weir_plan__read_metrics(r->plan, item, size, r->name, error);
     if (r->plan->looks)
         return refuse(r, "it has a third item that is not weir-plan-metrics/1", nothing, error);
-    return weir__plan_read_looks(r->plan, item, r->name, error);
+    return weir_plan__read_looks(r->plan, item, r->name, error);
 }
 
 weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
                               weir_plan **plan, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     restorer r = {.name = name ? name : "the plan"};
     size_t ends[PLAN_ITEMS] = {0};
     unsigned items = 0;
@@ -404,7 +405,7 @@ weir_status weir_plan_restore_file(const weir_env *env, const char *path, weir_p
                                    weir_error *error) {
     uint8_t *data;
     size_t size;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     WEIR__TRY(
         weir__file_read(env, path, (size_t)1 << PLAN_SIZE_MAX_LOG2, &data, &size, RESTORE_OPERATOR, error));
     weir_status status = weir_plan_restore(env, data, size, path, plan, error);

@@ -33,7 +33,7 @@ static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_text(w, "ir_hash");
     weir_cbor_bytes(w, hashes.graph, WEIR_HASH_SIZE);
     weir_cbor_text(w, "replay_token_prefix");
-    weir_cbor_bytes(w, plan->token_prefix, plan->has_metrics ? WEIR__TOKEN_PREFIX : 0);
+    weir_cbor_bytes(w, plan->token_prefix, plan->has_metrics ? WEIR_PLAN__TOKEN_PREFIX : 0);
 }
 
 static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *w) {

@@ -7,27 +7,32 @@
 #include "plan/document.h"
 #include "plan/graph.h"
 
-typedef enum weir__mode { WEIR__INFERENCE, WEIR__FORWARD, WEIR__BACKWARD, WEIR__MODES } weir__mode;
+typedef enum weir_plan__graph_mode {
+    WEIR_PLAN__INFERENCE,
+    WEIR_PLAN__FORWARD,
+    WEIR_PLAN__BACKWARD,
+    WEIR_PLAN__MODES
+} weir_plan__graph_mode;
 
-enum { WEIR__TOKEN_PREFIX = 8 };
+enum { WEIR_PLAN__TOKEN_PREFIX = 8 };
 
-typedef struct weir__row {
+typedef struct weir_plan__row {
     uint64_t size;   /* bytes, not rounded */
     uint64_t offset; /* in the packed layout */
     uint32_t birth;
     uint32_t death;
     uint32_t slot;
     uint32_t arena; /* in plan->arenas */
-} weir__row;
+} weir_plan__row;
 
-typedef struct weir__look {
+typedef struct weir_plan__look {
     uint64_t first_dimension; /* in plan->dimensions */
     uint32_t rank;
     uint8_t type;
     uint8_t role;
-} weir__look;
+} weir_plan__look;
 
-typedef struct weir__arena {
+typedef struct weir_plan__planned_arena {
     weir_text name; /* in plan->arena_text */
     uint64_t alignment;
     uint64_t page_size;
@@ -45,26 +50,26 @@ typedef struct weir__arena {
     uint32_t cursor; /* scratch while they are sorted */
     uint32_t slot_count;
     size_t first_slot; /* in plan->slots */
-} weir__arena;
+} weir_plan__planned_arena;
 
 struct weir_plan {
     const weir_env *env;
-    weir__mode mode;
+    weir_plan__graph_mode mode;
     uint32_t end; /* the largest death */
     uint8_t *token;
     size_t token_size;
-    uint8_t token_prefix[WEIR__TOKEN_PREFIX]; /* of a restored plan too, if its file has metrics */
-    bool has_metrics;                         /* made, or restored with them */
+    uint8_t token_prefix[WEIR_PLAN__TOKEN_PREFIX]; /* of a restored plan too, if its file has metrics */
+    bool has_metrics;                              /* made, or restored with them */
 
     uint32_t count;
     char *id_text;
     uint64_t *id_ends;
     uint32_t *sorted;
-    weir__row *rows;
-    weir__look *looks; /* NULL if restored */
+    weir_plan__row *rows;
+    weir_plan__look *looks; /* NULL if restored */
     uint64_t *dimensions;
 
-    weir__arena *arenas; /* in the order of CBOR keys */
+    weir_plan__planned_arena *arenas; /* in the order of CBOR keys */
     uint32_t arena_count;
     char *arena_text;
     weir_plan_slot *slots; /* of all arenas */
@@ -79,7 +84,7 @@ struct weir_plan {
     weir_plan_metrics metrics;
 
     /* Where it is not that of the graph's order: what runs when. Node ids one after the other. */
-    struct weir__execution *schedule;
+    struct weir_plan__execution *schedule;
     size_t schedule_count;
     char *node_text;
     uint64_t *node_ends;
@@ -88,13 +93,13 @@ struct weir_plan {
     weir_plan_reorder reorder;
 };
 
-static inline weir_text weir__plan_id(const weir_plan *plan, uint32_t index) {
+static inline weir_text weir_plan__id(const weir_plan *plan, uint32_t index) {
     uint64_t begin = index ? plan->id_ends[index - 1] : 0;
     return (weir_text){plan->id_text + begin, (size_t)(plan->id_ends[index] - begin)};
 }
 
 /* Rounded up to a power of two; false beyond 2^64-1. */
-static inline bool weir__round_up(uint64_t size, uint64_t alignment, uint64_t *rounded) {
+static inline bool weir_plan__round_up(uint64_t size, uint64_t alignment, uint64_t *rounded) {
     if (__builtin_add_overflow(size, alignment - 1, rounded))
         return false;
     *rounded &= ~(alignment - 1);
@@ -102,17 +107,17 @@ static inline bool weir__round_up(uint64_t size, uint64_t alignment, uint64_t *r
 }
 
 /* For sizes that are known to round within 64 bits. */
-static inline uint64_t weir__rounded(uint64_t size, uint64_t alignment) {
+static inline uint64_t weir_plan__rounded(uint64_t size, uint64_t alignment) {
     return (size + alignment - 1) & ~(alignment - 1);
 }
 
 /* ---- Modes and arena configuration (arena_config.c) -------------------------------------------- */
 
-const char *weir__mode_name(weir__mode mode);
-WEIR_CHECKED weir_status weir__mode_find(const weir_plan_options *options, weir__mode *mode, bool *is_remat,
-                                         weir_error *error);
+const char *weir_plan__mode_name(weir_plan__graph_mode mode);
+WEIR_CHECKED weir_status weir_plan__mode_find(const weir_plan_options *options, weir_plan__graph_mode *mode,
+                                              bool *is_remat, weir_error *error);
 
-typedef struct weir__arena_setting {
+typedef struct weir_plan__arena_setting {
     weir_text name; /* in the document */
     bool has_alignment;
     bool has_capacity;
@@ -122,27 +127,28 @@ typedef struct weir__arena_setting {
     uint64_t capacity;
     uint64_t page_size;
     uint64_t slack; /* the budget of live bytes is that much below the capacity */
-} weir__arena_setting;
+} weir_plan__arena_setting;
 
 /* Fields and types of the document {name: {capacity_bytes, alignment_bytes, page_size}}; settings come from
  * `env`. */
-WEIR_CHECKED weir_status weir__settings_read(const weir_env *env, const weir_cbor_value *root,
-                                             const char *name, weir__arena_setting **settings, size_t *count,
-                                             weir_error *error);
+WEIR_CHECKED weir_status weir_plan__settings_read(const weir_env *env, const weir_cbor_value *root,
+                                                  const char *name, weir_plan__arena_setting **settings,
+                                                  size_t *count, weir_error *error);
 /* ALIGNMENT_VIOLATION for the first setting that is not a power of two from 1 to 2^30. */
-WEIR_CHECKED weir_status weir__settings_check(const weir__arena_setting *settings, size_t count,
-                                              weir_error *error);
+WEIR_CHECKED weir_status weir_plan__settings_check(const weir_plan__arena_setting *settings, size_t count,
+                                                   weir_error *error);
 
 /* ---- Order (order.c) --------------------------------------------------------------------------- */
 
 /* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own
  * order, else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
-WEIR_CHECKED weir_status weir__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
-                                          uint32_t *order, uint32_t *position, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const weir_text *given,
+                                               size_t given_count, uint32_t *order, uint32_t *position,
+                                               weir_error *error);
 
 /* ---- Liveness (liveness.c) --------------------------------------------------------------------- */
 
-typedef struct weir__liveness {
+typedef struct weir_plan__liveness {
     const uint32_t *order;
     const uint32_t *position;
     uint32_t *last_use;    /* a tensor: the largest position of its users, 0 for none */
@@ -151,99 +157,100 @@ typedef struct weir__liveness {
     uint8_t *marks;    /* a tensor: whether it needs a gradient in backward mode; scratch in inference mode */
     uint64_t retained; /* activations whose death backward mode moved */
     uint64_t activations;
-} weir__liveness;
+} weir_plan__liveness;
 
 /* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR if
  * a gradient's id is taken. */
-WEIR_CHECKED weir_status weir__analyze_liveness(const weir_graph *graph, weir_plan *plan,
-                                                weir__liveness *liveness, weir_error *error);
-void weir__liveness_release(const weir_env *env, weir__liveness *liveness);
+WEIR_CHECKED weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan,
+                                                     weir_plan__liveness *liveness, weir_error *error);
+void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liveness);
 
 /* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
 
 /* Finds what to run again so that arenas keep their capacities, less the settings' slack, and fills the plan
  * accordingly; nothing changes where they are kept anyway. ARENA_TOO_SMALL. */
-WEIR_CHECKED weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
-                                         const weir__arena_setting *settings, size_t setting_count,
-                                         uint32_t effort, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan,
+                                              weir_plan__liveness *liveness,
+                                              const weir_plan__arena_setting *settings, size_t setting_count,
+                                              uint32_t effort, weir_error *error);
 
 /* An order with a lower peak than that of the liveness. *order is NULL if none was found; the caller
  * releases it. */
-WEIR_CHECKED weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph,
-                                                 weir__mode mode, const uint32_t *given,
-                                                 const weir__arena_setting *settings, size_t setting_count,
-                                                 uint32_t effort, uint32_t **order, weir_plan_reorder *found,
-                                                 weir_error *error);
+WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
+                                                      weir_plan__graph_mode mode, const uint32_t *given,
+                                                      const weir_plan__arena_setting *settings,
+                                                      size_t setting_count, uint32_t effort, uint32_t **order,
+                                                      weir_plan_reorder *found, weir_error *error);
 
 /* The nodes in that order, as the plan's schedule. */
-WEIR_CHECKED weir_status weir__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
-                                          weir_error *error);
+WEIR_CHECKED weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph,
+                                               const uint32_t *order, weir_error *error);
 
 /* What plan files say of it; false if it is not of this form. The arenas must be there for the second. */
-bool weir__plan_read_schedule(weir_plan *plan, const weir_cbor_value *list);
-bool weir__plan_read_remat(weir_plan *plan, const weir_cbor_value *map);
+bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
+bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map);
 
 /* ---- Arenas and slots (slots.c) ---------------------------------------------------------------- */
 
 /* Names the arenas that have tensors and turns the rows' arenas into indexes of them. */
-WEIR_CHECKED weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
-                                              const weir__arena_setting *settings, size_t setting_count,
-                                              weir_error *error);
+WEIR_CHECKED weir_status weir_plan__collect_arenas(weir_plan *plan, const weir__names *names,
+                                                   const weir_plan__arena_setting *settings,
+                                                   size_t setting_count, weir_error *error);
 /* by_birth and by_death, and the most tensors live at once over all arenas. */
-WEIR_CHECKED weir_status weir__sort_by_time(weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__sort_by_time(weir_plan *plan, weir_error *error);
 /* max_live and lower_bound of every arena. ALLOCATION_OVERFLOW. */
-WEIR_CHECKED weir_status weir__measure_live(weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error);
 /* A slot for every row, the slots' sizes and offsets side by side, slot_bytes. ALLOCATION_OVERFLOW. */
-WEIR_CHECKED weir_status weir__assign_slots(weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error);
 
 /* ---- Addresses (addresses.c) ------------------------------------------------------------------- */
 
-WEIR_CHECKED weir_status weir__map_addresses(weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__map_addresses(weir_plan *plan, weir_error *error);
 /* ADDRESS_COLLISION where two slots of an arena have one address. */
-WEIR_CHECKED weir_status weir__check_addresses(const weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__check_addresses(const weir_plan *plan, weir_error *error);
 
 /* ---- Layout (layout.c) ------------------------------------------------------------------------- */
 
-typedef struct weir__packing_request {
+typedef struct weir_plan__packing_request {
     uint32_t effort;
     uint32_t threads;
-    uint32_t without; /* as in weir__pack_options */
-} weir__packing_request;
+    uint32_t without; /* as in weir_pack__options */
+} weir_plan__packing_request;
 
-/* Offsets, peaks, optimality. `overwritten` as in weir__liveness, or NULL. ARENA_TOO_SMALL. */
-WEIR_CHECKED weir_status weir__lay_out(weir_plan *plan, const uint32_t *overwritten,
-                                       const weir__packing_request *request, weir_error *error);
-WEIR_CHECKED weir_status weir__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
-                                                uint64_t lower_bound, bool is_proven, weir_error *error);
+/* Offsets, peaks, optimality. `overwritten` as in weir_plan__liveness, or NULL. ARENA_TOO_SMALL. */
+WEIR_CHECKED weir_status weir_plan__lay_out(weir_plan *plan, const uint32_t *overwritten,
+                                            const weir_plan__packing_request *request, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
+                                                     uint64_t lower_bound, bool is_proven, weir_error *error);
 
 /* ---- Identity (plan_file.c) -------------------------------------------------------------------- */
 
 /* `sorted` and the two hashes. */
-WEIR_CHECKED weir_status weir__seal(weir_plan *plan, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__seal(weir_plan *plan, weir_error *error);
 
 /* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
 
-void weir__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations);
+void weir_plan__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations);
 
 /* ---- What tensors are (plan_looks.c) ------------------------------------------------------------ */
 
-struct weir__stream;
+struct weir__cbor_stream;
 
 /* The second item of a plan file, of a plan that has looks. `stream` may be NULL. */
-void weir__plan_write_looks(const weir_plan *plan, struct weir__stream *stream, weir_cbor_writer *w);
+void weir_plan__write_looks(const weir_plan *plan, struct weir__cbor_stream *stream, weir_cbor_writer *w);
 
 /* ---- Metrics in files (plan_metrics.c) ----------------------------------------------------------- */
 
 /* The third item, of a plan that has metrics. */
-void weir__plan_put_metrics(const weir_plan *plan, weir_cbor_writer *w);
+void weir_plan__put_metrics(const weir_plan *plan, weir_cbor_writer *w);
 /* Whether the value is one, by its format. */
-bool weir__is_plan_metrics(const weir_cbor_value *root);
+bool weir_plan__is_plan_metrics(const weir_cbor_value *root);
 /* Reads it into a restored plan and compares what can be known. INVALID_IR. */
-WEIR_CHECKED weir_status weir__plan_read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
+WEIR_CHECKED weir_status weir_plan__read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
                                                  const char *name, weir_error *error);
 
 /* Reads it into a plan that was restored without. INVALID_IR, OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__plan_read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
+WEIR_CHECKED weir_status weir_plan__read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
                                                weir_error *error);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct group {
 } group;
 
 typedef struct bounding {
-    const weir__steps *steps;
+    const weir_plan__steps *steps;
     uint32_t arena;
     uint64_t limit;
     const uint64_t *loads; /* of the base schedule, at each position */
@@ -31,24 +31,24 @@ typedef struct bounding {
     uint8_t *at_hand; /* scratch, all zero */
 } bounding;
 
-static bool is_needed_after(const weir__steps *s, uint32_t tensor, uint32_t step) {
-    weir__list needs = weir__list_at(&s->needs, tensor);
+static bool is_needed_after(const weir_plan__steps *s, uint32_t tensor, uint32_t step) {
+    weir_plan__list needs = weir_plan__list_at(&s->needs, tensor);
     return needs.count > 0 && needs.items[needs.count - 1] > step;
 }
 
-static bool stands_before(const weir__steps *s, uint32_t tensor, uint32_t step) {
+static bool stands_before(const weir_plan__steps *s, uint32_t tensor, uint32_t step) {
     return s->producer[tensor] == WEIR__NO_NAME || s->place[s->producer[tensor]] < step;
 }
 
 /* Whether a tensor is in `kept` by itself, not because the step has it at hand. */
-static bool stays(const weir__steps *s, uint32_t tensor, uint32_t step) {
+static bool stays(const weir_plan__steps *s, uint32_t tensor, uint32_t step) {
     if (!stands_before(s, tensor, step))
         return false;
     return s->permanent[tensor] || (s->producer[tensor] == WEIR__NO_NAME && is_needed_after(s, tensor, step));
 }
 
-static uint64_t at_hand(const bounding *b, weir__list list, uint32_t step) {
-    const weir__steps *s = b->steps;
+static uint64_t at_hand(const bounding *b, weir_plan__list list, uint32_t step) {
+    const weir_plan__steps *s = b->steps;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < list.count; i++) {
         uint32_t t = list.items[i];
@@ -60,10 +60,10 @@ static uint64_t at_hand(const bounding *b, weir__list list, uint32_t step) {
 
 /* First as changes from step to step, then added up. */
 static void find_kept(bounding *b) {
-    const weir__steps *s = b->steps;
+    const weir_plan__steps *s = b->steps;
     memset(b->kept, 0, ((size_t)s->step_count + 2) * sizeof *b->kept);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        weir__list needs = weir__list_at(&s->needs, t);
+        weir_plan__list needs = weir_plan__list_at(&s->needs, t);
         bool has_producer = s->producer[t] != WEIR__NO_NAME;
         if (s->arena[t] != b->arena || (has_producer && !s->permanent[t]))
             continue;
@@ -71,7 +71,7 @@ static void find_kept(bounding *b) {
         b->kept[has_producer ? s->place[s->producer[t]] + 1 : 0] += s->sizes[t];
         b->kept[end] -= end < s->step_count ? s->sizes[t] : 0;
     }
-    for (uint32_t i = 0; b->arena == WEIR__ARENA_GRADIENTS && s->node_count > 0 && i < s->gradient_count;
+    for (uint32_t i = 0; b->arena == WEIR_PLAN__ARENA_GRADIENTS && s->node_count > 0 && i < s->gradient_count;
          i++) {
         b->kept[s->gradients[i].first] += s->gradients[i].size;
         b->kept[s->gradients[i].last + 1] -= s->gradients[i].size;
@@ -79,7 +79,7 @@ static void find_kept(bounding *b) {
     for (uint32_t step = 1; step < s->step_count; step++)
         b->kept[step] += b->kept[step - 1];
     for (uint32_t step = 0; step < s->step_count; step++) {
-        weir__step own = weir__step_at(s, step);
+        weir_plan__made_step own = weir_plan__made_step_at(s, step);
         b->kept[step] += at_hand(b, own.needs, step);
         for (uint32_t i = 0; i < own.makes.count; i++)
             b->kept[step] += s->arena[own.makes.items[i]] == b->arena ? s->sizes[own.makes.items[i]] : 0;
@@ -88,15 +88,15 @@ static void find_kept(bounding *b) {
     }
 }
 
-static void mark(bounding *b, weir__list list, uint8_t value) {
+static void mark(bounding *b, weir_plan__list list, uint8_t value) {
     for (uint32_t i = 0; i < list.count; i++)
         b->at_hand[list.items[i]] = value;
 }
 
 /* Tensors that cross a step, by producer. */
 static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
-    const weir__steps *s = b->steps;
-    weir__step own = weir__step_at(s, step);
+    const weir_plan__steps *s = b->steps;
+    weir_plan__made_step own = weir_plan__made_step_at(s, step);
     size_t count = 0;
     *sum = 0;
     mark(b, own.needs, 1);
@@ -181,7 +181,7 @@ static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
     return true;
 }
 
-static bool find_bound(const weir__steps *s, const weir__budgets *budgets, const uint64_t *loads,
+static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budgets, const uint64_t *loads,
                        uint64_t *bound, uint64_t *least, bool *is_possible) {
     const weir_env *env = s->env;
     size_t most = (s->step_count > s->node_count ? s->step_count : s->node_count) + (size_t)2;
@@ -197,7 +197,7 @@ static bool find_bound(const weir__steps *s, const weir__budgets *budgets, const
     for (unsigned i = 0; has_memory && i < budgets->count; i++) {
         b.arena = budgets->items[i].arena;
         b.limit = budgets->items[i].bytes;
-        b.loads = loads + i * weir__positions(s->step_count);
+        b.loads = loads + i * weir_plan__positions(s->step_count);
         *is_possible &= bound_arena(&b, bound, &least[i]);
     }
     weir__release(env, b.kept);
@@ -211,9 +211,9 @@ static bool find_bound(const weir__steps *s, const weir__budgets *budgets, const
 /* ---- Strategies --------------------------------------------------------------------------------- */
 
 /* Strategy number `index` of an effort; false after the last. */
-static bool strategy_at(uint32_t effort, uint32_t index, weir__strategy *strategy) {
+static bool strategy_at(uint32_t effort, uint32_t index, weir_plan__strategy *strategy) {
     static const uint32_t segments[SEGMENTS] = {2, 4, 8, 16, 32, 64};
-    *strategy = (weir__strategy){0};
+    *strategy = (weir_plan__strategy){0};
     if (index < 2) {
         strategy->by_distance = index == 1;
         return effort >= index;
@@ -228,31 +228,31 @@ static bool strategy_at(uint32_t effort, uint32_t index, weir__strategy *strateg
 }
 
 typedef struct solving {
-    const weir__steps *steps;
-    const weir__budgets *budgets;
+    const weir_plan__steps *steps;
+    const weir_plan__budgets *budgets;
     uint32_t effort;
     uint64_t work;
-    weir__schedule *best;
-    weir__schedule other;
-    weir__remat_result *result;
+    weir_plan__schedule *best;
+    weir_plan__schedule other;
+    weir_plan__remat_result *result;
 } solving;
 
-static bool try_strategy(solving *s, const weir__strategy *strategy, const weir__budgets *budgets) {
+static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const weir_plan__budgets *budgets) {
     bool is_found;
     if (s->work > (uint64_t)1 << (26 + s->effort / 2))
         return true;
     if (strategy->segments > 0 && 2 * (uint64_t)strategy->segments > s->steps->node_count)
         return true;
-    if (!weir__remat_walk(s->steps, budgets, strategy, &s->work, WALK_WORK_MAX, &s->other, &is_found))
+    if (!weir_plan__remat_walk(s->steps, budgets, strategy, &s->work, WALK_WORK_MAX, &s->other, &is_found))
         return false;
     if (!is_found)
         return true;
-    if (!weir__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
+    if (!weir_plan__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
         return false;
-    uint64_t cost = weir__schedule_cost(s->steps, &s->other);
+    uint64_t cost = weir_plan__schedule_cost(s->steps, &s->other);
     if (s->result->is_found && cost >= s->result->added_cost)
         return true;
-    weir__schedule kept = *s->best;
+    weir_plan__schedule kept = *s->best;
     *s->best = s->other;
     s->other = kept;
     s->result->is_found = true;
@@ -261,22 +261,23 @@ static bool try_strategy(solving *s, const weir__strategy *strategy, const weir_
 }
 
 static bool try_exact(solving *s) {
-    weir__remat_result *r = s->result;
-    uint64_t below = r->is_found && r->added_cost < WEIR__COST_NEVER ? r->added_cost : WEIR__COST_NEVER;
+    weir_plan__remat_result *r = s->result;
+    uint64_t below =
+        r->is_found && r->added_cost < WEIR_PLAN__COST_NEVER ? r->added_cost : WEIR_PLAN__COST_NEVER;
     bool is_found;
     bool is_ended;
     if (s->effort < 4 || (r->is_found && r->added_cost <= r->lower_bound) ||
-        !weir__remat_exact_applies(s->steps))
+        !weir_plan__remat_exact_applies(s->steps))
         return true;
-    if (!weir__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other, &is_found,
-                           &is_ended))
+    if (!weir_plan__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other,
+                                &is_found, &is_ended))
         return false;
     if (is_found) {
-        weir__schedule kept = *s->best;
+        weir_plan__schedule kept = *s->best;
         *s->best = s->other;
         s->other = kept;
         r->is_found = true;
-        r->added_cost = weir__schedule_cost(s->steps, s->best);
+        r->added_cost = weir_plan__schedule_cost(s->steps, s->best);
     }
     r->is_optimal = is_ended;
     r->is_impossible = is_ended && !r->is_found;
@@ -285,9 +286,9 @@ static bool try_exact(solving *s) {
 
 /* All strategies with a part of the budgets. */
 static bool try_strategies(solving *s, uint64_t sixteenths) {
-    weir__strategy strategy;
-    weir__budgets budgets = *s->budgets;
-    weir__remat_result *r = s->result;
+    weir_plan__strategy strategy;
+    weir_plan__budgets budgets = *s->budgets;
+    weir_plan__remat_result *r = s->result;
     for (unsigned b = 0; sixteenths < 16 && b < budgets.count; b++)
         budgets.items[b].bytes = budgets.items[b].bytes / 16 * sixteenths;
     for (uint32_t i = 0; strategy_at(s->effort, i, &strategy); i++) {
@@ -300,7 +301,7 @@ static bool try_strategies(solving *s, uint64_t sixteenths) {
 }
 
 static bool search(solving *s) {
-    weir__remat_result *r = s->result;
+    weir_plan__remat_result *r = s->result;
     for (uint64_t sixteenths = 16; sixteenths >= 8 && !r->is_found; sixteenths--)
         if (!try_strategies(s, sixteenths))
             return false;
@@ -312,24 +313,24 @@ static bool search(solving *s) {
     return true;
 }
 
-static bool base_fits(const weir__budgets *budgets, const uint64_t *peaks) {
+static bool base_fits(const weir_plan__budgets *budgets, const uint64_t *peaks) {
     for (unsigned b = 0; b < budgets->count; b++)
         if (peaks[b] > budgets->items[b].bytes)
             return false;
     return true;
 }
 
-bool weir__remat_solve(const weir__steps *steps, const weir__budgets *budgets, uint32_t effort,
-                       weir__schedule *schedule, weir__remat_result *result) {
+bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets, uint32_t effort,
+                            weir_plan__schedule *schedule, weir_plan__remat_result *result) {
     solving s = {.steps = steps, .budgets = budgets, .effort = effort, .best = schedule, .result = result};
     bool is_valid = false;
     bool is_possible = true;
-    size_t positions = weir__positions(steps->step_count);
+    size_t positions = weir_plan__positions(steps->step_count);
     uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
-    *result = (weir__remat_result){0};
-    bool has_memory = loads && weir__schedule_base(steps, schedule) &&
-                      weir__schedule_peaks(steps, schedule->items, schedule->count, budgets, result->base,
-                                           loads, &is_valid);
+    *result = (weir_plan__remat_result){0};
+    bool has_memory = loads && weir_plan__schedule_base(steps, schedule) &&
+                      weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets,
+                                                result->base, loads, &is_valid);
     if (has_memory && is_valid && base_fits(budgets, result->base)) {
         result->is_found = result->is_optimal = true;
     } else if (has_memory) {
@@ -339,22 +340,24 @@ bool weir__remat_solve(const weir__steps *steps, const weir__budgets *budgets, u
             has_memory = search(&s);
     }
     weir__release(steps->env, loads);
-    weir__schedule_release(steps->env, &s.other);
+    weir_plan__schedule_release(steps->env, &s.other);
     return has_memory;
 }
 
-bool weir__remat_bound(const weir__steps *steps, const weir__budgets *budgets, uint64_t *bound) {
-    uint64_t peaks[WEIR__BUDGETS_MAX];
-    uint64_t least[WEIR__BUDGETS_MAX];
+bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                            uint64_t *bound) {
+    uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
+    uint64_t least[WEIR_PLAN__BUDGETS_MAX];
     bool is_valid;
     bool is_possible;
-    weir__schedule base = {0};
-    size_t positions = weir__positions(steps->step_count);
+    weir_plan__schedule base = {0};
+    size_t positions = weir_plan__positions(steps->step_count);
     uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
-    bool has_memory = loads && weir__schedule_base(steps, &base) &&
-                      weir__schedule_peaks(steps, base.items, base.count, budgets, peaks, loads, &is_valid) &&
-                      find_bound(steps, budgets, loads, bound, least, &is_possible);
+    bool has_memory =
+        loads && weir_plan__schedule_base(steps, &base) &&
+        weir_plan__schedule_peaks(steps, base.items, base.count, budgets, peaks, loads, &is_valid) &&
+        find_bound(steps, budgets, loads, bound, least, &is_possible);
     weir__release(steps->env, loads);
-    weir__schedule_release(steps->env, &base);
+    weir_plan__schedule_release(steps->env, &base);
     return has_memory;
 }

@@ -20,21 +20,21 @@ typedef struct state {
 } state;
 
 typedef struct exact {
-    const weir__steps *steps;
-    const weir__budgets *budgets;
+    const weir_plan__steps *steps;
+    const weir_plan__budgets *budgets;
     uint64_t below;
     uint64_t state_limit;
     uint32_t tensors[TENSORS_MAX]; /* bit -> tensor */
     unsigned bits;
-    uint64_t arena_bits[WEIR__BUDGETS_MAX];
+    uint64_t arena_bits[WEIR_PLAN__BUDGETS_MAX];
     uint64_t reads[NODES_MAX];
     uint64_t makes[NODES_MAX];
     uint64_t killed[NODES_MAX];
     uint64_t needed[STEPS_MAX + 1];
     uint64_t future[STEPS_MAX + 1];
     uint64_t useful[STEPS_MAX + 1];
-    uint64_t always_before[WEIR__BUDGETS_MAX][STEPS_MAX + 1];
-    uint64_t always_at[WEIR__BUDGETS_MAX][STEPS_MAX + 1];
+    uint64_t always_before[WEIR_PLAN__BUDGETS_MAX][STEPS_MAX + 1];
+    uint64_t always_at[WEIR_PLAN__BUDGETS_MAX][STEPS_MAX + 1];
     state *states;
     size_t state_count;
     size_t state_capacity;
@@ -47,7 +47,7 @@ typedef struct exact {
     bool is_short_of_memory;
 } exact;
 
-bool weir__remat_exact_applies(const weir__steps *steps) {
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps) {
     uint32_t free_ones = 0;
     for (uint32_t t = 0; t < steps->tensor_count; t++)
         free_ones += !steps->permanent[t];
@@ -63,7 +63,7 @@ static uint64_t bit_of(const exact *e, uint32_t tensor) {
     return 0; /* permanent */
 }
 
-static uint64_t mask_of(const exact *e, weir__list list) {
+static uint64_t mask_of(const exact *e, weir_plan__list list) {
     uint64_t mask = 0;
     for (uint32_t i = 0; i < list.count; i++)
         mask |= bit_of(e, list.items[i]);
@@ -84,7 +84,7 @@ static bool stands(const exact *e, uint32_t tensor, uint32_t step) {
 }
 
 static void find_always(exact *e, unsigned budget, uint32_t step) {
-    const weir__steps *s = e->steps;
+    const weir_plan__steps *s = e->steps;
     uint32_t arena = e->budgets->items[budget].arena;
     uint64_t before = 0;
     uint64_t at = 0;
@@ -93,8 +93,8 @@ static void find_always(exact *e, unsigned budget, uint32_t step) {
             before += stands(e, t, step) ? s->sizes[t] : 0;
             at += stands(e, t, step + 1) ? s->sizes[t] : 0;
         }
-    for (uint32_t i = 0; arena == WEIR__ARENA_GRADIENTS && i < s->gradient_count; i++) {
-        const weir__gradient_life *g = &s->gradients[i];
+    for (uint32_t i = 0; arena == WEIR_PLAN__ARENA_GRADIENTS && i < s->gradient_count; i++) {
+        const weir_plan__gradient_life *g = &s->gradients[i];
         before += g->first < step && step <= g->last ? g->size : 0;
         at += g->first <= step && step <= g->last ? g->size : 0;
     }
@@ -103,22 +103,22 @@ static void find_always(exact *e, unsigned budget, uint32_t step) {
 }
 
 static void find_masks(exact *e) {
-    const weir__steps *s = e->steps;
+    const weir_plan__steps *s = e->steps;
     for (uint32_t t = 0; t < s->tensor_count; t++)
         if (!s->permanent[t])
             e->tensors[e->bits++] = t;
     for (unsigned i = 0; i < e->bits; i++) {
-        unsigned budget = weir__budget_of(e->budgets, s->arena[e->tensors[i]]);
-        if (budget != WEIR__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
+        unsigned budget = weir_plan__budget_of(e->budgets, s->arena[e->tensors[i]]);
+        if (budget != WEIR_PLAN__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
             e->arena_bits[budget] |= (uint64_t)1 << i;
     }
     for (uint32_t i = 0; i < s->node_count; i++) {
-        e->reads[i] = mask_of(e, weir__list_at(&s->inputs, i));
-        e->makes[i] = mask_of(e, weir__list_at(&s->outputs, i));
+        e->reads[i] = mask_of(e, weir_plan__list_at(&s->inputs, i));
+        e->makes[i] = mask_of(e, weir_plan__list_at(&s->outputs, i));
         e->killed[i] = s->kills[i] == WEIR__NO_NAME ? 0 : bit_of(e, s->kills[i]);
     }
     for (uint32_t step = s->step_count; step-- > 0;) {
-        e->needed[step] = mask_of(e, weir__step_at(s, step).needs);
+        e->needed[step] = mask_of(e, weir_plan__made_step_at(s, step).needs);
         e->future[step] = e->future[step + 1] | e->needed[step];
     }
     for (uint32_t step = 0; step <= s->step_count; step++) {
@@ -132,7 +132,7 @@ static void find_masks(exact *e) {
 }
 
 static uint64_t owed(const exact *e, uint32_t step, uint64_t live) {
-    const weir__steps *s = e->steps;
+    const weir_plan__steps *s = e->steps;
     uint64_t missing = e->future[step] & ~live;
     uint64_t cost = 0;
     for (uint32_t p = 0; missing && p < step && p < s->node_count; p++)
@@ -189,7 +189,7 @@ static uint32_t *chain_of(const exact *e, uint32_t step, uint64_t live) {
 
 /* The least cost at which a state was reached, of those that are kept. */
 static uint64_t best_cost(const exact *e, uint32_t step, uint64_t live) {
-    uint64_t best = WEIR__COST_NEVER;
+    uint64_t best = WEIR_PLAN__COST_NEVER;
     for (uint32_t at = *chain_of(e, step, live); at != 0; at = e->states[at - 1].next) {
         const state *s = &e->states[at - 1];
         if (s->step == step && s->live == live && s->cost < best)
@@ -240,7 +240,7 @@ typedef struct move {
     uint64_t made;
     uint64_t killed;
     uint64_t droppable;
-    uint64_t excess[WEIR__BUDGETS_MAX]; /* bytes to drop */
+    uint64_t excess[WEIR_PLAN__BUDGETS_MAX]; /* bytes to drop */
 } move;
 
 static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped);
@@ -283,10 +283,10 @@ static void try_move(exact *e, move *m, uint64_t pins, uint32_t step, bool is_ba
 }
 
 static void expand(exact *e, uint32_t index) {
-    const weir__steps *s = e->steps;
+    const weir_plan__steps *s = e->steps;
     state from = e->states[index];
     if (!(e->needed[from.step] & ~from.live)) {
-        weir__step step = weir__step_at(s, from.step);
+        weir_plan__made_step step = weir_plan__made_step_at(s, from.step);
         move m = {.before = index, .to_step = from.step + 1u, .cost = from.cost, .live = from.live};
         m.made = step.is_back ? 0 : e->makes[step.node];
         m.killed = step.is_back ? 0 : e->killed[step.node];
@@ -310,7 +310,7 @@ static void expand(exact *e, uint32_t index) {
 /* ---- The search --------------------------------------------------------------------------------- */
 
 static bool start_fits(const exact *e, uint64_t start) {
-    const weir__steps *s = e->steps;
+    const weir_plan__steps *s = e->steps;
     for (unsigned b = 0; b < e->budgets->count; b++) {
         uint64_t load = bytes_of(e, start & e->arena_bits[b]);
         for (uint32_t t = 0; t < s->tensor_count; t++)
@@ -323,27 +323,28 @@ static bool start_fits(const exact *e, uint64_t start) {
     return true;
 }
 
-static bool write_path(exact *e, uint32_t index, weir__schedule *schedule) {
+static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
     uint32_t count = 0;
     uint32_t step = 0;
     schedule->count = 0;
     for (uint32_t at = index; at > 0; at = e->states[at].before)
         count++;
     for (uint32_t i = 0; i < count; i++)
-        if (!weir__schedule_add(e->steps->env, schedule, (weir__execution){0}))
+        if (!weir_plan__schedule_add(e->steps->env, schedule, (weir_plan__execution){0}))
             return false;
     for (uint32_t at = index; at > 0; at = e->states[at].before)
         schedule->items[--count].node = e->states[at].ran;
     for (size_t i = 0; i < schedule->count; i++) {
         uint32_t ran = schedule->items[i].node;
-        weir__step base = ran ? (weir__step){0} : weir__step_at(e->steps, step++);
-        schedule->items[i] =
-            ran ? (weir__execution){ran - 1, false, false} : (weir__execution){base.node, base.is_back, true};
+        weir_plan__made_step base =
+            ran ? (weir_plan__made_step){0} : weir_plan__made_step_at(e->steps, step++);
+        schedule->items[i] = ran ? (weir_plan__execution){ran - 1, false, false}
+                                 : (weir_plan__execution){base.node, base.is_back, true};
     }
     return true;
 }
 
-static void search(exact *e, weir__schedule *schedule, bool *is_found) {
+static void search(exact *e, weir_plan__schedule *schedule, bool *is_found) {
     uint64_t start = 0;
     for (unsigned i = 0; i < e->bits; i++)
         if (e->steps->producer[e->tensors[i]] == WEIR__NO_NAME)
@@ -365,8 +366,9 @@ static void search(exact *e, weir__schedule *schedule, bool *is_found) {
     }
 }
 
-bool weir__remat_exact(const weir__steps *steps, const weir__budgets *budgets, uint64_t state_limit,
-                       uint64_t below, weir__schedule *schedule, bool *is_found, bool *is_ended) {
+bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                            uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
+                            bool *is_found, bool *is_ended) {
     const weir_env *env = steps->env;
     exact *e = weir__allocate_zero(env, 1, sizeof *e);
     *is_found = *is_ended = false;

@@ -10,7 +10,7 @@ enum { REORDER_NODES_MAX = 1 << 16, REORDER_ARENAS_MAX = 64 };
 
 /* ---- Settings in the graph's terms -------------------------------------------------------------- */
 
-static void find_alignments(const weir_graph *graph, const weir__arena_setting *settings, size_t count,
+static void find_alignments(const weir_graph *graph, const weir_plan__arena_setting *settings, size_t count,
                             uint64_t *alignments) {
     for (uint32_t a = 0; a < graph->arenas.count; a++)
         alignments[a] = WEIR_ALIGNMENT_DEFAULT;
@@ -29,35 +29,36 @@ static int compare_names(const weir_graph *graph, uint32_t a, uint32_t b) {
 }
 
 /* In bytewise order of names. `with_slack`: budgets, else the capacities themselves. */
-static weir_status find_budgets(const weir_graph *graph, const weir__arena_setting *settings, size_t count,
-                                bool with_slack, weir__budgets *budgets, weir_error *error) {
+static weir_status find_budgets(const weir_graph *graph, const weir_plan__arena_setting *settings,
+                                size_t count, bool with_slack, weir_plan__budgets *budgets,
+                                weir_error *error) {
     budgets->count = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t arena = weir__names_find(&graph->arenas, settings[i].name.data, settings[i].name.size);
         if (arena == WEIR__NO_NAME || !settings[i].has_capacity)
             continue;
-        if (budgets->count == WEIR__BUDGETS_MAX)
+        if (budgets->count == WEIR_PLAN__BUDGETS_MAX)
             return weir__fail(error, WEIR_CONTRACT_VIOLATION, REMAT_OPERATOR,
                               "preset remat_enabled takes capacities of at most %d arenas",
-                              WEIR__BUDGETS_MAX);
+                              WEIR_PLAN__BUDGETS_MAX);
         unsigned at = budgets->count++;
         for (; at > 0 && compare_names(graph, arena, budgets->items[at - 1].arena) < 0; at--)
             budgets->items[at] = budgets->items[at - 1];
         uint64_t slack = with_slack ? settings[i].slack : 0;
-        budgets->items[at] = (weir__budget){arena, settings[i].capacity - slack};
+        budgets->items[at] = (weir_plan__budget){arena, settings[i].capacity - slack};
     }
     return WEIR_OK;
 }
 
-static weir_status make_steps(const weir_graph *graph, const weir_plan *plan, const weir__liveness *liveness,
-                              const weir__arena_setting *settings, size_t setting_count, weir__steps *steps,
-                              weir_error *error) {
+static weir_status make_steps(const weir_graph *graph, const weir_plan *plan,
+                              const weir_plan__liveness *liveness, const weir_plan__arena_setting *settings,
+                              size_t setting_count, weir_plan__steps *steps, weir_error *error) {
     uint64_t *alignments = weir__allocate(plan->env, (size_t)graph->arenas.count + 1, sizeof *alignments);
-    *steps = (weir__steps){.env = plan->env};
+    *steps = (weir_plan__steps){.env = plan->env};
     if (!alignments)
         return weir__out_of_memory(error, REMAT_OPERATOR, graph->arenas.count * sizeof *alignments);
     find_alignments(graph, settings, setting_count, alignments);
-    weir_status status = weir__steps_make(graph, plan, liveness, alignments, steps, error);
+    weir_status status = weir_plan__steps_make(graph, plan, liveness, alignments, steps, error);
     weir__release(plan->env, alignments);
     return status;
 }
@@ -67,12 +68,12 @@ static weir_status make_steps(const weir_graph *graph, const weir_plan *plan, co
 typedef struct recomputing {
     const weir_graph *graph;
     weir_plan *plan;
-    const weir__arena_setting *settings;
+    const weir_plan__arena_setting *settings;
     size_t setting_count;
-    weir__budgets budgets;
-    weir__steps steps;
-    weir__schedule schedule;
-    weir__remat_result result;
+    weir_plan__budgets budgets;
+    weir_plan__steps steps;
+    weir_plan__schedule schedule;
+    weir_plan__remat_result result;
 } recomputing;
 
 static weir_status report_nothing(const recomputing *r, weir_error *error) {
@@ -90,8 +91,8 @@ static weir_status report_nothing(const recomputing *r, weir_error *error) {
                    "arena '%.*s' needs %llu bytes and may have %llu, and recomputing does not help enough: "
                    "%llu bytes are "
                    "live at one step in every schedule; %s",
-                   WEIR__SHOW(arena), (unsigned long long)r->result.base[at], (unsigned long long)capacity,
-                   (unsigned long long)r->result.least[at],
+                   WEIR_PLAN__SHOW(arena), (unsigned long long)r->result.base[at],
+                   (unsigned long long)capacity, (unsigned long long)r->result.least[at],
                    r->result.is_impossible ? "no schedule can fit: raise the capacity or shrink the tensors"
                                            : "raise the capacity, or try a higher effort");
     weir__note_text(error, "arena", arena.data, arena.size);
@@ -104,7 +105,7 @@ static weir_status report_nothing(const recomputing *r, weir_error *error) {
 
 /* The bound is that of the capacities, whatever the packing took from the budgets. */
 static bool find_true_bound(recomputing *r) {
-    weir__budgets capacities = {0};
+    weir_plan__budgets capacities = {0};
     weir_error ignored;
     bool has_slack = false;
     for (size_t i = 0; i < r->setting_count; i++)
@@ -113,15 +114,15 @@ static bool find_true_bound(recomputing *r) {
         return true;
     if (find_budgets(r->graph, r->settings, r->setting_count, false, &capacities, &ignored) != WEIR_OK)
         return true;
-    if (!weir__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
+    if (!weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
         return false;
     r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
     return true;
 }
 
-static weir_status solve(recomputing *r, weir__liveness *liveness, uint32_t effort, weir_error *error) {
+static weir_status solve(recomputing *r, weir_plan__liveness *liveness, uint32_t effort, weir_error *error) {
     weir_plan *plan = r->plan;
-    bool has_memory = weir__remat_solve(&r->steps, &r->budgets, effort, &r->schedule, &r->result);
+    bool has_memory = weir_plan__remat_solve(&r->steps, &r->budgets, effort, &r->schedule, &r->result);
     if (!has_memory || !find_true_bound(r))
         return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
     if (!r->result.is_found)
@@ -130,15 +131,15 @@ static weir_status solve(recomputing *r, weir__liveness *liveness, uint32_t effo
         return WEIR_OK;
     plan->remat = (weir_plan_remat){.runs_again = r->schedule.count - r->steps.step_count,
                                     .added_cost = r->result.added_cost,
-                                    .base_cost = weir__base_cost(&r->steps),
+                                    .base_cost = weir_plan__base_cost(&r->steps),
                                     .lower_bound = r->result.lower_bound,
                                     .optimal = r->result.is_optimal};
-    return weir__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
+    return weir_plan__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
 }
 
-weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
-                            const weir__arena_setting *settings, size_t setting_count, uint32_t effort,
-                            weir_error *error) {
+weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
+                                 const weir_plan__arena_setting *settings, size_t setting_count,
+                                 uint32_t effort, weir_error *error) {
     recomputing r = {.graph = graph, .plan = plan, .settings = settings, .setting_count = setting_count};
     weir_status status = find_budgets(graph, settings, setting_count, true, &r.budgets, error);
     if (status != WEIR_OK || r.budgets.count == 0)
@@ -146,8 +147,8 @@ weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__live
     status = make_steps(graph, plan, liveness, settings, setting_count, &r.steps, error);
     if (status == WEIR_OK)
         status = solve(&r, liveness, effort, error);
-    weir__steps_release(&r.steps);
-    weir__schedule_release(plan->env, &r.schedule);
+    weir_plan__steps_release(&r.steps);
+    weir_plan__schedule_release(plan->env, &r.schedule);
     return status;
 }
 
@@ -156,24 +157,24 @@ weir_status weir__recompute(const weir_graph *graph, weir_plan *plan, weir__live
 typedef struct ordering {
     const weir_env *env;
     const weir_graph *graph;
-    weir__mode mode;
-    const weir__arena_setting *settings;
+    weir_plan__graph_mode mode;
+    const weir_plan__arena_setting *settings;
     size_t setting_count;
     uint32_t *position; /* scratch */
 } ordering;
 
 /* The steps of an order. The caller releases them, in any case. */
-static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir__steps *steps,
+static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir_plan__steps *steps,
                                   weir_error *error) {
     weir_plan plan = {.env = o->env, .mode = o->mode};
-    weir__liveness liveness = {.order = order, .position = o->position};
-    for (uint32_t p = 0; p < weir__node_count(o->graph); p++)
+    weir_plan__liveness liveness = {.order = order, .position = o->position};
+    for (uint32_t p = 0; p < weir_plan__node_count(o->graph); p++)
         o->position[order[p]] = p + 1;
-    *steps = (weir__steps){.env = plan.env};
-    weir_status status = weir__analyze_liveness(o->graph, &plan, &liveness, error);
+    *steps = (weir_plan__steps){.env = plan.env};
+    weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
     if (status == WEIR_OK)
         status = make_steps(o->graph, &plan, &liveness, o->settings, o->setting_count, steps, error);
-    weir__liveness_release(plan.env, &liveness);
+    weir_plan__liveness_release(plan.env, &liveness);
     weir__release(plan.env, plan.id_text);
     weir__release(plan.env, plan.id_ends);
     weir__release(plan.env, plan.rows);
@@ -183,25 +184,25 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
 }
 
 static weir_status peak_of(const ordering *o, const uint32_t *order, uint64_t *peak, weir_error *error) {
-    weir__steps steps;
+    weir_plan__steps steps;
     weir_status status = steps_of_order(o, order, &steps, error);
-    if (status == WEIR_OK && !weir__order_peak(&steps, peak))
+    if (status == WEIR_OK && !weir_plan__order_peak(&steps, peak))
         status = weir__out_of_memory(error, REMAT_OPERATOR, steps.tensor_count);
-    weir__steps_release(&steps);
+    weir_plan__steps_release(&steps);
     return status;
 }
 
 /* `best` is the given order at first; `other` has as much room. */
-static weir_status try_candidates(const ordering *o, const weir__steps *given, uint32_t effort,
+static weir_status try_candidates(const ordering *o, const weir_plan__steps *given, uint32_t effort,
                                   uint32_t *best, uint32_t *other, weir_plan_reorder *found,
                                   weir_error *error) {
     weir_status status = WEIR_OK;
-    for (unsigned i = 0; status == WEIR_OK && i < WEIR__ORDER_CANDIDATES; i++) {
+    for (unsigned i = 0; status == WEIR_OK && i < WEIR_PLAN__ORDER_CANDIDATES; i++) {
         bool has_one;
         uint64_t peak;
         if (found->peak == found->lower_bound)
             break;
-        if (!weir__order_candidate(given, i, effort, other, &has_one))
+        if (!weir_plan__order_candidate(given, i, effort, other, &has_one))
             return weir__out_of_memory(error, REMAT_OPERATOR, given->node_count * sizeof *other);
         if (!has_one)
             continue;
@@ -215,11 +216,12 @@ static weir_status try_candidates(const ordering *o, const weir__steps *given, u
     return status;
 }
 
-weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph, weir__mode mode,
-                                    const uint32_t *given, const weir__arena_setting *settings,
-                                    size_t setting_count, uint32_t effort, uint32_t **order,
-                                    weir_plan_reorder *found, weir_error *error) {
-    size_t nodes = weir__node_count(graph);
+weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
+                                         weir_plan__graph_mode mode, const uint32_t *given,
+                                         const weir_plan__arena_setting *settings, size_t setting_count,
+                                         uint32_t effort, uint32_t **order, weir_plan_reorder *found,
+                                         weir_error *error) {
+    size_t nodes = weir_plan__node_count(graph);
     ordering o = {env, graph, mode, settings, setting_count, NULL};
     *order = NULL;
     *found = (weir_plan_reorder){.is_tried = true};
@@ -228,7 +230,7 @@ weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph
     o.position = weir__allocate(env, nodes + 1, sizeof *o.position);
     uint32_t *best = weir__allocate(env, nodes + 1, sizeof *best);
     uint32_t *other = weir__allocate(env, nodes + 1, sizeof *other);
-    weir__steps steps = {.env = env};
+    weir_plan__steps steps = {.env = env};
     weir_status status = WEIR_OK;
     if (!o.position || !best || !other)
         status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
@@ -236,13 +238,13 @@ weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph
         memcpy(best, given, nodes * sizeof *best);
         status = steps_of_order(&o, best, &steps, error);
     }
-    if (status == WEIR_OK &&
-        (!weir__order_peak(&steps, &found->given_peak) || !weir__order_bound(&steps, &found->lower_bound)))
+    if (status == WEIR_OK && (!weir_plan__order_peak(&steps, &found->given_peak) ||
+                              !weir_plan__order_bound(&steps, &found->lower_bound)))
         status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
     found->peak = found->given_peak;
     if (status == WEIR_OK)
         status = try_candidates(&o, &steps, effort, best, other, found, error);
-    weir__steps_release(&steps);
+    weir_plan__steps_release(&steps);
     weir__release(env, o.position);
     weir__release(env, other);
     if (status == WEIR_OK && found->is_changed)
@@ -252,20 +254,20 @@ weir_status weir__find_better_order(const weir_env *env, const weir_graph *graph
     return status;
 }
 
-weir_status weir__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
-                             weir_error *error) {
-    weir__schedule schedule = {0};
-    uint32_t nodes = weir__node_count(graph);
-    uint32_t count = plan->mode == WEIR__BACKWARD ? 2 * nodes : nodes;
+weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
+                                  weir_error *error) {
+    weir_plan__schedule schedule = {0};
+    uint32_t nodes = weir_plan__node_count(graph);
+    uint32_t count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * nodes : nodes;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; status == WEIR_OK && i < count; i++) {
         bool is_back = i >= nodes;
-        weir__execution item = {order[is_back ? count - 1 - i : i], is_back, true};
-        if (!weir__schedule_add(plan->env, &schedule, item))
+        weir_plan__execution item = {order[is_back ? count - 1 - i : i], is_back, true};
+        if (!weir_plan__schedule_add(plan->env, &schedule, item))
             status = weir__out_of_memory(error, REMAT_OPERATOR, count * sizeof item);
     }
     if (status == WEIR_OK)
-        status = weir__plan_keep_schedule(plan, graph, &schedule, error);
-    weir__schedule_release(plan->env, &schedule);
+        status = weir_plan__keep_schedule(plan, graph, &schedule, error);
+    weir_plan__schedule_release(plan->env, &schedule);
     return status;
 }

@@ -12,7 +12,7 @@ enum { SUFFIX_MAX = 6 + 10 }; /* ".again" and a number */
 typedef struct applying {
     const weir_graph *graph;
     weir_plan *plan;
-    const weir__steps *steps;
+    const weir_plan__steps *steps;
     uint32_t *again_first; /* a tensor: row of its instance 1, less 1; the last entry is the end */
     uint32_t *overwritten; /* a row: the row that it overwrites; NULL but in inference mode */
 } applying;
@@ -23,13 +23,13 @@ static uint32_t row_of(const applying *a, uint32_t tensor, uint32_t number) {
 
 /* ---- Counting, then filling --------------------------------------------------------------------- */
 
-static void count_instance(void *context, const weir__life *life) {
+static void count_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
     if (life->number > a->again_first[life->tensor])
         a->again_first[life->tensor] = life->number;
 }
 
-static void fill_instance(void *context, const weir__life *life) {
+static void fill_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
     uint32_t row = row_of(a, life->tensor, life->number);
     a->plan->rows[row].size = a->graph->tensors[life->tensor].bytes;
@@ -106,12 +106,12 @@ static weir_status name_rows(applying *a, weir_error *error) {
             memcpy(plan->id_text + begin, id.data, id.size);
             memcpy(plan->id_text + begin + id.size, suffix, size);
             plan->id_ends[plan->count++] = begin + id.size + size;
-            weir_text again = weir__plan_id(plan, plan->count - 1);
+            weir_text again = weir_plan__id(plan, plan->count - 1);
             if (weir__names_find(&a->graph->tensor_ids, again.data, again.size) != WEIR__NO_NAME)
                 return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
                                   "%s: tensor '%.*s' is made again as '%.*s', but the graph has a tensor of "
                                   "that id; rename it",
-                                  a->graph->source, WEIR__SHOW(id), WEIR__SHOW(again));
+                                  a->graph->source, WEIR_PLAN__SHOW(id), WEIR_PLAN__SHOW(again));
         }
     }
     return WEIR_OK;
@@ -119,17 +119,17 @@ static weir_status name_rows(applying *a, weir_error *error) {
 
 static void move_gradients(applying *a, const uint32_t *places) {
     for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
-        weir__row *row = &a->plan->rows[a->steps->tensor_count + i];
+        weir_plan__row *row = &a->plan->rows[a->steps->tensor_count + i];
         row->birth = places[a->steps->gradients[i].first];
         row->death = places[a->steps->gradients[i].last] + 1;
     }
 }
 
-static weir_status fill_plan(applying *a, const weir__schedule *schedule, weir__liveness *liveness,
-                             weir__lives_scratch *scratch, weir_error *error) {
+static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, weir_plan__liveness *liveness,
+                             weir_plan__lives_scratch *scratch, weir_error *error) {
     weir_plan *plan = a->plan;
     const weir_env *env = plan->env;
-    weir__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
+    weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
     uint64_t total = place_rows(a);
     if (total >= WEIR__NO_NAME || !make_rows(a, total))
         return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *plan->rows);
@@ -142,7 +142,7 @@ static weir_status fill_plan(applying *a, const weir__schedule *schedule, weir__
         liveness->overwritten = a->overwritten;
     }
     WEIR__TRY(name_rows(a, error));
-    weir__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
+    weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
     move_gradients(a, scratch->step_places);
     plan->end = 0;
     for (uint32_t i = 0; i < plan->count; i++)
@@ -152,9 +152,9 @@ static weir_status fill_plan(applying *a, const weir__schedule *schedule, weir__
 
 /* ---- The schedule in the plan ------------------------------------------------------------------- */
 
-weir_status weir__plan_keep_schedule(weir_plan *plan, const weir_graph *graph, const weir__schedule *schedule,
-                                     weir_error *error) {
-    uint32_t nodes = weir__node_count(graph);
+weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
+                                     const weir_plan__schedule *schedule, weir_error *error) {
+    uint32_t nodes = weir_plan__node_count(graph);
     size_t text = nodes ? (size_t)graph->node_ids.ends[nodes - 1] : 0;
     plan->schedule = weir__allocate(plan->env, schedule->count + 1, sizeof *plan->schedule);
     plan->node_text = weir__allocate(plan->env, text + 1, 1);
@@ -171,21 +171,22 @@ weir_status weir__plan_keep_schedule(weir_plan *plan, const weir_graph *graph, c
     return WEIR_OK;
 }
 
-weir_status weir__remat_apply(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
-                              const weir__steps *steps, const weir__schedule *schedule, weir_error *error) {
+weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
+                                   const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                                   weir_error *error) {
     applying a = {.graph = graph, .plan = plan, .steps = steps};
-    weir__lives_scratch scratch;
+    weir_plan__lives_scratch scratch;
     if (schedule->count >= UINT32_MAX - 4)
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,
                           "%s: the schedule has more than 2^32 steps", graph->source);
-    bool has_memory = weir__lives_open(steps, &scratch);
+    bool has_memory = weir_plan__lives_open(steps, &scratch);
     a.again_first = weir__allocate_zero(plan->env, (size_t)steps->tensor_count + 1, sizeof *a.again_first);
     weir_status status = has_memory && a.again_first
                              ? fill_plan(&a, schedule, liveness, &scratch, error)
                              : weir__out_of_memory(error, REMAT_OPERATOR, steps->tensor_count);
     if (status == WEIR_OK)
-        status = weir__plan_keep_schedule(plan, graph, schedule, error);
-    weir__lives_close(plan->env, &scratch);
+        status = weir_plan__keep_schedule(plan, graph, schedule, error);
+    weir_plan__lives_close(plan->env, &scratch);
     weir__release(plan->env, a.again_first);
     return status;
 }
@@ -195,7 +196,7 @@ size_t weir_plan_step_count(const weir_plan *plan) {
 }
 
 weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
-    weir__execution execution = plan->schedule[place];
+    weir_plan__execution execution = plan->schedule[place];
     uint64_t begin = execution.node ? plan->node_ends[execution.node - 1] : 0;
     return (weir_plan_step){
         .node = {plan->node_text + begin, (size_t)(plan->node_ends[execution.node] - begin)},
@@ -215,7 +216,7 @@ void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
 
 /* One [kind, node id]; the first run of a node and its backward step are base steps. */
 static bool read_step(const weir_cbor_value *list, weir__names *names, const weir_env *env,
-                      weir__execution *execution) {
+                      weir_plan__execution *execution) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value kind;
     weir_cbor_value id;
@@ -242,7 +243,7 @@ static void take_names(weir_plan *plan, weir__names *names) {
     weir__names_release(plan->env, names);
 }
 
-bool weir__plan_read_schedule(weir_plan *plan, const weir_cbor_value *list) {
+bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     weir__names names = {0};
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value item;
@@ -274,7 +275,7 @@ static bool read_budgets(weir_plan *plan, const weir_cbor_value *map) {
     weir_cbor_value name;
     weir_cbor_value bytes;
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        weir__arena *arena = &plan->arenas[a];
+        weir_plan__planned_arena *arena = &plan->arenas[a];
         if (!arena->has_capacity)
             continue;
         if (!weir_cbor_next(&it, &name, &bytes) || bytes.type != WEIR_CBOR_UINT ||
@@ -288,7 +289,7 @@ static bool read_budgets(weir_plan *plan, const weir_cbor_value *map) {
 }
 
 /* After the arenas are known: each that has a capacity has a budget. */
-bool weir__plan_read_remat(weir_plan *plan, const weir_cbor_value *map) {
+bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map) {
     weir_cbor_value budget;
     weir_cbor_value optimal;
     bool is_good = map->type == WEIR_CBOR_MAP && map->number == 5 &&

@@ -6,12 +6,12 @@
 
 /* ---- Lists of executions ------------------------------------------------------------------------ */
 
-void weir__schedule_release(const weir_env *env, weir__schedule *schedule) {
+void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *schedule) {
     weir__release(env, schedule->items);
-    *schedule = (weir__schedule){0};
+    *schedule = (weir_plan__schedule){0};
 }
 
-bool weir__schedule_add(const weir_env *env, weir__schedule *schedule, weir__execution item) {
+bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
     if (schedule->count == schedule->capacity) {
         void *items = schedule->items;
         if (!weir__grow(env, &items, &schedule->capacity, schedule->count + 1, sizeof item))
@@ -22,11 +22,12 @@ bool weir__schedule_add(const weir_env *env, weir__schedule *schedule, weir__exe
     return true;
 }
 
-bool weir__schedule_base(const weir__steps *steps, weir__schedule *schedule) {
+bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
     schedule->count = 0;
     for (uint32_t s = 0; s < steps->step_count; s++) {
-        weir__step step = weir__step_at(steps, s);
-        if (!weir__schedule_add(steps->env, schedule, (weir__execution){step.node, step.is_back, true}))
+        weir_plan__made_step step = weir_plan__made_step_at(steps, s);
+        if (!weir_plan__schedule_add(steps->env, schedule,
+                                     (weir_plan__execution){step.node, step.is_back, true}))
             return false;
     }
     return true;
@@ -37,7 +38,7 @@ static uint64_t add_capped(uint64_t a, uint64_t b) {
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-uint64_t weir__schedule_cost(const weir__steps *steps, const weir__schedule *schedule) {
+uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
     uint64_t cost = 0;
     for (size_t i = 0; i < schedule->count; i++)
         if (!schedule->items[i].is_base)
@@ -45,20 +46,20 @@ uint64_t weir__schedule_cost(const weir__steps *steps, const weir__schedule *sch
     return cost;
 }
 
-uint64_t weir__base_cost(const weir__steps *steps) {
+uint64_t weir_plan__base_cost(const weir_plan__steps *steps) {
     uint64_t cost = 0;
     for (uint32_t i = 0; i < steps->node_count; i++)
         cost = add_capped(cost, steps->costs[i]);
     return cost;
 }
 
-static weir__list reads_of(const weir__steps *steps, weir__execution execution) {
-    return weir__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
+static weir_plan__list reads_of(const weir_plan__steps *steps, weir_plan__execution execution) {
+    return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
 }
 
 /* ---- Lives -------------------------------------------------------------------------------------- */
 
-typedef struct weir__instance {
+typedef struct weir_plan__instance {
     uint32_t birth;
     uint32_t last; /* the last place that reads it, 0 for none */
     uint32_t number;
@@ -68,29 +69,29 @@ typedef struct weir__instance {
     bool was_there;
 } instance;
 
-bool weir__lives_open(const weir__steps *steps, weir__lives_scratch *scratch) {
+bool weir_plan__lives_open(const weir_plan__steps *steps, weir_plan__lives_scratch *scratch) {
     scratch->instances = weir__allocate(steps->env, (size_t)steps->tensor_count + 1, sizeof(instance));
     scratch->step_places = weir__allocate(steps->env, (size_t)steps->step_count + 1, sizeof(uint32_t));
     return scratch->instances && scratch->step_places;
 }
 
-void weir__lives_close(const weir_env *env, weir__lives_scratch *scratch) {
+void weir_plan__lives_close(const weir_env *env, weir_plan__lives_scratch *scratch) {
     weir__release(env, scratch->instances);
     weir__release(env, scratch->step_places);
 }
 
 typedef struct emitter {
-    void (*emit)(void *context, const weir__life *life);
+    void (*emit)(void *context, const weir_plan__life *life);
     void *context;
 } emitter;
 
 static void end_life(const emitter *e, uint32_t tensor, const instance *own, uint32_t death) {
-    weir__life life = {.tensor = tensor,
-                       .number = own->number,
-                       .birth = own->birth,
-                       .death = death,
-                       .overwrites = own->overwrites,
-                       .overwrites_number = own->overwrites_number};
+    weir_plan__life life = {.tensor = tensor,
+                            .number = own->number,
+                            .birth = own->birth,
+                            .death = death,
+                            .overwrites = own->overwrites,
+                            .overwrites_number = own->overwrites_number};
     e->emit(e->context, &life);
 }
 
@@ -99,7 +100,7 @@ static uint32_t natural_death(const instance *own) {
     return (own->last > own->birth ? own->last : own->birth) + 1;
 }
 
-static void run_node(const weir__steps *steps, uint32_t node, uint32_t place, instance *all,
+static void run_node(const weir_plan__steps *steps, uint32_t node, uint32_t place, instance *all,
                      const emitter *e) {
     uint32_t killed = steps->kills[node];
     uint32_t killed_number = 0;
@@ -108,7 +109,7 @@ static void run_node(const weir__steps *steps, uint32_t node, uint32_t place, in
         all[killed].is_there = false;
         killed_number = all[killed].number;
     }
-    weir__list makes = weir__list_at(&steps->outputs, node);
+    weir_plan__list makes = weir_plan__list_at(&steps->outputs, node);
     for (uint32_t i = 0; i < makes.count; i++) {
         instance *own = &all[makes.items[i]];
         if (own->is_there)
@@ -122,9 +123,9 @@ static void run_node(const weir__steps *steps, uint32_t node, uint32_t place, in
     }
 }
 
-bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items, size_t count,
-                          weir__lives_scratch *scratch, void (*emit)(void *context, const weir__life *life),
-                          void *context) {
+bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
+                               weir_plan__lives_scratch *scratch,
+                               void (*emit)(void *context, const weir_plan__life *life), void *context) {
     instance *all = scratch->instances;
     emitter e = {emit, context};
     uint32_t step = 0;
@@ -134,7 +135,7 @@ bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t place = (uint32_t)i + 1;
-        weir__list reads = reads_of(steps, items[i]);
+        weir_plan__list reads = reads_of(steps, items[i]);
         for (uint32_t k = 0; k < reads.count; k++) {
             if (!all[reads.items[k]].is_there)
                 return false;
@@ -155,25 +156,25 @@ bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items
 /* ---- Loads -------------------------------------------------------------------------------------- */
 
 typedef struct load_sums {
-    const weir__steps *steps;
-    const weir__budgets *budgets;
+    const weir_plan__steps *steps;
+    const weir_plan__budgets *budgets;
     uint64_t *changes; /* for each budget, at each position: what is born less what dies; then what is live */
     size_t positions;
 } load_sums;
 
-static void note_life(void *context, const weir__life *life) {
+static void note_life(void *context, const weir_plan__life *life) {
     load_sums *l = context;
-    unsigned budget = weir__budget_of(l->budgets, l->steps->arena[life->tensor]);
-    if (budget == WEIR__BUDGETS_MAX)
+    unsigned budget = weir_plan__budget_of(l->budgets, l->steps->arena[life->tensor]);
+    if (budget == WEIR_PLAN__BUDGETS_MAX)
         return;
     l->changes[budget * l->positions + life->birth] += l->steps->sizes[life->tensor];
     l->changes[budget * l->positions + life->death] -= l->steps->sizes[life->tensor];
 }
 
 static void note_gradients(load_sums *l, const uint32_t *places) {
-    unsigned budget = weir__budget_of(l->budgets, WEIR__ARENA_GRADIENTS);
-    for (uint32_t i = 0; budget != WEIR__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
-        const weir__gradient_life *gradient = &l->steps->gradients[i];
+    unsigned budget = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
+    for (uint32_t i = 0; budget != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
+        const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
         l->changes[budget * l->positions + places[gradient->first]] += gradient->size;
         l->changes[budget * l->positions + places[gradient->last] + 1] -= gradient->size;
     }
@@ -181,20 +182,21 @@ static void note_gradients(load_sums *l, const uint32_t *places) {
 
 /* Room to weigh schedules of a bounded length again and again. */
 typedef struct scales {
-    weir__lives_scratch lives;
+    weir_plan__lives_scratch lives;
     load_sums loads;
 } scales;
 
 static void close_scales(scales *s) {
-    weir__lives_close(s->loads.steps->env, &s->lives);
+    weir_plan__lives_close(s->loads.steps->env, &s->lives);
     weir__release(s->loads.steps->env, s->loads.changes);
 }
 
-static bool open_scales(const weir__steps *steps, const weir__budgets *budgets, size_t count, scales *s) {
-    *s = (scales){.loads = {.steps = steps, .budgets = budgets, .positions = weir__positions(count)}};
+static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets *budgets, size_t count,
+                        scales *s) {
+    *s = (scales){.loads = {.steps = steps, .budgets = budgets, .positions = weir_plan__positions(count)}};
     s->loads.changes =
         weir__allocate(steps->env, (budgets->count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
-    bool has_lives = weir__lives_open(steps, &s->lives);
+    bool has_lives = weir_plan__lives_open(steps, &s->lives);
     if (s->loads.changes && has_lives)
         return true;
     close_scales(s);
@@ -202,10 +204,10 @@ static bool open_scales(const weir__steps *steps, const weir__budgets *budgets, 
 }
 
 /* False if a step reads what is nowhere. */
-static bool weigh(scales *s, const weir__execution *items, size_t count, uint64_t *peaks) {
+static bool weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
     load_sums *l = &s->loads;
     memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
-    if (!weir__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
+    if (!weir_plan__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
         return false;
     note_gradients(l, s->lives.step_places);
     for (unsigned b = 0; b < l->budgets->count; b++) {
@@ -220,8 +222,9 @@ static bool weigh(scales *s, const weir__execution *items, size_t count, uint64_
     return true;
 }
 
-bool weir__schedule_peaks(const weir__steps *steps, const weir__execution *items, size_t count,
-                          const weir__budgets *budgets, uint64_t *peaks, uint64_t *loads, bool *is_valid) {
+bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
+                               const weir_plan__budgets *budgets, uint64_t *peaks, uint64_t *loads,
+                               bool *is_valid) {
     scales s;
     if (!open_scales(steps, budgets, count, &s))
         return false;
@@ -238,18 +241,18 @@ enum { PRUNING_WORK_LOG2 = 26 };
 
 /* An execution and where it stood in the first schedule, so that it can be found again. */
 typedef struct marked {
-    weir__execution execution;
+    weir_plan__execution execution;
     uint32_t from;
 } marked;
 
 typedef struct pruning {
-    const weir__steps *steps;
+    const weir_plan__steps *steps;
     scales scales;
     bool *wanted; /* a tensor: a later execution reads it before it is made again */
     marked *now;
     size_t count;
     marked *next;
-    weir__execution *bare;
+    weir_plan__execution *bare;
     weir__record *records; /* runs by cost, and as much scratch */
 } pruning;
 
@@ -258,9 +261,9 @@ static size_t keep_useful(pruning *p, const marked *from, size_t count, size_t w
     size_t at = count;
     memset(p->wanted, 0, p->steps->tensor_count * sizeof *p->wanted);
     for (size_t i = count; i-- > 0;) {
-        weir__execution execution = from[i].execution;
-        weir__list makes = weir__list_at(&p->steps->outputs, execution.node);
-        weir__list reads = reads_of(p->steps, execution);
+        weir_plan__execution execution = from[i].execution;
+        weir_plan__list makes = weir_plan__list_at(&p->steps->outputs, execution.node);
+        weir_plan__list reads = reads_of(p->steps, execution);
         bool is_wanted = execution.is_base;
         for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
             is_wanted = p->wanted[makes.items[k]];
@@ -277,8 +280,8 @@ static size_t keep_useful(pruning *p, const marked *from, size_t count, size_t w
 }
 
 static bool still_fits(pruning *p, const marked *items, size_t count) {
-    uint64_t peaks[WEIR__BUDGETS_MAX];
-    const weir__budgets *budgets = p->scales.loads.budgets;
+    uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
+    const weir_plan__budgets *budgets = p->scales.loads.budgets;
     for (size_t i = 0; i < count; i++)
         p->bare[i] = items[i].execution;
     if (!weigh(&p->scales, p->bare, count, peaks))
@@ -345,7 +348,8 @@ static void close_pruning(pruning *p) {
     weir__release(env, p->records);
 }
 
-static bool open_pruning(const weir__steps *steps, const weir__budgets *budgets, size_t count, pruning *p) {
+static bool open_pruning(const weir_plan__steps *steps, const weir_plan__budgets *budgets, size_t count,
+                         pruning *p) {
     const weir_env *env = steps->env;
     *p = (pruning){.steps = steps};
     if (!open_scales(steps, budgets, count, &p->scales))
@@ -361,8 +365,8 @@ static bool open_pruning(const weir__steps *steps, const weir__budgets *budgets,
     return false;
 }
 
-bool weir__schedule_prune(const weir__steps *steps, const weir__budgets *budgets, bool is_thorough,
-                          weir__schedule *schedule) {
+bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                               bool is_thorough, weir_plan__schedule *schedule) {
     pruning p;
     if (!open_pruning(steps, budgets, schedule->count, &p))
         return false;

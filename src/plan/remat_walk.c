@@ -12,7 +12,7 @@ enum { CROSSING_WEIGHT = 64 };
 
 /* What is being gathered: the tensors of a list, for the base step or for a node that runs again. */
 typedef struct frame {
-    weir__list list;
+    weir_plan__list list;
     uint32_t at;
     uint32_t node; /* WEIR__NO_NAME: the base step */
 } frame;
@@ -25,14 +25,14 @@ typedef struct candidate {
 } candidate;
 
 typedef struct walk {
-    const weir__steps *steps;
-    const weir__budgets *budgets;
-    const weir__strategy *strategy;
-    weir__schedule *schedule;
+    const weir_plan__steps *steps;
+    const weir_plan__budgets *budgets;
+    const weir_plan__strategy *strategy;
+    weir_plan__schedule *schedule;
     uint64_t *work;
     uint64_t work_limit;
     uint64_t work_of_eviction;
-    uint64_t load[WEIR__BUDGETS_MAX];
+    uint64_t load[WEIR_PLAN__BUDGETS_MAX];
     bool *resident;
     bool *crosses;
     bool *wanted;
@@ -84,23 +84,23 @@ static bool open_walk(walk *w) {
 }
 
 static void find_crossing(walk *w) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     uint32_t segments = w->strategy->segments;
     if (segments == 0)
         return;
     uint32_t length = (s->node_count + segments - 1) / segments;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         uint32_t made = s->producer[t] == WEIR__NO_NAME ? 0 : s->place[s->producer[t]] / length;
-        weir__list needs = weir__list_at(&s->needs, t);
+        weir_plan__list needs = weir_plan__list_at(&s->needs, t);
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             w->crosses[t] |= needs.items[i] / length != made;
     }
 }
 
 static void sum_gradients(walk *w) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     for (uint32_t i = 0; i < s->gradient_count && s->node_count > 0; i++) {
-        const weir__gradient_life *g = &s->gradients[i];
+        const weir_plan__gradient_life *g = &s->gradients[i];
         w->gradients_at[g->first] += g->size;
         w->gradients_at[g->last + 1] -= g->size;
         w->gradients_between[g->first + 1] += g->size;
@@ -113,12 +113,12 @@ static void sum_gradients(walk *w) {
 }
 
 static void begin(walk *w) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        unsigned budget = weir__budget_of(w->budgets, s->arena[t]);
+        unsigned budget = weir_plan__budget_of(w->budgets, s->arena[t]);
         w->resident[t] = s->producer[t] == WEIR__NO_NAME;
         w->cursor[t] = s->needs.first[t];
-        if (w->resident[t] && budget != WEIR__BUDGETS_MAX)
+        if (w->resident[t] && budget != WEIR_PLAN__BUDGETS_MAX)
             w->load[budget] += s->sizes[t];
     }
     for (unsigned b = 0; b < w->budgets->count; b++)
@@ -131,10 +131,11 @@ static void begin(walk *w) {
 /* ---- What to evict ------------------------------------------------------------------------------ */
 
 static uint64_t next_need(walk *w, uint32_t tensor) {
-    const weir__lists *needs = &w->steps->needs;
+    const weir_plan__lists *needs = &w->steps->needs;
     while (w->cursor[tensor] < needs->first[tensor + 1] && needs->items[w->cursor[tensor]] < w->step)
         w->cursor[tensor]++;
-    return w->cursor[tensor] < needs->first[tensor + 1] ? needs->items[w->cursor[tensor]] : WEIR__COST_NEVER;
+    return w->cursor[tensor] < needs->first[tensor + 1] ? needs->items[w->cursor[tensor]]
+                                                        : WEIR_PLAN__COST_NEVER;
 }
 
 static uint32_t nodes_done(const walk *w) {
@@ -142,28 +143,28 @@ static uint32_t nodes_done(const walk *w) {
 }
 
 static void find_prices(walk *w) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     for (uint32_t t = 0; t < s->tensor_count; t++)
-        w->price[t] = s->producer[t] == WEIR__NO_NAME ? WEIR__COST_NEVER : 0;
+        w->price[t] = s->producer[t] == WEIR__NO_NAME ? WEIR_PLAN__COST_NEVER : 0;
     for (uint32_t p = 0; p < nodes_done(w); p++) {
         uint32_t node = s->order[p];
-        weir__list inputs = weir__list_at(&s->inputs, node);
-        weir__list outputs = weir__list_at(&s->outputs, node);
+        weir_plan__list inputs = weir_plan__list_at(&s->inputs, node);
+        weir_plan__list outputs = weir_plan__list_at(&s->outputs, node);
         uint64_t cost = s->costs[node];
-        for (uint32_t i = 0; i < inputs.count && cost < WEIR__COST_NEVER; i++)
+        for (uint32_t i = 0; i < inputs.count && cost < WEIR_PLAN__COST_NEVER; i++)
             cost += w->resident[inputs.items[i]] ? 0 : w->price[inputs.items[i]];
         for (uint32_t i = 0; i < outputs.count; i++)
-            w->price[outputs.items[i]] = cost < WEIR__COST_NEVER ? cost : WEIR__COST_NEVER;
+            w->price[outputs.items[i]] = cost < WEIR_PLAN__COST_NEVER ? cost : WEIR_PLAN__COST_NEVER;
     }
 }
 
 static void find_wanted(walk *w) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     for (uint32_t t = 0; t < s->tensor_count; t++)
-        w->wanted[t] = next_need(w, t) < WEIR__COST_NEVER;
+        w->wanted[t] = next_need(w, t) < WEIR_PLAN__COST_NEVER;
     for (uint32_t p = nodes_done(w); p-- > 0;) {
-        weir__list inputs = weir__list_at(&s->inputs, s->order[p]);
-        weir__list outputs = weir__list_at(&s->outputs, s->order[p]);
+        weir_plan__list inputs = weir_plan__list_at(&s->inputs, s->order[p]);
+        weir_plan__list outputs = weir_plan__list_at(&s->outputs, s->order[p]);
         bool is_wanted = false;
         for (uint32_t i = 0; i < outputs.count && !is_wanted; i++)
             is_wanted = w->wanted[outputs.items[i]] && !w->resident[outputs.items[i]];
@@ -180,11 +181,11 @@ static uint64_t noise(uint32_t seed, uint32_t tensor) {
 }
 
 static uint64_t below_never(wide value) {
-    return value < WEIR__COST_NEVER ? (uint64_t)value : WEIR__COST_NEVER - 1;
+    return value < WEIR_PLAN__COST_NEVER ? (uint64_t)value : WEIR_PLAN__COST_NEVER - 1;
 }
 
 static uint64_t as_strategy_sees(const walk *w, uint32_t tensor, uint64_t value, uint64_t need) {
-    if (w->strategy->by_distance && need < WEIR__COST_NEVER)
+    if (w->strategy->by_distance && need < WEIR_PLAN__COST_NEVER)
         value >>= 63 - __builtin_clzll(need - w->step + 1);
     if (w->crosses[tensor])
         value = below_never((wide)value * CROSSING_WEIGHT);
@@ -202,7 +203,7 @@ static bool precedes(const candidate *a, const candidate *b) {
 }
 
 static void evict(walk *w, unsigned budget) {
-    const weir__steps *s = w->steps;
+    const weir_plan__steps *s = w->steps;
     candidate best = {.tensor = WEIR__NO_NAME};
     *w->work += w->work_of_eviction;
     if (*w->work > w->work_limit) {
@@ -216,7 +217,7 @@ static void evict(walk *w, unsigned budget) {
             s->permanent[t] || w->pins[t] > 0 || w->spared[t])
             continue;
         uint64_t value = w->wanted[t] ? w->price[t] : 0;
-        if (value >= WEIR__COST_NEVER)
+        if (value >= WEIR_PLAN__COST_NEVER)
             continue;
         uint64_t need = next_need(w, t);
         candidate other = {as_strategy_sees(w, t, value, need), s->sizes[t], need, t};
@@ -234,8 +235,8 @@ static void evict(walk *w, unsigned budget) {
 /* ---- Running ------------------------------------------------------------------------------------ */
 
 /* What an execution adds to an arena; it may be less than nothing, if it overwrites. */
-static int64_t growth(const walk *w, const weir__step *step, uint32_t arena) {
-    const weir__steps *s = w->steps;
+static int64_t growth(const walk *w, const weir_plan__made_step *step, uint32_t arena) {
+    const weir_plan__steps *s = w->steps;
     int64_t more = 0;
     for (uint32_t i = 0; i < step->makes.count; i++) {
         uint32_t made = step->makes.items[i];
@@ -247,21 +248,21 @@ static int64_t growth(const walk *w, const weir__step *step, uint32_t arena) {
     return more;
 }
 
-static void make_room(walk *w, const weir__step *step, bool is_base) {
+static void make_room(walk *w, const weir_plan__made_step *step, bool is_base) {
     for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
-        const weir__budget *budget = &w->budgets->items[b];
+        const weir_plan__budget *budget = &w->budgets->items[b];
         uint64_t more =
             (uint64_t)growth(w, step, budget->arena); /* wraps as it should where it is negative */
-        uint64_t fixed = budget->arena != WEIR__ARENA_GRADIENTS ? 0
-                         : is_base                              ? w->gradients_at[w->step]
-                                                                : w->gradients_between[w->step];
+        uint64_t fixed = budget->arena != WEIR_PLAN__ARENA_GRADIENTS ? 0
+                         : is_base                                   ? w->gradients_at[w->step]
+                                                                     : w->gradients_between[w->step];
         while (!w->has_failed && w->load[b] + fixed + more > budget->bytes)
             evict(w, b);
         w->load[b] += more;
     }
 }
 
-static void execute(walk *w, const weir__step *step, bool is_base) {
+static void execute(walk *w, const weir_plan__made_step *step, bool is_base) {
     if (w->schedule->count >= 16 * (uint64_t)w->steps->step_count + 64) {
         w->has_failed = true;
         return;
@@ -275,18 +276,18 @@ static void execute(walk *w, const weir__step *step, bool is_base) {
     }
     if (step->kills != WEIR__NO_NAME)
         w->resident[step->kills] = false;
-    w->is_short_of_memory |= !weir__schedule_add(w->steps->env, w->schedule,
-                                                 (weir__execution){step->node, step->is_back, is_base});
+    w->is_short_of_memory |= !weir_plan__schedule_add(
+        w->steps->env, w->schedule, (weir_plan__execution){step->node, step->is_back, is_base});
     w->has_failed |= w->is_short_of_memory;
 }
 
-static void push(walk *w, weir__list list, uint32_t node) {
+static void push(walk *w, weir_plan__list list, uint32_t node) {
     for (uint32_t i = 0; i < list.count; i++)
         w->pins[list.items[i]]++;
     w->stack[w->depth++] = (frame){.list = list, .node = node};
 }
 
-static bool all_resident(const walk *w, weir__list list) {
+static bool all_resident(const walk *w, weir_plan__list list) {
     for (uint32_t i = 0; i < list.count; i++)
         if (!w->resident[list.items[i]])
             return false;
@@ -294,10 +295,10 @@ static bool all_resident(const walk *w, weir__list list) {
 }
 
 /* Runs what the frame on top was gathered for. */
-static void finish_frame(walk *w, const weir__step *base) {
+static void finish_frame(walk *w, const weir_plan__made_step *base) {
     const frame *top = &w->stack[w->depth - 1];
     bool is_base = top->node == WEIR__NO_NAME;
-    weir__step again = is_base ? *base : weir__run_of(w->steps, top->node);
+    weir_plan__made_step again = is_base ? *base : weir_plan__run_of(w->steps, top->node);
     if (!all_resident(w, top->list)) {
         w->has_failed = true;
         return;
@@ -311,7 +312,7 @@ static void finish_frame(walk *w, const weir__step *base) {
 }
 
 static void run_step(walk *w, uint32_t index) {
-    weir__step base = weir__step_at(w->steps, index);
+    weir_plan__made_step base = weir_plan__made_step_at(w->steps, index);
     w->step = index;
     push(w, base.needs, WEIR__NO_NAME);
     while (w->depth > 0 && !w->has_failed) {
@@ -326,12 +327,13 @@ static void run_step(walk *w, uint32_t index) {
         if (producer == WEIR__NO_NAME)
             w->has_failed = true;
         else
-            push(w, weir__list_at(&w->steps->inputs, producer), producer);
+            push(w, weir_plan__list_at(&w->steps->inputs, producer), producer);
     }
 }
 
-bool weir__remat_walk(const weir__steps *steps, const weir__budgets *budgets, const weir__strategy *strategy,
-                      uint64_t *work, uint64_t work_limit, weir__schedule *schedule, bool *is_found) {
+bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                           const weir_plan__strategy *strategy, uint64_t *work, uint64_t work_limit,
+                           weir_plan__schedule *schedule, bool *is_found) {
     walk w = {.steps = steps,
               .budgets = budgets,
               .strategy = strategy,

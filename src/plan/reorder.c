@@ -10,13 +10,13 @@ enum { WIDTH_MAX = 10 };
 
 /* What is live as nodes are run one by one, without backward steps and overwriting. */
 typedef struct front {
-    const weir__steps *steps;
+    const weir_plan__steps *steps;
     uint32_t *left;     /* a tensor: readers that have not run */
     bool *stays;        /* a tensor: permanent, or some backward step needs it */
     bool *is_done;      /* a node */
     uint64_t *gradient; /* a tensor: bytes of its gradient */
     bool *has_gradient;
-    weir__lists users; /* a tensor: the nodes that read it */
+    weir_plan__lists users; /* a tensor: the nodes that read it */
     int64_t live;
     int64_t back; /* gradients that live in the backward step of what runs next */
 } front;
@@ -32,7 +32,7 @@ static void close_front(front *f) {
     weir__release(env, f->users.items);
 }
 
-static bool open_front(const weir__steps *s, front *f) {
+static bool open_front(const weir_plan__steps *s, front *f) {
     const weir_env *env = s->env;
     size_t tensors = (size_t)s->tensor_count + 1;
     *f = (front){.steps = s};
@@ -49,10 +49,10 @@ static bool open_front(const weir__steps *s, front *f) {
 
 /* Readers are the needs below the first backward step. */
 static void list_users(front *f) {
-    const weir__steps *s = f->steps;
+    const weir_plan__steps *s = f->steps;
     uint32_t at = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        weir__list needs = weir__list_at(&s->needs, t);
+        weir_plan__list needs = weir_plan__list_at(&s->needs, t);
         f->users.first[t] = at;
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             f->users.items[at++] = s->order[needs.items[i]];
@@ -82,7 +82,7 @@ static void count_in(front *f, uint32_t tensor, int64_t sign) {
 }
 
 static void restart(front *f) {
-    const weir__steps *s = f->steps;
+    const weir_plan__steps *s = f->steps;
     f->live = f->back = 0;
     memset(f->is_done, 0, s->node_count * sizeof *f->is_done);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
@@ -93,8 +93,8 @@ static void restart(front *f) {
 }
 
 static void advance(front *f, uint32_t node) {
-    weir__list inputs = weir__list_at(&f->steps->inputs, node);
-    weir__list outputs = weir__list_at(&f->steps->outputs, node);
+    weir_plan__list inputs = weir_plan__list_at(&f->steps->inputs, node);
+    weir_plan__list outputs = weir_plan__list_at(&f->steps->outputs, node);
     for (uint32_t i = 0; i < inputs.count; i++) {
         count_in(f, inputs.items[i], -1);
         f->left[inputs.items[i]]--;
@@ -110,7 +110,7 @@ static void find_fullest(front *f, const uint32_t *order, int64_t full[2]) {
     restart(f);
     full[0] = full[1] = 0;
     for (uint32_t p = 0; p < f->steps->node_count; p++) {
-        weir__list outputs = weir__list_at(&f->steps->outputs, order[p]);
+        weir_plan__list outputs = weir_plan__list_at(&f->steps->outputs, order[p]);
         int64_t forward = f->live;
         int64_t back = f->back;
         for (uint32_t i = 0; i < outputs.count; i++) {
@@ -127,8 +127,8 @@ static void find_fullest(front *f, const uint32_t *order, int64_t full[2]) {
 /* ---- Greedy ------------------------------------------------------------------------------------- */
 
 static int64_t adds(const front *f, uint32_t node) {
-    weir__list inputs = weir__list_at(&f->steps->inputs, node);
-    weir__list outputs = weir__list_at(&f->steps->outputs, node);
+    weir_plan__list inputs = weir_plan__list_at(&f->steps->inputs, node);
+    weir_plan__list outputs = weir_plan__list_at(&f->steps->outputs, node);
     int64_t sum = 0;
     for (uint32_t i = 0; i < outputs.count; i++)
         if (f->left[outputs.items[i]] > 0 || f->stays[outputs.items[i]])
@@ -139,8 +139,8 @@ static int64_t adds(const front *f, uint32_t node) {
     return sum;
 }
 
-static uint32_t waits_for(const weir__steps *s, uint32_t node) {
-    weir__list inputs = weir__list_at(&s->inputs, node);
+static uint32_t waits_for(const weir_plan__steps *s, uint32_t node) {
+    weir_plan__list inputs = weir_plan__list_at(&s->inputs, node);
     uint32_t waits = 0;
     for (uint32_t i = 0; i < inputs.count; i++)
         waits += s->producer[inputs.items[i]] != WEIR__NO_NAME;
@@ -163,7 +163,7 @@ static uint32_t choose(const front *f, const uint32_t *ready, uint32_t count) {
 
 /* `waits` and `ready` have room for all nodes. */
 static void order_greedily(front *f, uint32_t *waits, uint32_t *ready, uint32_t *order) {
-    const weir__steps *s = f->steps;
+    const weir_plan__steps *s = f->steps;
     uint32_t count = 0;
     restart(f);
     for (uint32_t i = 0; i < s->node_count; i++) {
@@ -177,9 +177,9 @@ static void order_greedily(front *f, uint32_t *waits, uint32_t *ready, uint32_t 
         ready[at] = ready[--count];
         order[p] = node;
         advance(f, node);
-        weir__list outputs = weir__list_at(&s->outputs, node);
+        weir_plan__list outputs = weir_plan__list_at(&s->outputs, node);
         for (uint32_t i = 0; i < outputs.count; i++) {
-            weir__list users = weir__list_at(&f->users, outputs.items[i]);
+            weir_plan__list users = weir_plan__list_at(&f->users, outputs.items[i]);
             for (uint32_t k = 0; k < users.count; k++)
                 if (--waits[users.items[k]] == 0)
                     ready[count++] = users.items[k];
@@ -244,8 +244,8 @@ static touched *touch(front *f, window *w, uint32_t tensor) {
 static bool touch_all(front *f, window *w) {
     w->tensor_count = 0;
     for (uint32_t i = 0; i < w->count; i++) {
-        weir__list inputs = weir__list_at(&f->steps->inputs, w->nodes[i]);
-        weir__list outputs = weir__list_at(&f->steps->outputs, w->nodes[i]);
+        weir_plan__list inputs = weir_plan__list_at(&f->steps->inputs, w->nodes[i]);
+        weir_plan__list outputs = weir_plan__list_at(&f->steps->outputs, w->nodes[i]);
         for (uint32_t k = 0; k < inputs.count + outputs.count; k++) {
             bool is_input = k < inputs.count;
             touched *t = touch(f, w, is_input ? inputs.items[k] : outputs.items[k - inputs.count]);
@@ -363,8 +363,8 @@ static bool improve(front *f, uint32_t effort, uint32_t *order, uint32_t *before
 
 /* ---- Candidates --------------------------------------------------------------------------------- */
 
-bool weir__order_candidate(const weir__steps *s, unsigned number, uint32_t effort, uint32_t *order,
-                           bool *has_one) {
+bool weir_plan__order_candidate(const weir_plan__steps *s, unsigned number, uint32_t effort, uint32_t *order,
+                                bool *has_one) {
     front f;
     size_t nodes = (size_t)s->node_count + 1;
     uint32_t *waits = weir__allocate(s->env, nodes, sizeof *waits);
@@ -386,17 +386,17 @@ bool weir__order_candidate(const weir__steps *s, unsigned number, uint32_t effor
     return has_memory;
 }
 
-bool weir__order_peak(const weir__steps *s, uint64_t *peak) {
-    weir__schedule base = {0};
+bool weir_plan__order_peak(const weir_plan__steps *s, uint64_t *peak) {
+    weir_plan__schedule base = {0};
     bool is_valid;
-    bool has_memory = weir__schedule_base(s, &base);
+    bool has_memory = weir_plan__schedule_base(s, &base);
     *peak = 0;
     for (uint32_t arena = 0; has_memory && arena < s->arena_count; arena++) {
-        weir__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
         uint64_t own = 0;
-        has_memory = weir__schedule_peaks(s, base.items, base.count, &one, &own, NULL, &is_valid);
+        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &own, NULL, &is_valid);
         *peak += own;
     }
-    weir__schedule_release(s->env, &base);
+    weir_plan__schedule_release(s->env, &base);
     return has_memory;
 }

@@ -14,8 +14,8 @@ typedef struct relation {
 } relation;
 
 typedef struct cutting {
-    const weir__steps *steps;
-    weir__flow flow;
+    const weir_plan__steps *steps;
+    weir_plan__flow flow;
     relation relations[BOUND_DEPTH + 1];
     unsigned relation_count;
     uint32_t arena;
@@ -26,38 +26,38 @@ typedef struct cutting {
 } cutting;
 
 static void link(cutting *c, uint32_t from, uint32_t to, uint64_t capacity) {
-    weir__flow_add(c->steps->env, &c->flow, from, to, capacity);
+    weir_plan__flow_add(c->steps->env, &c->flow, from, to, capacity);
 }
 
 /* What must come before what: a node before the step has all that it waits for there too. */
 static void add_relation(cutting *c, uint32_t first, uint32_t second, uint32_t node) {
-    link(c, second, first, WEIR__FLOW_FOREVER);
+    link(c, second, first, WEIR_PLAN__FLOW_FOREVER);
     if (second == node)
-        link(c, c->source, first, WEIR__FLOW_FOREVER);
+        link(c, c->source, first, WEIR_PLAN__FLOW_FOREVER);
 }
 
 static void add_relations(cutting *c, uint32_t node) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     for (uint32_t i = 0; i < s->node_count; i++) {
-        weir__list inputs = weir__list_at(&s->inputs, i);
+        weir_plan__list inputs = weir_plan__list_at(&s->inputs, i);
         for (uint32_t k = 0; k < inputs.count; k++)
             if (s->producer[inputs.items[k]] != WEIR__NO_NAME)
                 add_relation(c, s->producer[inputs.items[k]], i, node);
     }
     for (unsigned i = 0; i < c->relation_count; i++)
         add_relation(c, c->relations[i].first, c->relations[i].second, node);
-    link(c, node, c->sink, WEIR__FLOW_FOREVER);
+    link(c, node, c->sink, WEIR_PLAN__FLOW_FOREVER);
 }
 
 /* Readers of a tensor: its needs below the first backward step. */
-static weir__list readers_of(const weir__steps *s, uint32_t tensor) {
-    weir__list needs = weir__list_at(&s->needs, tensor);
+static weir_plan__list readers_of(const weir_plan__steps *s, uint32_t tensor) {
+    weir_plan__list needs = weir_plan__list_at(&s->needs, tensor);
     while (needs.count > 0 && needs.items[needs.count - 1] >= s->node_count)
         needs.count--;
     return needs;
 }
 
-static bool is_read_by(const weir__steps *s, weir__list readers, uint32_t node) {
+static bool is_read_by(const weir_plan__steps *s, weir_plan__list readers, uint32_t node) {
     for (uint32_t i = 0; i < readers.count; i++)
         if (s->order[readers.items[i]] == node)
             return true;
@@ -65,8 +65,9 @@ static bool is_read_by(const weir__steps *s, weir__list readers, uint32_t node) 
 }
 
 /* Bytes that are live where the maker (WEIR__NO_NAME: always) has run and a reader (NULL: always) has not. */
-static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker, const weir__list *readers) {
-    const weir__steps *s = c->steps;
+static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker,
+                     const weir_plan__list *readers) {
+    const weir_plan__steps *s = c->steps;
     uint32_t own = c->next_item++;
     if (maker == node)
         maker = WEIR__NO_NAME;
@@ -79,11 +80,11 @@ static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker, c
     } else {
         link(c, maker == WEIR__NO_NAME ? c->source : maker, own, size);
         for (uint32_t i = 0; i < readers->count; i++)
-            link(c, own, s->order[readers->items[i]], WEIR__FLOW_FOREVER);
+            link(c, own, s->order[readers->items[i]], WEIR_PLAN__FLOW_FOREVER);
     }
 }
 
-static bool is_in(weir__list list, uint32_t tensor) {
+static bool is_in(weir_plan__list list, uint32_t tensor) {
     for (uint32_t i = 0; i < list.count; i++)
         if (list.items[i] == tensor)
             return true;
@@ -91,8 +92,8 @@ static bool is_in(weir__list list, uint32_t tensor) {
 }
 
 /* The lowest node that saves the tensor for its backward step; WEIR__NO_NAME for none. */
-static uint32_t saver_of(const weir__steps *s, uint32_t tensor, uint32_t node, bool *is_saved_here) {
-    weir__list needs = weir__list_at(&s->needs, tensor);
+static uint32_t saver_of(const weir_plan__steps *s, uint32_t tensor, uint32_t node, bool *is_saved_here) {
+    weir_plan__list needs = weir_plan__list_at(&s->needs, tensor);
     uint32_t lowest = WEIR__NO_NAME;
     *is_saved_here = false;
     for (uint32_t i = needs.count; i-- > 0 && needs.items[i] >= s->node_count;) {
@@ -104,7 +105,7 @@ static uint32_t saver_of(const weir__steps *s, uint32_t tensor, uint32_t node, b
 }
 
 static void add_tensor(cutting *c, uint32_t node, bool is_back, uint32_t tensor) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     bool is_saved_here;
     uint32_t saver = saver_of(s, tensor, node, &is_saved_here);
     if (is_back) {
@@ -114,21 +115,21 @@ static void add_tensor(cutting *c, uint32_t node, bool is_back, uint32_t tensor)
             add_item(c, node, s->sizes[tensor], saver, NULL);
         return;
     }
-    weir__list readers = readers_of(s, tensor);
-    bool is_made_here = is_in(weir__list_at(&s->outputs, node), tensor);
+    weir_plan__list readers = readers_of(s, tensor);
+    bool is_made_here = is_in(weir_plan__list_at(&s->outputs, node), tensor);
     bool lasts = s->permanent[tensor] || saver != WEIR__NO_NAME;
     if (lasts || is_made_here || readers.count > 0)
         add_item(c, node, s->sizes[tensor], s->producer[tensor], lasts || is_made_here ? NULL : &readers);
 }
 
 static void add_items(cutting *c, uint32_t node, bool is_back) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     for (uint32_t t = 0; t < s->tensor_count; t++)
         if (s->arena[t] == c->arena)
             add_tensor(c, node, is_back, t);
-    for (uint32_t i = 0; is_back && c->arena == WEIR__ARENA_GRADIENTS && i < s->gradient_count; i++) {
+    for (uint32_t i = 0; is_back && c->arena == WEIR_PLAN__ARENA_GRADIENTS && i < s->gradient_count; i++) {
         uint32_t tensor = s->gradients[i].tensor;
-        weir__list readers = readers_of(s, tensor);
+        weir_plan__list readers = readers_of(s, tensor);
         bool is_always = s->is_output[tensor] || readers.count == 0;
         add_item(c, node, s->gradients[i].size, s->producer[tensor], is_always ? NULL : &readers);
     }
@@ -136,10 +137,10 @@ static void add_items(cutting *c, uint32_t node, bool is_back) {
 
 /* In some order the node may overwrite an input: that much less must be live. */
 static uint64_t overwritable(const cutting *c, uint32_t node) {
-    const weir__steps *s = c->steps;
-    weir__list inputs = weir__list_at(&s->inputs, node);
-    weir__list outputs = weir__list_at(&s->outputs, node);
-    if (s->mode != WEIR__INFERENCE || !s->is_inplace[node] || outputs.count != 1 ||
+    const weir_plan__steps *s = c->steps;
+    weir_plan__list inputs = weir_plan__list_at(&s->inputs, node);
+    weir_plan__list outputs = weir_plan__list_at(&s->outputs, node);
+    if (s->mode != WEIR_PLAN__INFERENCE || !s->is_inplace[node] || outputs.count != 1 ||
         s->arena[outputs.items[0]] != c->arena)
         return 0;
     for (uint32_t i = 0; i < inputs.count; i++)
@@ -150,28 +151,28 @@ static uint64_t overwritable(const cutting *c, uint32_t node) {
 
 /* The least that any order has live in the arena at the node's step. */
 static uint64_t least_at(cutting *c, uint32_t node, bool is_back) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     uint32_t items = s->tensor_count + s->gradient_count;
     c->source = s->node_count + items;
     c->sink = c->source + 1;
     c->next_item = s->node_count;
     c->always = 0;
-    weir__flow_reset(s->env, &c->flow, c->sink + 1);
+    weir_plan__flow_reset(s->env, &c->flow, c->sink + 1);
     add_relations(c, node);
     add_items(c, node, is_back);
-    uint64_t least = c->always + weir__flow_largest(&c->flow, c->source, c->sink);
+    uint64_t least = c->always + weir_plan__flow_largest(&c->flow, c->source, c->sink);
     return c->flow.is_short_of_memory ? 0 : least - (is_back ? 0 : overwritable(c, node));
 }
 
 /* The node nearest to `node` that the last cut has on another side of it than the order; WEIR__NO_NAME. */
 static uint32_t find_moved(const cutting *c, uint32_t node) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     uint32_t place = s->place[node];
     uint32_t nearest = WEIR__NO_NAME;
     uint32_t least = UINT32_MAX;
     for (uint32_t p = 0; p < s->node_count; p++) {
         uint32_t distance = p < place ? place - p : p - place;
-        if (p != place && distance < least && weir__flow_reaches(&c->flow, s->order[p]) != (p < place)) {
+        if (p != place && distance < least && weir_plan__flow_reaches(&c->flow, s->order[p]) != (p < place)) {
             nearest = s->order[p];
             least = distance;
         }
@@ -202,7 +203,7 @@ static uint64_t bound_at(cutting *c, uint32_t node, bool is_back, uint64_t aim, 
 
 /* The bound of one arena, from its loads by position. */
 static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *records) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     uint64_t best = loads[0];
     for (uint32_t i = 0; i < s->step_count; i++)
         records[i] = (weir__record){UINT64_MAX - loads[i + 1], i};
@@ -216,20 +217,20 @@ static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *rec
         uint64_t load = loads[step + 1];
         if (load <= best)
             break;
-        weir__step own = weir__step_at(s, step);
+        weir_plan__made_step own = weir_plan__made_step_at(s, step);
         best = larger(best, bound_at(c, own.node, own.is_back, load, depth));
     }
     return best;
 }
 
-static bool bound_arenas(cutting *c, const weir__schedule *base, uint64_t *loads, weir__record *records,
+static bool bound_arenas(cutting *c, const weir_plan__schedule *base, uint64_t *loads, weir__record *records,
                          uint64_t *bound) {
-    const weir__steps *s = c->steps;
+    const weir_plan__steps *s = c->steps;
     for (uint32_t arena = 0; arena < s->arena_count; arena++) {
-        weir__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
         uint64_t peak = 0;
         bool is_valid;
-        if (!weir__schedule_peaks(s, base->items, base->count, &one, &peak, loads, &is_valid))
+        if (!weir_plan__schedule_peaks(s, base->items, base->count, &one, &peak, loads, &is_valid))
             return false;
         c->arena = arena;
         *bound += s->node_count > 0 ? bound_arena(c, loads, records) : peak;
@@ -239,16 +240,16 @@ static bool bound_arenas(cutting *c, const weir__schedule *base, uint64_t *loads
     return true;
 }
 
-bool weir__order_bound(const weir__steps *s, uint64_t *bound) {
+bool weir_plan__order_bound(const weir_plan__steps *s, uint64_t *bound) {
     cutting c = {.steps = s};
-    weir__schedule base = {0};
-    uint64_t *loads = weir__allocate(s->env, weir__positions(s->step_count), sizeof *loads);
+    weir_plan__schedule base = {0};
+    uint64_t *loads = weir__allocate(s->env, weir_plan__positions(s->step_count), sizeof *loads);
     weir__record *records = weir__allocate(s->env, 2 * (size_t)s->step_count + 1, sizeof *records);
     *bound = 0;
-    bool has_memory =
-        loads && records && weir__schedule_base(s, &base) && bound_arenas(&c, &base, loads, records, bound);
-    weir__flow_release(s->env, &c.flow);
-    weir__schedule_release(s->env, &base);
+    bool has_memory = loads && records && weir_plan__schedule_base(s, &base) &&
+                      bound_arenas(&c, &base, loads, records, bound);
+    weir_plan__flow_release(s->env, &c.flow);
+    weir_plan__schedule_release(s->env, &base);
     weir__release(s->env, loads);
     weir__release(s->env, records);
     return has_memory;

@@ -15,7 +15,7 @@ static weir_status no_memory(const weir_plan *plan, weir_error *error) {
 
 /* ---- The arenas that have tensors -------------------------------------------------------------- */
 
-static void apply_setting(weir__arena *arena, const weir__arena_setting *setting) {
+static void apply_setting(weir_plan__planned_arena *arena, const weir_plan__arena_setting *setting) {
     if (setting->has_alignment)
         arena->alignment = setting->alignment;
     arena->page_size = setting->page_size;
@@ -25,10 +25,10 @@ static void apply_setting(weir__arena *arena, const weir__arena_setting *setting
 }
 
 /* Settings stand in the order of CBOR keys, as the arenas do: one walk through both finds all pairs. */
-static void apply_settings(weir_plan *plan, const weir__arena_setting *settings, size_t count) {
+static void apply_settings(weir_plan *plan, const weir_plan__arena_setting *settings, size_t count) {
     size_t at = 0;
     for (uint32_t i = 0; i < plan->arena_count; i++) {
-        weir__arena *arena = &plan->arenas[i];
+        weir_plan__planned_arena *arena = &plan->arenas[i];
         int order = 1;
         for (; at < count; at++) {
             order = weir__key_compare(settings[at].name.data, settings[at].name.size, arena->name.data,
@@ -60,10 +60,10 @@ static weir_status name_arenas(weir_plan *plan, const weir__names *names, const 
             continue;
         weir_text text = weir__name(names, name);
         plan->arenas[plan->arena_count] =
-            (weir__arena){.name = {plan->arena_text + (text.data - names->text), text.size},
-                          .alignment = WEIR_ALIGNMENT_DEFAULT,
-                          .reuses = !weir__same_text(text, "parameters"),
-                          .tensor_count = map[name]};
+            (weir_plan__planned_arena){.name = {plan->arena_text + (text.data - names->text), text.size},
+                                       .alignment = WEIR_ALIGNMENT_DEFAULT,
+                                       .reuses = !weir_plan__same_text(text, "parameters"),
+                                       .tensor_count = map[name]};
         map[name] = plan->arena_count++;
     }
     return WEIR_OK;
@@ -79,9 +79,9 @@ static weir_status collect_arenas(weir_plan *plan, const weir__names *names, con
     return status;
 }
 
-weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
-                                 const weir__arena_setting *settings, size_t setting_count,
-                                 weir_error *error) {
+weir_status weir_plan__collect_arenas(weir_plan *plan, const weir__names *names,
+                                      const weir_plan__arena_setting *settings, size_t setting_count,
+                                      weir_error *error) {
     uint32_t *sorted = weir__allocate(plan->env, names->count, sizeof *sorted);
     uint32_t *map = weir__allocate_zero(plan->env, names->count, sizeof *map);
     weir_status status;
@@ -98,7 +98,7 @@ weir_status weir__collect_arenas(weir_plan *plan, const weir__names *names,
 
 /* ---- Order in time ----------------------------------------------------------------------------- */
 
-static uint32_t time_of(const weir__row *row, bool by_birth) {
+static uint32_t time_of(const weir_plan__row *row, bool by_birth) {
     return by_birth ? row->birth : row->death;
 }
 
@@ -155,8 +155,8 @@ static uint32_t count_most_live(const weir_plan *plan, const uint32_t *births, c
 }
 
 static int compare_ids(const void *context, uint32_t a, uint32_t b) {
-    weir_text left = weir__plan_id(context, a);
-    weir_text right = weir__plan_id(context, b);
+    weir_text left = weir_plan__id(context, a);
+    weir_text right = weir_plan__id(context, b);
     int order = memcmp(left.data, right.data, left.size < right.size ? left.size : right.size);
     return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
 }
@@ -202,7 +202,7 @@ static void sort_everything(weir_plan *plan, uint32_t *counts, uint32_t *scratch
     sort_all_ties(plan, records);
 }
 
-weir_status weir__sort_by_time(weir_plan *plan, weir_error *error) {
+weir_status weir_plan__sort_by_time(weir_plan *plan, weir_error *error) {
     const weir_env *env = plan->env;
     uint32_t *counts = weir__allocate(env, count_size(plan), sizeof *counts);
     uint32_t *scratch = weir__allocate(env, plan->count, 2 * sizeof *scratch);
@@ -220,24 +220,25 @@ weir_status weir__sort_by_time(weir_plan *plan, weir_error *error) {
 
 /* ---- How much is live -------------------------------------------------------------------------- */
 
-static weir_status report_overflow(const weir__arena *arena, const char *what, weir_error *error) {
+static weir_status report_overflow(const weir_plan__planned_arena *arena, const char *what,
+                                   weir_error *error) {
     return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, SLOTS_OPERATOR,
                       "arena '%.*s': %s passes 2^64-1 bytes; the tensors are too large",
-                      WEIR__SHOW(arena->name), what);
+                      WEIR_PLAN__SHOW(arena->name), what);
 }
 
-static weir_status measure_arena(const weir_plan *plan, weir__arena *arena, weir_error *error) {
+static weir_status measure_arena(const weir_plan *plan, weir_plan__planned_arena *arena, weir_error *error) {
     const uint32_t *births = plan->by_birth + arena->first_tensor;
     const uint32_t *deaths = plan->by_death + arena->first_tensor;
     uint32_t dead = 0;
     uint64_t live_bytes = 0;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        const weir__row *row = &plan->rows[births[i]];
+        const weir_plan__row *row = &plan->rows[births[i]];
         uint64_t rounded;
-        if (!weir__round_up(row->size, arena->alignment, &rounded))
+        if (!weir_plan__round_up(row->size, arena->alignment, &rounded))
             return report_overflow(arena, "a size, rounded up to the alignment,", error);
         for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
-            live_bytes -= weir__rounded(plan->rows[deaths[dead]].size, arena->alignment);
+            live_bytes -= weir_plan__rounded(plan->rows[deaths[dead]].size, arena->alignment);
         if (__builtin_add_overflow(live_bytes, rounded, &live_bytes))
             return report_overflow(arena, "the sum of what is live at once", error);
         if (live_bytes > arena->lower_bound)
@@ -248,7 +249,7 @@ static weir_status measure_arena(const weir_plan *plan, weir__arena *arena, weir
     return WEIR_OK;
 }
 
-weir_status weir__measure_live(weir_plan *plan, weir_error *error) {
+weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = measure_arena(plan, &plan->arenas[a], error);
@@ -286,14 +287,14 @@ static uint32_t take_lowest(free_slots *f) {
     return lowest;
 }
 
-static void reuse_slots(weir_plan *plan, weir__arena *arena, uint32_t *heap) {
+static void reuse_slots(weir_plan *plan, weir_plan__planned_arena *arena, uint32_t *heap) {
     const uint32_t *births = plan->by_birth + arena->first_tensor;
     const uint32_t *deaths = plan->by_death + arena->first_tensor;
     free_slots free_ones = {heap, 0};
     uint32_t dead = 0;
     arena->slot_count = 0;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        weir__row *row = &plan->rows[births[i]];
+        weir_plan__row *row = &plan->rows[births[i]];
         for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
             give_back(&free_ones, plan->rows[deaths[dead]].slot);
         row->slot = free_ones.count > 0 ? take_lowest(&free_ones) : arena->slot_count++;
@@ -306,7 +307,7 @@ static void give_each_its_own(weir_plan *plan) {
         if (!plan->arenas[a].reuses)
             plan->arenas[a].slot_count = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
-        weir__arena *arena = &plan->arenas[plan->rows[i].arena];
+        weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
         if (!arena->reuses)
             plan->rows[i].slot = arena->slot_count++;
     }
@@ -314,14 +315,14 @@ static void give_each_its_own(weir_plan *plan) {
 
 static weir_status measure_slots(weir_plan *plan, weir_error *error) {
     for (uint32_t i = 0; i < plan->count; i++) {
-        const weir__row *row = &plan->rows[i];
-        const weir__arena *arena = &plan->arenas[row->arena];
+        const weir_plan__row *row = &plan->rows[i];
+        const weir_plan__planned_arena *arena = &plan->arenas[row->arena];
         weir_plan_slot *slot = &plan->slots[arena->first_slot + row->slot];
-        uint64_t rounded = weir__rounded(row->size, arena->alignment);
+        uint64_t rounded = weir_plan__rounded(row->size, arena->alignment);
         slot->size = rounded > slot->size ? rounded : slot->size;
     }
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        weir__arena *arena = &plan->arenas[a];
+        weir_plan__planned_arena *arena = &plan->arenas[a];
         uint64_t top = 0;
         for (uint32_t s = 0; s < arena->slot_count; s++) {
             weir_plan_slot *slot = &plan->slots[arena->first_slot + s];
@@ -334,7 +335,7 @@ static weir_status measure_slots(weir_plan *plan, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__assign_slots(weir_plan *plan, weir_error *error) {
+weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error) {
     uint32_t largest = 0;
     for (uint32_t a = 0; a < plan->arena_count; a++)
         largest = plan->arenas[a].max_live > largest ? plan->arenas[a].max_live : largest;

@@ -6,7 +6,7 @@
 
 #define STEPS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
 
-static void *take(weir__steps *s, size_t count, size_t size) {
+static void *take(weir_plan__steps *s, size_t count, size_t size) {
     void *memory = weir__allocate_zero(s->env, count ? count : 1, size);
     if (memory)
         s->owned[s->owned_count++] = memory;
@@ -15,13 +15,13 @@ static void *take(weir__steps *s, size_t count, size_t size) {
     return memory;
 }
 
-void weir__steps_release(weir__steps *s) {
+void weir_plan__steps_release(weir_plan__steps *s) {
     for (unsigned i = 0; i < s->owned_count; i++)
         weir__release(s->env, s->owned[i]);
     s->owned_count = 0;
 }
 
-static bool open_steps(const weir_graph *graph, weir__steps *s, uint32_t gradients) {
+static bool open_steps(const weir_graph *graph, weir_plan__steps *s, uint32_t gradients) {
     size_t tensors = s->tensor_count;
     size_t nodes = s->node_count;
     s->sizes = take(s, tensors, sizeof *s->sizes);
@@ -55,15 +55,15 @@ static weir_status too_large(const weir_graph *graph, weir_error *error) {
 }
 
 static bool add_size(uint64_t size, uint64_t alignment, uint64_t *rounded, uint64_t *sum) {
-    return weir__round_up(size, alignment, rounded) && !__builtin_add_overflow(*sum, *rounded, sum) &&
+    return weir_plan__round_up(size, alignment, rounded) && !__builtin_add_overflow(*sum, *rounded, sum) &&
            *sum < (uint64_t)1 << 62;
 }
 
-static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, const weir__liveness *l,
-                                const uint64_t *alignments, weir__steps *s, weir_error *error) {
+static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
+                                const uint64_t *alignments, weir_plan__steps *s, weir_error *error) {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        const weir__tensor *tensor = &graph->tensors[t];
+        const weir_plan__graph_tensor *tensor = &graph->tensors[t];
         if (!add_size(tensor->bytes, alignments[tensor->arena], &s->sizes[t], &sum))
             return too_large(graph, error);
         s->arena[t] = tensor->arena;
@@ -71,15 +71,15 @@ static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, 
         s->is_output[t] = tensor->is_output;
         s->permanent[t] = tensor->role == WEIR_ROLE_PARAMETER || tensor->role == WEIR_ROLE_STATE ||
                           tensor->is_output ||
-                          (s->mode == WEIR__FORWARD && tensor->saved_for_backward == WEIR_CHOICE_TRUE);
+                          (s->mode == WEIR_PLAN__FORWARD && tensor->saved_for_backward == WEIR_CHOICE_TRUE);
     }
     for (uint32_t t = 0, row = s->tensor_count; row < plan->count; t++) {
         if (!l->marks[t])
             continue;
-        weir__gradient_life *gradient = &s->gradients[s->gradient_count++];
-        *gradient = (weir__gradient_life){
+        weir_plan__gradient_life *gradient = &s->gradients[s->gradient_count++];
+        *gradient = (weir_plan__gradient_life){
             .tensor = t, .first = plan->rows[row].birth - 1, .last = plan->rows[row].death - 2};
-        if (!add_size(plan->rows[row++].size, alignments[WEIR__ARENA_GRADIENTS], &gradient->size, &sum))
+        if (!add_size(plan->rows[row++].size, alignments[WEIR_PLAN__ARENA_GRADIENTS], &gradient->size, &sum))
             return too_large(graph, error);
     }
     return WEIR_OK;
@@ -103,9 +103,9 @@ static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) 
     return choice == WEIR_CHOICE_TRUE || (node_saves && choice != WEIR_CHOICE_FALSE);
 }
 
-static uint32_t append_saved(const weir_graph *graph, const weir__node *node, uint32_t mark, uint32_t *marks,
-                             uint32_t *to, uint32_t at) {
-    const uint32_t *edges = weir__inputs(graph, node);
+static uint32_t append_saved(const weir_graph *graph, const weir_plan__node *node, uint32_t mark,
+                             uint32_t *marks, uint32_t *to, uint32_t at) {
+    const uint32_t *edges = weir_plan__inputs(graph, node);
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         bool saves = i < node->input_count ? node->saves_inputs : node->saves_output;
         if (is_saved(graph, edges[i], saves))
@@ -115,19 +115,21 @@ static uint32_t append_saved(const weir_graph *graph, const weir__node *node, ui
 }
 
 /* `marks` is all zero; numbers from 1 mark what a list has already. */
-static void fill_nodes(const weir_graph *graph, const weir__liveness *l, weir__steps *s, uint32_t *marks) {
+static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, weir_plan__steps *s,
+                       uint32_t *marks) {
     uint32_t mark = 0;
     for (uint32_t i = 0; i < s->node_count; i++) {
-        const weir__node *node = &graph->nodes[i];
-        const uint32_t *outputs = weir__node_outputs(graph, node);
-        s->inputs.first[i + 1] = append_new(weir__inputs(graph, node), node->input_count, ++mark, marks,
+        const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *outputs = weir_plan__node_outputs(graph, node);
+        s->inputs.first[i + 1] = append_new(weir_plan__inputs(graph, node), node->input_count, ++mark, marks,
                                             s->inputs.items, s->inputs.first[i]);
         s->outputs.first[i + 1] =
             append_new(outputs, node->output_count, ++mark, marks, s->outputs.items, s->outputs.first[i]);
-        s->saved.first[i + 1] = s->mode == WEIR__BACKWARD ? append_saved(graph, node, ++mark, marks,
-                                                                         s->saved.items, s->saved.first[i])
-                                                          : 0;
-        s->costs[i] = weir__node_cost(graph, i);
+        s->saved.first[i + 1] =
+            s->mode == WEIR_PLAN__BACKWARD
+                ? append_saved(graph, node, ++mark, marks, s->saved.items, s->saved.first[i])
+                : 0;
+        s->costs[i] = weir_plan__node_cost(graph, i);
         s->is_inplace[i] = node->inplace;
         s->kills[i] = l->overwritten && node->output_count == 1 ? l->overwritten[outputs[0]] : WEIR__NO_NAME;
         s->order[i] = l->order[i];
@@ -135,9 +137,9 @@ static void fill_nodes(const weir_graph *graph, const weir__liveness *l, weir__s
     }
 }
 
-static void count_needs(weir__steps *s) {
+static void count_needs(weir_plan__steps *s) {
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir__list needs = weir__step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.first[needs.items[k] + 1]++;
     }
@@ -145,23 +147,24 @@ static void count_needs(weir__steps *s) {
         s->needs.first[t + 1] += s->needs.first[t];
 }
 
-static void fill_needs(weir__steps *s, uint32_t *cursors) {
+static void fill_needs(weir_plan__steps *s, uint32_t *cursors) {
     memcpy(cursors, s->needs.first, s->tensor_count * sizeof *cursors);
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir__list needs = weir__step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.items[cursors[needs.items[k]]++] = i;
     }
 }
 
-weir_status weir__steps_make(const weir_graph *graph, const weir_plan *plan, const weir__liveness *l,
-                             const uint64_t *alignments, weir__steps *s, weir_error *error) {
-    *s = (weir__steps){.env = plan->env,
-                       .mode = plan->mode,
-                       .tensor_count = weir__tensor_count(graph),
-                       .node_count = weir__node_count(graph),
-                       .arena_count = graph->arenas.count};
-    s->step_count = plan->mode == WEIR__BACKWARD ? 2 * s->node_count : s->node_count;
+weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
+                                  const weir_plan__liveness *l, const uint64_t *alignments,
+                                  weir_plan__steps *s, weir_error *error) {
+    *s = (weir_plan__steps){.env = plan->env,
+                            .mode = plan->mode,
+                            .tensor_count = weir_plan__graph_tensor_count(graph),
+                            .node_count = weir_plan__node_count(graph),
+                            .arena_count = graph->arenas.count};
+    s->step_count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * s->node_count : s->node_count;
     if (graph->edge_count > UINT32_MAX / 2 || s->node_count > UINT32_MAX / 4)
         return too_large(graph, error);
     bool has_memory = open_steps(graph, s, plan->count - s->tensor_count);
@@ -175,17 +178,17 @@ weir_status weir__steps_make(const weir_graph *graph, const weir_plan *plan, con
     return WEIR_OK;
 }
 
-weir__step weir__run_of(const weir__steps *s, uint32_t node) {
-    return (weir__step){.needs = weir__list_at(&s->inputs, node),
-                        .makes = weir__list_at(&s->outputs, node),
-                        .node = node,
-                        .kills = s->kills[node]};
+weir_plan__made_step weir_plan__run_of(const weir_plan__steps *s, uint32_t node) {
+    return (weir_plan__made_step){.needs = weir_plan__list_at(&s->inputs, node),
+                                  .makes = weir_plan__list_at(&s->outputs, node),
+                                  .node = node,
+                                  .kills = s->kills[node]};
 }
 
-weir__step weir__step_at(const weir__steps *s, uint32_t index) {
+weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *s, uint32_t index) {
     if (index < s->node_count)
-        return weir__run_of(s, s->order[index]);
+        return weir_plan__run_of(s, s->order[index]);
     uint32_t node = s->order[2 * s->node_count - 1 - index];
-    return (weir__step){
-        .needs = weir__list_at(&s->saved, node), .node = node, .kills = WEIR__NO_NAME, .is_back = true};
+    return (weir_plan__made_step){
+        .needs = weir_plan__list_at(&s->saved, node), .node = node, .kills = WEIR__NO_NAME, .is_back = true};
 }

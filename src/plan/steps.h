@@ -1,42 +1,42 @@
 /* A graph in one mode as a list of base steps over numbered tensors, and schedules of them: what
  * rematerialisation (remat*.c) and reordering (reorder*.c) search in. docs/spec/03d-remat.md has the rules.
  * How long every instance of a tensor lives follows from a schedule alone, in one place
- * (weir__schedule_lives): the searches, the plan and the checks all ask there. */
+ * (weir_plan__schedule_lives): the searches, the plan and the checks all ask there. */
 #ifndef WEIR_PLAN_STEPS_H
 #define WEIR_PLAN_STEPS_H
 
 #include "plan/planning.h"
 
-#define WEIR__COST_NEVER ((uint64_t)1 << 60) /* a price that cannot be paid; also "no such step" */
-#define WEIR__COST_MAX   (((uint64_t)1 << 56) - 1)
+#define WEIR_PLAN__COST_NEVER ((uint64_t)1 << 60) /* a price that cannot be paid; also "no such step" */
+#define WEIR_PLAN__COST_MAX   (((uint64_t)1 << 56) - 1)
 
 /* Lists of numbers one after the other: list i is items[first[i], first[i + 1]). */
-typedef struct weir__lists {
+typedef struct weir_plan__lists {
     uint32_t *first;
     uint32_t *items;
-} weir__lists;
+} weir_plan__lists;
 
-typedef struct weir__list {
+typedef struct weir_plan__list {
     const uint32_t *items;
     uint32_t count;
-} weir__list;
+} weir_plan__list;
 
-static inline weir__list weir__list_at(const weir__lists *lists, uint32_t index) {
+static inline weir_plan__list weir_plan__list_at(const weir_plan__lists *lists, uint32_t index) {
     uint32_t first = lists->first[index];
-    return (weir__list){lists->items + first, lists->first[index + 1] - first};
+    return (weir_plan__list){lists->items + first, lists->first[index + 1] - first};
 }
 
 /* A gradient that backward mode makes: it lives from one base step to another. */
-typedef struct weir__gradient_life {
+typedef struct weir_plan__gradient_life {
     uint64_t size; /* rounded */
     uint32_t tensor;
     uint32_t first;
     uint32_t last;
-} weir__gradient_life;
+} weir_plan__gradient_life;
 
-typedef struct weir__steps {
+typedef struct weir_plan__steps {
     const weir_env *env;
-    weir__mode mode;
+    weir_plan__graph_mode mode;
     uint32_t tensor_count;
     uint32_t node_count;
     uint32_t step_count; /* twice the nodes in backward mode */
@@ -47,181 +47,186 @@ typedef struct weir__steps {
     uint32_t *producer; /* node, or WEIR__NO_NAME */
     bool *permanent;    /* lives to the end */
     bool *is_output;
-    uint64_t *costs;    /* of nodes */
-    bool *is_inplace;   /* of nodes */
-    uint32_t *kills;    /* of nodes: the input that is overwritten, or WEIR__NO_NAME */
-    uint32_t *order;    /* place -> node */
-    uint32_t *place;    /* node -> place, from 0 */
-    weir__lists inputs; /* of nodes, each tensor once */
-    weir__lists outputs;
-    weir__lists saved; /* of nodes: what their backward step needs */
-    weir__lists needs; /* of tensors: base steps, ascending */
-    weir__gradient_life *gradients;
+    uint64_t *costs;         /* of nodes */
+    bool *is_inplace;        /* of nodes */
+    uint32_t *kills;         /* of nodes: the input that is overwritten, or WEIR__NO_NAME */
+    uint32_t *order;         /* place -> node */
+    uint32_t *place;         /* node -> place, from 0 */
+    weir_plan__lists inputs; /* of nodes, each tensor once */
+    weir_plan__lists outputs;
+    weir_plan__lists saved; /* of nodes: what their backward step needs */
+    weir_plan__lists needs; /* of tensors: base steps, ascending */
+    weir_plan__gradient_life *gradients;
     uint32_t gradient_count;
 
     void *owned[24];
     unsigned owned_count;
     bool is_short_of_memory;
-} weir__steps;
+} weir_plan__steps;
 
-typedef struct weir__step {
-    weir__list needs;
-    weir__list makes;
+typedef struct weir_plan__made_step {
+    weir_plan__list needs;
+    weir_plan__list makes;
     uint32_t node;
     uint32_t kills;
     bool is_back;
-} weir__step;
+} weir_plan__made_step;
 
 /* Steps of a graph whose base lives are in the plan's rows. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in
  * any case. `alignments` has one for each of the graph's arenas. */
-WEIR_CHECKED weir_status weir__steps_make(const weir_graph *graph, const weir_plan *plan,
-                                          const weir__liveness *liveness, const uint64_t *alignments,
-                                          weir__steps *steps, weir_error *error);
-void weir__steps_release(weir__steps *steps);
+WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
+                                               const weir_plan__liveness *liveness,
+                                               const uint64_t *alignments, weir_plan__steps *steps,
+                                               weir_error *error);
+void weir_plan__steps_release(weir_plan__steps *steps);
 
-weir__step weir__step_at(const weir__steps *steps, uint32_t index);
-weir__step weir__run_of(const weir__steps *steps, uint32_t node);
+weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *steps, uint32_t index);
+weir_plan__made_step weir_plan__run_of(const weir_plan__steps *steps, uint32_t node);
 
 /* ---- Schedules --------------------------------------------------------------------------------- */
 
-typedef struct weir__execution {
+typedef struct weir_plan__execution {
     uint32_t node;
     bool is_back;
     bool is_base; /* a base step; else the node runs again */
-} weir__execution;
+} weir_plan__execution;
 
-typedef struct weir__schedule {
-    weir__execution *items;
+typedef struct weir_plan__schedule {
+    weir_plan__execution *items;
     size_t count;
     size_t capacity;
-} weir__schedule;
+} weir_plan__schedule;
 
-void weir__schedule_release(const weir_env *env, weir__schedule *schedule);
-WEIR_CHECKED bool weir__schedule_add(const weir_env *env, weir__schedule *schedule, weir__execution item);
-WEIR_CHECKED bool weir__schedule_base(const weir__steps *steps, weir__schedule *schedule);
+void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *schedule);
+WEIR_CHECKED bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule,
+                                          weir_plan__execution item);
+WEIR_CHECKED bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
 
 /* The costs of the runs beyond the base steps; 2^64-1 beyond that. */
-uint64_t weir__schedule_cost(const weir__steps *steps, const weir__schedule *schedule);
-uint64_t weir__base_cost(const weir__steps *steps);
+uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule);
+uint64_t weir_plan__base_cost(const weir_plan__steps *steps);
 
 /* An instance of a tensor: number 0 is the first. */
-typedef struct weir__life {
+typedef struct weir_plan__life {
     uint32_t tensor;
     uint32_t number;
     uint32_t birth;
     uint32_t death;
     uint32_t overwrites;        /* the tensor whose instance it overwrites, or WEIR__NO_NAME */
     uint32_t overwrites_number; /* and which instance */
-} weir__life;
+} weir_plan__life;
 
 /* Room for looking at schedules, of one thread. */
-typedef struct weir__lives_scratch {
-    struct weir__instance *instances; /* of every tensor, the current one */
-    uint32_t *step_places;            /* place of every base step, and the end */
-} weir__lives_scratch;
+typedef struct weir_plan__lives_scratch {
+    struct weir_plan__instance *instances; /* of every tensor, the current one */
+    uint32_t *step_places;                 /* place of every base step, and the end */
+} weir_plan__lives_scratch;
 
-WEIR_CHECKED bool weir__lives_open(const weir__steps *steps, weir__lives_scratch *scratch);
-void weir__lives_close(const weir_env *env, weir__lives_scratch *scratch);
+WEIR_CHECKED bool weir_plan__lives_open(const weir_plan__steps *steps, weir_plan__lives_scratch *scratch);
+void weir_plan__lives_close(const weir_env *env, weir_plan__lives_scratch *scratch);
 
 /* Calls `emit` for every instance, in no given order, and fills the scratch's step_places. False if a
  * step reads what is nowhere. */
-bool weir__schedule_lives(const weir__steps *steps, const weir__execution *items, size_t count,
-                          weir__lives_scratch *scratch, void (*emit)(void *context, const weir__life *life),
-                          void *context);
+bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
+                               weir_plan__lives_scratch *scratch,
+                               void (*emit)(void *context, const weir_plan__life *life), void *context);
 
 /* ---- Budgets ----------------------------------------------------------------------------------- */
 
-enum { WEIR__BUDGETS_MAX = 16 };
+enum { WEIR_PLAN__BUDGETS_MAX = 16 };
 
 /* Bytes that an arena may take, in bytewise order of the arenas' names. */
-typedef struct weir__budget {
+typedef struct weir_plan__budget {
     uint32_t arena;
     uint64_t bytes;
-} weir__budget;
+} weir_plan__budget;
 
-typedef struct weir__budgets {
-    weir__budget items[WEIR__BUDGETS_MAX];
+typedef struct weir_plan__budgets {
+    weir_plan__budget items[WEIR_PLAN__BUDGETS_MAX];
     unsigned count;
-} weir__budgets;
+} weir_plan__budgets;
 
-/* The budget of an arena, or WEIR__BUDGETS_MAX. */
-static inline unsigned weir__budget_of(const weir__budgets *budgets, uint32_t arena) {
+/* The budget of an arena, or WEIR_PLAN__BUDGETS_MAX. */
+static inline unsigned weir_plan__budget_of(const weir_plan__budgets *budgets, uint32_t arena) {
     for (unsigned b = 0; b < budgets->count; b++)
         if (budgets->items[b].arena == arena)
             return b;
-    return WEIR__BUDGETS_MAX;
+    return WEIR_PLAN__BUDGETS_MAX;
 }
 
-/* The largest live bytes of each budget's arena; *is_valid as weir__schedule_lives. `loads` may be NULL; else
- * the live bytes of budget b at position p go to loads[b * weir__positions(count) + p]. False: no memory. */
-static inline size_t weir__positions(size_t count) {
+/* The largest live bytes of each budget's arena; *is_valid as weir_plan__schedule_lives. `loads` may be NULL;
+ * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
+ * memory. */
+static inline size_t weir_plan__positions(size_t count) {
     return count + 3;
 }
-WEIR_CHECKED bool weir__schedule_peaks(const weir__steps *steps, const weir__execution *items, size_t count,
-                                       const weir__budgets *budgets, uint64_t *peaks, uint64_t *loads,
-                                       bool *is_valid);
+WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items,
+                                            size_t count, const weir_plan__budgets *budgets, uint64_t *peaks,
+                                            uint64_t *loads, bool *is_valid);
 
 /* Leaves out runs that nobody reads, and with `is_thorough` those without which the rest fits. */
-WEIR_CHECKED bool weir__schedule_prune(const weir__steps *steps, const weir__budgets *budgets,
-                                       bool is_thorough, weir__schedule *schedule);
+WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                            bool is_thorough, weir_plan__schedule *schedule);
 
 /* ---- Searching (remat.c, remat_walk.c, remat_exact.c) ------------------------------------------ */
 
-typedef struct weir__strategy {
+typedef struct weir_plan__strategy {
     bool by_distance;
     uint32_t segments;
     uint32_t seed;
-} weir__strategy;
+} weir_plan__strategy;
 
-typedef struct weir__remat_result {
+typedef struct weir_plan__remat_result {
     bool is_found;
     bool is_impossible; /* proven */
     bool is_optimal;
     uint64_t added_cost;
-    uint64_t lower_bound;              /* of the added cost */
-    uint64_t base[WEIR__BUDGETS_MAX];  /* the largest live bytes without running anything again */
-    uint64_t least[WEIR__BUDGETS_MAX]; /* what every schedule has live at some step; 0 if `base` fits */
-} weir__remat_result;
+    uint64_t lower_bound;                   /* of the added cost */
+    uint64_t base[WEIR_PLAN__BUDGETS_MAX];  /* the largest live bytes without running anything again */
+    uint64_t least[WEIR_PLAN__BUDGETS_MAX]; /* what every schedule has live at some step; 0 if `base` fits */
+} weir_plan__remat_result;
 
 /* One walk with evictions. *is_found: it came to its end; else the schedule is unusable. */
-WEIR_CHECKED bool weir__remat_walk(const weir__steps *steps, const weir__budgets *budgets,
-                                   const weir__strategy *strategy, uint64_t *work, uint64_t work_limit,
-                                   weir__schedule *schedule, bool *is_found);
+WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                        const weir_plan__strategy *strategy, uint64_t *work,
+                                        uint64_t work_limit, weir_plan__schedule *schedule, bool *is_found);
 
 /* The exact search for a schedule that costs less than `below`. *is_ended: no state was left unseen. */
-WEIR_CHECKED bool weir__remat_exact(const weir__steps *steps, const weir__budgets *budgets,
-                                    uint64_t state_limit, uint64_t below, weir__schedule *schedule,
-                                    bool *is_found, bool *is_ended);
-bool weir__remat_exact_applies(const weir__steps *steps);
+WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                         uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
+                                         bool *is_found, bool *is_ended);
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps);
 
 /* The cheapest schedule within the budgets that the effort finds. False: no memory. */
-WEIR_CHECKED bool weir__remat_solve(const weir__steps *steps, const weir__budgets *budgets, uint32_t effort,
-                                    weir__schedule *schedule, weir__remat_result *result);
+WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                         uint32_t effort, weir_plan__schedule *schedule,
+                                         weir_plan__remat_result *result);
 
 /* The bound alone. */
-WEIR_CHECKED bool weir__remat_bound(const weir__steps *steps, const weir__budgets *budgets, uint64_t *bound);
+WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                         uint64_t *bound);
 
 /* ---- From a schedule to a plan (remat_plan.c, remat_make.c) ------------------------------------ */
 
 /* Rows, ids and looks of all instances, and the schedule. INVALID_IR if an id is taken. */
-WEIR_CHECKED weir_status weir__remat_apply(const weir_graph *graph, weir_plan *plan, weir__liveness *liveness,
-                                           const weir__steps *steps, const weir__schedule *schedule,
-                                           weir_error *error);
-WEIR_CHECKED weir_status weir__plan_keep_schedule(weir_plan *plan, const weir_graph *graph,
-                                                  const weir__schedule *schedule, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan,
+                                                weir_plan__liveness *liveness, const weir_plan__steps *steps,
+                                                const weir_plan__schedule *schedule, weir_error *error);
+WEIR_CHECKED weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
+                                                  const weir_plan__schedule *schedule, weir_error *error);
 
 /* ---- Another order (reorder.c, reorder_bound.c) ------------------------------------------------ */
 
 /* The sum over arenas of the largest live bytes of the base steps. False: no memory. */
-WEIR_CHECKED bool weir__order_peak(const weir__steps *steps, uint64_t *peak);
+WEIR_CHECKED bool weir_plan__order_peak(const weir_plan__steps *steps, uint64_t *peak);
 
 /* What no order's peak can be below. False: no memory. */
-WEIR_CHECKED bool weir__order_bound(const weir__steps *steps, uint64_t *bound);
+WEIR_CHECKED bool weir_plan__order_bound(const weir_plan__steps *steps, uint64_t *bound);
 
 /* Candidates for a better order: 0, 1, 2 (docs/spec/03d-remat.md); *has_one is false if the effort has no
  * such candidate. `order` has room for all nodes. False: no memory. */
-enum { WEIR__ORDER_CANDIDATES = 3 };
-WEIR_CHECKED bool weir__order_candidate(const weir__steps *steps, unsigned number, uint32_t effort,
-                                        uint32_t *order, bool *has_one);
+enum { WEIR_PLAN__ORDER_CANDIDATES = 3 };
+WEIR_CHECKED bool weir_plan__order_candidate(const weir_plan__steps *steps, unsigned number, uint32_t effort,
+                                             uint32_t *order, bool *has_one);
 
 #endif

@@ -9,38 +9,38 @@
 #include <stdint.h>
 
 /* What is left of a message. */
-typedef struct weir__wire {
+typedef struct weir_plan__wire {
     const uint8_t *at;
     const uint8_t *end;
-} weir__wire;
+} weir_plan__wire;
 
-typedef enum weir__wire_kind {
-    WEIR__WIRE_VARINT = 0,
-    WEIR__WIRE_FIXED64 = 1,
-    WEIR__WIRE_BYTES = 2, /* text, bytes, messages and packed numbers */
-    WEIR__WIRE_FIXED32 = 5
-} weir__wire_kind;
+typedef enum weir_plan__wire_kind {
+    WEIR_PLAN__WIRE_VARINT = 0,
+    WEIR_PLAN__WIRE_FIXED64 = 1,
+    WEIR_PLAN__WIRE_BYTES = 2, /* text, bytes, messages and packed numbers */
+    WEIR_PLAN__WIRE_FIXED32 = 5
+} weir_plan__wire_kind;
 
-typedef struct weir__wire_field {
+typedef struct weir_plan__wire_field {
     uint32_t number;
-    weir__wire_kind kind;
-    uint64_t value;   /* of all kinds but bytes */
-    weir__wire bytes; /* of bytes; borrowed */
-} weir__wire_field;
+    weir_plan__wire_kind kind;
+    uint64_t value;        /* of all kinds but bytes */
+    weir_plan__wire bytes; /* of bytes; borrowed */
+} weir_plan__wire_field;
 
-typedef enum weir__wire_result {
-    WEIR__WIRE_FIELD,
-    WEIR__WIRE_END,
-    WEIR__WIRE_BROKEN /* message->at is where the broken field begins */
-} weir__wire_result;
+typedef enum weir_plan__wire_result {
+    WEIR_PLAN__WIRE_FIELD,
+    WEIR_PLAN__WIRE_END,
+    WEIR_PLAN__WIRE_BROKEN /* message->at is where the broken field begins */
+} weir_plan__wire_result;
 
 /* Takes the next field off the message. */
-weir__wire_result weir__wire_next(weir__wire *message, weir__wire_field *field);
+weir_plan__wire_result weir_plan__wire_next(weir_plan__wire *message, weir_plan__wire_field *field);
 
 /* Takes one varint of at most 64 bits off it; false if there is none. */
-bool weir__wire_varint(weir__wire *message, uint64_t *value);
+bool weir_plan__wire_varint(weir_plan__wire *message, uint64_t *value);
 
-static inline size_t weir__wire_size(weir__wire message) {
+static inline size_t weir_plan__wire_size(weir_plan__wire message) {
     return (size_t)(message.end - message.at);
 }
 

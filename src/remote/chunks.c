@@ -11,7 +11,7 @@
 static const char format_name[] = "weir-chunks/1";
 enum { FIRST_SIZE = 4096, GEAR_SIZE = 256 };
 
-bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset) {
+bool weir_remote__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset) {
     uint8_t *at = out;
     while (size > 0) {
         ssize_t got = env->pread(env->context, file, at, size, offset);
@@ -26,7 +26,7 @@ bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64
     return true;
 }
 
-bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
+bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
     const uint8_t *at = data;
     while (size > 0) {
         ssize_t written = env->pwrite(env->context, file, at, size, offset);
@@ -75,12 +75,12 @@ static size_t chunk_size(const cutter *c, const uint8_t *data, size_t left) {
     return end;
 }
 
-static weir_status add_chunk(weir__chunks *out, const uint8_t *data, size_t size, weir_error *error) {
+static weir_status add_chunk(weir_remote__chunks *out, const uint8_t *data, size_t size, weir_error *error) {
     if (!weir__grow(out->env, (void **)&out->list, &out->capacity, out->count + 1, sizeof *out->list) ||
         out->count >= UINT32_MAX)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, out->count * sizeof *out->list);
-    const weir__chunk *last = out->count > 0 ? &out->list[out->count - 1] : NULL;
-    weir__chunk *chunk = &out->list[out->count++];
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, out->count * sizeof *out->list);
+    const weir_remote__chunk *last = out->count > 0 ? &out->list[out->count - 1] : NULL;
+    weir_remote__chunk *chunk = &out->list[out->count++];
     chunk->offset = last ? last->offset + last->size : 0;
     chunk->size = WEIR__NARROW(uint32_t, size);
     weir__blake3_of(data, size, chunk->hash);
@@ -88,21 +88,21 @@ static weir_status add_chunk(weir__chunks *out, const uint8_t *data, size_t size
 }
 
 /* Reads on until the buffer holds the largest chunk, or the file's end. */
-static bool fill(const weir__chunks *out, int file, uint8_t *buffer, size_t *held, size_t used, size_t most,
-                 uint64_t *read_to) {
+static bool fill(const weir_remote__chunks *out, int file, uint8_t *buffer, size_t *held, size_t used,
+                 size_t most, uint64_t *read_to) {
     memmove(buffer, buffer + used, *held - used);
     *held -= used;
     uint64_t left = out->size - *read_to;
     size_t more = most - *held < left ? most - *held : (size_t)left;
-    if (!weir__read_at(out->env, file, buffer + *held, more, *read_to))
+    if (!weir_remote__read_at(out->env, file, buffer + *held, more, *read_to))
         return false;
     *held += more;
     *read_to += more;
     return true;
 }
 
-weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path, weir__remote_watch *watch,
-                             weir_error *error) {
+weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const char *path,
+                                    weir_remote__watch *watch, weir_error *error) {
     cutter c;
     cutter_init(&c, out->bits);
     size_t room = 2 * c.most > FIRST_SIZE ? 2 * c.most : FIRST_SIZE, held = 0, used = 0;
@@ -110,11 +110,11 @@ weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path, weir
     weir_status status = WEIR_OK;
     uint8_t *buffer = weir__allocate(out->env, room, 1);
     if (!buffer)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, room);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, room);
     while (status == WEIR_OK && (used < held || read_to < out->size)) {
         if (held - used < c.most && read_to < out->size) {
             if (!fill(out, file, buffer, &held, used, room, &read_to)) {
-                status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "read", path);
+                status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", path);
                 break;
             }
             used = 0;
@@ -127,7 +127,7 @@ weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path, weir
         used += size;
         watch->state.done_bytes += size;
         if (status == WEIR_OK)
-            status = weir__remote_watch_tell(watch, error);
+            status = weir_remote__watch_tell(watch, error);
     }
     weir__release(out->env, buffer);
     return status;
@@ -135,7 +135,7 @@ weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path, weir
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-void weir__chunks_write(const weir__chunks *chunks, weir_json_writer *w) {
+void weir_remote__chunks_write(const weir_remote__chunks *chunks, weir_json_writer *w) {
     weir_json_object(w);
     weir_json_key(w, "format");
     weir_json_text(w, format_name);
@@ -158,12 +158,12 @@ void weir__chunks_write(const weir__chunks *chunks, weir_json_writer *w) {
 }
 
 static bool read_hash(const weir_cbor_value *value, uint8_t out[WEIR_HASH_SIZE]) {
-    if (value->type != WEIR_CBOR_TEXT || value->number != WEIR__CHUNK_NAME_SIZE)
+    if (value->type != WEIR_CBOR_TEXT || value->number != WEIR_REMOTE__CHUNK_NAME_SIZE)
         return false;
-    for (size_t i = 0; i < WEIR__CHUNK_NAME_SIZE; i++)
+    for (size_t i = 0; i < WEIR_REMOTE__CHUNK_NAME_SIZE; i++)
         if (value->data[i] >= 'A' && value->data[i] <= 'F')
             return false;
-    return weir__hex_decode((const char *)value->data, WEIR__CHUNK_NAME_SIZE, out, WEIR_HASH_SIZE);
+    return weir__hex_decode((const char *)value->data, WEIR_REMOTE__CHUNK_NAME_SIZE, out, WEIR_HASH_SIZE);
 }
 
 static bool read_number(const weir_cbor_value *map, const char *key, uint64_t least, uint64_t most,
@@ -175,7 +175,7 @@ static bool read_number(const weir_cbor_value *map, const char *key, uint64_t le
     return value.number >= least && value.number <= most;
 }
 
-static bool read_chunk(const weir_cbor_value *pair, weir__chunk *out) {
+static bool read_chunk(const weir_cbor_value *pair, weir_remote__chunk *out) {
     weir_cbor_value hash, size;
     if (pair->type != WEIR_CBOR_ARRAY || pair->number != 2)
         return false;
@@ -183,13 +183,13 @@ static bool read_chunk(const weir_cbor_value *pair, weir__chunk *out) {
     if (!weir_cbor_next(&it, NULL, &hash) || !weir_cbor_next(&it, NULL, &size))
         return false;
     bool fits = read_hash(&hash, out->hash) && size.type == WEIR_CBOR_UINT && size.number >= 1 &&
-                size.number <= WEIR__CHUNK_SIZE_MOST;
+                size.number <= WEIR_REMOTE__CHUNK_SIZE_MOST;
     out->size = fits ? WEIR__NARROW(uint32_t, size.number) : 0;
     return fits;
 }
 
 /* NULL, or what is wrong; "memory" is short. */
-static const char *read_list(weir__chunks *out, const weir_cbor_value *list) {
+static const char *read_list(weir_remote__chunks *out, const weir_cbor_value *list) {
     weir_cbor_value pair;
     uint64_t offset = 0;
     if (list->type != WEIR_CBOR_ARRAY || list->number >= UINT32_MAX)
@@ -199,7 +199,7 @@ static const char *read_list(weir__chunks *out, const weir_cbor_value *list) {
         return "memory";
     weir_cbor_iterator it = weir_cbor_children(list);
     while (weir_cbor_next(&it, NULL, &pair)) {
-        weir__chunk *chunk = &out->list[out->count++];
+        weir_remote__chunk *chunk = &out->list[out->count++];
         chunk->offset = offset;
         if (!read_chunk(&pair, chunk))
             return "chunks";
@@ -208,7 +208,7 @@ static const char *read_list(weir__chunks *out, const weir_cbor_value *list) {
     return offset == out->size ? NULL : "size";
 }
 
-static const char *read_document(weir__chunks *out, const weir_cbor_value *map) {
+static const char *read_document(weir_remote__chunks *out, const weir_cbor_value *map) {
     weir_cbor_value value;
     uint64_t bits;
     if (map->type != WEIR_CBOR_MAP || map->number != 5)
@@ -217,7 +217,7 @@ static const char *read_document(weir__chunks *out, const weir_cbor_value *map) 
         return "format";
     if (!weir_cbor_get(map, "store_hash", &value) || !read_hash(&value, out->store_hash))
         return "store_hash";
-    if (!read_number(map, "bits", WEIR__CHUNK_BITS_LEAST, WEIR__CHUNK_BITS_MOST, &bits))
+    if (!read_number(map, "bits", WEIR_REMOTE__CHUNK_BITS_LEAST, WEIR_REMOTE__CHUNK_BITS_MOST, &bits))
         return "bits";
     if (!read_number(map, "size", 1, INT64_MAX, &out->size))
         return "size";
@@ -225,8 +225,8 @@ static const char *read_document(weir__chunks *out, const weir_cbor_value *map) 
     return weir_cbor_get(map, "chunks", &value) ? read_list(out, &value) : "chunks";
 }
 
-weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, const char *name,
-                              weir_error *error) {
+weir_status weir_remote__chunks_read(weir_remote__chunks *out, const char *text, size_t size,
+                                     const char *name, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, out->env);
     weir_status status = weir_json_read(text, size, name, WEIR_STORE_CORRUPT, &w, error);
@@ -234,10 +234,10 @@ weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, 
         weir_cbor_value document = weir_cbor_view(w.data);
         const char *fault = read_document(out, &document);
         if (fault && strcmp(fault, "memory") == 0)
-            status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, size);
+            status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, size);
         else if (fault)
             status = weir__fail(
-                error, WEIR_STORE_CORRUPT, WEIR__REMOTE_OPERATOR,
+                error, WEIR_STORE_CORRUPT, WEIR_REMOTE__OPERATOR,
                 "%s is not an index that weir push wrote: its %s %s not what %s must be", name, fault,
                 strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "is" : "are",
                 strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "it" : "they");
@@ -249,14 +249,14 @@ weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, 
 /* ---- By hash --------------------------------------------------------------------------------- */
 
 static int compare_chunks(const void *a, const void *b, void *context) {
-    const weir__chunk *list = context;
+    const weir_remote__chunk *list = context;
     return memcmp(list[*(const uint32_t *)a].hash, list[*(const uint32_t *)b].hash, WEIR_HASH_SIZE);
 }
 
-weir_status weir__chunks_sort(weir__chunks *chunks, weir_error *error) {
+weir_status weir_remote__chunks_sort(weir_remote__chunks *chunks, weir_error *error) {
     chunks->by_hash = weir__allocate(chunks->env, chunks->count, sizeof *chunks->by_hash);
     if (!chunks->by_hash)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, chunks->count * sizeof *chunks->by_hash);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, chunks->count * sizeof *chunks->by_hash);
     for (size_t i = 0; i < chunks->count; i++)
         chunks->by_hash[i] = WEIR__NARROW(uint32_t, i);
     if (chunks->count > 0)
@@ -264,12 +264,12 @@ weir_status weir__chunks_sort(weir__chunks *chunks, weir_error *error) {
     return WEIR_OK;
 }
 
-const weir__chunk *weir__chunks_find(const weir__chunks *chunks, const uint8_t hash[WEIR_HASH_SIZE],
-                                     uint32_t size) {
+const weir_remote__chunk *weir_remote__chunks_find(const weir_remote__chunks *chunks,
+                                                   const uint8_t hash[WEIR_HASH_SIZE], uint32_t size) {
     size_t low = 0, high = chunks->by_hash ? chunks->count : 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const weir__chunk *chunk = &chunks->list[chunks->by_hash[middle]];
+        const weir_remote__chunk *chunk = &chunks->list[chunks->by_hash[middle]];
         int order = memcmp(chunk->hash, hash, WEIR_HASH_SIZE);
         if (order == 0)
             return chunk->size == size ? chunk : NULL;
@@ -281,10 +281,10 @@ const weir__chunk *weir__chunks_find(const weir__chunks *chunks, const uint8_t h
     return NULL;
 }
 
-void weir__chunks_release(weir__chunks *chunks) {
+void weir_remote__chunks_release(weir_remote__chunks *chunks) {
     if (!chunks->env)
         return;
     weir__release(chunks->env, chunks->list);
     weir__release(chunks->env, chunks->by_hash);
-    *chunks = (weir__chunks){0};
+    *chunks = (weir_remote__chunks){0};
 }

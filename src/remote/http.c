@@ -17,11 +17,11 @@ enum { WAIT_MAX_S = 300, CONNECT_TIMEOUT_S = 20, TICK_MS = 200, SAID_MAX = 4096,
 typedef enum slot_state { SLOT_FREE, SLOT_WAITING, SLOT_RUNNING } slot_state;
 
 typedef struct slot {
-    weir__http *http;
+    weir_remote__http *http;
     CURL *handle;
     struct curl_slist *headers;
     slot_state state;
-    weir__http_request request;
+    weir_remote__http_request request;
     uint32_t attempt;
     uint64_t ready_ns;
     size_t sent;    /* of the body */
@@ -33,10 +33,10 @@ typedef struct slot {
     char reason[CURL_ERROR_SIZE];
 } slot;
 
-struct weir__http {
+struct weir_remote__http {
     const weir_env *env;
-    const weir__remote_place *place;
-    weir__remote_watch *watch;
+    const weir_remote__place *place;
+    weir_remote__watch *watch;
     CURLM *multi;
     slot *slots;
     uint32_t concurrency, retries;
@@ -49,7 +49,7 @@ struct weir__http {
 
 static size_t take_answer(char *data, size_t size, size_t count, void *context) {
     slot *s = context;
-    weir__http_request *r = &s->request;
+    weir_remote__http_request *r = &s->request;
     size_t more = size * count;
     long code = 0;
     curl_easy_getinfo(s->handle, CURLINFO_RESPONSE_CODE, &code);
@@ -92,8 +92,8 @@ static int rewind_body(void *context, curl_off_t offset, int origin) {
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* What all requests share; false if libcurl lacks memory or an option. */
-static bool set_up(const weir__http *http, slot *s) {
-    const weir__remote_place *place = http->place;
+static bool set_up(const weir_remote__http *http, slot *s) {
+    const weir_remote__place *place = http->place;
     CURL *handle = s->handle;
     char provider[300];
     unsigned failed = CURLE_OK;
@@ -124,19 +124,19 @@ static bool set_up(const weir__http *http, slot *s) {
     return failed == CURLE_OK;
 }
 
-weir_status weir__http_open(const weir_env *env, const weir__remote_place *place,
-                            const weir_remote_options *options, weir__remote_watch *watch, weir__http **out,
-                            weir_error *error) {
-    weir__http *http = weir__allocate_zero(env, 1, sizeof *http);
+weir_status weir_remote__http_open(const weir_env *env, const weir_remote__place *place,
+                                   const weir_remote_options *options, weir_remote__watch *watch,
+                                   weir_remote__http **out, weir_error *error) {
+    weir_remote__http *http = weir__allocate_zero(env, 1, sizeof *http);
     if (!http)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, sizeof *http);
-    *http = (weir__http){.env = env,
-                         .place = place,
-                         .watch = watch,
-                         .concurrency = options->concurrency ? options->concurrency : 8,
-                         .retries = options->retries == UINT32_MAX ? 6 : options->retries,
-                         .retry_ms = options->retry_ms ? options->retry_ms : 250,
-                         .timeout_s = options->timeout_s ? (long)options->timeout_s : 60};
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, sizeof *http);
+    *http = (weir_remote__http){.env = env,
+                                .place = place,
+                                .watch = watch,
+                                .concurrency = options->concurrency ? options->concurrency : 8,
+                                .retries = options->retries == UINT32_MAX ? 6 : options->retries,
+                                .retry_ms = options->retry_ms ? options->retry_ms : 250,
+                                .timeout_s = options->timeout_s ? (long)options->timeout_s : 60};
     http->is_initialised = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
     http->multi = http->is_initialised ? curl_multi_init() : NULL;
     http->slots = weir__allocate_zero(env, http->concurrency, sizeof *http->slots);
@@ -147,14 +147,14 @@ weir_status weir__http_open(const weir_env *env, const weir__remote_place *place
         is_fine = http->slots[i].handle && set_up(http, &http->slots[i]);
     }
     if (!is_fine) {
-        weir__http_close(http);
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, 1);
+        weir_remote__http_close(http);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
     }
     *out = http;
     return WEIR_OK;
 }
 
-void weir__http_close(weir__http *http) {
+void weir_remote__http_close(weir_remote__http *http) {
     if (!http)
         return;
     for (uint32_t i = 0; http->slots && i < http->concurrency; i++) {
@@ -176,7 +176,7 @@ void weir__http_close(weir__http *http) {
     weir__release(http->env, http);
 }
 
-bool weir__http_body(weir__http_request *request, const weir_env *env, size_t size) {
+bool weir_remote__http_body(weir_remote__http_request *request, const weir_env *env, size_t size) {
     request->body_size = size;
     return weir__grow(env, (void **)&request->body, &request->body_capacity, size, 1);
 }
@@ -199,16 +199,16 @@ static bool add_header(slot *s, const char *name, const char *value) {
 
 /* The hash of what is sent is signed with it. */
 static bool set_headers(slot *s) {
-    const weir__remote_place *place = s->http->place;
-    const weir__http_request *r = &s->request;
+    const weir_remote__place *place = s->http->place;
+    const weir_remote__http_request *r = &s->request;
     uint8_t digest[32];
     char hex[65];
     curl_slist_free_all(s->headers);
     s->headers = NULL;
     bool fits = true;
     if (place->access_key) {
-        weir__sha256_of(r->body ? (const void *)r->body : "", r->method == WEIR__HTTP_PUT ? r->body_size : 0,
-                        digest);
+        weir__sha256_of(r->body ? (const void *)r->body : "",
+                        r->method == WEIR_REMOTE__HTTP_PUT ? r->body_size : 0, digest);
         weir__hex_encode(digest, sizeof digest, hex);
         fits = add_header(s, "x-amz-content-sha256", hex);
     }
@@ -218,17 +218,17 @@ static bool set_headers(slot *s) {
 }
 
 static bool set_request(slot *s) {
-    const weir__http_request *r = &s->request;
+    const weir_remote__http_request *r = &s->request;
     char range[40];
-    bool is_rest = r->method == WEIR__HTTP_GET && r->has_ranges && r->answer_size > 0;
+    bool is_rest = r->method == WEIR_REMOTE__HTTP_GET && r->has_ranges && r->answer_size > 0;
     unsigned failed = CURLE_OK;
     snprintf(range, sizeof range, "%zu-", r->answer_size);
     failed |= curl_easy_setopt(s->handle, CURLOPT_URL, r->url);
     failed |= curl_easy_setopt(s->handle, CURLOPT_HTTPGET, 1L);
-    failed |= curl_easy_setopt(s->handle, CURLOPT_NOBODY, r->method == WEIR__HTTP_HEAD ? 1L : 0L);
-    failed |= curl_easy_setopt(s->handle, CURLOPT_UPLOAD, r->method == WEIR__HTTP_PUT ? 1L : 0L);
+    failed |= curl_easy_setopt(s->handle, CURLOPT_NOBODY, r->method == WEIR_REMOTE__HTTP_HEAD ? 1L : 0L);
+    failed |= curl_easy_setopt(s->handle, CURLOPT_UPLOAD, r->method == WEIR_REMOTE__HTTP_PUT ? 1L : 0L);
     failed |= curl_easy_setopt(s->handle, CURLOPT_RANGE, is_rest ? range : NULL);
-    if (r->method == WEIR__HTTP_PUT)
+    if (r->method == WEIR_REMOTE__HTTP_PUT)
         failed |= curl_easy_setopt(s->handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_size);
     return failed == CURLE_OK && set_headers(s);
 }
@@ -240,7 +240,7 @@ static weir_status start(slot *s, weir_error *error) {
     s->has_begun = s->is_too_large = s->is_short_of_memory = false;
     s->reason[0] = '\0';
     if (!set_request(s) || curl_multi_add_handle(s->http->multi, s->handle) != CURLM_OK)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, 1);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
     s->state = SLOT_RUNNING;
     return WEIR_OK;
 }
@@ -266,7 +266,7 @@ static bool is_passing(CURLcode result, long code) {
 
 /* Sets when the request is tried next; false if it was tried often enough. */
 static bool try_later(slot *s) {
-    const weir__http *http = s->http;
+    const weir_remote__http *http = s->http;
     curl_off_t asked_s = 0;
     if (s->attempt >= http->retries)
         return false;
@@ -299,8 +299,8 @@ static weir_status fail_with(const slot *s, const char *what, weir_error *error)
     char message[1000], line[1000];
     snprintf(message, sizeof message, "%.300s %s", s->request.url, what);
     weir__one_line(message, line, sizeof line);
-    weir__place_redact(s->http->place, line, sizeof line);
-    return weir__fail(error, WEIR_IO_ERROR, WEIR__REMOTE_OPERATOR, "%s", line);
+    weir_remote__place_redact(s->http->place, line, sizeof line);
+    return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%s", line);
 }
 
 static weir_status refuse_answer(const slot *s, long code, weir_error *error) {
@@ -316,7 +316,8 @@ static weir_status refuse_answer(const slot *s, long code, weir_error *error) {
     return fail_with(s, what, error);
 }
 
-weir_status weir__http_refuse(const weir__http *http, const weir__http_request *request, weir_error *error) {
+weir_status weir_remote__http_refuse(const weir_remote__http *http, const weir_remote__http_request *request,
+                                     weir_error *error) {
     (void)http;
     const slot *s = (const slot *)(const void *)((const char *)request - offsetof(slot, request));
     return refuse_answer(s, request->code, error);
@@ -325,7 +326,7 @@ weir_status weir__http_refuse(const weir__http *http, const weir__http_request *
 static weir_status give_up(const slot *s, CURLcode result, const char *wrong, weir_error *error) {
     char what[400];
     if (s->is_short_of_memory)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, s->request.answer_size);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, s->request.answer_size);
     if (wrong)
         snprintf(what, sizeof what, "%s (tries: %u)", wrong, s->attempt + 1);
     else if (result != CURLE_OK)
@@ -345,8 +346,8 @@ static void end_request(slot *s) {
     s->state = SLOT_FREE;
 }
 
-static weir_status finish(slot *s, CURLcode result, const weir__http_work *work, weir_error *error) {
-    weir__http_request *r = &s->request;
+static weir_status finish(slot *s, CURLcode result, const weir_remote__http_work *work, weir_error *error) {
+    weir_remote__http_request *r = &s->request;
     const char *wrong = NULL;
     curl_off_t length = -1;
     curl_multi_remove_handle(s->http->multi, s->handle);
@@ -375,8 +376,8 @@ static weir_status finish(slot *s, CURLcode result, const weir__http_work *work,
 }
 
 /* Starts what can be started; *busy says how many are not free. */
-static weir_status start_ready(weir__http *http, const weir__http_work *work, bool *has_more, uint32_t *busy,
-                               int *wait_ms, weir_error *error) {
+static weir_status start_ready(weir_remote__http *http, const weir_remote__http_work *work, bool *has_more,
+                               uint32_t *busy, int *wait_ms, weir_error *error) {
     uint64_t now = http->env->now_ns(http->env->context);
     *busy = 0;
     *wait_ms = TICK_MS;
@@ -400,7 +401,8 @@ static weir_status start_ready(weir__http *http, const weir__http_work *work, bo
     return WEIR_OK;
 }
 
-static weir_status finish_ended(weir__http *http, const weir__http_work *work, bool *any, weir_error *error) {
+static weir_status finish_ended(weir_remote__http *http, const weir_remote__http_work *work, bool *any,
+                                weir_error *error) {
     int left;
     *any = false;
     CURLMsg *message;
@@ -416,7 +418,7 @@ static weir_status finish_ended(weir__http *http, const weir__http_work *work, b
     return WEIR_OK;
 }
 
-static weir_status run(weir__http *http, const weir__http_work *work, weir_error *error) {
+static weir_status run(weir_remote__http *http, const weir_remote__http_work *work, weir_error *error) {
     bool has_more = true;
     for (;;) {
         uint32_t busy;
@@ -428,18 +430,19 @@ static weir_status run(weir__http *http, const weir__http_work *work, weir_error
         bool has_ended;
         weir_status status = finish_ended(http, work, &has_ended, error);
         if (status == WEIR_OK)
-            status = weir__remote_watch_tell(http->watch, error);
+            status = weir_remote__watch_tell(http->watch, error);
         if (status != WEIR_OK)
             return status;
         if (code == CURLM_OK && !has_ended)
             code = curl_multi_poll(http->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)
-            return weir__fail(error, WEIR_IO_ERROR, WEIR__REMOTE_OPERATOR, "%.300s cannot be reached: %s",
+            return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%.300s cannot be reached: %s",
                               http->place->index_url, curl_multi_strerror(code));
     }
 }
 
-weir_status weir__http_run(weir__http *http, const weir__http_work *work, weir_error *error) {
+weir_status weir_remote__http_run(weir_remote__http *http, const weir_remote__http_work *work,
+                                  weir_error *error) {
     weir_status status = run(http, work, error);
     for (uint32_t i = 0; i < http->concurrency; i++) {
         slot *s = &http->slots[i];

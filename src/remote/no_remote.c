@@ -4,7 +4,7 @@
 #ifdef WEIR_WITHOUT_HTTP
 
 static weir_status refuse(weir_error *error) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
                       "this weir was built without HTTP; use a build with WEIR_HTTP=ON");
 }
 

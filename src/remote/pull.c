@@ -21,10 +21,10 @@ typedef struct pull {
     char *part; /* its path */
     int file;   /* of the part */
     int old_file;
-    weir__remote_place place;
-    weir__http *http;
-    weir__remote_watch watch;
-    weir__chunks chunks, old;
+    weir_remote__place place;
+    weir_remote__http *http;
+    weir_remote__watch watch;
+    weir_remote__chunks chunks, old;
     bool *is_here; /* a chunk */
     uint8_t *buffer;
     size_t buffer_size;
@@ -39,22 +39,22 @@ static weir_status open_part(pull *p, weir_error *error) {
     size_t size = strlen(p->path) + sizeof ".part";
     p->part = weir__allocate(env, size, 1);
     if (!p->part)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, size);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, size);
     snprintf(p->part, size, "%s.part", p->path);
     p->file = env->open(env->context, p->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (p->file < 0)
-        return weir__io_error(error, WEIR__REMOTE_OPERATOR, "open", p->part);
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "open", p->part);
     if (env->lock(env->context, p->file) != 0 && errno == EWOULDBLOCK)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR__REMOTE_OPERATOR,
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR,
                           "another process is pulling %s; wait until it has ended, or give another name",
                           p->path);
     return WEIR_OK;
 }
 
 /* Whether the bytes of a file at `offset` are a chunk's; they are in the buffer then. */
-static bool holds(const pull *p, int file, uint64_t offset, const weir__chunk *chunk) {
+static bool holds(const pull *p, int file, uint64_t offset, const weir_remote__chunk *chunk) {
     uint8_t digest[WEIR_HASH_SIZE];
-    if (!weir__read_at(p->env, file, p->buffer, chunk->size, offset))
+    if (!weir_remote__read_at(p->env, file, p->buffer, chunk->size, offset))
         return false;
     weir__blake3_of(p->buffer, chunk->size, digest);
     return memcmp(digest, chunk->hash, WEIR_HASH_SIZE) == 0;
@@ -63,23 +63,23 @@ static bool holds(const pull *p, int file, uint64_t offset, const weir__chunk *c
 /* The chunks of the store that is to be replaced. What cannot be read is not used. */
 static weir_status cut_old(pull *p, weir_error *error) {
     const weir_env *env = p->env;
-    p->old = (weir__chunks){.env = env, .bits = p->chunks.bits};
+    p->old = (weir_remote__chunks){.env = env, .bits = p->chunks.bits};
     p->old_file = env->open(env->context, p->path, O_RDONLY, 0);
     if (p->old_file < 0 || env->size(env->context, p->old_file, &p->old.size) != 0)
         return WEIR_OK;
-    weir__remote_watch_phase(&p->watch, "compare", 0, p->old.size + p->chunks.size);
-    weir_status status = weir__chunks_cut(&p->old, p->old_file, p->path, &p->watch, error);
+    weir_remote__watch_phase(&p->watch, "compare", 0, p->old.size + p->chunks.size);
+    weir_status status = weir_remote__chunks_cut(&p->old, p->old_file, p->path, &p->watch, error);
     if (status == WEIR_IO_ERROR) {
         p->old.count = 0;
         return WEIR_OK;
     }
-    return status == WEIR_OK ? weir__chunks_sort(&p->old, error) : status;
+    return status == WEIR_OK ? weir_remote__chunks_sort(&p->old, error) : status;
 }
 
 static weir_status write_chunk(pull *p, size_t number, const uint8_t *data, weir_error *error) {
-    const weir__chunk *chunk = &p->chunks.list[number];
-    if (!weir__write_at(p->env, p->file, data, chunk->size, chunk->offset))
-        return weir__io_error(error, WEIR__REMOTE_OPERATOR, "write", p->part);
+    const weir_remote__chunk *chunk = &p->chunks.list[number];
+    if (!weir_remote__write_at(p->env, p->file, data, chunk->size, chunk->offset))
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "write", p->part);
     p->is_here[number] = true;
     return WEIR_OK;
 }
@@ -87,27 +87,28 @@ static weir_status write_chunk(pull *p, size_t number, const uint8_t *data, weir
 static weir_status find_here(pull *p, weir_error *error) {
     uint64_t part_size = 0;
     if (p->env->size(p->env->context, p->file, &part_size) != 0)
-        return weir__io_error(error, WEIR__REMOTE_OPERATOR, "read", p->part);
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->part);
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < p->chunks.count && status == WEIR_OK; i++) {
-        const weir__chunk *chunk = &p->chunks.list[i];
-        const weir__chunk *old = weir__chunks_find(&p->old, chunk->hash, chunk->size);
+        const weir_remote__chunk *chunk = &p->chunks.list[i];
+        const weir_remote__chunk *old = weir_remote__chunks_find(&p->old, chunk->hash, chunk->size);
         if (chunk->offset + chunk->size <= part_size && holds(p, p->file, chunk->offset, chunk))
             p->is_here[i] = true;
         else if (old && holds(p, p->old_file, old->offset, chunk))
             status = write_chunk(p, i, p->buffer, error);
         p->watch.state.done_bytes += chunk->size;
         if (status == WEIR_OK)
-            status = weir__remote_watch_tell(&p->watch, error);
+            status = weir_remote__watch_tell(&p->watch, error);
     }
     if (status == WEIR_OK && p->env->truncate(p->env->context, p->file, p->chunks.size) != 0)
-        status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "write", p->part);
+        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "write", p->part);
     return status;
 }
 
 /* ---- Receiving ----------------------------------------------------------------------------------- */
 
-static weir_status ask_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
+static weir_status ask_next(void *context, weir_remote__http_request *request, bool *is_there,
+                            weir_error *error) {
     pull *p = context;
     while (p->next < p->chunks.count && p->is_here[p->next])
         p->next++;
@@ -115,20 +116,20 @@ static weir_status ask_next(void *context, weir__http_request *request, bool *is
     if (!*is_there)
         return WEIR_OK;
     request->number = p->next++;
-    request->method = WEIR__HTTP_GET;
+    request->method = WEIR_REMOTE__HTTP_GET;
     request->answer_max = p->chunks.list[request->number].size;
     request->has_ranges = true;
-    request->url = weir__place_chunk_url(&p->place, p->chunks.list[request->number].hash);
-    return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, 1);
+    request->url = weir_remote__place_chunk_url(&p->place, p->chunks.list[request->number].hash);
+    return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
 }
 
-static weir_status take_chunk(void *context, weir__http_request *request, const char **wrong,
+static weir_status take_chunk(void *context, weir_remote__http_request *request, const char **wrong,
                               weir_error *error) {
     pull *p = context;
-    const weir__chunk *chunk = &p->chunks.list[request->number];
+    const weir_remote__chunk *chunk = &p->chunks.list[request->number];
     uint8_t digest[WEIR_HASH_SIZE];
     if (request->code != 200 && request->code != 206)
-        return weir__http_refuse(p->http, request, error);
+        return weir_remote__http_refuse(p->http, request, error);
     weir__blake3_of(request->answer ? (const void *)request->answer : "", request->answer_size, digest);
     if (request->answer_size != chunk->size || memcmp(digest, chunk->hash, WEIR_HASH_SIZE) != 0) {
         *wrong = "has other bytes than its name says";
@@ -147,8 +148,8 @@ static weir_status receive(pull *p, weir_error *error) {
         missing += !p->is_here[i];
         bytes += p->is_here[i] ? 0 : p->chunks.list[i].size;
     }
-    weir__remote_watch_phase(&p->watch, "receive", missing, bytes);
-    return weir__http_run(p->http, &(weir__http_work){p, ask_next, take_chunk}, error);
+    weir_remote__watch_phase(&p->watch, "receive", missing, bytes);
+    return weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_chunk}, error);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------------- */
@@ -162,22 +163,22 @@ static weir_status check_target(const pull *p, weir_error *error) {
     if (env->inspect(env->context, -1, p->path, &info) != 0)
         return WEIR_OK;
     int file = env->open(env->context, p->path, O_RDONLY | O_NONBLOCK, 0);
-    bool is_store =
-        file >= 0 && weir__read_at(env, file, head, sizeof head, 0) && memcmp(head, magic, sizeof head) == 0;
+    bool is_store = file >= 0 && weir_remote__read_at(env, file, head, sizeof head, 0) &&
+                    memcmp(head, magic, sizeof head) == 0;
     if (file >= 0)
         env->close(env->context, file);
     if (is_store)
         return WEIR_OK;
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
                       "%s is there already and is not a store; delete it or choose another output", p->path);
 }
 
 static weir_status check_expected(const pull *p, const uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    char found[WEIR__CHUNK_NAME_SIZE + 1];
+    char found[WEIR_REMOTE__CHUNK_NAME_SIZE + 1];
     if (!p->options->expected_hash || memcmp(p->options->expected_hash, hash, WEIR_HASH_SIZE) == 0)
         return WEIR_OK;
     weir__hex_encode(hash, WEIR_HASH_SIZE, found);
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
                       "%.300s has the store %s, which is not the one that is expected", p->place.index_url,
                       found);
 }
@@ -185,10 +186,10 @@ static weir_status check_expected(const pull *p, const uint8_t hash[WEIR_HASH_SI
 /* Every byte, as a store; what is not what the index promised is removed. */
 static weir_status verify(pull *p, weir_error *error) {
     weir_store *store = NULL;
-    weir__remote_watch_phase(&p->watch, "verify", 0, 0);
-    weir_status status = weir__remote_watch_tell(&p->watch, error);
+    weir_remote__watch_phase(&p->watch, "verify", 0, 0);
+    weir_status status = weir_remote__watch_tell(&p->watch, error);
     if (status == WEIR_OK && p->env->sync(p->env->context, p->file) != 0)
-        status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "sync", p->part);
+        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync", p->part);
     if (status != WEIR_OK)
         return status;
     status = weir_store_open(p->env, p->part, &store, error);
@@ -196,7 +197,7 @@ static weir_status verify(pull *p, weir_error *error) {
         status = weir_store_verify(store, p->options->threads, error);
     if (status == WEIR_OK &&
         memcmp(weir_store_describe(store)->store_hash, p->chunks.store_hash, WEIR_HASH_SIZE) != 0)
-        status = weir__fail(error, WEIR_STORE_CORRUPT, WEIR__REMOTE_OPERATOR,
+        status = weir__fail(error, WEIR_STORE_CORRUPT, WEIR_REMOTE__OPERATOR,
                             "%.300s does not have the store that its index says", p->place.index_url);
     weir_store_close(store);
     if (status == WEIR_STORE_CORRUPT || status == WEIR_STORE_VERSION)
@@ -211,8 +212,8 @@ static weir_status bring(pull *p, weir_error *error) {
     p->buffer = weir__allocate(p->env, most, 1);
     p->is_here = weir__allocate_zero(p->env, p->chunks.count, sizeof *p->is_here);
     if (!p->buffer || !p->is_here)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, most);
-    weir__remote_watch_phase(&p->watch, "compare", 0, p->chunks.size);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, most);
+    weir_remote__watch_phase(&p->watch, "compare", 0, p->chunks.size);
     weir_status status = open_part(p, error);
     if (status == WEIR_OK)
         status = cut_old(p, error);
@@ -223,23 +224,23 @@ static weir_status bring(pull *p, weir_error *error) {
     if (status == WEIR_OK)
         status = verify(p, error);
     if (status == WEIR_OK && p->env->rename(p->env->context, p->part, p->path) != 0)
-        status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "rename", p->part);
+        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "rename", p->part);
     if (status == WEIR_OK && !weir__sync_directory(p->env, p->path))
-        status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "sync the folder of", p->path);
+        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync the folder of", p->path);
     return status;
 }
 
 static weir_status run(pull *p, const char *url, weir_error *error) {
     bool is_there = false;
-    weir_status status = weir__place_read(&p->place, p->env, url, NULL, error);
+    weir_status status = weir_remote__place_read(&p->place, p->env, url, NULL, error);
     if (status == WEIR_OK)
         status = check_target(p, error);
     if (status == WEIR_OK)
-        status = weir__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error);
+        status = weir_remote__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error);
     if (status == WEIR_OK)
-        status = weir__index_fetch(p->http, &p->place, &p->chunks, &is_there, error);
+        status = weir_remote__index_fetch(p->http, &p->place, &p->chunks, &is_there, error);
     if (status == WEIR_OK && !is_there)
-        status = weir__fail(error, WEIR_IO_ERROR, WEIR__REMOTE_OPERATOR, "%.300s is not there (404)",
+        status = weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%.300s is not there (404)",
                             p->place.index_url);
     if (status == WEIR_OK)
         status = check_expected(p, p->chunks.store_hash, error);
@@ -249,8 +250,8 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
 weir_status weir_pull(const weir_env *env, const char *url, const char *path,
                       const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
     weir_remote_report own = {0};
-    WEIR__TRY(weir__remote_check(options, error));
-    env = weir__env(env);
+    WEIR__TRY(weir_remote__check(options, error));
+    env = weir__env_or_default(env);
     pull p = {.env = env,
               .options = options,
               .path = path,
@@ -258,7 +259,7 @@ weir_status weir_pull(const weir_env *env, const char *url, const char *path,
               .old_file = -1,
               .chunks = {.env = env},
               .report = &own};
-    weir__remote_watch_begin(&p.watch, env, options);
+    weir_remote__watch_begin(&p.watch, env, options);
     weir_status status = run(&p, url, error);
     if (status == WEIR_OK && report) {
         memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
@@ -267,10 +268,10 @@ weir_status weir_pull(const weir_env *env, const char *url, const char *path,
         own.total_ns = env->now_ns(env->context) - p.watch.began_ns;
         *report = own;
     }
-    weir__http_close(p.http);
-    weir__chunks_release(&p.chunks);
-    weir__chunks_release(&p.old);
-    weir__place_release(&p.place);
+    weir_remote__http_close(p.http);
+    weir_remote__chunks_release(&p.chunks);
+    weir_remote__chunks_release(&p.old);
+    weir_remote__place_release(&p.place);
     weir__release(env, p.buffer);
     weir__release(env, p.is_here);
     weir__release(env, p.part);

@@ -13,10 +13,10 @@ typedef struct push {
     const weir_env *env;
     const char *path;
     int file;
-    weir__remote_place place;
-    weir__http *http;
-    weir__remote_watch watch;
-    weir__chunks chunks;
+    weir_remote__place place;
+    weir_remote__http *http;
+    weir_remote__watch watch;
+    weir_remote__chunks chunks;
     bool *is_there; /* a chunk: the server has it, or an earlier chunk of this file is the same */
     size_t next;    /* chunk to ask for or to send */
     weir_json_writer index;
@@ -26,7 +26,8 @@ typedef struct push {
 
 /* ---- Asking -------------------------------------------------------------------------------------- */
 
-static weir_status next_missing(push *p, weir__http_request *request, bool *is_there, weir_error *error) {
+static weir_status next_missing(push *p, weir_remote__http_request *request, bool *is_there,
+                                weir_error *error) {
     while (p->next < p->chunks.count && p->is_there[p->next])
         p->next++;
     *is_there = p->next < p->chunks.count;
@@ -35,19 +36,20 @@ static weir_status next_missing(push *p, weir__http_request *request, bool *is_t
     request->number = p->next++;
     request->answer_max = 1 << 16;
     request->has_ranges = false;
-    request->url = weir__place_chunk_url(&p->place, p->chunks.list[request->number].hash);
-    return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, 1);
+    request->url = weir_remote__place_chunk_url(&p->place, p->chunks.list[request->number].hash);
+    return request->url ? WEIR_OK : weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
 }
 
-static weir_status ask_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
-    request->method = WEIR__HTTP_HEAD;
+static weir_status ask_next(void *context, weir_remote__http_request *request, bool *is_there,
+                            weir_error *error) {
+    request->method = WEIR_REMOTE__HTTP_HEAD;
     return next_missing(context, request, is_there, error);
 }
 
-static weir_status take_presence(void *context, weir__http_request *request, const char **wrong,
+static weir_status take_presence(void *context, weir_remote__http_request *request, const char **wrong,
                                  weir_error *error) {
     push *p = context;
-    const weir__chunk *chunk = &p->chunks.list[request->number];
+    const weir_remote__chunk *chunk = &p->chunks.list[request->number];
     (void)wrong;
     p->watch.state.done++;
     if (request->code == 200) {
@@ -56,52 +58,53 @@ static weir_status take_presence(void *context, weir__http_request *request, con
     }
     if (request->code == 404 || request->code == 403)
         return WEIR_OK;
-    return weir__http_refuse(p->http, request, error);
+    return weir_remote__http_refuse(p->http, request, error);
 }
 
 /* Chunks of the index that stands there are there; of chunks that are the same, one is sent. */
 static weir_status mark_known(push *p, weir_error *error) {
-    weir__chunks old = {.env = p->env};
+    weir_remote__chunks old = {.env = p->env};
     bool has_old = false;
-    weir_status status = weir__index_fetch(p->http, &p->place, &old, &has_old, error);
+    weir_status status = weir_remote__index_fetch(p->http, &p->place, &old, &has_old, error);
     if (status == WEIR_STORE_CORRUPT) { /* whatever it is, it is replaced */
-        weir__chunks_release(&old);
+        weir_remote__chunks_release(&old);
         return WEIR_OK;
     }
     if (status == WEIR_OK && has_old)
-        status = weir__chunks_sort(&old, error);
+        status = weir_remote__chunks_sort(&old, error);
     if (status == WEIR_OK)
-        status = weir__chunks_sort(&p->chunks, error);
+        status = weir_remote__chunks_sort(&p->chunks, error);
     for (size_t i = 0; i < p->chunks.count && status == WEIR_OK; i++) {
-        const weir__chunk *chunk = &p->chunks.list[i];
-        p->is_there[i] = weir__chunks_find(&old, chunk->hash, chunk->size) != NULL;
+        const weir_remote__chunk *chunk = &p->chunks.list[i];
+        p->is_there[i] = weir_remote__chunks_find(&old, chunk->hash, chunk->size) != NULL;
     }
     for (size_t i = 1; i < p->chunks.count && status == WEIR_OK; i++) {
         uint32_t a = p->chunks.by_hash[i - 1], b = p->chunks.by_hash[i];
         if (memcmp(p->chunks.list[a].hash, p->chunks.list[b].hash, WEIR_HASH_SIZE) == 0)
             p->is_there[b] = true;
     }
-    weir__chunks_release(&old);
+    weir_remote__chunks_release(&old);
     return status;
 }
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
-static weir_status send_next(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
+static weir_status send_next(void *context, weir_remote__http_request *request, bool *is_there,
+                             weir_error *error) {
     push *p = context;
     uint8_t digest[WEIR_HASH_SIZE];
-    request->method = WEIR__HTTP_PUT;
+    request->method = WEIR_REMOTE__HTTP_PUT;
     weir_status status = next_missing(p, request, is_there, error);
     if (status != WEIR_OK || !*is_there)
         return status;
-    const weir__chunk *chunk = &p->chunks.list[request->number];
-    if (!weir__http_body(request, p->env, chunk->size))
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, chunk->size);
-    if (!weir__read_at(p->env, p->file, request->body, chunk->size, chunk->offset))
-        return weir__io_error(error, WEIR__REMOTE_OPERATOR, "read", p->path);
+    const weir_remote__chunk *chunk = &p->chunks.list[request->number];
+    if (!weir_remote__http_body(request, p->env, chunk->size))
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, chunk->size);
+    if (!weir_remote__read_at(p->env, p->file, request->body, chunk->size, chunk->offset))
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
     weir__blake3_of(request->body, chunk->size, digest);
     if (memcmp(digest, chunk->hash, WEIR_HASH_SIZE) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, WEIR__REMOTE_OPERATOR,
+        return weir__fail(error, WEIR_STORE_CORRUPT, WEIR_REMOTE__OPERATOR,
                           "%s was changed while it was pushed", p->path);
     return WEIR_OK;
 }
@@ -110,13 +113,13 @@ static bool is_sent(long code) {
     return code == 200 || code == 201 || code == 204;
 }
 
-static weir_status take_sent(void *context, weir__http_request *request, const char **wrong,
+static weir_status take_sent(void *context, weir_remote__http_request *request, const char **wrong,
                              weir_error *error) {
     push *p = context;
     uint32_t size = p->chunks.list[request->number].size;
     (void)wrong;
     if (!is_sent(request->code))
-        return weir__http_refuse(p->http, request, error);
+        return weir_remote__http_refuse(p->http, request, error);
     p->report->moved_chunks++;
     p->report->moved_bytes += size;
     p->watch.state.done++;
@@ -124,34 +127,35 @@ static weir_status take_sent(void *context, weir__http_request *request, const c
     return WEIR_OK;
 }
 
-static weir_status send_index(void *context, weir__http_request *request, bool *is_there, weir_error *error) {
+static weir_status send_index(void *context, weir_remote__http_request *request, bool *is_there,
+                              weir_error *error) {
     push *p = context;
     *is_there = !p->is_index_sent;
     if (p->is_index_sent)
         return WEIR_OK;
     p->is_index_sent = true;
-    request->method = WEIR__HTTP_PUT;
+    request->method = WEIR_REMOTE__HTTP_PUT;
     request->answer_max = 1 << 16;
     request->url = weir__copy_text(p->env, p->place.index_url, strlen(p->place.index_url));
-    if (!request->url || !weir__http_body(request, p->env, p->index.size))
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, p->index.size);
+    if (!request->url || !weir_remote__http_body(request, p->env, p->index.size))
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->index.size);
     memcpy(request->body, p->index.data, p->index.size);
     return WEIR_OK;
 }
 
-static weir_status take_index(void *context, weir__http_request *request, const char **wrong,
+static weir_status take_index(void *context, weir_remote__http_request *request, const char **wrong,
                               weir_error *error) {
     push *p = context;
     (void)wrong;
-    return is_sent(request->code) ? WEIR_OK : weir__http_refuse(p->http, request, error);
+    return is_sent(request->code) ? WEIR_OK : weir_remote__http_refuse(p->http, request, error);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------------- */
 
 static weir_status cut(push *p, const weir_remote_options *options, weir_error *error) {
     weir_store *store = NULL;
-    weir__remote_watch_phase(&p->watch, "verify", 0, 0);
-    weir_status status = weir__remote_watch_tell(&p->watch, error);
+    weir_remote__watch_phase(&p->watch, "verify", 0, 0);
+    weir_status status = weir_remote__watch_tell(&p->watch, error);
     if (status == WEIR_OK)
         status = weir_store_open(p->env, p->path, &store, error);
     if (status == WEIR_OK)
@@ -160,17 +164,17 @@ static weir_status cut(push *p, const weir_remote_options *options, weir_error *
         memcpy(p->chunks.store_hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
     weir_store_close(store);
     if (status == WEIR_OK)
-        status = weir__file_open(p->env, p->path, &p->file, WEIR__REMOTE_OPERATOR, error);
+        status = weir__file_open(p->env, p->path, &p->file, WEIR_REMOTE__OPERATOR, error);
     if (status == WEIR_OK && p->env->size(p->env->context, p->file, &p->chunks.size) != 0)
-        status = weir__io_error(error, WEIR__REMOTE_OPERATOR, "read", p->path);
+        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
     if (status != WEIR_OK)
         return status;
-    p->chunks.bits = options->chunk_bits ? options->chunk_bits : WEIR__CHUNK_BITS;
-    weir__remote_watch_phase(&p->watch, "cut", 0, p->chunks.size);
-    status = weir__chunks_cut(&p->chunks, p->file, p->path, &p->watch, error);
+    p->chunks.bits = options->chunk_bits ? options->chunk_bits : WEIR_REMOTE__CHUNK_BITS;
+    weir_remote__watch_phase(&p->watch, "cut", 0, p->chunks.size);
+    status = weir_remote__chunks_cut(&p->chunks, p->file, p->path, &p->watch, error);
     p->is_there = weir__allocate_zero(p->env, p->chunks.count, sizeof *p->is_there);
     if (status == WEIR_OK && !p->is_there)
-        status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, p->chunks.count);
+        status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->chunks.count);
     return status;
 }
 
@@ -181,28 +185,30 @@ static weir_status send_chunks(push *p, weir_error *error) {
         missing += !p->is_there[i];
         bytes += p->is_there[i] ? 0 : p->chunks.list[i].size;
     }
-    weir__remote_watch_phase(&p->watch, "send", missing, bytes);
-    weir_status status = weir__http_run(p->http, &(weir__http_work){p, send_next, take_sent}, error);
+    weir_remote__watch_phase(&p->watch, "send", missing, bytes);
+    weir_status status =
+        weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_next, take_sent}, error);
     if (status != WEIR_OK)
         return status;
-    weir__chunks_write(&p->chunks, &p->index);
+    weir_remote__chunks_write(&p->chunks, &p->index);
     status = weir_json_finish(&p->index, error);
-    return status == WEIR_OK ? weir__http_run(p->http, &(weir__http_work){p, send_index, take_index}, error)
-                             : status;
+    return status == WEIR_OK
+               ? weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_index, take_index}, error)
+               : status;
 }
 
 static weir_status run(push *p, const char *url, const weir_remote_options *options, weir_error *error) {
     const char *slash = strrchr(p->path, '/');
-    weir_status status = weir__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
+    weir_status status = weir_remote__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
     if (status == WEIR_OK)
         status = cut(p, options, error);
     if (status == WEIR_OK)
-        status = weir__http_open(p->env, &p->place, options, &p->watch, &p->http, error);
+        status = weir_remote__http_open(p->env, &p->place, options, &p->watch, &p->http, error);
     if (status == WEIR_OK)
         status = mark_known(p, error);
     if (status == WEIR_OK) {
-        weir__remote_watch_phase(&p->watch, "ask", p->chunks.count, 0);
-        status = weir__http_run(p->http, &(weir__http_work){p, ask_next, take_presence}, error);
+        weir_remote__watch_phase(&p->watch, "ask", p->chunks.count, 0);
+        status = weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_presence}, error);
     }
     return status == WEIR_OK ? send_chunks(p, error) : status;
 }
@@ -210,11 +216,11 @@ static weir_status run(push *p, const char *url, const weir_remote_options *opti
 weir_status weir_push(const weir_env *env, const char *store, const char *url,
                       const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
     weir_remote_report own = {0};
-    WEIR__TRY(weir__remote_check(options, error));
-    env = weir__env(env);
+    WEIR__TRY(weir_remote__check(options, error));
+    env = weir__env_or_default(env);
     push p = {.env = env, .path = store, .file = -1, .chunks = {.env = env}, .report = &own};
     weir_json_writer_memory(&p.index, env);
-    weir__remote_watch_begin(&p.watch, env, options);
+    weir_remote__watch_begin(&p.watch, env, options);
     weir_status status = run(&p, url, options, error);
     if (status == WEIR_OK && report) {
         memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
@@ -223,11 +229,11 @@ weir_status weir_push(const weir_env *env, const char *store, const char *url,
         own.total_ns = env->now_ns(env->context) - p.watch.began_ns;
         *report = own;
     }
-    weir__http_close(p.http);
+    weir_remote__http_close(p.http);
     weir_json_release(&p.index);
     weir__release(env, p.is_there);
-    weir__chunks_release(&p.chunks);
-    weir__place_release(&p.place);
+    weir_remote__chunks_release(&p.chunks);
+    weir_remote__place_release(&p.place);
     if (p.file >= 0)
         env->close(env->context, p.file);
     return status;

@@ -15,72 +15,72 @@
 #include "weir/cbor.h"
 #include "weir/remote.h"
 
-#define WEIR__REMOTE_OPERATOR "weir.remote"
+#define WEIR_REMOTE__OPERATOR "weir.remote"
 
 /* ---- Progress ---------------------------------------------------------------------------------- */
 
 /* How far the work is, for the caller's report, which is called a few times per second at most. */
-typedef struct weir__remote_watch {
+typedef struct weir_remote__watch {
     const weir_env *env;
     const weir_remote_options *options;
     weir_progress state;
     uint64_t began_ns, told_ns;
-} weir__remote_watch;
+} weir_remote__watch;
 
-void weir__remote_watch_begin(weir__remote_watch *watch, const weir_env *env,
+void weir_remote__watch_begin(weir_remote__watch *watch, const weir_env *env,
                               const weir_remote_options *options);
-void weir__remote_watch_phase(weir__remote_watch *watch, const char *phase, uint64_t total,
+void weir_remote__watch_phase(weir_remote__watch *watch, const char *phase, uint64_t total,
                               uint64_t total_bytes);
 /* CANCELLED if the caller wants no more. */
-WEIR_CHECKED weir_status weir__remote_watch_tell(weir__remote_watch *watch, weir_error *error);
+WEIR_CHECKED weir_status weir_remote__watch_tell(weir_remote__watch *watch, weir_error *error);
 
 /* ---- Chunks ------------------------------------------------------------------------------------ */
 
 enum {
-    WEIR__CHUNK_BITS_LEAST = 12,
-    WEIR__CHUNK_BITS_MOST = 26,
-    WEIR__CHUNK_BITS = 22,
-    WEIR__CHUNK_SIZE_MOST = 1 << 28,
-    WEIR__CHUNK_NAME_SIZE = 2 * WEIR_HASH_SIZE,
-    WEIR__INDEX_SIZE_MOST = 256 << 20,
+    WEIR_REMOTE__CHUNK_BITS_LEAST = 12,
+    WEIR_REMOTE__CHUNK_BITS_MOST = 26,
+    WEIR_REMOTE__CHUNK_BITS = 22,
+    WEIR_REMOTE__CHUNK_SIZE_MOST = 1 << 28,
+    WEIR_REMOTE__CHUNK_NAME_SIZE = 2 * WEIR_HASH_SIZE,
+    WEIR_REMOTE__INDEX_SIZE_MOST = 256 << 20,
 };
 
-typedef struct weir__chunk {
+typedef struct weir_remote__chunk {
     uint8_t hash[WEIR_HASH_SIZE];
     uint64_t offset;
     uint32_t size;
-} weir__chunk;
+} weir_remote__chunk;
 
-typedef struct weir__chunks {
+typedef struct weir_remote__chunks {
     const weir_env *env;
     uint8_t store_hash[WEIR_HASH_SIZE];
     uint64_t size;
     uint32_t bits;
-    weir__chunk *list; /* in the order of the file */
+    weir_remote__chunk *list; /* in the order of the file */
     size_t count, capacity;
-    uint32_t *by_hash; /* after weir__chunks_sort */
-} weir__chunks;
+    uint32_t *by_hash; /* after weir_remote__chunks_sort */
+} weir_remote__chunks;
 
 /* Cuts an open file of `out->size` bytes by out->bits; `path` is for messages. */
-WEIR_CHECKED weir_status weir__chunks_cut(weir__chunks *out, int file, const char *path,
-                                          weir__remote_watch *watch, weir_error *error);
-WEIR_CHECKED weir_status weir__chunks_read(weir__chunks *out, const char *text, size_t size, const char *name,
-                                           weir_error *error);
-void weir__chunks_write(const weir__chunks *chunks, weir_json_writer *w);
-WEIR_CHECKED weir_status weir__chunks_sort(weir__chunks *chunks, weir_error *error);
+WEIR_CHECKED weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const char *path,
+                                                 weir_remote__watch *watch, weir_error *error);
+WEIR_CHECKED weir_status weir_remote__chunks_read(weir_remote__chunks *out, const char *text, size_t size,
+                                                  const char *name, weir_error *error);
+void weir_remote__chunks_write(const weir_remote__chunks *chunks, weir_json_writer *w);
+WEIR_CHECKED weir_status weir_remote__chunks_sort(weir_remote__chunks *chunks, weir_error *error);
 /* Any chunk of that hash and size; NULL if there is none. Sorted. */
-const weir__chunk *weir__chunks_find(const weir__chunks *chunks, const uint8_t hash[WEIR_HASH_SIZE],
-                                     uint32_t size);
-void weir__chunks_release(weir__chunks *chunks);
+const weir_remote__chunk *weir_remote__chunks_find(const weir_remote__chunks *chunks,
+                                                   const uint8_t hash[WEIR_HASH_SIZE], uint32_t size);
+void weir_remote__chunks_release(weir_remote__chunks *chunks);
 
 /* All of [offset, offset + size) of a file, or false with errno (EIO if it ends before). */
-bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset);
-bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset);
+bool weir_remote__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset);
+bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset);
 
 /* ---- Locations --------------------------------------------------------------------------------- */
 
 /* Where objects are, and how requests are signed. */
-typedef struct weir__remote_place {
+typedef struct weir_remote__place {
     const weir_env *env;
     char *index_url; /* of the index, percent-encoded */
     size_t folder;   /* how much of it is the folder, with its slash */
@@ -89,27 +89,31 @@ typedef struct weir__remote_place {
     char *access_key; /* NULL: requests are not signed */
     char *secret_key;
     char *session_token; /* or NULL */
-} weir__remote_place;
+} weir_remote__place;
 
 /* `name` completes a URL that ends in '/', or NULL: that is refused. */
-WEIR_CHECKED weir_status weir__place_read(weir__remote_place *place, const weir_env *env, const char *url,
-                                          const char *name, weir_error *error);
-void weir__place_release(weir__remote_place *place);
+WEIR_CHECKED weir_status weir_remote__place_read(weir_remote__place *place, const weir_env *env,
+                                                 const char *url, const char *name, weir_error *error);
+void weir_remote__place_release(weir_remote__place *place);
 /* The address of a chunk, terminated; NULL if memory is short. */
-char *weir__place_chunk_url(const weir__remote_place *place, const uint8_t hash[WEIR_HASH_SIZE]);
+char *weir_remote__place_chunk_url(const weir_remote__place *place, const uint8_t hash[WEIR_HASH_SIZE]);
 /* Takes the credentials out of a message. */
-void weir__place_redact(const weir__remote_place *place, char *text, size_t capacity);
+void weir_remote__place_redact(const weir_remote__place *place, char *text, size_t capacity);
 
 /* ---- Requests ---------------------------------------------------------------------------------- */
 
-typedef enum weir__http_method { WEIR__HTTP_GET, WEIR__HTTP_HEAD, WEIR__HTTP_PUT } weir__http_method;
+typedef enum weir_remote__http_method {
+    WEIR_REMOTE__HTTP_GET,
+    WEIR_REMOTE__HTTP_HEAD,
+    WEIR_REMOTE__HTTP_PUT
+} weir_remote__http_method;
 
 /* One request at a time; its buffers are used again. */
-typedef struct weir__http_request {
-    weir__http_method method;
+typedef struct weir_remote__http_request {
+    weir_remote__http_method method;
     char *url;       /* released by the engine */
     uint64_t number; /* the caller's */
-    uint8_t *body;   /* of a PUT: room that weir__http_body made */
+    uint8_t *body;   /* of a PUT: room that weir_remote__http_body made */
     size_t body_size, body_capacity;
     size_t answer_max; /* a longer answer is a failure */
     bool has_ranges;   /* what was cut may be continued */
@@ -118,34 +122,38 @@ typedef struct weir__http_request {
     uint8_t *answer;
     size_t answer_size, answer_capacity;
     int64_t length; /* that a HEAD says; -1: it does not */
-} weir__http_request;
+} weir_remote__http_request;
 
 /* What to do, one request after the other, in the thread that runs it. */
-typedef struct weir__http_work {
+typedef struct weir_remote__http_work {
     void *context;
     /* Fills the next request; *is_there false if there is none. */
-    weir_status (*next)(void *context, weir__http_request *request, bool *is_there, weir_error *error);
+    weir_status (*next)(void *context, weir_remote__http_request *request, bool *is_there, weir_error *error);
     /* Takes an answer. If it sets *wrong, which says why, the request is tried again. */
-    weir_status (*done)(void *context, weir__http_request *request, const char **wrong, weir_error *error);
-} weir__http_work;
+    weir_status (*done)(void *context, weir_remote__http_request *request, const char **wrong,
+                        weir_error *error);
+} weir_remote__http_work;
 
-typedef struct weir__http weir__http;
+typedef struct weir_remote__http weir_remote__http;
 
-WEIR_CHECKED weir_status weir__http_open(const weir_env *env, const weir__remote_place *place,
-                                         const weir_remote_options *options, weir__remote_watch *watch,
-                                         weir__http **out, weir_error *error);
-void weir__http_close(weir__http *http);
-WEIR_CHECKED weir_status weir__http_run(weir__http *http, const weir__http_work *work, weir_error *error);
-bool weir__http_body(weir__http_request *request, const weir_env *env, size_t size);
+WEIR_CHECKED weir_status weir_remote__http_open(const weir_env *env, const weir_remote__place *place,
+                                                const weir_remote_options *options, weir_remote__watch *watch,
+                                                weir_remote__http **out, weir_error *error);
+void weir_remote__http_close(weir_remote__http *http);
+WEIR_CHECKED weir_status weir_remote__http_run(weir_remote__http *http, const weir_remote__http_work *work,
+                                               weir_error *error);
+bool weir_remote__http_body(weir_remote__http_request *request, const weir_env *env, size_t size);
 /* IO_ERROR for an answer that is not what was hoped for. */
-WEIR_CHECKED weir_status weir__http_refuse(const weir__http *http, const weir__http_request *request,
-                                           weir_error *error);
+WEIR_CHECKED weir_status weir_remote__http_refuse(const weir_remote__http *http,
+                                                  const weir_remote__http_request *request,
+                                                  weir_error *error);
 
 /* The index at a place; *is_there false if the server has none. */
-WEIR_CHECKED weir_status weir__index_fetch(weir__http *http, const weir__remote_place *place,
-                                           weir__chunks *out, bool *is_there, weir_error *error);
+WEIR_CHECKED weir_status weir_remote__index_fetch(weir_remote__http *http, const weir_remote__place *place,
+                                                  weir_remote__chunks *out, bool *is_there,
+                                                  weir_error *error);
 
 /* CONTRACT_VIOLATION if an option is beyond its limits. */
-WEIR_CHECKED weir_status weir__remote_check(const weir_remote_options *options, weir_error *error);
+WEIR_CHECKED weir_status weir_remote__check(const weir_remote_options *options, weir_error *error);
 
 #endif

@@ -3,18 +3,18 @@
 
 enum { TELL_EVERY_NS = 100000000 };
 
-void weir__remote_watch_begin(weir__remote_watch *watch, const weir_env *env,
+void weir_remote__watch_begin(weir_remote__watch *watch, const weir_env *env,
                               const weir_remote_options *options) {
-    *watch = (weir__remote_watch){.env = env, .options = options, .began_ns = env->now_ns(env->context)};
+    *watch = (weir_remote__watch){.env = env, .options = options, .began_ns = env->now_ns(env->context)};
 }
 
-void weir__remote_watch_phase(weir__remote_watch *watch, const char *phase, uint64_t total,
+void weir_remote__watch_phase(weir_remote__watch *watch, const char *phase, uint64_t total,
                               uint64_t total_bytes) {
     watch->state = (weir_progress){.phase = phase, .total = total, .total_bytes = total_bytes};
     watch->told_ns = 0;
 }
 
-weir_status weir__remote_watch_tell(weir__remote_watch *watch, weir_error *error) {
+weir_status weir_remote__watch_tell(weir_remote__watch *watch, weir_error *error) {
     uint64_t now = watch->env->now_ns(watch->env->context);
     if (!watch->options->progress || (watch->told_ns != 0 && now - watch->told_ns < TELL_EVERY_NS))
         return WEIR_OK;
@@ -22,19 +22,19 @@ weir_status weir__remote_watch_tell(weir__remote_watch *watch, weir_error *error
     watch->state.elapsed_ns = now - watch->began_ns;
     if (watch->options->progress(watch->options->progress_context, &watch->state))
         return WEIR_OK;
-    return weir__fail(error, WEIR_CANCELLED, WEIR__REMOTE_OPERATOR, "the transfer was cancelled");
+    return weir__fail(error, WEIR_CANCELLED, WEIR_REMOTE__OPERATOR, "the transfer was cancelled");
 }
 
-weir_status weir__remote_check(const weir_remote_options *options, weir_error *error) {
+weir_status weir_remote__check(const weir_remote_options *options, weir_error *error) {
     bool fits = options->size == sizeof *options && options->concurrency <= 64 &&
                 (options->retries == UINT32_MAX || options->retries <= 100) && options->retry_ms <= 60000 &&
                 options->timeout_s <= 3600 &&
-                (options->chunk_bits == 0 || (options->chunk_bits >= WEIR__CHUNK_BITS_LEAST &&
-                                              options->chunk_bits <= WEIR__CHUNK_BITS_MOST));
+                (options->chunk_bits == 0 || (options->chunk_bits >= WEIR_REMOTE__CHUNK_BITS_LEAST &&
+                                              options->chunk_bits <= WEIR_REMOTE__CHUNK_BITS_MOST));
     return fits
                ? WEIR_OK
                : weir__fail(
-                     error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+                     error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
                      "an option of the transfer is beyond its limits: concurrency 1 to 64, retries 0 to 100, "
                      "retry_ms 1 to 60000, timeout_s 1 to 3600, chunk_bits 12 to 26");
 }

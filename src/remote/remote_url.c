@@ -1,6 +1,6 @@
 /* URLs of stores: s3://bucket/key and plain HTTP; and what signs the requests, from the variables that all
- * tools of S3 read. Addresses of objects hold no secrets; messages go through weir__place_redact all the
- * same, because a server may send back what it was sent. */
+ * tools of S3 read. Addresses of objects hold no secrets; messages go through weir_remote__place_redact all
+ * the same, because a server may send back what it was sent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { URL_MAX = 2048, CREDENTIAL_MAX = 8192 };
 
 static weir_status refuse(weir_error *error, const char *what) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR, "%s", what);
+    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR, "%s", what);
 }
 
 static bool begins_with(const char *text, const char *start) {
@@ -27,13 +27,13 @@ static char *variable(const weir_env *env, const char *name, weir_status *status
         return NULL;
     for (const char *at = value; *at; at++)
         if (*at <= ' ' || *at > '~' || at - value >= CREDENTIAL_MAX) {
-            *status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR__REMOTE_OPERATOR,
+            *status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
                                  "the variable %s has a character that it cannot have, or is too long", name);
             return NULL;
         }
     char *copy = weir__copy_text(env, value, strlen(value));
     if (!copy)
-        *status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, strlen(value));
+        *status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, strlen(value));
     return copy;
 }
 
@@ -45,12 +45,12 @@ static char *first_variable(const weir_env *env, const char *const *names, const
     if (!value && otherwise && *status == WEIR_OK) {
         value = weir__copy_text(env, otherwise, strlen(otherwise));
         if (!value)
-            *status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, strlen(otherwise));
+            *status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, strlen(otherwise));
     }
     return value;
 }
 
-static weir_status read_credentials(weir__remote_place *place, weir_error *error) {
+static weir_status read_credentials(weir_remote__place *place, weir_error *error) {
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL};
     weir_status status = WEIR_OK;
     place->region = first_variable(place->env, regions, "us-east-1", &status, error);
@@ -103,7 +103,7 @@ static bool is_bucket(const char *name, size_t size) {
 }
 
 /* https://bucket.s3.region.amazonaws.com/ or endpoint/bucket/ */
-static weir_status add_bucket(const weir__remote_place *place, text *out, const char *bucket, size_t size,
+static weir_status add_bucket(const weir_remote__place *place, text *out, const char *bucket, size_t size,
                               weir_error *error) {
     static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", NULL};
     weir_status status = WEIR_OK;
@@ -137,7 +137,7 @@ static weir_status add_bucket(const weir__remote_place *place, text *out, const 
     return status;
 }
 
-static weir_status read_s3(weir__remote_place *place, const char *url, text *out, weir_error *error) {
+static weir_status read_s3(weir_remote__place *place, const char *url, text *out, weir_error *error) {
     const char *bucket = url + strlen("s3://");
     size_t size = strcspn(bucket, "/");
     if (!is_bucket(bucket, size) || bucket[size] != '/')
@@ -166,12 +166,12 @@ static weir_status read_http(const char *url, text *out, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir__place_read(weir__remote_place *place, const weir_env *env, const char *url,
-                             const char *name, weir_error *error) {
-    *place = (weir__remote_place){.env = env};
+weir_status weir_remote__place_read(weir_remote__place *place, const weir_env *env, const char *url,
+                                    const char *name, weir_error *error) {
+    *place = (weir_remote__place){.env = env};
     text *out = weir__allocate_zero(env, 1, sizeof *out);
     if (!out)
-        return weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, sizeof *out);
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, sizeof *out);
     weir_status status;
     if (begins_with(url, "s3://"))
         status = read_s3(place, url, out, error);
@@ -192,13 +192,13 @@ weir_status weir__place_read(weir__remote_place *place, const weir_env *env, con
     if (status == WEIR_OK) {
         place->index_url = weir__copy_text(env, out->data, out->size);
         if (!place->index_url)
-            status = weir__out_of_memory(error, WEIR__REMOTE_OPERATOR, out->size);
+            status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, out->size);
         else
             place->folder = (size_t)(strrchr(place->index_url, '/') - place->index_url) + 1;
     }
     weir__release(env, out);
     if (status != WEIR_OK)
-        weir__place_release(place);
+        weir_remote__place_release(place);
     return status;
 }
 
@@ -208,7 +208,7 @@ static void release_secret(const weir_env *env, char *secret) {
     weir__release(env, secret);
 }
 
-void weir__place_release(weir__remote_place *place) {
+void weir_remote__place_release(weir_remote__place *place) {
     if (!place->env)
         return;
     weir__release(place->env, place->index_url);
@@ -216,13 +216,13 @@ void weir__place_release(weir__remote_place *place) {
     release_secret(place->env, place->access_key);
     release_secret(place->env, place->secret_key);
     release_secret(place->env, place->session_token);
-    *place = (weir__remote_place){0};
+    *place = (weir_remote__place){0};
 }
 
-char *weir__place_chunk_url(const weir__remote_place *place, const uint8_t hash[WEIR_HASH_SIZE]) {
+char *weir_remote__place_chunk_url(const weir_remote__place *place, const uint8_t hash[WEIR_HASH_SIZE]) {
     static const char folder[] = "chunks/";
-    size_t size = place->folder + strlen(folder) + WEIR__CHUNK_NAME_SIZE + 1;
-    char *url = weir__allocate(place->env, size, 1), name[WEIR__CHUNK_NAME_SIZE + 1];
+    size_t size = place->folder + strlen(folder) + WEIR_REMOTE__CHUNK_NAME_SIZE + 1;
+    char *url = weir__allocate(place->env, size, 1), name[WEIR_REMOTE__CHUNK_NAME_SIZE + 1];
     if (!url)
         return NULL;
     weir__hex_encode(hash, WEIR_HASH_SIZE, name);
@@ -231,7 +231,7 @@ char *weir__place_chunk_url(const weir__remote_place *place, const uint8_t hash[
     return url;
 }
 
-void weir__place_redact(const weir__remote_place *place, char *message, size_t capacity) {
+void weir_remote__place_redact(const weir_remote__place *place, char *message, size_t capacity) {
     const char *const secrets[] = {place->secret_key, place->session_token, place->access_key};
     for (int i = 0; i < 3; i++)
         if (secrets[i])

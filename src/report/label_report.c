@@ -17,7 +17,7 @@ static bool is_moment(int64_t time) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static void find_range(const weir__report_work *work, uint32_t number, weir_report_task *out) {
+static void find_range(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
     bool is_first = true;
     weir_seed_row seed;
@@ -51,7 +51,7 @@ static uint32_t bin_of(const weir_report_task *task, int64_t time) {
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
 
-static void count_seed(const weir__report_work *work, const weir_task *task, const weir_seed_row *seed,
+static void count_seed(const weir_report__work *work, const weir_task *task, const weir_seed_row *seed,
                        label_counts *counts, weir_report_task *out) {
     weir_report_labels *labels = &out->splits[seed->split];
     double label;
@@ -60,7 +60,7 @@ static void count_seed(const weir__report_work *work, const weir_task *task, con
     labels->seeds++;
     if (has_bin)
         out->bins[bin].seeds[seed->split]++;
-    if (!weir__report_label(work, task, &seed->target, &label)) {
+    if (!weir_report__label(work, task, &seed->target, &label)) {
         labels->nulls++;
         return;
     }
@@ -80,7 +80,7 @@ static void count_seed(const weir__report_work *work, const weir_task *task, con
 }
 
 /* The largest classes over all splits, largest first. */
-static void find_classes(const weir__report_work *work, const weir_task *task, const label_counts *counts,
+static void find_classes(const weir_report__work *work, const weir_task *task, const label_counts *counts,
                          weir_report_task *out) {
     uint32_t start = task->stype == WEIR_CATEGORICAL ? work->info->columns[task->column].category_start : 0;
     uint64_t totals[WEIR_REPORT_CLASSES] = {0};
@@ -121,7 +121,7 @@ static void finish(const weir_task *task, const label_counts *counts, weir_repor
 }
 
 /* A categorical target's largest class, over time. */
-static void count_largest_class(const weir__report_work *work, uint32_t number, weir_report_task *out) {
+static void count_largest_class(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
     uint64_t labels[WEIR_REPORT_BINS] = {0}, largest[WEIR_REPORT_BINS] = {0};
     weir_seed_row seed;
@@ -145,7 +145,7 @@ static bool is_same_target(const weir_cell *a, const weir_cell *b) {
 }
 
 /* Within a split, seeds lie by row and time. */
-static void find_conflicts(const weir__report_work *work, uint32_t number, weir_report_task *out) {
+static void find_conflicts(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
     weir_seed_row before = {.row = WEIR_NONE}, seed;
     if (task->is_cell)
@@ -160,19 +160,19 @@ static void find_conflicts(const weir__report_work *work, uint32_t number, weir_
     }
 }
 
-weir_status weir__report_labels(weir__report_work *work, uint32_t number) {
+weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
     const weir_task *task = &work->info->tasks[number];
     weir_report_task *out = &work->report->tasks[number];
     label_counts counts = {0};
     weir_seed_row seed;
     find_range(work, number, out);
-    if (weir__has_classes(task->stype)) {
+    if (weir_report__has_classes(task->stype)) {
         counts.class_count =
             task->stype == WEIR_BOOLEAN ? 2 : work->info->columns[task->column].category_count;
         counts.classes = weir__allocate_zero(work->report->env, (size_t)counts.class_count * WEIR_SPLITS,
                                              sizeof *counts.classes);
         if (!counts.classes)
-            return weir__report_no_memory(work, counts.class_count * sizeof *counts.classes);
+            return weir_report__no_memory(work, counts.class_count * sizeof *counts.classes);
     }
     for (uint32_t i = 0; i < task->seed_count; i++)
         if (weir_store_seed(work->store, number, i, &seed))

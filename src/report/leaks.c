@@ -19,7 +19,7 @@ typedef struct observation {
 } observation;
 
 typedef struct leak_work {
-    const weir__report_work *work;
+    const weir_report__work *work;
     const weir_task *task;
     weir_seed_row *seeds;
     double *labels;
@@ -218,11 +218,11 @@ static void take_seeds(leak_work *w, uint32_t number) {
     uint32_t step = w->task->seed_count / SEEDS_MAX + 1;
     for (uint32_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step)
         if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
-            weir__report_label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
+            weir_report__label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
             w->count++;
 }
 
-const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {
+const char *weir_report__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {
     return suspect->column != WEIR_NONE ? info->columns[suspect->column].name
                                         : info->edges[suspect->edge].name;
 }
@@ -249,7 +249,7 @@ static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, 
             keep_suspect(out, WEIR_NONE, e, judge_edge(w, e, questions, count, list));
 }
 
-weir_status weir__report_leaks(weir__report_work *work, uint32_t number) {
+weir_status weir_report__leaks(weir_report__work *work, uint32_t number) {
     const weir_env *env = work->report->env;
     const weir_task *task = &work->info->tasks[number];
     size_t most = task->seed_count < SEEDS_MAX ? task->seed_count : SEEDS_MAX;
@@ -275,5 +275,5 @@ weir_status weir__report_leaks(weir__report_work *work, uint32_t number) {
     weir__release(env, w.scores);
     weir__release(env, scratch);
     weir__release(env, list);
-    return is_fine ? WEIR_OK : weir__report_no_memory(work, most * 64);
+    return is_fine ? WEIR_OK : weir_report__no_memory(work, most * 64);
 }

@@ -3,11 +3,11 @@
 
 #include "base/floating.h"
 
-weir_status weir__report_no_memory(const weir__report_work *work, size_t size) {
-    return weir__out_of_memory(work->error, WEIR__REPORT_OPERATOR, size);
+weir_status weir_report__no_memory(const weir_report__work *work, size_t size) {
+    return weir__out_of_memory(work->error, WEIR_REPORT__OPERATOR, size);
 }
 
-bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
+bool weir_report__label(const weir_report__work *work, const weir_task *task, const weir_cell *target,
                         double *out) {
     const weir_column *column = &work->info->columns[task->column];
     if (target->is_null)
@@ -21,45 +21,45 @@ bool weir__report_label(const weir__report_work *work, const weir_task *task, co
     return true;
 }
 
-static __attribute__((noinline)) weir_status fill(weir__report_work *work) {
+static __attribute__((noinline)) weir_status fill(weir_report__work *work) {
     weir_report *report = work->report;
     const weir_store_info *info = work->info;
     report->tables = weir__arena_take_zero(&report->arena, info->table_count, sizeof *report->tables);
     report->tasks = weir__arena_take_zero(&report->arena, info->task_count, sizeof *report->tasks);
     if (!report->tables || !report->tasks)
-        return weir__report_no_memory(work, info->task_count * sizeof *report->tasks);
+        return weir_report__no_memory(work, info->task_count * sizeof *report->tasks);
     report->view = (weir_report_view){.tables = report->tables,
                                       .table_count = info->table_count,
                                       .tasks = report->tasks,
                                       .task_count = info->task_count};
-    weir_status status = weir__report_tables(work);
+    weir_status status = weir_report__tables(work);
     for (uint32_t i = 0; i < info->task_count && status == WEIR_OK; i++) {
         report->tasks[i].task = i;
-        status = weir__report_labels(work, i);
+        status = weir_report__add_labels(work, i);
         if (status == WEIR_OK)
-            status = weir__report_leaks(work, i);
+            status = weir_report__leaks(work, i);
     }
     if (status == WEIR_OK)
-        status = weir__report_sequences(work);
+        status = weir_report__sequences(work);
     if (status == WEIR_OK)
         status = weir_store_status(work->store, work->error);
     if (status != WEIR_OK)
         return status;
-    weir__report_warnings(work);
+    weir_report__warnings(work);
     report->view.warnings = report->warnings;
     report->view.warning_count = (uint32_t)report->warning_count;
-    return report->is_short_of_memory ? weir__report_no_memory(work, 1) : WEIR_OK;
+    return report->is_short_of_memory ? weir_report__no_memory(work, 1) : WEIR_OK;
 }
 
 weir_status weir_report_open(const weir_env *env, const weir_store *store, weir_report **out,
                              weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_report *report = weir__allocate_zero(env, 1, sizeof *report);
     if (!report)
-        return weir__out_of_memory(error, WEIR__REPORT_OPERATOR, sizeof *report);
+        return weir__out_of_memory(error, WEIR_REPORT__OPERATOR, sizeof *report);
     report->env = env;
     weir__arena_init(&report->arena, env);
-    weir__report_work work = {
+    weir_report__work work = {
         .report = report, .store = store, .info = weir_store_describe(store), .error = error};
     weir__floating kept = weir__enter_floating();
     weir_status status = fill(&work);

@@ -8,7 +8,7 @@
 #include "weir/batch.h"
 #include "weir/report.h"
 
-#define WEIR__REPORT_OPERATOR "weir.report"
+#define WEIR_REPORT__OPERATOR "weir.report"
 
 struct weir_report {
     const weir_env *env;
@@ -22,39 +22,39 @@ struct weir_report {
     bool is_short_of_memory; /* sticks */
 };
 
-typedef struct weir__report_work {
+typedef struct weir_report__work {
     weir_report *report;
     const weir_store *store;
     const weir_store_info *info;
     bool has_times; /* some row has one */
     weir_error *error;
-} weir__report_work;
+} weir_report__work;
 
-weir_status weir__report_no_memory(const weir__report_work *work, size_t size);
+weir_status weir_report__no_memory(const weir_report__work *work, size_t size);
 
 /* A target as a number: 0 or 1, a category's number in its block, the value itself, microseconds. False for
  * null. */
-bool weir__report_label(const weir__report_work *work, const weir_task *task, const weir_cell *target,
+bool weir_report__label(const weir_report__work *work, const weir_task *task, const weir_cell *target,
                         double *out);
 
-static inline bool weir__has_classes(weir_stype stype) {
+static inline bool weir_report__has_classes(weir_stype stype) {
     return stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL;
 }
 
 /* Whether some of a table's times are far from nearly all of them: stand-ins for unknown ones, perhaps. */
-static inline bool weir__has_far_times(const weir_report_table *table) {
+static inline bool weir_report__has_far_times(const weir_report_table *table) {
     double width = 10 * ((double)table->late - (double)table->early + 1);
     return table->timed > 100 && ((double)table->last - (double)table->late > width ||
                                   (double)table->early - (double)table->first > width);
 }
 
 /* The name of a column or foreign key that tells the target alone; the store's. */
-const char *weir__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect);
+const char *weir_report__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect);
 
-WEIR_CHECKED weir_status weir__report_tables(weir__report_work *work);
-WEIR_CHECKED weir_status weir__report_labels(weir__report_work *work, uint32_t task);
-WEIR_CHECKED weir_status weir__report_leaks(weir__report_work *work, uint32_t task);
-WEIR_CHECKED weir_status weir__report_sequences(weir__report_work *work);
-void weir__report_warnings(weir__report_work *work);
+WEIR_CHECKED weir_status weir_report__tables(weir_report__work *work);
+WEIR_CHECKED weir_status weir_report__add_labels(weir_report__work *work, uint32_t task);
+WEIR_CHECKED weir_status weir_report__leaks(weir_report__work *work, uint32_t task);
+WEIR_CHECKED weir_status weir_report__sequences(weir_report__work *work);
+void weir_report__warnings(weir_report__work *work);
 
 #endif

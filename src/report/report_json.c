@@ -130,7 +130,7 @@ static void put_splits(const weir_report_task *task, weir_stype stype, weir_json
                 put_double(w, "most", labels->most);
             }
         }
-        if (weir__has_classes(stype))
+        if (weir_report__has_classes(stype))
             put_uint(w, "classes", labels->classes);
         weir_json_end_object(w);
     }
@@ -215,7 +215,7 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
     weir_json_array(w);
     for (uint32_t i = 0; i < task->suspect_count; i++) {
         weir_json_object(w);
-        put_text(w, "column", weir__suspect_name(info, &task->suspects[i]));
+        put_text(w, "column", weir_report__suspect_name(info, &task->suspects[i]));
         put_double(w, "auc", task->suspects[i].auc);
         weir_json_end_object(w);
     }

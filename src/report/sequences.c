@@ -24,11 +24,11 @@ static int compare(const void *a, const void *b) {
 /* ---- A manifest ------------------------------------------------------------------------------ */
 
 /* The store's own manifest, with small batches. */
-static weir_status make_manifest(weir__report_work *work, weir_manifest **out) {
-    weir__manifest_settings settings = {.batch_size = BATCH_SIZE};
+static weir_status make_manifest(weir_report__work *work, weir_manifest **out) {
+    weir_store__manifest_settings settings = {.batch_size = BATCH_SIZE};
     weir_json_writer w;
     weir_json_writer_memory(&w, work->report->env);
-    weir_status status = weir__manifest_write(work->info, &settings, &w, work->error);
+    weir_status status = weir_store__manifest_write(work->info, &settings, &w, work->error);
     if (status == WEIR_OK)
         status = weir_manifest_read(work->report->env, w.data, w.size, "the report", out, work->error);
     weir_json_release(&w);
@@ -46,7 +46,7 @@ static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index,
 }
 
 /* Children of a sequence's rows, by the edge types that the task shows. */
-static void count_children(const weir__report_work *work, const weir_task *task, const uint32_t *rows,
+static void count_children(const weir_report__work *work, const weir_task *task, const uint32_t *rows,
                            uint32_t count, int64_t time, sequence_counts *out) {
     for (uint32_t r = 0; r < count; r++) {
         uint32_t number = weir_store_table_of(work->store, rows[r]);
@@ -65,7 +65,7 @@ static void count_children(const weir__report_work *work, const weir_task *task,
     }
 }
 
-static void count_batch(const weir__report_work *work, const weir_task *task, const weir_batch *batch,
+static void count_batch(const weir_report__work *work, const weir_task *task, const weir_batch *batch,
                         sequence_counts *out) {
     for (uint32_t i = 0; i < batch->sequence_count && out->count < SEQUENCES; i++) {
         uint32_t rows = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4);
@@ -76,7 +76,7 @@ static void count_batch(const weir__report_work *work, const weir_task *task, co
     }
 }
 
-static weir_status build_some(weir__report_work *work, const weir_task *task, const weir_manifest *manifest,
+static weir_status build_some(weir_report__work *work, const weir_task *task, const weir_manifest *manifest,
                               const char *dataset, sequence_counts *out) {
     weir_batch_options options = {.size = sizeof options,
                                   .store = work->store,
@@ -102,7 +102,7 @@ static weir_status build_some(weir__report_work *work, const weir_task *task, co
 }
 
 /* The split with most seeds speaks for the task. */
-static weir_status look_at_task(weir__report_work *work, const weir_manifest *manifest, uint32_t number,
+static weir_status look_at_task(weir_report__work *work, const weir_manifest *manifest, uint32_t number,
                                 sequence_counts *counts) {
     const weir_task *task = &work->info->tasks[number];
     weir_report_task *out = &work->report->tasks[number];
@@ -115,7 +115,7 @@ static weir_status look_at_task(weir__report_work *work, const weir_manifest *ma
     size_t size = strlen(work->info->name) + strlen(task->name) + strlen(split_name) + 3;
     char *dataset = weir__allocate(work->report->env, size, 1);
     if (!dataset)
-        return weir__report_no_memory(work, size);
+        return weir_report__no_memory(work, size);
     snprintf(dataset, size, "%s/%s/%s", work->info->name, task->name, split_name);
     memset(counts, 0, sizeof *counts);
     weir_status status = build_some(work, task, manifest, dataset, counts);
@@ -131,7 +131,7 @@ static weir_status look_at_task(weir__report_work *work, const weir_manifest *ma
     return WEIR_OK;
 }
 
-weir_status weir__report_sequences(weir__report_work *work) {
+weir_status weir_report__sequences(weir_report__work *work) {
     weir_manifest *manifest = NULL;
     bool has_seeds = false;
     for (uint32_t i = 0; i < work->info->task_count; i++)
@@ -140,7 +140,7 @@ weir_status weir__report_sequences(weir__report_work *work) {
         return WEIR_OK;
     sequence_counts *counts = weir__allocate(work->report->env, 1, sizeof *counts);
     weir_status status =
-        counts ? make_manifest(work, &manifest) : weir__report_no_memory(work, sizeof *counts);
+        counts ? make_manifest(work, &manifest) : weir_report__no_memory(work, sizeof *counts);
     for (uint32_t i = 0; i < work->info->task_count && status == WEIR_OK; i++)
         status = look_at_task(work, manifest, i, counts);
     weir_manifest_close(manifest);

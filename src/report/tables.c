@@ -12,7 +12,7 @@ static int compare_times(const void *a, const void *b) {
 }
 
 /* All times for the ends, every n-th for the hundredths. */
-static void look_at_times(const weir__report_work *work, const weir_table *table, int64_t *sample,
+static void look_at_times(const weir_report__work *work, const weir_table *table, int64_t *sample,
                           weir_report_table *out) {
     uint32_t step = table->row_count / TIMES_MAX + 1, count = 0;
     for (uint32_t r = 0; r < table->row_count && table->time_offset != WEIR_NONE; r++) {
@@ -33,7 +33,7 @@ static void look_at_times(const weir__report_work *work, const weir_table *table
     out->late = sample[count - 1 - count / 100];
 }
 
-static void look_at_parents(const weir__report_work *work, const weir_table *table, weir_report_table *out) {
+static void look_at_parents(const weir_report__work *work, const weir_table *table, weir_report_table *out) {
     for (uint32_t e = 0; e < table->edge_count; e++)
         out->dangling += work->info->edges[table->edge_start + e].dangling;
     for (uint32_t r = 0; r < table->row_count && table->edge_count > 0; r++) {
@@ -46,7 +46,7 @@ static void look_at_parents(const weir__report_work *work, const weir_table *tab
 }
 
 /* Marks the tables that foreign keys lead to from a task's anchor, in either direction. */
-static void mark_reached(const weir__report_work *work, const weir_task *task) {
+static void mark_reached(const weir_report__work *work, const weir_task *task) {
     weir_report_table *tables = work->report->tables;
     bool changes = true;
     bool *is_near = weir__allocate_zero(work->report->env, work->info->table_count, sizeof *is_near);
@@ -76,21 +76,21 @@ static double share(uint64_t part, uint64_t whole) {
 
 /* How far a table is from what one expects: rows without parents, without times, times far from the others.
  */
-static double oddness(const weir__report_work *work, const weir_report_table *table) {
+static double oddness(const weir_report__work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
     double odd = share(table->unlinked, of->row_count) + share(table->dangling, of->row_count);
     if (of->time_offset != WEIR_NONE)
         odd += share(of->row_count - table->timed, of->row_count);
-    odd += weir__has_far_times(table) ? 1 : 0;
+    odd += weir_report__has_far_times(table) ? 1 : 0;
     return odd + (table->is_reached || work->info->task_count == 0 ? 0 : 0.5);
 }
 
-weir_status weir__report_tables(weir__report_work *work) {
+weir_status weir_report__tables(weir_report__work *work) {
     weir_report *report = work->report;
     const weir_store_info *info = work->info;
     int64_t *sample = weir__allocate(report->env, TIMES_MAX, sizeof *sample);
     if (!sample)
-        return weir__report_no_memory(work, TIMES_MAX * sizeof *sample);
+        return weir_report__no_memory(work, TIMES_MAX * sizeof *sample);
     for (uint32_t t = 0; t < info->table_count; t++) {
         weir_report_table *out = &report->tables[t];
         out->table = t;

@@ -18,10 +18,10 @@ static const char *keep(weir_report *report, const char *text) {
     return copy;
 }
 
-static void warn(weir__report_work *work, const char *code, subject about, const char *format, ...)
+static void warn(weir_report__work *work, const char *code, subject about, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void warn(weir__report_work *work, const char *code, subject about, const char *format, ...) {
+static void warn(weir_report__work *work, const char *code, subject about, const char *format, ...) {
     weir_report *report = work->report;
     char message[1024];
     va_list arguments;
@@ -48,7 +48,7 @@ static double percent(uint64_t part, uint64_t whole) {
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static void warn_of_edge(weir__report_work *work, const weir_table *table, const weir_edge *edge) {
+static void warn_of_edge(weir_report__work *work, const weir_table *table, const weir_edge *edge) {
     if (percent(edge->dangling, table->row_count) <= 20)
         return;
     warn(work, "orphans", (subject){.table = table->name, .column = edge->name},
@@ -58,7 +58,7 @@ static void warn_of_edge(weir__report_work *work, const weir_table *table, const
          percent(edge->dangling, table->row_count), edge->dangling);
 }
 
-static void warn_of_table(weir__report_work *work, const weir_report_table *table) {
+static void warn_of_table(weir_report__work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
     subject about = {.table = of->name};
     char first[40], last[40], early[40], late[40];
@@ -66,7 +66,7 @@ static void warn_of_table(weir__report_work *work, const weir_report_table *tabl
         return;
     for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++)
         warn_of_edge(work, of, &work->info->edges[e]);
-    if (weir__has_far_times(table)) {
+    if (weir_report__has_far_times(table)) {
         weir_timestamp_format(table->first, first);
         weir_timestamp_format(table->last, last);
         weir_timestamp_format(table->early, early);
@@ -108,7 +108,7 @@ static bool is_constant(const weir_report_task *task, uint64_t *count) {
     return !is_first && is_same;
 }
 
-static void warn_of_splits(weir__report_work *work, const weir_task *of, const weir_report_task *task,
+static void warn_of_splits(weir_report__work *work, const weir_task *of, const weir_report_task *task,
                            subject about) {
     for (int split = 0; split < WEIR_SPLITS; split++) {
         const weir_report_labels *labels = &task->splits[split];
@@ -118,7 +118,7 @@ static void warn_of_splits(weir__report_work *work, const weir_task *of, const w
                  "the %s split of task %s is empty; move the boundaries of the split, or choose another "
                  "method",
                  name, of->name);
-        else if (weir__has_classes(of->stype) && labels->classes < 2 && !of->link.is_link)
+        else if (weir_report__has_classes(of->stype) && labels->classes < 2 && !of->link.is_link)
             warn(work, "one_class_split", about,
                  "all %" PRIu64
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "
@@ -127,7 +127,7 @@ static void warn_of_splits(weir__report_work *work, const weir_task *of, const w
     }
 }
 
-static void warn_of_times(weir__report_work *work, const weir_task *of, const weir_report_task *task,
+static void warn_of_times(weir_report__work *work, const weir_task *of, const weir_report_task *task,
                           subject about) {
     char last[40], first[40];
     uint64_t timed = of->seed_count - task->see_everything;
@@ -142,10 +142,10 @@ static void warn_of_times(weir__report_work *work, const weir_task *of, const we
          percent(task->before_data, timed), of->name, first, last);
 }
 
-static void warn_of_suspects(weir__report_work *work, const weir_task *of, const weir_report_task *task) {
+static void warn_of_suspects(weir_report__work *work, const weir_task *of, const weir_report_task *task) {
     const weir_table *anchor = &work->info->tables[of->anchor_table];
     for (uint32_t i = 0; i < task->suspect_count; i++) {
-        const char *name = weir__suspect_name(work->info, &task->suspects[i]);
+        const char *name = weir_report__suspect_name(work->info, &task->suspects[i]);
         subject about = {.table = anchor->name, .column = name, .task = of->name};
         warn(work, "leak_suspect", about,
              "%s.%s alone tells the target of task %s (AUC %.3f): if it is known only with or after the "
@@ -156,7 +156,7 @@ static void warn_of_suspects(weir__report_work *work, const weir_task *of, const
 }
 
 /* Whether foreign keys that the task shows lead to or from its anchor table. */
-static bool has_edges(const weir__report_work *work, const weir_task *task) {
+static bool has_edges(const weir_report__work *work, const weir_task *task) {
     for (uint32_t e = 0; e < work->info->edge_count; e++) {
         const weir_edge *edge = &work->info->edges[e];
         bool is_near = edge->table == task->anchor_table || edge->parent_table == task->anchor_table;
@@ -166,7 +166,7 @@ static bool has_edges(const weir__report_work *work, const weir_task *task) {
     return false;
 }
 
-static void warn_of_task(weir__report_work *work, const weir_report_task *task) {
+static void warn_of_task(weir_report__work *work, const weir_report_task *task) {
     const weir_task *of = &work->info->tasks[task->task];
     subject about = {.task = of->name};
     uint64_t labels;
@@ -214,7 +214,7 @@ static void warn_of_task(weir__report_work *work, const weir_report_task *task) 
     warn_of_suspects(work, of, task);
 }
 
-void weir__report_warnings(weir__report_work *work) {
+void weir_report__warnings(weir_report__work *work) {
     const weir_store_info *info = work->info;
     uint64_t edges = 0;
     for (uint32_t e = 0; e < info->edge_count; e++)

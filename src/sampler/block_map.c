@@ -14,7 +14,7 @@ static uint64_t inverse_of_odd(uint64_t p) {
     return inverse;
 }
 
-uint64_t weir__gcd(uint64_t x, uint64_t y) {
+uint64_t weir_sampler__gcd(uint64_t x, uint64_t y) {
     while (y != 0) {
         uint64_t rest = x % y;
         x = y;
@@ -24,7 +24,7 @@ uint64_t weir__gcd(uint64_t x, uint64_t y) {
 }
 
 /* The square root is exact up to a rounding, which is put right. */
-uint64_t weir__ceil_sqrt(uint64_t m) {
+uint64_t weir_sampler__ceil_sqrt(uint64_t m) {
     uint64_t root = (uint64_t)__builtin_sqrt((double)m);
     while ((unsigned __int128)root * root < m)
         root++;
@@ -33,7 +33,7 @@ uint64_t weir__ceil_sqrt(uint64_t m) {
     return root;
 }
 
-static void take_prime(weir__block_shape *shape, uint64_t p) {
+static void take_prime(weir_sampler__block_shape *shape, uint64_t p) {
     shape->primes[shape->prime_count].inverse = inverse_of_odd(p);
     shape->primes[shape->prime_count].limit = UINT64_MAX / p;
     shape->prime_count++;
@@ -41,8 +41,8 @@ static void take_prime(weir__block_shape *shape, uint64_t p) {
         shape->cofactor /= p;
 }
 
-void weir__block_shape_init(weir__block_shape *shape, uint64_t m) {
-    *shape = (weir__block_shape){.m = m, .is_even = m % 2 == 0, .cofactor = m};
+void weir_sampler__block_shape_init(weir_sampler__block_shape *shape, uint64_t m) {
+    *shape = (weir_sampler__block_shape){.m = m, .is_even = m % 2 == 0, .cofactor = m};
     if (m == 0)
         return;
     shape->cofactor >>= __builtin_ctzll(m);
@@ -52,22 +52,23 @@ void weir__block_shape_init(weir__block_shape *shape, uint64_t m) {
     bool is_prime = shape->cofactor > 1 && shape->cofactor < (uint64_t)1 << 32;
     if (is_prime)
         take_prime(shape, shape->cofactor);
-    shape->side_a = weir__ceil_sqrt(m);
+    shape->side_a = weir_sampler__ceil_sqrt(m);
     shape->side_b = (m - 1) / shape->side_a + 1;
-    shape->by_m = weir__divisor_make(m);
-    shape->by_m_less_1 = weir__divisor_make(m > 1 ? m - 1 : 1);
-    shape->by_side_a = weir__divisor_make(shape->side_a);
+    shape->by_m = weir_sampler__divisor_make(m);
+    shape->by_m_less_1 = weir_sampler__divisor_make(m > 1 ? m - 1 : 1);
+    shape->by_side_a = weir_sampler__divisor_make(shape->side_a);
 }
 
-void weir__block_fill(const weir__block_shape *shape, weir_intra_block kind, weir_seed seed,
-                      uint64_t block_id, uint64_t start, uint64_t position, size_t count, uint64_t *out) {
+void weir_sampler__block_fill(const weir_sampler__block_shape *shape, weir_intra_block kind, weir_seed seed,
+                              uint64_t block_id, uint64_t start, uint64_t position, size_t count,
+                              uint64_t *out) {
     if (shape->m == 1) {
         out[0] = start;
     } else if (kind == WEIR_INTRA_FEISTEL_V1) {
-        weir__feistel map = weir__feistel_make(seed, block_id);
-        weir__feistel_fill(shape, &map, start, position, count, out);
+        weir_sampler__feistel map = weir_sampler__feistel_make(seed, block_id);
+        weir_sampler__feistel_fill(shape, &map, start, position, count, out);
     } else {
-        weir__affine map = weir__affine_make(shape, seed, block_id);
-        weir__affine_fill(shape, &map, start, position, count, out);
+        weir_sampler__affine map = weir_sampler__affine_make(shape, seed, block_id);
+        weir_sampler__affine_fill(shape, &map, start, position, count, out);
     }
 }

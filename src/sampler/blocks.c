@@ -13,7 +13,7 @@ static uint64_t count_run(const weir_sampler *s, uint64_t epoch, uint64_t positi
     uint64_t block_size = s->data.sampler_block_size;
     if (count == 0)
         return 0;
-    uint64_t first = weir__sampler_rotate(s, weir__sampler_rotation(s, epoch), position);
+    uint64_t first = weir_sampler__rotate(s, weir_sampler__rotation(s, epoch), position);
     uint64_t before_end = s->cardinality - first;
     if (count <= before_end)
         return (first + (count - 1)) / block_size - first / block_size + 1;
@@ -23,7 +23,7 @@ static uint64_t count_run(const weir_sampler *s, uint64_t epoch, uint64_t positi
     return wrapped_block >= first / block_size ? blocks - 1 : blocks;
 }
 
-uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count) {
+uint64_t weir_sampler__step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count) {
     uint64_t epoch = from.epoch + from.global_index / s->cardinality;
     uint64_t position = from.global_index % s->cardinality;
     uint64_t rest = s->cardinality - position;
@@ -86,12 +86,12 @@ static uint64_t count_touched(const comb *c, uint64_t from, uint64_t to, __int12
     return *last_block - *first_block + 1 - skipped;
 }
 
-uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor) {
-    bool is_stream = weir__sampler_is_stream(s);
+uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor) {
+    bool is_stream = weir_sampler__is_stream(s);
     uint64_t batch = s->global_batch_size, limit = is_stream ? s->cardinality : s->epoch_limit;
     bool is_last = cursor.global_index >= limit || batch >= limit - cursor.global_index;
     uint64_t end = is_last ? limit : cursor.global_index + batch;
-    uint64_t rotation = weir__sampler_rotation(s, cursor.epoch);
+    uint64_t rotation = weir_sampler__rotation(s, cursor.epoch);
     uint64_t cut = s->cardinality - rotation; /* positions from here on lie at the order's beginning */
     comb c = {.first = (__int128)(cursor.global_index % batch) - (is_stream ? (__int128)batch : 0) +
                        (__int128)s->rank * s->micro_batch_size,

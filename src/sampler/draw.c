@@ -3,9 +3,9 @@
 #include "sampler/sampler.h"
 
 /* The map of number n under a domain: kept from the last call if it is the same. */
-static const weir__place_map *use_map(weir_sampler *s, uint32_t domain, uint64_t n, uint64_t m) {
+static const weir_sampler__place_map *use_map(weir_sampler *s, uint32_t domain, uint64_t n, uint64_t m) {
     if (!s->has_map || s->map_number != n) {
-        s->map = weir__place_map_make(s->population->seed, domain, n, 0, m);
+        s->map = weir_sampler__place_map_make(s->population->seed, domain, n, 0, m);
         s->map_number = n;
         s->has_map = true;
     }
@@ -17,11 +17,12 @@ static uint64_t draw_by_class(weir_sampler *s, uint64_t epoch, uint64_t position
     unsigned __int128 global = (unsigned __int128)epoch * s->epoch_limit + position;
     uint64_t period = (uint64_t)(global / p->class_count);
     uint64_t place = (uint64_t)(global - (unsigned __int128)period * p->class_count);
-    uint32_t c = (uint32_t)weir__place_at(use_map(s, WEIR_DOMAIN_CLASSES, period, p->class_count), place);
+    uint32_t c =
+        (uint32_t)weir_sampler__place_at(use_map(s, WEIR_DOMAIN_CLASSES, period, p->class_count), place);
     uint64_t size = p->starts[c + 1] - p->starts[c];
-    weir__place_map members =
-        weir__place_map_make(p->seed, WEIR_DOMAIN_MEMBERS, period / size, WEIR__SHUFFLE_MAX * c, size);
-    return p->members[p->starts[c] + weir__place_at(&members, period % size)];
+    weir_sampler__place_map members = weir_sampler__place_map_make(
+        p->seed, WEIR_DOMAIN_MEMBERS, period / size, WEIR_SAMPLER__SHUFFLE_MAX * c, size);
+    return p->members[p->starts[c] + weir_sampler__place_at(&members, period % size)];
 }
 
 static uint64_t reverse_bits(uint64_t value) {
@@ -39,12 +40,12 @@ static uint64_t phase_of(const weir_population *p, uint64_t epoch) {
 static uint64_t draw_by_weight(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t phase) {
     const weir_population *p = s->population;
     uint64_t used = s->epoch_limit;
-    uint64_t place = weir__place_at(use_map(s, WEIR_DOMAIN_POINTS, epoch, used), position % used);
+    uint64_t place = weir_sampler__place_at(use_map(s, WEIR_DOMAIN_POINTS, epoch, used), position % used);
     unsigned __int128 point = ((unsigned __int128)place * p->total + phase) / used;
-    return weir__population_find(p, (uint64_t)point);
+    return weir_sampler__population_find(p, (uint64_t)point);
 }
 
-void weir__sampler_draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out) {
+void weir_sampler__draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out) {
     if (s->population->sampling == WEIR_SAMPLING_CLASS_BALANCED) {
         for (uint64_t i = 0; i < count; i++)
             out[i] = draw_by_class(s, epoch, position + i);
@@ -55,7 +56,7 @@ void weir__sampler_draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint
         out[i] = draw_by_weight(s, epoch, position + i, phase);
 }
 
-bool weir__sampler_can_draw(const weir_sampler *s, uint64_t epoch, unsigned __int128 last_position) {
+bool weir_sampler__can_draw(const weir_sampler *s, uint64_t epoch, unsigned __int128 last_position) {
     if (!s->population || s->population->sampling != WEIR_SAMPLING_CLASS_BALANCED)
         return true;
     unsigned __int128 start = (unsigned __int128)epoch * s->epoch_limit;

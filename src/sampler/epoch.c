@@ -8,27 +8,27 @@
 
 enum { DRAWS = 64 };
 
-bool weir__block_order_open(weir__block_order *order, const weir_env *env, uint64_t count,
-                            bool is_stateless) {
-    *order = (weir__block_order){.count = count, .is_narrow = !is_stateless && count <= UINT32_MAX};
+bool weir_sampler__block_order_open(weir_sampler__block_order *order, const weir_env *env, uint64_t count,
+                                    bool is_stateless) {
+    *order = (weir_sampler__block_order){.count = count, .is_narrow = !is_stateless && count <= UINT32_MAX};
     if (is_stateless)
         return true;
     order->entries = weir__allocate(env, count, order->is_narrow ? 4 : 8);
     return order->entries != NULL;
 }
 
-void weir__block_order_close(weir__block_order *order, const weir_env *env) {
+void weir_sampler__block_order_close(weir_sampler__block_order *order, const weir_env *env) {
     weir__release(env, order->entries);
     order->entries = NULL;
 }
 
-void weir__block_order_restart(weir__block_order *order, weir_seed seed) {
+void weir_sampler__block_order_restart(weir_sampler__block_order *order, weir_seed seed) {
     order->filled = order->shuffled = 0;
     if (!order->entries && order->count > 0)
-        order->map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, order->count);
+        order->map = weir_sampler__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, order->count);
 }
 
-static void fill_identity(weir__block_order *order, uint64_t end) {
+static void fill_identity(weir_sampler__block_order *order, uint64_t end) {
     if (!order->is_narrow)
         for (uint64_t i = order->filled; i < end; i++)
             ((uint64_t *)order->entries)[i] = i;
@@ -43,7 +43,7 @@ static void draw_targets(weir_seed seed, uint64_t first, unsigned count, uint64_
                          uint64_t targets[DRAWS]) {
     for (unsigned k = 0; k < count; k++) {
         uint64_t i = first + k;
-        targets[k] = i + weir__scale(weir__philox(seed, WEIR_DOMAIN_BLOCK_PERMUTE, i), n - i);
+        targets[k] = i + weir__scale(weir__philox_block(seed, WEIR_DOMAIN_BLOCK_PERMUTE, i), n - i);
     }
 }
 
@@ -55,7 +55,7 @@ static void draw_targets(weir_seed seed, uint64_t first, unsigned count, uint64_
         at[j] = kept;                                                                                        \
     } while (0)
 
-static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned count) {
+static void shuffle_stretch(weir_sampler__block_order *order, weir_seed seed, unsigned count) {
     uint64_t targets[DRAWS];
     uint64_t first = order->shuffled;
     draw_targets(seed, first, count, order->count, targets);
@@ -67,7 +67,7 @@ static void shuffle_stretch(weir__block_order *order, weir_seed seed, unsigned c
     order->shuffled += count;
 }
 
-void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_t work) {
+void weir_sampler__block_order_advance(weir_sampler__block_order *order, weir_seed seed, uint64_t work) {
     if (!order->entries)
         return;
     uint64_t to_fill = order->count - order->filled;
@@ -83,15 +83,16 @@ void weir__block_order_advance(weir__block_order *order, weir_seed seed, uint64_
     }
 }
 
-uint64_t weir__block_order_find(const weir__block_order *order, uint64_t place) {
-    return order->entries ? ((const uint64_t *)order->entries)[place] : weir__place_at(&order->map, place);
+uint64_t weir_sampler__block_order_find(const weir_sampler__block_order *order, uint64_t place) {
+    return order->entries ? ((const uint64_t *)order->entries)[place]
+                          : weir_sampler__place_at(&order->map, place);
 }
 
 weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out, weir_error *error) {
     if (n == 0)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, "UML_OS.Data.SeededBlockPermute_v1",
                           "there are 0 blocks to permute; give at least 1");
-    weir__block_order order = {.entries = out, .count = n};
-    weir__block_order_advance(&order, seed, UINT64_MAX);
+    weir_sampler__block_order order = {.entries = out, .count = n};
+    weir_sampler__block_order_advance(&order, seed, UINT64_MAX);
     return WEIR_OK;
 }

@@ -7,19 +7,19 @@
 enum { KERNEL_MIN = 16, KERNEL_SIDE_MIN = 64, WALK_CHUNK = 1024 };
 
 /* The fastest that this machine can run. */
-static const weir__fill_kernels *best_kernels(void) {
+static const weir_sampler__fill_kernels *best_kernels(void) {
 #if defined(__x86_64__)
     weir__vectors vectors = weir__vectors_of_this_machine();
     if (vectors != WEIR__BASELINE)
-        return vectors == WEIR__AVX512 ? &weir__fill_avx512 : &weir__fill_avx2;
+        return vectors == WEIR__AVX512 ? &weir_sampler__fill_avx512 : &weir_sampler__fill_avx2;
 #endif
-    return &weir__fill_baseline;
+    return &weir_sampler__fill_baseline;
 }
 
-void weir__affine_fill(const weir__block_shape *shape, const weir__affine *map, uint64_t start,
-                       uint64_t position, size_t count, uint64_t *out) {
+void weir_sampler__affine_fill(const weir_sampler__block_shape *shape, const weir_sampler__affine *map,
+                               uint64_t start, uint64_t position, size_t count, uint64_t *out) {
     uint64_t m = shape->m;
-    uint64_t offset = weir__affine_at(shape, map, position);
+    uint64_t offset = weir_sampler__affine_at(shape, map, position);
     if (m <= (uint64_t)1 << 60 && count >= KERNEL_MIN) {
         best_kernels()->affine(out, count, start, offset, map->a, m);
         return;
@@ -32,26 +32,26 @@ void weir__affine_fill(const weir__block_shape *shape, const weir__affine *map, 
 
 /* The kernel does six rounds for each; the values that came out at or above m (fewer than one in sqrt(m))
  * walk on here. */
-static void feistel_fill_chunk(const weir__fill_kernels *kernels, const weir__block_shape *shape,
-                               const weir__feistel *map, uint64_t start, uint64_t position, size_t count,
-                               uint64_t *out) {
+static void feistel_fill_chunk(const weir_sampler__fill_kernels *kernels,
+                               const weir_sampler__block_shape *shape, const weir_sampler__feistel *map,
+                               uint64_t start, uint64_t position, size_t count, uint64_t *out) {
     if (!kernels->feistel(shape, map, start, position, count, out))
         return;
     for (size_t i = 0; i < count; i++)
         if (out[i] - start >= shape->m)
-            out[i] = start + weir__feistel_at(shape, map, out[i] - start);
+            out[i] = start + weir_sampler__feistel_at(shape, map, out[i] - start);
 }
 
-void weir__feistel_fill(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
-                        uint64_t position, size_t count, uint64_t *out) {
+void weir_sampler__feistel_fill(const weir_sampler__block_shape *shape, const weir_sampler__feistel *map,
+                                uint64_t start, uint64_t position, size_t count, uint64_t *out) {
     bool fits =
         shape->side_a >= KERNEL_SIDE_MIN && shape->m <= (uint64_t)1 << 60 && start <= (uint64_t)1 << 60;
     if (!fits || count < KERNEL_MIN) {
         for (size_t i = 0; i < count; i++)
-            out[i] = start + weir__feistel_at(shape, map, position + i);
+            out[i] = start + weir_sampler__feistel_at(shape, map, position + i);
         return;
     }
-    const weir__fill_kernels *kernels = best_kernels();
+    const weir_sampler__fill_kernels *kernels = best_kernels();
     for (size_t done = 0; done < count; done += WALK_CHUNK) {
         size_t chunk = count - done < WALK_CHUNK ? count - done : WALK_CHUNK;
         feistel_fill_chunk(kernels, shape, map, start, position + done, chunk, out + done);

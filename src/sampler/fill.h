@@ -8,7 +8,7 @@
 
 #include "sampler/block_map.h"
 
-typedef struct weir__fill_kernels {
+typedef struct weir_sampler__fill_kernels {
     const char *name;
 
     /* out[i] = start + (offset + i * step) mod m. Needs offset and step below m, and m at most 2^62. */
@@ -17,14 +17,14 @@ typedef struct weir__fill_kernels {
     /* out[i] = start + one pass of six rounds from position + i. Values that came out at or above m are
      * left so: the return value says whether there may be any. Needs both sides below 2^32 and side_a of at
      * least 64, and start + side_a * side_b below 2^63. */
-    bool (*feistel)(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
+    bool (*feistel)(const weir_sampler__block_shape *shape, const weir_sampler__feistel *map, uint64_t start,
                     uint64_t position, size_t count, uint64_t *out);
-} weir__fill_kernels;
+} weir_sampler__fill_kernels;
 
-extern const weir__fill_kernels weir__fill_baseline;
+extern const weir_sampler__fill_kernels weir_sampler__fill_baseline;
 #if defined(__x86_64__)
-extern const weir__fill_kernels weir__fill_avx2;
-extern const weir__fill_kernels weir__fill_avx512;
+extern const weir_sampler__fill_kernels weir_sampler__fill_avx2;
+extern const weir_sampler__fill_kernels weir_sampler__fill_avx512;
 #endif
 
 #endif

@@ -114,8 +114,8 @@ static bool any_lane(vector mask) {
 /* The six rounds are one long chain of dependent steps, so several vectors go through them side by side. */
 enum { ABREAST = 4, FEISTEL_BLOCK = ABREAST * FILL_LANES };
 
-static inline void six_rounds(const weir__feistel *map, vector left[ABREAST], vector right[ABREAST], vector a,
-                              vector b) {
+static inline void six_rounds(const weir_sampler__feistel *map, vector left[ABREAST], vector right[ABREAST],
+                              vector a, vector b) {
 #pragma GCC unroll 3
     for (int i = 0; i < 6; i += 2) {
 #pragma GCC unroll 4
@@ -127,7 +127,7 @@ static inline void six_rounds(const weir__feistel *map, vector left[ABREAST], ve
     }
 }
 
-static bool feistel(const weir__block_shape *shape, const weir__feistel *map, uint64_t start,
+static bool feistel(const weir_sampler__block_shape *shape, const weir_sampler__feistel *map, uint64_t start,
                     uint64_t position, size_t count, uint64_t *out) {
     vector a = broadcast(shape->side_a), b = broadcast(shape->side_b);
     vector m = broadcast(shape->m), base = broadcast(start);
@@ -163,4 +163,4 @@ static bool feistel(const weir__block_shape *shape, const weir__feistel *map, ui
     return any_lane(beyond);
 }
 
-const weir__fill_kernels FILL_KERNELS = {.name = FILL_NAME, .affine = affine, .feistel = feistel};
+const weir_sampler__fill_kernels FILL_KERNELS = {.name = FILL_NAME, .affine = affine, .feistel = feistel};

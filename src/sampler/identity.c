@@ -28,7 +28,7 @@ static void hash_bytes(weir__sha256 *sha, const void *data, size_t size) {
     weir_cbor_bytes(&w, data, size);
 }
 
-void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
+void weir_sampler__prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
                            size_t token_size) {
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
     token_size = token ? token_size : WEIR_TOKEN_SIZE;
@@ -46,7 +46,7 @@ void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const
     hash_text(&s->replay_prefix, key);
 }
 
-void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]) {
+void weir_sampler__epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]) {
     uint8_t digest[WEIR_HASH_SIZE];
     weir__sha256 sha = s->seed_prefix;
     hash_uint(&sha, epoch);
@@ -54,7 +54,7 @@ void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t see
     memcpy(seed, digest, 16);
 }
 
-void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]) {
+void weir_sampler__replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]) {
     weir__sha256 sha = s->replay_prefix;
     hash_uint(&sha, cursor.epoch);
     hash_uint(&sha, cursor.global_index);
@@ -76,7 +76,7 @@ static const char *sampling_mode_of(const weir_sampler *s) {
                                             {"WEIGHTED_V1", "WEIGHTED_STREAMING_V1"}};
     const weir_data_config *data = &s->data;
     if (s->stage == WEIR_STAGE_EVAL_SEEDED)
-        return WEIR__EVAL_SEEDED_MODE;
+        return WEIR_SAMPLER__EVAL_SEEDED_MODE;
     if (s->stage != WEIR_STAGE_TRAIN)
         return "SEQUENTIAL_V1";
     if (s->sampling != WEIR_SAMPLING_SHUFFLED)
@@ -111,10 +111,10 @@ static weir_status hash_config(weir_sampler *s, weir_error *error) {
     return status;
 }
 
-weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
+weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest, const char *key,
                                    const void *token, size_t token_size, weir_error *error) {
     s->sampling_mode = sampling_mode_of(s);
     s->subsampling_mode = subsampling_mode_of(s);
-    weir__sampler_prepare(s, manifest, key, token, token_size);
+    weir_sampler__prepare(s, manifest, key, token, token_size);
     return hash_config(s, error);
 }

@@ -5,18 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const weir__child_policy_names[3] = {"uniform", "recent", "latest"};
-const char *const weir__label_visibility_names[3] = {"train", "all", "none"};
-const char *const weir__row_order_names[2] = {"rcm", "best"};
-const char *const weir__example_order_names[2] = {"visits", "latest"};
-const char *const weir__negatives_by_names[2] = {"uniform", "popularity"};
-const char *const weir__epoch_boundary_names[2] = {"strict", "stream"};
-const char *const weir__intra_block_names[2] = {"affine_v1", "feistel_v1"};
-const char *const weir__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
+const char *const weir_sampler__child_policy_names[3] = {"uniform", "recent", "latest"};
+const char *const weir_sampler__label_visibility_names[3] = {"train", "all", "none"};
+const char *const weir_sampler__row_order_names[2] = {"rcm", "best"};
+const char *const weir_sampler__example_order_names[2] = {"visits", "latest"};
+const char *const weir_sampler__negatives_by_names[2] = {"uniform", "popularity"};
+const char *const weir_sampler__epoch_boundary_names[2] = {"strict", "stream"};
+const char *const weir_sampler__intra_block_names[2] = {"affine_v1", "feistel_v1"};
+const char *const weir_sampler__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
 #define NAME(id, name, ...) #name,
-const char *const weir__optional_tensor_names[] = {WEIR_OPTIONAL_TENSORS(NAME) NULL};
+const char *const weir_sampler__optional_tensor_names[] = {WEIR_OPTIONAL_TENSORS(NAME) NULL};
 #undef NAME
-const char *const weir__sampling_names[3] = {"shuffled", "class_balanced", "weighted"};
+const char *const weir_sampler__sampling_names[3] = {"shuffled", "class_balanced", "weighted"};
 
 /* The keys of the datasets that are sampled lie in bytewise order already. */
 static void write_sampling(const weir_manifest *manifest, weir_cbor_writer *w) {
@@ -24,7 +24,7 @@ static void write_sampling(const weir_manifest *manifest, weir_cbor_writer *w) {
     uint64_t count = 0;
     weir_cbor_map(w, 1u + (data->weight_column != NULL) + manifest->lists_sampled);
     weir_cbor_text(w, "mode");
-    weir_cbor_text(w, weir__sampling_names[data->sampling]);
+    weir_cbor_text(w, weir_sampler__sampling_names[data->sampling]);
     if (data->weight_column) {
         weir_cbor_text(w, "column");
         weir_cbor_text(w, data->weight_column);
@@ -59,15 +59,15 @@ static void write_data(const weir_manifest *manifest, weir_cbor_writer *w) {
     weir_cbor_bool(w, data->drop_last);
     if (has_order) {
         weir_cbor_text(w, "block_order");
-        weir_cbor_text(w, weir__block_order_names[data->block_order]);
+        weir_cbor_text(w, weir_sampler__block_order_names[data->block_order]);
     }
     if (has_intra) {
         weir_cbor_text(w, "intra_block");
-        weir_cbor_text(w, weir__intra_block_names[data->intra_block]);
+        weir_cbor_text(w, weir_sampler__intra_block_names[data->intra_block]);
     }
     if (has_boundary) {
         weir_cbor_text(w, "epoch_boundary");
-        weir_cbor_text(w, weir__epoch_boundary_names[data->epoch_boundary]);
+        weir_cbor_text(w, weir_sampler__epoch_boundary_names[data->epoch_boundary]);
     }
     weir_cbor_text(w, "sampler_block_size");
     weir_cbor_uint(w, data->sampler_block_size);
@@ -118,7 +118,7 @@ void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w)
 
 static void write_label_visibility(const weir_batch_config *batch, weir_cbor_writer *w) {
     if (batch->label_visibility != WEIR_LABELS_LISTED) {
-        weir_cbor_text(w, weir__label_visibility_names[batch->label_visibility]);
+        weir_cbor_text(w, weir_sampler__label_visibility_names[batch->label_visibility]);
         return;
     }
     weir_cbor_array(w, (uint64_t)__builtin_popcount(batch->label_splits));
@@ -145,7 +145,7 @@ static void write_retrieval(const weir_batch_config *batch, weir_cbor_writer *w)
     weir_cbor_text(w, "fill");
     weir_cbor_bool(w, retrieval->fill);
     weir_cbor_text(w, "order");
-    weir_cbor_text(w, weir__example_order_names[retrieval->order]);
+    weir_cbor_text(w, weir_sampler__example_order_names[retrieval->order]);
     write_choices("walks", &retrieval->walks, w);
     if (batch->width_count == 0)
         write_choices("width", &retrieval->width, w);
@@ -181,16 +181,16 @@ static uint32_t listed_tensors(const weir_batch_config *batch) {
 static void write_tensors(const weir_batch_config *batch, weir_cbor_writer *w) {
     weir_cbor_text(w, "tensors");
     weir_cbor_array(w, (uint64_t)__builtin_popcount(listed_tensors(batch)));
-    for (int i = 0; weir__optional_tensor_names[i]; i++)
+    for (int i = 0; weir_sampler__optional_tensor_names[i]; i++)
         if (listed_tensors(batch) >> (WEIR_FIRST_OPTIONAL + i) & 1)
-            weir_cbor_text(w, weir__optional_tensor_names[i]);
+            weir_cbor_text(w, weir_sampler__optional_tensor_names[i]);
 }
 
 static void write_links(const weir_links_config *links, weir_cbor_writer *w) {
     weir_cbor_text(w, "links");
     weir_cbor_map(w, 3);
     weir_cbor_text(w, "by");
-    weir_cbor_text(w, weir__negatives_by_names[links->by]);
+    weir_cbor_text(w, weir_sampler__negatives_by_names[links->by]);
     weir_cbor_text(w, "negatives");
     weir_cbor_uint(w, links->negatives);
     weir_cbor_text(w, "candidates");
@@ -200,8 +200,9 @@ static void write_links(const weir_links_config *links, weir_cbor_writer *w) {
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
     const weir_batch_config *batch = &manifest->batch;
     bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
-    bool has_links = batch->links.negatives != WEIR__NEGATIVES ||
-                     batch->links.candidates != WEIR__CANDIDATES || batch->links.by != WEIR_NEGATIVES_UNIFORM;
+    bool has_links = batch->links.negatives != WEIR_SAMPLER__NEGATIVES ||
+                     batch->links.candidates != WEIR_SAMPLER__CANDIDATES ||
+                     batch->links.by != WEIR_NEGATIVES_UNIFORM;
     weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
                          batch->strictly_before + batch->labels + batch->has_retrieval +
                          (batch->context_seed != 0) + (batch->since_is != WEIR_SINCE_EVER) +
@@ -228,7 +229,7 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
     }
     if (has_row_order) {
         weir_cbor_text(w, "row_order");
-        weir_cbor_text(w, weir__row_order_names[batch->row_order]);
+        weir_cbor_text(w, weir_sampler__row_order_names[batch->row_order]);
     }
     weir_cbor_text(w, "child_width");
     write_widths(batch, w);
@@ -237,7 +238,7 @@ void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *
         weir_cbor_text(w, "omit");
     }
     weir_cbor_text(w, "child_policy");
-    weir_cbor_text(w, weir__child_policy_names[batch->child_policy]);
+    weir_cbor_text(w, weir_sampler__child_policy_names[batch->child_policy]);
     if (batch->context_seed != 0) {
         weir_cbor_text(w, "context_seed");
         weir_cbor_uint(w, batch->context_seed);
@@ -286,7 +287,7 @@ static weir_status make_token(weir_manifest *manifest, weir_error *error) {
     return status;
 }
 
-weir_status weir__manifest_identify(weir_manifest *manifest, weir_error *error) {
+weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, manifest->env);
     write_normalised(manifest, &w);
@@ -346,7 +347,7 @@ const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage sta
                       data->sampling == WEIR_SAMPLING_SHUFFLED;
     bool is_sequential = stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
     bool is_v2 = is_sequential || (stage == WEIR_STAGE_TRAIN && is_literal);
-    return is_v2 ? WEIR__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
+    return is_v2 ? WEIR_SAMPLER__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
 }
 
 size_t weir_manifest_dataset_count(const weir_manifest *manifest) {
@@ -364,7 +365,7 @@ static int compare_key(const char *name, const void *key, size_t size) {
     return order != 0 ? order : (name_size > size) - (name_size < size);
 }
 
-weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key, size_t size) {
+weir_dataset *weir_sampler__manifest_find(const weir_manifest *manifest, const void *key, size_t size) {
     size_t low = 0;
     size_t high = manifest->dataset_count;
     while (low < high) {
@@ -381,7 +382,7 @@ weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key
 }
 
 const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key) {
-    return weir__manifest_find(manifest, key, strlen(key));
+    return weir_sampler__manifest_find(manifest, key, strlen(key));
 }
 
 /* As many keys as fit, the rest as a number. */
@@ -400,9 +401,9 @@ static void list_keys(const weir_manifest *manifest, char *out, size_t size) {
         snprintf(out, size, "none");
 }
 
-weir_status weir__manifest_require(const weir_manifest *manifest, const char *key,
-                                   const char *failure_operator, const weir_dataset **out,
-                                   weir_error *error) {
+weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const char *key,
+                                           const char *failure_operator, const weir_dataset **out,
+                                           weir_error *error) {
     char keys[640];
     *out = weir_manifest_find(manifest, key);
     if (*out)

@@ -7,16 +7,16 @@
 #include "weir/store.h"
 #include "weir/tensors.h"
 
-#define WEIR__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
+#define WEIR_SAMPLER__NEXT_BATCH "UML_OS.Data.NextBatch_v2"
 
-enum { WEIR__MIX_TOTAL_MAX = 65536 };
+enum { WEIR_SAMPLER__MIX_TOTAL_MAX = 65536 };
 
 /* What a privacy accountant takes for granted about a run; either may be left out. */
-typedef struct weir__accountant {
+typedef struct weir_sampler__accountant {
     char *subsampling_mode; /* or NULL */
     bool has_effective_q;
     double effective_q;
-} weir__accountant;
+} weir_sampler__accountant;
 
 struct weir_manifest {
     const weir_env *env;
@@ -34,7 +34,7 @@ struct weir_manifest {
     char *width_texts;       /* … and their names */
     bool lists_sampled;      /* data.sampling names the datasets that it is for */
     weir_stage stage;        /* of a run that names none */
-    weir__accountant accountant;
+    weir_sampler__accountant accountant;
     uint8_t *normalised;
     size_t normalised_size;
     uint8_t hash[WEIR_HASH_SIZE];
@@ -44,29 +44,30 @@ struct weir_manifest {
 };
 
 /* Fills normalised and the four identities from the fields. */
-WEIR_CHECKED weir_status weir__manifest_identify(weir_manifest *manifest, weir_error *error);
+WEIR_CHECKED weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error *error);
 
 /* The dataset of that key (which need not be terminated), or NULL. */
-weir_dataset *weir__manifest_find(const weir_manifest *manifest, const void *key, size_t size);
+weir_dataset *weir_sampler__manifest_find(const weir_manifest *manifest, const void *key, size_t size);
 
 /* The same, INVALID_DATASET_KEY with the keys that there are where it is none. */
-WEIR_CHECKED weir_status weir__manifest_require(const weir_manifest *manifest, const char *key,
-                                                const char *failure_operator, const weir_dataset **out,
-                                                weir_error *error);
+WEIR_CHECKED weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const char *key,
+                                                        const char *failure_operator,
+                                                        const weir_dataset **out, weir_error *error);
 
 /* Names of the enums, as in the file. */
-extern const char *const weir__child_policy_names[3];
-extern const char *const weir__label_visibility_names[3];
-extern const char *const weir__row_order_names[2];
-extern const char *const weir__example_order_names[2];
-extern const char *const weir__negatives_by_names[2];
+extern const char *const weir_sampler__child_policy_names[3];
+extern const char *const weir_sampler__label_visibility_names[3];
+extern const char *const weir_sampler__row_order_names[2];
+extern const char *const weir_sampler__example_order_names[2];
+extern const char *const weir_sampler__negatives_by_names[2];
 
 /* What `batch.links` says if it says nothing. */
-enum { WEIR__NEGATIVES = 4, WEIR__CANDIDATES = 20 };
-extern const char *const weir__epoch_boundary_names[2];
-extern const char *const weir__intra_block_names[2];
-extern const char *const weir__block_order_names[2];
-extern const char *const weir__optional_tensor_names[]; /* from the first one's number on; NULL ends them */
-extern const char *const weir__sampling_names[3];       /* the first, shuffled, is not spelt in a file */
+enum { WEIR_SAMPLER__NEGATIVES = 4, WEIR_SAMPLER__CANDIDATES = 20 };
+extern const char *const weir_sampler__epoch_boundary_names[2];
+extern const char *const weir_sampler__intra_block_names[2];
+extern const char *const weir_sampler__block_order_names[2];
+extern const char
+    *const weir_sampler__optional_tensor_names[];         /* from the first one's number on; NULL ends them */
+extern const char *const weir_sampler__sampling_names[3]; /* the first, shuffled, is not spelt in a file */
 
 #endif

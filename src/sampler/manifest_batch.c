@@ -7,15 +7,15 @@
 #include "sampler/manifest_reader.h"
 
 /* A word, or a list of splits; a list that means a word is that word. */
-static weir_status read_label_visibility(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_label_visibility(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_batch_config *batch = &r->manifest->batch;
     weir_cbor_value value, item;
     unsigned chosen = batch->label_visibility, splits = 0;
     if (!weir_cbor_get(map, "label_visibility", &value))
         return WEIR_OK;
     if (value.type != WEIR_CBOR_ARRAY) {
-        weir_status status = weir__manifest_choice(r, "$.batch", map, "label_visibility",
-                                                   weir__label_visibility_names, 3, &chosen);
+        weir_status status = weir_sampler__manifest_choice(r, "$.batch", map, "label_visibility",
+                                                           weir_sampler__label_visibility_names, 3, &chosen);
         batch->label_visibility = (weir_label_visibility)chosen;
         return status;
     }
@@ -25,14 +25,14 @@ static weir_status read_label_visibility(const weir__manifest_reader *r, const w
         while (split < WEIR_SPLITS && !weir_cbor_is_text(&item, weir_split_name((weir_split)split)))
             split++;
         if (split == WEIR_SPLITS || splits >> split & 1)
-            return weir__manifest_invalid(
+            return weir_sampler__manifest_invalid(
                 r, "$.batch.label_visibility",
                 "must be a list of \"train\", \"val\" and \"test\", each at most once");
         splits |= 1u << split;
     }
     if (splits == 0)
-        return weir__manifest_invalid(r, "$.batch.label_visibility",
-                                      "is an empty list; write \"none\" to show no labels");
+        return weir_sampler__manifest_invalid(r, "$.batch.label_visibility",
+                                              "is an empty list; write \"none\" to show no labels");
     batch->label_visibility = splits == 1u << WEIR_TRAIN          ? WEIR_LABELS_TRAIN
                               : splits == (1u << WEIR_SPLITS) - 1 ? WEIR_LABELS_ALL
                                                                   : WEIR_LABELS_LISTED;
@@ -56,7 +56,7 @@ static bool read_time(const weir_cbor_value *value, int64_t *micros) {
     return true;
 }
 
-static weir_status read_context_until(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_context_until(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_batch_config *batch = &r->manifest->batch;
     weir_cbor_value value;
     if (!weir_cbor_get(map, "context_until", &value) || value.type == WEIR_CBOR_NULL)
@@ -64,13 +64,13 @@ static weir_status read_context_until(const weir__manifest_reader *r, const weir
     batch->has_context_until = read_time(&value, &batch->context_until);
     if (batch->has_context_until)
         return WEIR_OK;
-    return weir__manifest_invalid(
+    return weir_sampler__manifest_invalid(
         r, "$.batch.context_until",
         "must be a date such as \"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or "
         "microseconds since 1970");
 }
 
-static weir_status read_since(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_since(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_batch_config *batch = &r->manifest->batch;
     weir_cbor_value value;
     if (!weir_cbor_get(map, "since", &value) || value.type == WEIR_CBOR_NULL)
@@ -81,14 +81,14 @@ static weir_status read_since(const weir__manifest_reader *r, const weir_cbor_va
     else if (read_time(&value, &batch->since))
         batch->since_is = WEIR_SINCE_TIME;
     else
-        return weir__manifest_invalid(
+        return weir_sampler__manifest_invalid(
             r, "$.batch.since",
             "must be a duration such as \"90d\" or \"12h\" (us, ms, s, m, h, d or w), a date such as "
             "\"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or microseconds since 1970");
     return WEIR_OK;
 }
 
-static weir_status read_tensors(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_tensors(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_cbor_value list, item;
     uint32_t found = 0;
     if (!weir_cbor_get(map, "tensors", &list))
@@ -97,21 +97,24 @@ static weir_status read_tensors(const weir__manifest_reader *r, const weir_cbor_
     weir_cbor_iterator it = is_fine ? weir_cbor_children(&list) : (weir_cbor_iterator){0};
     while (is_fine && weir_cbor_next(&it, NULL, &item)) {
         uint32_t i = 0;
-        while (weir__optional_tensor_names[i] && !weir_cbor_is_text(&item, weir__optional_tensor_names[i]))
+        while (weir_sampler__optional_tensor_names[i] &&
+               !weir_cbor_is_text(&item, weir_sampler__optional_tensor_names[i]))
             i++;
         uint32_t bit = (uint32_t)1 << (WEIR_FIRST_OPTIONAL + i);
-        is_fine = weir__optional_tensor_names[i] && bit != (uint32_t)1 << WEIR_IS_MASKED && !(found & bit);
+        is_fine =
+            weir_sampler__optional_tensor_names[i] && bit != (uint32_t)1 << WEIR_IS_MASKED && !(found & bit);
         found |= bit;
     }
     r->manifest->batch.tensors |= found;
     return is_fine ? WEIR_OK
-                   : weir__manifest_invalid(r, "$.batch.tensors",
-                                            "must be a list of \"example_ids\", \"hops\" and \"ages\", each "
-                                            "at most once");
+                   : weir_sampler__manifest_invalid(
+                         r, "$.batch.tensors",
+                         "must be a list of \"example_ids\", \"hops\" and \"ages\", each "
+                         "at most once");
 }
 
 /* A number, or a list of some. */
-static weir_status read_choices(const weir__manifest_reader *r, const char *path,
+static weir_status read_choices(const weir_sampler__manifest_reader *r, const char *path,
                                 const weir_cbor_value *value, uint32_t least, uint32_t most,
                                 weir_choices *out) {
     char what[120];
@@ -128,12 +131,13 @@ static weir_status read_choices(const weir__manifest_reader *r, const char *path
     }
     snprintf(what, sizeof what, "must be a whole number from %u to %u, or a list of 1 to %d such numbers",
              least, most, WEIR_CHOICES_MAX);
-    return is_fine ? WEIR_OK : weir__manifest_invalid(r, path, what);
+    return is_fine ? WEIR_OK : weir_sampler__manifest_invalid(r, path, what);
 }
 
 /* A member of `retrieval`. */
-static weir_status read_budget(const weir__manifest_reader *r, const weir_cbor_value *map, const char *key,
-                               uint32_t least, uint32_t most, uint32_t otherwise, weir_choices *out) {
+static weir_status read_budget(const weir_sampler__manifest_reader *r, const weir_cbor_value *map,
+                               const char *key, uint32_t least, uint32_t most, uint32_t otherwise,
+                               weir_choices *out) {
     char path[64];
     weir_cbor_value value;
     *out = (weir_choices){.count = 1, .values = {otherwise}};
@@ -141,7 +145,7 @@ static weir_status read_budget(const weir__manifest_reader *r, const weir_cbor_v
     return weir_cbor_get(map, key, &value) ? read_choices(r, path, &value, least, most, out) : WEIR_OK;
 }
 
-static weir_status read_retrieval(const weir__manifest_reader *r, const weir_cbor_value *batch_map) {
+static weir_status read_retrieval(const weir_sampler__manifest_reader *r, const weir_cbor_value *batch_map) {
     static const char *const keys[] = {"walks", "length", "local_cells", "width", "order", "fill", NULL};
     static const char path[] = "$.batch.retrieval";
     weir_batch_config *batch = &r->manifest->batch;
@@ -150,9 +154,9 @@ static weir_status read_retrieval(const weir__manifest_reader *r, const weir_cbo
     unsigned order = WEIR_EXAMPLES_BY_VISITS;
     if (!weir_cbor_get(batch_map, "retrieval", &map) || map.type == WEIR_CBOR_NULL)
         return WEIR_OK;
-    weir_status status = weir__manifest_expect_map(r, path, &map);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, &map);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, &map, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, &map, keys);
     if (status == WEIR_OK)
         status = read_budget(r, &map, "walks", 0, 1000000, 10000, &retrieval->walks);
     if (status == WEIR_OK)
@@ -162,22 +166,23 @@ static weir_status read_retrieval(const weir__manifest_reader *r, const weir_cbo
     if (status == WEIR_OK)
         status = read_budget(r, &map, "width", 0, 4096, 32, &retrieval->width);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, &map, "order", weir__example_order_names, 2, &order);
+        status = weir_sampler__manifest_choice(r, path, &map, "order", weir_sampler__example_order_names, 2,
+                                               &order);
     retrieval->fill = true;
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, &map, "fill", &retrieval->fill);
+        status = weir_sampler__manifest_bool(r, path, &map, "fill", &retrieval->fill);
     if (status == WEIR_OK && !batch->labels)
-        status = weir__manifest_invalid(r, path, "needs \"labels\": true: what it finds are labels");
+        status = weir_sampler__manifest_invalid(r, path, "needs \"labels\": true: what it finds are labels");
     if (status == WEIR_OK && batch->width_count > 0 && weir_cbor_get(&map, "width", &width))
-        status = weir__manifest_invalid(r, "$.batch.retrieval.width",
-                                        "stands beside a child_width by edge type, which holds; remove it");
+        status = weir_sampler__manifest_invalid(
+            r, "$.batch.retrieval.width", "stands beside a child_width by edge type, which holds; remove it");
     retrieval->order = (weir_example_order)order;
     batch->has_retrieval = status == WEIR_OK;
     return status;
 }
 
 /* Adds the widths of an edge type. */
-static void add_width(const weir__manifest_reader *r, const void *name, size_t size,
+static void add_width(const weir_sampler__manifest_reader *r, const void *name, size_t size,
                       const weir_choices *widths) {
     weir_manifest *manifest = r->manifest;
     weir_batch_config *batch = &manifest->batch;
@@ -190,7 +195,7 @@ static void add_width(const weir__manifest_reader *r, const void *name, size_t s
 }
 
 /* By edge type: in the order of CBOR, "*" always among them. */
-static weir_status read_widths(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_widths(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_manifest *manifest = r->manifest;
     weir_choices widths = {.count = 1, .values = {manifest->batch.child_width}};
     size_t count = (size_t)map->number + 1,
@@ -204,10 +209,10 @@ static weir_status read_widths(const weir__manifest_reader *r, const weir_cbor_v
     weir_cbor_value key, value;
     bool has_rest = false;
     while (weir_cbor_next(&it, &key, &value)) {
-        char path[WEIR__MANIFEST_PATH];
-        weir__manifest_join(path, "$.batch.child_width", &key);
+        char path[WEIR_SAMPLER__MANIFEST_PATH];
+        weir_sampler__manifest_join(path, "$.batch.child_width", &key);
         if (memchr(key.data, 0, (size_t)key.number))
-            return weir__manifest_invalid(r, path, "has a NUL in its name");
+            return weir_sampler__manifest_invalid(r, path, "has a NUL in its name");
         bool is_rest = weir_cbor_is_text(&key, "*");
         bool comes_later = key.number > 1 || (key.number == 1 && key.data[0] > '*');
         if (!has_rest && comes_later)
@@ -222,14 +227,15 @@ static weir_status read_widths(const weir__manifest_reader *r, const weir_cbor_v
     return WEIR_OK;
 }
 
-static weir_status read_child_width(const weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_child_width(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_cbor_value value;
     if (weir_cbor_get(map, "child_width", &value) && value.type == WEIR_CBOR_MAP)
         return read_widths(r, &value);
-    return weir__manifest_uint32(r, "$.batch", map, "child_width", 0, 4096, &r->manifest->batch.child_width);
+    return weir_sampler__manifest_uint32(r, "$.batch", map, "child_width", 0, 4096,
+                                         &r->manifest->batch.child_width);
 }
 
-static weir_status read_links(const weir__manifest_reader *r, const weir_cbor_value *batch_map) {
+static weir_status read_links(const weir_sampler__manifest_reader *r, const weir_cbor_value *batch_map) {
     static const char *const keys[] = {"negatives", "candidates", "by", NULL};
     static const char path[] = "$.batch.links";
     enum { MOST = 1024 };
@@ -238,20 +244,21 @@ static weir_status read_links(const weir__manifest_reader *r, const weir_cbor_va
     unsigned by = links->by;
     if (!weir_cbor_get(batch_map, "links", &map))
         return WEIR_OK;
-    weir_status status = weir__manifest_expect_map(r, path, &map);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, &map);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, &map, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, &map, keys);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, &map, "negatives", 0, MOST, &links->negatives);
+        status = weir_sampler__manifest_uint32(r, path, &map, "negatives", 0, MOST, &links->negatives);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, &map, "candidates", 0, MOST, &links->candidates);
+        status = weir_sampler__manifest_uint32(r, path, &map, "candidates", 0, MOST, &links->candidates);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, &map, "by", weir__negatives_by_names, 2, &by);
+        status = weir_sampler__manifest_choice(r, path, &map, "by", weir_sampler__negatives_by_names, 2, &by);
     links->by = (weir_negatives_by)by;
     return status;
 }
 
-weir_status weir__manifest_read_batch(const weir__manifest_reader *r, const weir_cbor_value *value) {
+weir_status weir_sampler__manifest_read_batch(const weir_sampler__manifest_reader *r,
+                                              const weir_cbor_value *value) {
     static const char *const keys[] = {"sequence_length",
                                        "max_hops",
                                        "child_width",
@@ -277,35 +284,39 @@ weir_status weir__manifest_read_batch(const weir__manifest_reader *r, const weir
     unsigned policy = batch->child_policy;
     unsigned row_order = batch->row_order;
     unsigned omits = batch->omit_identifiers;
-    weir_status status = weir__manifest_expect_map(r, path, value);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, value, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, value, "sequence_length", 1, 65536, &batch->sequence_length);
+        status = weir_sampler__manifest_uint32(r, path, value, "sequence_length", 1, 65536,
+                                               &batch->sequence_length);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops);
+        status = weir_sampler__manifest_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops);
     if (status == WEIR_OK)
         status = read_child_width(r, value);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "child_policy", weir__child_policy_names, 3, &policy);
+        status = weir_sampler__manifest_choice(r, path, value, "child_policy",
+                                               weir_sampler__child_policy_names, 3, &policy);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
+        status = weir_sampler__manifest_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, value, "pad_rows", &batch->pad_rows);
+        status = weir_sampler__manifest_bool(r, path, value, "pad_rows", &batch->pad_rows);
     if (status == WEIR_OK)
         status = read_label_visibility(r, value);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "row_order", weir__row_order_names, 2, &row_order);
+        status = weir_sampler__manifest_choice(r, path, value, "row_order", weir_sampler__row_order_names, 2,
+                                               &row_order);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "identifiers", identifiers, 2, &omits);
+        status = weir_sampler__manifest_choice(r, path, value, "identifiers", identifiers, 2, &omits);
     if (status == WEIR_OK)
         status = read_context_until(r, value);
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, value, "strictly_before", &batch->strictly_before);
+        status = weir_sampler__manifest_bool(r, path, value, "strictly_before", &batch->strictly_before);
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, value, "labels", &batch->labels);
+        status = weir_sampler__manifest_bool(r, path, value, "labels", &batch->labels);
     if (status == WEIR_OK)
-        status = weir__manifest_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
+        status =
+            weir_sampler__manifest_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
     if (status == WEIR_OK)
         status = read_retrieval(r, value);
     if (status == WEIR_OK)
@@ -313,7 +324,8 @@ weir_status weir__manifest_read_batch(const weir__manifest_reader *r, const weir
     if (status == WEIR_OK)
         status = read_tensors(r, value);
     if (status == WEIR_OK)
-        status = weir__manifest_uint32(r, path, value, "mask_permille", 0, 1000, &batch->mask_permille);
+        status =
+            weir_sampler__manifest_uint32(r, path, value, "mask_permille", 0, 1000, &batch->mask_permille);
     if (batch->mask_permille > 0)
         batch->tensors |= (uint32_t)1 << WEIR_IS_MASKED;
     batch->child_policy = (weir_child_policy)policy;

@@ -16,30 +16,33 @@ enum {
 };
 
 /* MANIFEST_INVALID at a path. */
-weir_status weir__manifest_invalid(const weir__manifest_reader *r, const char *path, const char *what) {
+weir_status weir_sampler__manifest_invalid(const weir_sampler__manifest_reader *r, const char *path,
+                                           const char *what) {
     weir_status status =
         weir__fail(r->error, WEIR_MANIFEST_INVALID, operator_name, "%s: %s %s", r->name, path, what);
     weir__note_text(r->error, "path", path, strlen(path));
     return status;
 }
 
-void weir__manifest_join(char out[WEIR__MANIFEST_PATH], const char *path, const weir_cbor_value *key) {
+void weir_sampler__manifest_join(char out[WEIR_SAMPLER__MANIFEST_PATH], const char *path,
+                                 const weir_cbor_value *key) {
     int shown = key->number < 200 ? (int)key->number : 200;
     bool is_plain = key->number > 0;
     for (uint64_t i = 0; i < key->number; i++)
         is_plain = is_plain && ((key->data[i] >= 'a' && key->data[i] <= 'z') || key->data[i] == '_');
-    snprintf(out, WEIR__MANIFEST_PATH, is_plain ? "%s.%.*s" : "%s[\"%.*s\"]", path, shown,
+    snprintf(out, WEIR_SAMPLER__MANIFEST_PATH, is_plain ? "%s.%.*s" : "%s[\"%.*s\"]", path, shown,
              (const char *)key->data);
 }
 
-weir_status weir__manifest_expect_map(const weir__manifest_reader *r, const char *path,
-                                      const weir_cbor_value *value) {
-    return value->type == WEIR_CBOR_MAP ? WEIR_OK : weir__manifest_invalid(r, path, "must be an object");
+weir_status weir_sampler__manifest_expect_map(const weir_sampler__manifest_reader *r, const char *path,
+                                              const weir_cbor_value *value) {
+    return value->type == WEIR_CBOR_MAP ? WEIR_OK
+                                        : weir_sampler__manifest_invalid(r, path, "must be an object");
 }
 
 /* Refuses every key of a map that is not in the list. */
-weir_status weir__manifest_refuse_unknown(const weir__manifest_reader *r, const char *path,
-                                          const weir_cbor_value *map, const char *const *known) {
+weir_status weir_sampler__manifest_refuse_unknown(const weir_sampler__manifest_reader *r, const char *path,
+                                                  const weir_cbor_value *map, const char *const *known) {
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     while (weir_cbor_next(&it, &key, &value)) {
@@ -47,63 +50,64 @@ weir_status weir__manifest_refuse_unknown(const weir__manifest_reader *r, const 
         while (known[i] && !weir_cbor_is_text(&key, known[i]))
             i++;
         if (!known[i]) {
-            char at[WEIR__MANIFEST_PATH];
-            weir__manifest_join(at, path, &key);
-            return weir__manifest_invalid(r, at,
-                                          "is not a key of a manifest; remove it or correct its spelling");
+            char at[WEIR_SAMPLER__MANIFEST_PATH];
+            weir_sampler__manifest_join(at, path, &key);
+            return weir_sampler__manifest_invalid(
+                r, at, "is not a key of a manifest; remove it or correct its spelling");
         }
     }
     return WEIR_OK;
 }
 
 /* A member of `map` as `path.key`; absent members leave *out as it is. */
-weir_status weir__manifest_uint(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
-                                const char *key, uint64_t least, uint64_t most, uint64_t *out) {
+weir_status weir_sampler__manifest_uint(const weir_sampler__manifest_reader *r, const char *path,
+                                        const weir_cbor_value *map, const char *key, uint64_t least,
+                                        uint64_t most, uint64_t *out) {
     weir_cbor_value value;
-    char at[WEIR__MANIFEST_PATH];
+    char at[WEIR_SAMPLER__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (!weir_cbor_get_uint(&value, out))
-        return weir__manifest_invalid(
+        return weir_sampler__manifest_invalid(
             r, at, "must be an integer from 0 to 2^64-1 (above 2^63-1 as a decimal string)");
     if (*out < least || *out > most) {
         char range[96];
         snprintf(range, sizeof range, "is %llu; it must be from %llu to %llu", (unsigned long long)*out,
                  (unsigned long long)least, (unsigned long long)most);
-        return weir__manifest_invalid(r, at, range);
+        return weir_sampler__manifest_invalid(r, at, range);
     }
     return WEIR_OK;
 }
 
-weir_status weir__manifest_uint32(const weir__manifest_reader *r, const char *path,
-                                  const weir_cbor_value *map, const char *key, uint64_t least, uint64_t most,
-                                  uint32_t *out) {
+weir_status weir_sampler__manifest_uint32(const weir_sampler__manifest_reader *r, const char *path,
+                                          const weir_cbor_value *map, const char *key, uint64_t least,
+                                          uint64_t most, uint32_t *out) {
     uint64_t value = *out;
-    weir_status status = weir__manifest_uint(r, path, map, key, least, most, &value);
+    weir_status status = weir_sampler__manifest_uint(r, path, map, key, least, most, &value);
     *out = (uint32_t)value;
     return status;
 }
 
-weir_status weir__manifest_bool(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
-                                const char *key, bool *out) {
+weir_status weir_sampler__manifest_bool(const weir_sampler__manifest_reader *r, const char *path,
+                                        const weir_cbor_value *map, const char *key, bool *out) {
     weir_cbor_value value;
-    char at[WEIR__MANIFEST_PATH];
+    char at[WEIR_SAMPLER__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (value.type != WEIR_CBOR_BOOL)
-        return weir__manifest_invalid(r, at, "must be true or false");
+        return weir_sampler__manifest_invalid(r, at, "must be true or false");
     *out = value.number != 0;
     return WEIR_OK;
 }
 
 /* One of `count` names; its number goes to *out. */
-weir_status weir__manifest_choice(const weir__manifest_reader *r, const char *path,
-                                  const weir_cbor_value *map, const char *key, const char *const *names,
-                                  unsigned count, unsigned *out) {
+weir_status weir_sampler__manifest_choice(const weir_sampler__manifest_reader *r, const char *path,
+                                          const weir_cbor_value *map, const char *key,
+                                          const char *const *names, unsigned count, unsigned *out) {
     weir_cbor_value value;
-    char at[WEIR__MANIFEST_PATH];
+    char at[WEIR_SAMPLER__MANIFEST_PATH];
     if (!weir_cbor_get(map, key, &value))
         return WEIR_OK;
     for (unsigned i = 0; i < count; i++)
@@ -117,20 +121,20 @@ weir_status weir__manifest_choice(const weir__manifest_reader *r, const char *pa
         snprintf(choices + used, sizeof choices - used, "%s \"%s\"", i ? " or" : "", names[i]);
     }
     snprintf(at, sizeof at, "%s.%s", path, key);
-    return weir__manifest_invalid(r, at, choices);
+    return weir_sampler__manifest_invalid(r, at, choices);
 }
 
 /* A copy of a text, in memory of its own. A NUL inside would end it early for every C caller: refused. */
-static weir_status copy_text(const weir__manifest_reader *r, const char *path, const weir_cbor_value *value,
-                             char **out) {
+static weir_status copy_text(const weir_sampler__manifest_reader *r, const char *path,
+                             const weir_cbor_value *value, char **out) {
     if (value->type != WEIR_CBOR_TEXT || memchr(value->data, 0, (size_t)value->number))
-        return weir__manifest_invalid(r, path, "must be a string");
+        return weir_sampler__manifest_invalid(r, path, "must be a string");
     *out = weir__copy_text(r->manifest->env, (const char *)value->data, (size_t)value->number);
     return *out ? WEIR_OK : weir__out_of_memory(r->error, operator_name, (size_t)value->number);
 }
 
 /* The datasets that data.sampling is for: all, or those that it lists. */
-static weir_status mark_sampled(const weir__manifest_reader *r, const weir_cbor_value *sampling) {
+static weir_status mark_sampled(const weir_sampler__manifest_reader *r, const weir_cbor_value *sampling) {
     static const char path[] = "$.data.sampling.datasets";
     weir_manifest *manifest = r->manifest;
     weir_cbor_value list, key;
@@ -140,40 +144,42 @@ static weir_status mark_sampled(const weir__manifest_reader *r, const weir_cbor_
     if (!manifest->lists_sampled)
         return WEIR_OK;
     if (list.type != WEIR_CBOR_ARRAY || list.number == 0)
-        return weir__manifest_invalid(r, path, "must be a list of dataset keys, with at least one");
+        return weir_sampler__manifest_invalid(r, path, "must be a list of dataset keys, with at least one");
     weir_cbor_iterator it = weir_cbor_children(&list);
     while (weir_cbor_next(&it, NULL, &key)) {
-        weir_dataset *dataset =
-            key.type == WEIR_CBOR_TEXT ? weir__manifest_find(manifest, key.data, (size_t)key.number) : NULL;
+        weir_dataset *dataset = key.type == WEIR_CBOR_TEXT
+                                    ? weir_sampler__manifest_find(manifest, key.data, (size_t)key.number)
+                                    : NULL;
         if (!dataset)
-            return weir__manifest_invalid(r, path, "names something that is not one of the datasets");
+            return weir_sampler__manifest_invalid(r, path, "names something that is not one of the datasets");
         if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
-            return weir__manifest_invalid(r, path, "names a dataset twice");
+            return weir_sampler__manifest_invalid(r, path, "names a dataset twice");
         dataset->sampling = manifest->data.sampling;
     }
     return WEIR_OK;
 }
 
-static weir_status read_sampling(const weir__manifest_reader *r, const weir_cbor_value *value) {
+static weir_status read_sampling(const weir_sampler__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"mode", "column", "datasets", NULL};
     static const char path[] = "$.data.sampling";
     weir_manifest *manifest = r->manifest;
     weir_cbor_value mode, column;
     unsigned chosen = 0;
-    weir_status status = weir__manifest_expect_map(r, path, value);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, value, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK && !weir_cbor_get(value, "mode", &mode))
-        status = weir__manifest_invalid(r, "$.data.sampling.mode", "is missing");
+        status = weir_sampler__manifest_invalid(r, "$.data.sampling.mode", "is missing");
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "mode", weir__sampling_names + 1, 2, &chosen);
+        status = weir_sampler__manifest_choice(r, path, value, "mode", weir_sampler__sampling_names + 1, 2,
+                                               &chosen);
     if (status != WEIR_OK)
         return status;
     manifest->data.sampling = (weir_sampling)(chosen + 1);
     bool has_column = weir_cbor_get(value, "column", &column);
     if (has_column != (manifest->data.sampling == WEIR_SAMPLING_WEIGHTED))
-        return weir__manifest_invalid(r, "$.data.sampling.column",
-                                      "belongs to the mode \"weighted\", which needs it");
+        return weir_sampler__manifest_invalid(r, "$.data.sampling.column",
+                                              "belongs to the mode \"weighted\", which needs it");
     if (has_column)
         status = copy_text(r, "$.data.sampling.column", &column, &manifest->weight_column);
     manifest->data.weight_column = manifest->weight_column;
@@ -181,20 +187,20 @@ static weir_status read_sampling(const weir__manifest_reader *r, const weir_cbor
 }
 
 /* A preset sets what the file leaves open, and must not be contradicted. */
-static weir_status apply_preset(const weir__manifest_reader *r, const weir_cbor_value *data,
+static weir_status apply_preset(const weir_sampler__manifest_reader *r, const weir_cbor_value *data,
                                 unsigned preset) {
     enum { STREAMING_INFINITE = 1, EVAL_SEQUENTIAL = 2 };
     weir_epoch_boundary boundary = preset == STREAMING_INFINITE ? WEIR_BOUNDARY_STREAM : WEIR_BOUNDARY_STRICT;
     weir_cbor_value value;
     if (weir_cbor_get(data, "epoch_boundary", &value) && r->manifest->data.epoch_boundary != boundary)
-        return weir__manifest_invalid(r, "$.data.epoch_boundary",
-                                      "contradicts $.data.preset; remove one of the two");
+        return weir_sampler__manifest_invalid(r, "$.data.epoch_boundary",
+                                              "contradicts $.data.preset; remove one of the two");
     r->manifest->data.epoch_boundary = boundary;
     r->manifest->stage = preset == EVAL_SEQUENTIAL ? WEIR_STAGE_EVAL : WEIR_STAGE_TRAIN;
     return WEIR_OK;
 }
 
-static weir_status read_data(const weir__manifest_reader *r, const weir_cbor_value *value) {
+static weir_status read_data(const weir_sampler__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"sampler_block_size", "drop_last", "epoch_boundary",
                                        "intra_block",        "rotate",    "block_order",
                                        "sampling",           "preset",    NULL};
@@ -204,25 +210,27 @@ static weir_status read_data(const weir__manifest_reader *r, const weir_cbor_val
     weir_cbor_value member;
     unsigned boundary = data->epoch_boundary, intra = data->intra_block, order = data->block_order;
     unsigned preset = 0;
-    weir_status status = weir__manifest_expect_map(r, path, value);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, value, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK)
-        status = weir__manifest_uint(r, path, value, "sampler_block_size", 0, UINT64_MAX,
-                                     &data->sampler_block_size);
+        status = weir_sampler__manifest_uint(r, path, value, "sampler_block_size", 0, UINT64_MAX,
+                                             &data->sampler_block_size);
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, value, "drop_last", &data->drop_last);
+        status = weir_sampler__manifest_bool(r, path, value, "drop_last", &data->drop_last);
     if (status == WEIR_OK)
-        status =
-            weir__manifest_choice(r, path, value, "epoch_boundary", weir__epoch_boundary_names, 2, &boundary);
+        status = weir_sampler__manifest_choice(r, path, value, "epoch_boundary",
+                                               weir_sampler__epoch_boundary_names, 2, &boundary);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "intra_block", weir__intra_block_names, 2, &intra);
+        status = weir_sampler__manifest_choice(r, path, value, "intra_block", weir_sampler__intra_block_names,
+                                               2, &intra);
     if (status == WEIR_OK)
-        status = weir__manifest_bool(r, path, value, "rotate", &data->rotate);
+        status = weir_sampler__manifest_bool(r, path, value, "rotate", &data->rotate);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "block_order", weir__block_order_names, 2, &order);
+        status = weir_sampler__manifest_choice(r, path, value, "block_order", weir_sampler__block_order_names,
+                                               2, &order);
     if (status == WEIR_OK)
-        status = weir__manifest_choice(r, path, value, "preset", presets, 3, &preset);
+        status = weir_sampler__manifest_choice(r, path, value, "preset", presets, 3, &preset);
     data->epoch_boundary = (weir_epoch_boundary)boundary;
     data->intra_block = (weir_intra_block)intra;
     data->block_order = (weir_block_order)order;
@@ -233,17 +241,17 @@ static weir_status read_data(const weir__manifest_reader *r, const weir_cbor_val
     return status;
 }
 
-static weir_status read_accountant(const weir__manifest_reader *r, const weir_cbor_value *value) {
+static weir_status read_accountant(const weir_sampler__manifest_reader *r, const weir_cbor_value *value) {
     static const char *const keys[] = {"subsampling_mode", "effective_q", NULL};
     static const char path[] = "$.accountant";
-    weir__accountant *accountant = &r->manifest->accountant;
+    weir_sampler__accountant *accountant = &r->manifest->accountant;
     weir_cbor_value member;
-    weir_status status = weir__manifest_expect_map(r, path, value);
+    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, value, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK && value->number == 0)
-        status =
-            weir__manifest_invalid(r, path, "is empty; leave it out, or say what the accountant assumes");
+        status = weir_sampler__manifest_invalid(r, path,
+                                                "is empty; leave it out, or say what the accountant assumes");
     if (status == WEIR_OK && weir_cbor_get(value, "subsampling_mode", &member))
         status = copy_text(r, "$.accountant.subsampling_mode", &member, &accountant->subsampling_mode);
     if (status != WEIR_OK || !weir_cbor_get(value, "effective_q", &member))
@@ -255,13 +263,13 @@ static weir_status read_accountant(const weir__manifest_reader *r, const weir_cb
     else if (member.type == WEIR_CBOR_NEGATIVE)
         accountant->effective_q = -1 - (double)member.number;
     else
-        return weir__manifest_invalid(r, "$.accountant.effective_q", "must be a number");
+        return weir_sampler__manifest_invalid(r, "$.accountant.effective_q", "must be a number");
     accountant->has_effective_q = true;
     return WEIR_OK;
 }
 
 /* Copies text into the manifest's own memory. A NUL inside would end it early for every C caller: refused. */
-static const char *keep_text(weir__manifest_reader *r, const weir_cbor_value *text) {
+static const char *keep_text(weir_sampler__manifest_reader *r, const weir_cbor_value *text) {
     if (memchr(text->data, 0, (size_t)text->number))
         return NULL;
     char *copy = r->next_text;
@@ -271,47 +279,47 @@ static const char *keep_text(weir__manifest_reader *r, const weir_cbor_value *te
     return copy;
 }
 
-static weir_status read_name(weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
+static weir_status read_name(weir_sampler__manifest_reader *r, const char *path, const weir_cbor_value *map,
                              const char *key, const char **out) {
     weir_cbor_value value;
-    char at[WEIR__MANIFEST_PATH];
+    char at[WEIR_SAMPLER__MANIFEST_PATH];
     snprintf(at, sizeof at, "%s.%s", path, key);
     if (!weir_cbor_get(map, key, &value))
-        return weir__manifest_invalid(r, at, "is missing");
+        return weir_sampler__manifest_invalid(r, at, "is missing");
     if (value.type != WEIR_CBOR_TEXT || !(*out = keep_text(r, &value)))
-        return weir__manifest_invalid(r, at, "must be a string");
+        return weir_sampler__manifest_invalid(r, at, "must be a string");
     return WEIR_OK;
 }
 
-static weir_status read_hash(const weir__manifest_reader *r, const char *path, const weir_cbor_value *map,
-                             uint8_t out[WEIR_HASH_SIZE]) {
+static weir_status read_hash(const weir_sampler__manifest_reader *r, const char *path,
+                             const weir_cbor_value *map, uint8_t out[WEIR_HASH_SIZE]) {
     weir_cbor_value value;
-    char at[WEIR__MANIFEST_PATH];
+    char at[WEIR_SAMPLER__MANIFEST_PATH];
     snprintf(at, sizeof at, "%s.hash", path);
     if (!weir_cbor_get(map, "hash", &value))
-        return weir__manifest_invalid(r, at, "is missing");
+        return weir_sampler__manifest_invalid(r, at, "is missing");
     if (value.type == WEIR_CBOR_BYTES && value.number == WEIR_HASH_SIZE) {
         memcpy(out, value.data, WEIR_HASH_SIZE);
         return WEIR_OK;
     }
     if (value.type != WEIR_CBOR_TEXT ||
         !weir__hex_decode((const char *)value.data, (size_t)value.number, out, WEIR_HASH_SIZE))
-        return weir__manifest_invalid(r, at, "must be 64 hex digits");
+        return weir_sampler__manifest_invalid(r, at, "must be 64 hex digits");
     return WEIR_OK;
 }
 
-static weir_status read_dataset(weir__manifest_reader *r, const weir_cbor_value *key,
+static weir_status read_dataset(weir_sampler__manifest_reader *r, const weir_cbor_value *key,
                                 const weir_cbor_value *value, weir_dataset *dataset) {
     static const char *const keys[] = {"id", "version", "hash", "cardinality", NULL};
-    char path[WEIR__MANIFEST_PATH];
+    char path[WEIR_SAMPLER__MANIFEST_PATH];
     weir_cbor_value cardinality;
-    weir__manifest_join(path, "$.datasets", key);
+    weir_sampler__manifest_join(path, "$.datasets", key);
     dataset->key = keep_text(r, key);
     if (!dataset->key)
-        return weir__manifest_invalid(r, path, "has a NUL in its name");
-    weir_status status = weir__manifest_expect_map(r, path, value);
+        return weir_sampler__manifest_invalid(r, path, "has a NUL in its name");
+    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, path, value, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
     if (status == WEIR_OK)
         status = read_name(r, path, value, "id", &dataset->id);
     if (status == WEIR_OK)
@@ -320,10 +328,11 @@ static weir_status read_dataset(weir__manifest_reader *r, const weir_cbor_value 
         status = read_hash(r, path, value, dataset->hash);
     if (status == WEIR_OK && !weir_cbor_get(value, "cardinality", &cardinality)) {
         strncat(path, ".cardinality", sizeof path - strlen(path) - 1);
-        return weir__manifest_invalid(r, path, "is missing");
+        return weir_sampler__manifest_invalid(r, path, "is missing");
     }
     if (status == WEIR_OK)
-        status = weir__manifest_uint(r, path, value, "cardinality", 0, UINT64_MAX, &dataset->cardinality);
+        status =
+            weir_sampler__manifest_uint(r, path, value, "cardinality", 0, UINT64_MAX, &dataset->cardinality);
     return status;
 }
 
@@ -337,14 +346,14 @@ static void sort_datasets(weir_manifest *manifest, const weir_cbor_value *map) {
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     for (size_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
-        const weir_dataset *dataset = weir__manifest_find(manifest, key.data, (size_t)key.number);
+        const weir_dataset *dataset = weir_sampler__manifest_find(manifest, key.data, (size_t)key.number);
         manifest->key_order[i] = (size_t)(dataset - manifest->datasets);
     }
 }
 
-static weir_status read_datasets(weir__manifest_reader *r, const weir_cbor_value *map) {
+static weir_status read_datasets(weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
     weir_manifest *manifest = r->manifest;
-    weir_status status = weir__manifest_expect_map(r, "$.datasets", map);
+    weir_status status = weir_sampler__manifest_expect_map(r, "$.datasets", map);
     if (status != WEIR_OK)
         return status;
     size_t count = (size_t)map->number;
@@ -366,22 +375,22 @@ static weir_status read_datasets(weir__manifest_reader *r, const weir_cbor_value
 }
 
 /* An empty map is refused in a file, but is what a trace keeps if there is no mix. */
-static weir_status read_mix(const weir__manifest_reader *r, const weir_cbor_value *map) {
-    weir_status status = weir__manifest_expect_map(r, "$.mix", map);
+static weir_status read_mix(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
+    weir_status status = weir_sampler__manifest_expect_map(r, "$.mix", map);
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     uint64_t total = 0;
     while (status == WEIR_OK && weir_cbor_next(&it, &key, &value)) {
-        char path[WEIR__MANIFEST_PATH];
+        char path[WEIR_SAMPLER__MANIFEST_PATH];
         uint64_t weight;
-        weir__manifest_join(path, "$.mix", &key);
-        weir_dataset *dataset = weir__manifest_find(r->manifest, key.data, (size_t)key.number);
+        weir_sampler__manifest_join(path, "$.mix", &key);
+        weir_dataset *dataset = weir_sampler__manifest_find(r->manifest, key.data, (size_t)key.number);
         if (!dataset)
-            return weir__manifest_invalid(r, path, "is not one of the datasets");
+            return weir_sampler__manifest_invalid(r, path, "is not one of the datasets");
         if (!weir_cbor_get_uint(&value, &weight) || weight < 1)
-            return weir__manifest_invalid(r, path, "must be an integer weight of at least 1");
-        if (weight > WEIR__MIX_TOTAL_MAX || (total += weight) > WEIR__MIX_TOTAL_MAX)
-            return weir__manifest_invalid(
+            return weir_sampler__manifest_invalid(r, path, "must be an integer weight of at least 1");
+        if (weight > WEIR_SAMPLER__MIX_TOTAL_MAX || (total += weight) > WEIR_SAMPLER__MIX_TOTAL_MAX)
+            return weir_sampler__manifest_invalid(
                 r, "$.mix", "has weights that sum to more than 65536; divide them all by a common factor");
         dataset->weight = (uint32_t)weight;
     }
@@ -389,25 +398,26 @@ static weir_status read_mix(const weir__manifest_reader *r, const weir_cbor_valu
     return status;
 }
 
-static weir_status require(const weir__manifest_reader *r, const weir_cbor_value *map, const char *key,
-                           weir_cbor_value *value) {
-    char path[WEIR__MANIFEST_PATH];
+static weir_status require(const weir_sampler__manifest_reader *r, const weir_cbor_value *map,
+                           const char *key, weir_cbor_value *value) {
+    char path[WEIR_SAMPLER__MANIFEST_PATH];
     if (weir_cbor_get(map, key, value))
         return WEIR_OK;
     snprintf(path, sizeof path, "$.%s", key);
-    return weir__manifest_invalid(r, path, "is missing");
+    return weir_sampler__manifest_invalid(r, path, "is missing");
 }
 
 /* What the normalised form holds. */
-static weir_status read_core(weir__manifest_reader *r, const weir_cbor_value *document) {
+static weir_status read_core(weir_sampler__manifest_reader *r, const weir_cbor_value *document) {
     weir_manifest *manifest = r->manifest;
     weir_cbor_value value;
-    weir_status status = weir__manifest_uint(r, "$", document, "seed", 0, UINT64_MAX, &manifest->seed);
+    weir_status status =
+        weir_sampler__manifest_uint(r, "$", document, "seed", 0, UINT64_MAX, &manifest->seed);
     if (status == WEIR_OK)
         status = require(r, document, "global_batch_size", &value);
     if (status == WEIR_OK)
-        status = weir__manifest_uint(r, "$", document, "global_batch_size", 0, UINT64_MAX,
-                                     &manifest->global_batch_size);
+        status = weir_sampler__manifest_uint(r, "$", document, "global_batch_size", 0, UINT64_MAX,
+                                             &manifest->global_batch_size);
     if (status == WEIR_OK)
         status = require(r, document, "datasets", &value);
     if (status == WEIR_OK)
@@ -417,23 +427,23 @@ static weir_status read_core(weir__manifest_reader *r, const weir_cbor_value *do
     return status;
 }
 
-static weir_status read_document(weir__manifest_reader *r, const weir_cbor_value *document) {
+static weir_status read_document(weir_sampler__manifest_reader *r, const weir_cbor_value *document) {
     static const char *const keys[] = {"seed",  "global_batch_size", "datasets", "data", "mix",
                                        "batch", "accountant",        NULL};
     weir_cbor_value value;
-    weir_status status = weir__manifest_expect_map(r, "$", document);
+    weir_status status = weir_sampler__manifest_expect_map(r, "$", document);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(r, "$", document, keys);
+        status = weir_sampler__manifest_refuse_unknown(r, "$", document, keys);
     if (status == WEIR_OK)
         status = read_core(r, document);
     if (status == WEIR_OK && weir_cbor_get(document, "mix", &value)) {
         status = read_mix(r, &value);
         if (status == WEIR_OK && value.number == 0)
-            status =
-                weir__manifest_invalid(r, "$.mix", "is empty; leave it out or name the datasets to train on");
+            status = weir_sampler__manifest_invalid(
+                r, "$.mix", "is empty; leave it out or name the datasets to train on");
     }
     if (status == WEIR_OK && weir_cbor_get(document, "batch", &value))
-        status = weir__manifest_read_batch(r, &value);
+        status = weir_sampler__manifest_read_batch(r, &value);
     if (status == WEIR_OK && weir_cbor_get(document, "accountant", &value))
         status = read_accountant(r, &value);
     return status;
@@ -447,7 +457,8 @@ static weir_manifest *new_manifest(const weir_env *env) {
     manifest->data.sampler_block_size = DEFAULT_BLOCK_SIZE;
     manifest->batch =
         (weir_batch_config){.sequence_length = 1024, .max_hops = 4, .child_width = 16, .max_rows = 256};
-    manifest->batch.links = (weir_links_config){WEIR__NEGATIVES, WEIR__CANDIDATES, WEIR_NEGATIVES_UNIFORM};
+    manifest->batch.links =
+        (weir_links_config){WEIR_SAMPLER__NEGATIVES, WEIR_SAMPLER__CANDIDATES, WEIR_NEGATIVES_UNIFORM};
     return manifest;
 }
 
@@ -455,7 +466,7 @@ static weir_manifest *new_manifest(const weir_env *env) {
 static weir_status complete(weir_manifest *manifest, weir_status status, weir_manifest **out,
                             weir_error *error) {
     if (status == WEIR_OK)
-        status = weir__manifest_identify(manifest, error);
+        status = weir_sampler__manifest_identify(manifest, error);
     if (status == WEIR_OK)
         *out = manifest;
     else
@@ -465,12 +476,12 @@ static weir_status complete(weir_manifest *manifest, weir_status status, weir_ma
 
 weir_status weir_manifest_read(const weir_env *env, const char *json, size_t size, const char *name,
                                weir_manifest **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, env);
     weir_status status = weir_json_read(json, size, name, WEIR_MANIFEST_INVALID, &w, error);
     if (status == WEIR_OK) {
-        weir__manifest_reader r = {.manifest = new_manifest(env), .name = name, .error = error};
+        weir_sampler__manifest_reader r = {.manifest = new_manifest(env), .name = name, .error = error};
         weir_cbor_value document = weir_cbor_view(w.data);
         status = r.manifest ? complete(r.manifest, read_document(&r, &document), out, error)
                             : weir__out_of_memory(error, operator_name, sizeof *r.manifest);
@@ -481,7 +492,7 @@ weir_status weir_manifest_read(const weir_env *env, const char *json, size_t siz
 
 weir_status weir_manifest_open(const weir_env *env, const char *path, weir_manifest **out,
                                weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     uint8_t *text;
     size_t size;
     WEIR__TRY(weir__file_read(env, path, FILE_SIZE_MAX, &text, &size, operator_name, error));
@@ -494,18 +505,19 @@ weir_status weir_manifest_restore(const weir_env *env, const weir_cbor_value *no
                                   const weir_cbor_value *mix, const weir_cbor_value *batch,
                                   weir_manifest **out, weir_error *error) {
     static const char *const keys[] = {"seed", "global_batch_size", "datasets", "data", NULL};
-    env = weir__env(env);
-    weir__manifest_reader r = {.manifest = new_manifest(env), .name = "recorded manifest", .error = error};
+    env = weir__env_or_default(env);
+    weir_sampler__manifest_reader r = {
+        .manifest = new_manifest(env), .name = "recorded manifest", .error = error};
     if (!r.manifest)
         return weir__out_of_memory(error, operator_name, sizeof *r.manifest);
-    weir_status status = weir__manifest_expect_map(&r, "$", normalised);
+    weir_status status = weir_sampler__manifest_expect_map(&r, "$", normalised);
     if (status == WEIR_OK)
-        status = weir__manifest_refuse_unknown(&r, "$", normalised, keys);
+        status = weir_sampler__manifest_refuse_unknown(&r, "$", normalised, keys);
     if (status == WEIR_OK)
         status = read_core(&r, normalised);
     if (status == WEIR_OK)
         status = read_mix(&r, mix);
     if (status == WEIR_OK)
-        status = weir__manifest_read_batch(&r, batch);
+        status = weir_sampler__manifest_read_batch(&r, batch);
     return complete(r.manifest, status, out, error);
 }

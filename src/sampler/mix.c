@@ -54,7 +54,7 @@ static weir_status open_schedule(weir_mix *mix, weir_error *error) {
 
 weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                           size_t token_size, weir_mix **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     uint32_t total = weir_manifest_mix_total(manifest);
     size_t datasets = weir_manifest_dataset_count(manifest);
     if (total == 0 && datasets != 1) {
@@ -110,7 +110,7 @@ static void list_datasets(weir_mix *mix) {
 
 static void shuffle(weir_mix *mix, weir_seed seed) {
     for (uint32_t i = 0; i + 1 < mix->total; i++) {
-        uint64_t j = i + weir__scale(weir__philox(seed, WEIR_DOMAIN_MIX, i), mix->total - i);
+        uint64_t j = i + weir__scale(weir__philox_block(seed, WEIR_DOMAIN_MIX, i), mix->total - i);
         uint32_t kept = mix->schedule[i].dataset;
         mix->schedule[i].dataset = mix->schedule[j].dataset;
         mix->schedule[j].dataset = kept;
@@ -164,8 +164,8 @@ static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset
     return WEIR_OK;
 }
 
-weir_status weir__batch_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
-                               weir_cursor *cursor, weir_error *error) {
+weir_status weir_sampler__batch_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
+                                       weir_cursor *cursor, weir_error *error) {
     weir_status status = find_cursor(manifest, dataset, q, cursor, error);
     if (status != WEIR_OK)
         weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
@@ -176,7 +176,7 @@ static uint64_t weight_of(const weir_mix *mix, const weir_dataset *dataset) {
     return weir_manifest_mix_total(mix->manifest) ? dataset->weight : 1;
 }
 
-uint64_t weir__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) {
+uint64_t weir_sampler__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) {
     uint64_t count = step / mix->total * weight_of(mix, weir_manifest_dataset(mix->manifest, dataset));
     schedule_period(mix, step / mix->total);
     for (uint64_t i = 0; i < step % mix->total; i++)
@@ -191,7 +191,7 @@ weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **d
     place at = mix->schedule[step % mix->total];
     const weir_dataset *found = weir_manifest_dataset(mix->manifest, at.dataset);
     uint64_t q = step / mix->total * weight_of(mix, found) + at.occurrence;
-    weir_status status = weir__batch_cursor(mix->manifest, found, q, cursor, error);
+    weir_status status = weir_sampler__batch_cursor(mix->manifest, found, q, cursor, error);
     if (status == WEIR_OK)
         *dataset = found;
     else if (error)

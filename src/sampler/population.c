@@ -19,8 +19,8 @@ static weir_status refuse(const char *task, const char *why, weir_error *error) 
     return status;
 }
 
-weir_seed weir__sampling_seed(const weir_manifest *manifest, const char *dataset, const void *token,
-                              size_t token_size) {
+weir_seed weir_sampler__sampling_seed(const weir_manifest *manifest, const char *dataset, const void *token,
+                                      size_t token_size) {
     uint8_t digest[WEIR_HASH_SIZE];
     weir__sha256 sha;
     weir_cbor_writer w;
@@ -107,9 +107,9 @@ static weir_status sort_by_class(weir_population *p, const char *task, const uin
     return status;
 }
 
-weir_status weir__population_of_classes(const weir_env *env, weir_seed seed, const char *name,
-                                        const uint32_t *classes, uint64_t count, uint64_t class_limit,
-                                        weir_population **out, weir_error *error) {
+weir_status weir_sampler__population_of_classes(const weir_env *env, weir_seed seed, const char *name,
+                                                const uint32_t *classes, uint64_t count, uint64_t class_limit,
+                                                weir_population **out, weir_error *error) {
     weir_population *p = new_population(env, seed, WEIR_SAMPLING_CLASS_BALANCED, count, error);
     return p ? complete(p, sort_by_class(p, name, classes, class_limit, error), out) : WEIR_OUT_OF_MEMORY;
 }
@@ -189,21 +189,21 @@ static bool make_guide(weir_population *p) {
 
 static weir_status make_line(weir_population *p, const double *weights, double largest, weir_error *error) {
     int scale = scale_of(largest);
-    weir__place_map map = weir__place_map_make(p->seed, WEIR_DOMAIN_LINE, 0, 0, p->count);
+    weir_sampler__place_map map = weir_sampler__place_map_make(p->seed, WEIR_DOMAIN_LINE, 0, 0, p->count);
     p->line = weir__allocate(p->env, (size_t)p->count, sizeof *p->line);
     p->ends = weir__allocate(p->env, (size_t)p->count, sizeof *p->ends);
     if (!p->line || !p->ends)
         return weir__out_of_memory(error, operator_name, (size_t)p->count * sizeof *p->ends);
     for (uint64_t k = 0; k < p->count; k++) {
-        p->line[k] = (uint32_t)weir__place_at(&map, k);
+        p->line[k] = (uint32_t)weir_sampler__place_at(&map, k);
         p->total += integer_weight(weights[p->line[k]], scale);
         p->ends[k] = p->total;
     }
-    p->theta = weir__draw(p->seed, WEIR_DOMAIN_PHASE, 0, 0).k0;
+    p->theta = weir_sampler__draw_at(p->seed, WEIR_DOMAIN_PHASE, 0, 0).k0;
     return make_guide(p) ? WEIR_OK : weir__out_of_memory(error, operator_name, (size_t)p->count / 2);
 }
 
-uint64_t weir__population_find(const weir_population *p, uint64_t point) {
+uint64_t weir_sampler__population_find(const weir_population *p, uint64_t point) {
     uint64_t low = p->guide[point >> p->guide_shift], high = p->guide[(point >> p->guide_shift) + 1];
     while (low < high) { /* the first place that ends after the point */
         uint64_t middle = low + (high - low) / 2;
@@ -215,9 +215,9 @@ uint64_t weir__population_find(const weir_population *p, uint64_t point) {
     return p->line[low];
 }
 
-weir_status weir__population_of_weights(const weir_env *env, weir_seed seed, const char *name,
-                                        const double *weights, uint64_t count, weir_population **out,
-                                        weir_error *error) {
+weir_status weir_sampler__population_of_weights(const weir_env *env, weir_seed seed, const char *name,
+                                                const double *weights, uint64_t count, weir_population **out,
+                                                weir_error *error) {
     double largest = 0;
     WEIR__TRY(find_largest(weights, count, name, &largest, error));
     weir_population *p = new_population(env, seed, WEIR_SAMPLING_WEIGHTED, count, error);
@@ -264,8 +264,8 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
             status = damaged(store, task, index, error);
     }
     if (status == WEIR_OK)
-        status = weir__population_of_classes(env, seed, task->name, classes, stored->cardinality, limit, out,
-                                             error);
+        status = weir_sampler__population_of_classes(env, seed, task->name, classes, stored->cardinality,
+                                                     limit, out, error);
     weir__release(env, classes);
     return status;
 }
@@ -287,7 +287,7 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
         return status;
     }
     const uint8_t *from = task->seed_weights + 8 * (size_t)task->split_start[stored->split];
-    if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, from, 8 * (size_t)stored->cardinality))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, from, 8 * (size_t)stored->cardinality))
         return damaged(store, task, task->split_start[stored->split], error);
     double *weights = weir__allocate(env, (size_t)stored->cardinality, sizeof *weights);
     if (!weights)
@@ -297,7 +297,7 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
         memcpy(&weights[i], &bits, sizeof bits);
     }
     weir_status status =
-        weir__population_of_weights(env, seed, task->name, weights, stored->cardinality, out, error);
+        weir_sampler__population_of_weights(env, seed, task->name, weights, stored->cardinality, out, error);
     weir__release(env, weights);
     return status;
 }
@@ -309,14 +309,14 @@ static __attribute__((noinline)) weir_status open_population(const weir_env *env
                                                              weir_population **out, weir_error *error) {
     const weir_dataset *described = weir_manifest_find(manifest, dataset);
     weir_stored_dataset stored;
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     *out = NULL;
     if (!described || described->sampling == WEIR_SAMPLING_SHUFFLED)
         return WEIR_OK;
     weir_status status = weir_store_dataset(store, dataset, &stored, error);
     if (status != WEIR_OK || stored.cardinality == 0) /* an empty one is the sampler's to refuse */
         return status;
-    weir_seed seed = weir__sampling_seed(manifest, dataset, token, token_size);
+    weir_seed seed = weir_sampler__sampling_seed(manifest, dataset, token, token_size);
     if (described->sampling == WEIR_SAMPLING_CLASS_BALANCED)
         return read_classes(env, seed, store, &stored, out, error);
     return read_weights(env, seed, store, &stored, weir_manifest_data(manifest)->weight_column, out, error);

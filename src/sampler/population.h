@@ -29,19 +29,20 @@ struct weir_population {
 
 /* Populations of the given classes (any numbers below class_limit) or weights, one per sample. TASK_INVALID,
  * STORE_CORRUPT (a weight that is not one), OUT_OF_MEMORY. `name` is what messages call the task. */
-WEIR_CHECKED weir_status weir__population_of_classes(const weir_env *env, weir_seed seed, const char *name,
-                                                     const uint32_t *classes, uint64_t count,
-                                                     uint64_t class_limit, weir_population **out,
-                                                     weir_error *error);
-WEIR_CHECKED weir_status weir__population_of_weights(const weir_env *env, weir_seed seed, const char *name,
-                                                     const double *weights, uint64_t count,
-                                                     weir_population **out, weir_error *error);
+WEIR_CHECKED weir_status weir_sampler__population_of_classes(const weir_env *env, weir_seed seed,
+                                                             const char *name, const uint32_t *classes,
+                                                             uint64_t count, uint64_t class_limit,
+                                                             weir_population **out, weir_error *error);
+WEIR_CHECKED weir_status weir_sampler__population_of_weights(const weir_env *env, weir_seed seed,
+                                                             const char *name, const double *weights,
+                                                             uint64_t count, weir_population **out,
+                                                             weir_error *error);
 
 /* The seed stream of class-balanced and weighted sampling. */
-weir_seed weir__sampling_seed(const weir_manifest *manifest, const char *dataset, const void *token,
-                              size_t token_size);
+weir_seed weir_sampler__sampling_seed(const weir_manifest *manifest, const char *dataset, const void *token,
+                                      size_t token_size);
 
 /* The sample that holds a point below the total. */
-uint64_t weir__population_find(const weir_population *population, uint64_t point);
+uint64_t weir_sampler__population_find(const weir_population *population, uint64_t point);
 
 #endif

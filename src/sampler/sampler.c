@@ -26,20 +26,20 @@ void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_op
     uint8_t token[WEIR_HASH_SIZE];
     if (!error)
         return;
-    weir__sampler_prepare(&s, manifest, options->dataset, options->token, options->token_size);
-    weir__sampler_replay_token(&s, options->cursor, token);
+    weir_sampler__prepare(&s, manifest, options->dataset, options->token, options->token_size);
+    weir_sampler__replay_token(&s, options->cursor, token);
     name_call(error, options->dataset, options->rank, token);
 }
 
-void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
+void weir_sampler__name_step(const weir_sampler *s, weir_cursor cursor, weir_error *error) {
     uint8_t token[WEIR_HASH_SIZE];
     if (!error)
         return;
-    weir__sampler_replay_token(s, cursor, token);
+    weir_sampler__replay_token(s, cursor, token);
     name_call(error, s->dataset, s->rank, token);
 }
 
-weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
+weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code, weir_cursor cursor,
                                   const char *what, weir_error *error) {
     weir_status status =
         weir__fail(error, code, s->failure_operator, "cursor (epoch %llu, global_index %llu) %s",
@@ -47,12 +47,12 @@ weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code, weir_
     weir__note_uint(error, "epoch", cursor.epoch);
     weir__note_uint(error, "global_index", cursor.global_index);
     weir__note_uint(error, "cardinality", s->cardinality);
-    weir__sampler_name_step(s, cursor, error);
+    weir_sampler__name_step(s, cursor, error);
     return status;
 }
 
 static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_error *error) {
-    return weir__sampler_fail_at(s, WEIR_COUNTER_OVERFLOW, cursor,
+    return weir_sampler__fail_at(s, WEIR_COUNTER_OVERFLOW, cursor,
                                  "cannot advance: a counter would pass 2^64-1; start from an earlier epoch",
                                  error);
 }
@@ -120,10 +120,10 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
     step->subsampling_mode = s->subsampling_mode;
     step->sampling_mode = s->sampling_mode;
     memcpy(step->sampler_config_hash, s->sampler_config_hash, WEIR_HASH_SIZE);
-    weir__sampler_replay_token(s, cursor, step->data_replay_t);
+    weir_sampler__replay_token(s, cursor, step->data_replay_t);
     if (!s->has_hashed_epoch || s->hashed_epoch != cursor.epoch) {
         uint8_t seed[16];
-        weir__sampler_epoch_seed(s, cursor.epoch, seed);
+        weir_sampler__epoch_seed(s, cursor.epoch, seed);
         weir__sha256_of(seed, sizeof seed, s->epoch_seed_hash);
         s->hashed_epoch = cursor.epoch;
         s->has_hashed_epoch = true;
@@ -133,22 +133,22 @@ static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
 
 weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *step, weir_error *error) {
     if (cursor.global_index >= s->cardinality)
-        return weir__sampler_fail_at(
+        return weir_sampler__fail_at(
             s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, cursor,
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
     weir_step made;
     memset(&made, 0, sizeof made);
     bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_pass(s, cursor, &made)
-                    : weir__sampler_is_stream(s) ? step_stream(s, cursor, &made)
+                    : weir_sampler__is_stream(s) ? step_stream(s, cursor, &made)
                                                  : step_strict(s, cursor, &made);
     unsigned __int128 end = (unsigned __int128)cursor.global_index + s->global_batch_size;
-    if (!advanced || !weir__sampler_can_draw(s, cursor.epoch, end - 1))
+    if (!advanced || !weir_sampler__can_draw(s, cursor.epoch, end - 1))
         return counter_overflow(s, cursor, error);
     describe(s, cursor, &made);
     if (s->is_shuffled) {
         made.blocks_materialized =
-            made.count ? weir__sampler_step_blocks(s, first_position(s, cursor), made.count) : 0;
-        made.blocks_materialized_this_epoch = weir__sampler_epoch_blocks(s, cursor);
+            made.count ? weir_sampler__step_blocks(s, first_position(s, cursor), made.count) : 0;
+        made.blocks_materialized_this_epoch = weir_sampler__epoch_blocks(s, cursor);
     }
     *step = made;
     return WEIR_OK;
@@ -157,12 +157,12 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
 void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
     weir_cursor first = first_position(s, step->cursor_before);
     if (s->stage != WEIR_STAGE_TRAIN) {
-        weir__sampler_fill_pass(s, first.global_index, step->count, out);
+        weir_sampler__fill_pass(s, first.global_index, step->count, out);
         return;
     }
-    if (weir__sampler_is_stream(s))
-        weir__sampler_fill_stream(s, first, step->count, out);
+    if (weir_sampler__is_stream(s))
+        weir_sampler__fill_stream(s, first, step->count, out);
     else
-        weir__sampler_fill(s, first.epoch, first.global_index, step->count, out);
-    weir__sampler_prepare_ahead(s);
+        weir_sampler__fill(s, first.epoch, first.global_index, step->count, out);
+    weir_sampler__prepare_ahead(s);
 }

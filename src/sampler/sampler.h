@@ -13,15 +13,15 @@
 #include "weir/sampler.h"
 
 /* The sampling_mode by which a trace tells the stage eval_seeded from train. */
-#define WEIR__EVAL_SEEDED_MODE "SHUFFLE_EVAL_FEISTEL_V1"
+#define WEIR_SAMPLER__EVAL_SEEDED_MODE "SHUFFLE_EVAL_FEISTEL_V1"
 
-typedef struct weir__epoch {
+typedef struct weir_sampler__epoch {
     bool is_set;
     uint64_t epoch;
     weir_seed seed;
     uint64_t rotation;
-    weir__block_order order;
-} weir__epoch;
+    weir_sampler__block_order order;
+} weir_sampler__epoch;
 
 struct weir_sampler {
     const weir_env *env;
@@ -36,29 +36,29 @@ struct weir_sampler {
     uint64_t micro_batch_size;
     uint64_t epoch_limit; /* positions of an epoch that are used */
     uint64_t full_blocks;
-    weir__divisor by_block_size;
+    weir_sampler__divisor by_block_size;
     uint32_t world_size;
     uint32_t rank;
-    weir__block_shape full_shape;
-    weir__block_shape tail_shape; /* m = 0 if there is no tail */
-    weir__sha256 seed_prefix;     /* of the epoch seed's tuple, up to the epoch */
-    weir__sha256 replay_prefix;   /* of data_replay_t's tuple, up to the epoch */
+    weir_sampler__block_shape full_shape;
+    weir_sampler__block_shape tail_shape; /* m = 0 if there is no tail */
+    weir__sha256 seed_prefix;             /* of the epoch seed's tuple, up to the epoch */
+    weir__sha256 replay_prefix;           /* of data_replay_t's tuple, up to the epoch */
     uint8_t sampler_config_hash[WEIR_HASH_SIZE];
     const char *sampling_mode;
     const char *subsampling_mode;
     const weir_population *population; /* that training draws from; NULL: it is shuffled */
-    weir__place_map map;               /* of the period or epoch that was drawn from last, */
+    weir_sampler__place_map map;       /* of the period or epoch that was drawn from last, */
     uint64_t map_number;               /* which is this one */
     bool has_map;
-    weir__epoch current;
-    weir__epoch ahead;
+    weir_sampler__epoch current;
+    weir_sampler__epoch ahead;
     uint64_t instalment; /* units of work on the epoch ahead, a step */
     uint64_t hashed_epoch;
     bool has_hashed_epoch;
     uint8_t epoch_seed_hash[WEIR_HASH_SIZE]; /* of hashed_epoch */
 };
 
-static inline bool weir__sampler_is_stream(const weir_sampler *s) {
+static inline bool weir_sampler__is_stream(const weir_sampler *s) {
     return s->stage == WEIR_STAGE_TRAIN && s->data.epoch_boundary == WEIR_BOUNDARY_STREAM;
 }
 
@@ -66,54 +66,54 @@ static inline bool weir__sampler_is_stream(const weir_sampler *s) {
 
 /* Sets the constant parts of the identities; with identify also the modes and the config's hash. A token of
  * NULL is the manifest's own. */
-void weir__sampler_prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
+void weir_sampler__prepare(weir_sampler *s, const weir_manifest *manifest, const char *key, const void *token,
                            size_t token_size);
-WEIR_CHECKED weir_status weir__sampler_identify(weir_sampler *s, const weir_manifest *manifest,
+WEIR_CHECKED weir_status weir_sampler__identify(weir_sampler *s, const weir_manifest *manifest,
                                                 const char *key, const void *token, size_t token_size,
                                                 weir_error *error);
-void weir__sampler_epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]);
-void weir__sampler_replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]);
+void weir_sampler__epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]);
+void weir_sampler__replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]);
 
 /* ---- access.c -------------------------------------------------------------------------------- */
 
 /* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */
-void weir__sampler_fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
-void weir__sampler_fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
+void weir_sampler__fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
+void weir_sampler__fill_stream(weir_sampler *s, weir_cursor from, uint64_t count, uint64_t *out);
 /* Eval, infer and eval_seeded: what lies beyond the last sample begins again. */
-void weir__sampler_fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out);
+void weir_sampler__fill_pass(const weir_sampler *s, uint64_t position, uint64_t count, uint64_t *out);
 
 /* An epoch's rotation, without making its order; and (position + rotation) mod N without overflow. */
-uint64_t weir__sampler_rotation(const weir_sampler *s, uint64_t epoch);
-static inline uint64_t weir__sampler_rotate(const weir_sampler *s, uint64_t rotation, uint64_t position) {
+uint64_t weir_sampler__rotation(const weir_sampler *s, uint64_t epoch);
+static inline uint64_t weir_sampler__rotate(const weir_sampler *s, uint64_t rotation, uint64_t position) {
     uint64_t room = s->cardinality - rotation;
     return position >= room ? position - room : position + rotation;
 }
 
 /* An instalment of the next epoch's block order. */
-void weir__sampler_prepare_ahead(weir_sampler *s);
+void weir_sampler__prepare_ahead(weir_sampler *s);
 
 /* ---- draw.c ---------------------------------------------------------------------------------- */
 
 /* The same where training draws from a population. Whether the contract's counters reach that far. */
-void weir__sampler_draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
-bool weir__sampler_can_draw(const weir_sampler *s, uint64_t epoch, unsigned __int128 last_position);
+void weir_sampler__draw(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);
+bool weir_sampler__can_draw(const weir_sampler *s, uint64_t epoch, unsigned __int128 last_position);
 
 /* ---- blocks.c -------------------------------------------------------------------------------- */
 
 /* Distinct (epoch, block) pairs of `count` positions from a cursor on, which may run into later epochs.
  */
-uint64_t weir__sampler_step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
+uint64_t weir_sampler__step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
 
 /* Distinct blocks of this rank's samples of the cursor's epoch, over all its steps, the one at the cursor
  * included. */
-uint64_t weir__sampler_epoch_blocks(const weir_sampler *s, weir_cursor cursor);
+uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor);
 
 /* Adds to an error of a step at a cursor which call it is about, as weir_sampler_name_call does. */
-__attribute__((cold)) void weir__sampler_name_step(const weir_sampler *s, weir_cursor cursor,
+__attribute__((cold)) void weir_sampler__name_step(const weir_sampler *s, weir_cursor cursor,
                                                    weir_error *error);
 
 /* An error at a cursor. */
-__attribute__((cold)) weir_status weir__sampler_fail_at(const weir_sampler *s, weir_status code,
+__attribute__((cold)) weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code,
                                                         weir_cursor cursor, const char *what,
                                                         weir_error *error);
 

@@ -21,7 +21,7 @@ weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *erro
             *out = (weir_stage)i;
             return WEIR_OK;
         }
-    weir_status status = weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR__NEXT_BATCH,
+    weir_status status = weir__fail(error, WEIR_INVALID_STAGE_TYPE, WEIR_SAMPLER__NEXT_BATCH,
                                     "there is no stage '%s'; use train, eval, infer or eval_seeded", name);
     weir__note_text(error, "stage", name, strlen(name));
     return status;
@@ -141,7 +141,7 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
     if (is_strict_train && s->data.drop_last)
         s->epoch_limit -= s->cardinality % s->global_batch_size;
     s->full_blocks = s->cardinality / s->data.sampler_block_size;
-    s->by_block_size = weir__divisor_make(s->data.sampler_block_size);
+    s->by_block_size = weir_sampler__divisor_make(s->data.sampler_block_size);
     s->instalment = instalment_of(s);
 }
 
@@ -149,16 +149,16 @@ static weir_status open_orders(weir_sampler *s, weir_error *error) {
     bool is_stateless = s->data.block_order == WEIR_BLOCKS_STATELESS_V1;
     if (s->stage == WEIR_STAGE_EVAL_SEEDED) { /* one block, the same in every epoch */
         uint8_t seed[16];
-        weir__sampler_epoch_seed(s, 0, seed);
+        weir_sampler__epoch_seed(s, 0, seed);
         s->current.seed = weir_seed_load(seed);
-        weir__block_shape_init(&s->full_shape, s->cardinality);
+        weir_sampler__block_shape_init(&s->full_shape, s->cardinality);
     }
     if (s->stage != WEIR_STAGE_TRAIN || s->population)
         return WEIR_OK;
-    weir__block_shape_init(&s->full_shape, s->data.sampler_block_size);
-    weir__block_shape_init(&s->tail_shape, s->cardinality % s->data.sampler_block_size);
-    if (weir__block_order_open(&s->current.order, s->env, s->full_blocks, is_stateless) &&
-        weir__block_order_open(&s->ahead.order, s->env, s->full_blocks, is_stateless))
+    weir_sampler__block_shape_init(&s->full_shape, s->data.sampler_block_size);
+    weir_sampler__block_shape_init(&s->tail_shape, s->cardinality % s->data.sampler_block_size);
+    if (weir_sampler__block_order_open(&s->current.order, s->env, s->full_blocks, is_stateless) &&
+        weir_sampler__block_order_open(&s->ahead.order, s->env, s->full_blocks, is_stateless))
         return WEIR_OK;
     weir_status status =
         weir__fail(error, WEIR_OUT_OF_MEMORY, s->failure_operator,
@@ -170,7 +170,7 @@ static weir_status open_orders(weir_sampler *s, weir_error *error) {
 }
 
 /* What a privacy accountant assumes about the run must be what the sampler does. */
-static weir_status check_accountant(const weir_sampler *s, const weir__accountant *accountant,
+static weir_status check_accountant(const weir_sampler *s, const weir_sampler__accountant *accountant,
                                     weir_error *error) {
     weir_status status = WEIR_OK;
     double q = weir__quotient(s->global_batch_size, s->cardinality);
@@ -209,8 +209,8 @@ static weir_status check_population(const weir_sampler *s, const weir_manifest *
             error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
             "data.sampling is %s, so drawing from dataset '%.200s' needs its store, and none is "
             "given; give the store",
-            weir__sampling_names[s->sampling], s->dataset);
-    weir_seed seed = weir__sampling_seed(manifest, s->dataset, options->token, options->token_size);
+            weir_sampler__sampling_names[s->sampling], s->dataset);
+    weir_seed seed = weir_sampler__sampling_seed(manifest, s->dataset, options->token, options->token_size);
     if (s->population->sampling != s->sampling || s->population->count != s->cardinality ||
         memcmp(&seed, &s->population->seed, sizeof seed) != 0)
         return weir__fail(
@@ -229,7 +229,7 @@ static weir_status fill_sampler(weir_sampler *s, const weir_manifest *manifest, 
     if (!s->dataset)
         return weir__out_of_memory(error, s->failure_operator, strlen(dataset->key));
     weir_status status =
-        weir__sampler_identify(s, manifest, dataset->key, options->token, options->token_size, error);
+        weir_sampler__identify(s, manifest, dataset->key, options->token, options->token_size, error);
     if (status == WEIR_OK)
         status = check_accountant(s, &manifest->accountant, error);
     if (status == WEIR_OK)
@@ -245,7 +245,8 @@ static weir_status open_checked(const weir_env *env, const weir_manifest *manife
     const weir_dataset *dataset;
     weir_status status = check_stage(manifest, options, failure_operator, error);
     if (status == WEIR_OK)
-        status = weir__manifest_require(manifest, options->dataset, failure_operator, &dataset, error);
+        status =
+            weir_sampler__manifest_require(manifest, options->dataset, failure_operator, &dataset, error);
     if (status == WEIR_OK)
         status = check_config(manifest, dataset, options, failure_operator, error);
     if (status != WEIR_OK)
@@ -267,7 +268,7 @@ weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest
     weir_sampler_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_sampler_options,
                                  weir_manifest_operator(manifest, WEIR_STAGE_EVAL), error));
-    weir_status status = open_checked(weir__env(env), manifest, &options, out, error);
+    weir_status status = open_checked(weir__env_or_default(env), manifest, &options, out, error);
     if (status != WEIR_OK)
         weir_sampler_name_call(manifest, &options, error);
     return status;
@@ -276,8 +277,8 @@ weir_status weir_sampler_open(const weir_env *env, const weir_manifest *manifest
 void weir_sampler_close(weir_sampler *sampler) {
     if (!sampler)
         return;
-    weir__block_order_close(&sampler->current.order, sampler->env);
-    weir__block_order_close(&sampler->ahead.order, sampler->env);
+    weir_sampler__block_order_close(&sampler->current.order, sampler->env);
+    weir_sampler__block_order_close(&sampler->ahead.order, sampler->env);
     weir__release(sampler->env, sampler->dataset);
     weir__release(sampler->env, sampler);
 }

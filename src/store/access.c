@@ -26,7 +26,8 @@ uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
 /* A row's record, verified; NULL if it is damaged. */
 static const uint8_t *record_of(const weir_store *store, const weir_table *table, uint32_t row) {
     const uint8_t *record = table->records + (size_t)(row - table->row_start) * table->stride;
-    bool is_whole = table->stride == 0 || weir__store_touch(store, WEIR__SECTION_ROWS, record, table->stride);
+    bool is_whole =
+        table->stride == 0 || weir_store__touch_in(store, WEIR_STORE__SECTION_ROWS, record, table->stride);
     return is_whole ? record : NULL;
 }
 
@@ -55,7 +56,7 @@ int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot)
     return record ? (int64_t)weir__load64(record + slot) : WEIR_TIME_ALWAYS;
 }
 
-void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size) {
+void weir_store__cut_text_add(weir_store__cut_text *text, const char *bytes, size_t size) {
     for (size_t i = 0; i < size; i++, text->length++)
         if (text->length + 1 < text->size)
             text->out[text->length] = bytes[i];
@@ -63,8 +64,8 @@ void weir__cut_text_add(weir__cut_text *text, const char *bytes, size_t size) {
         text->out[text->length < text->size ? text->length : text->size - 1] = 0;
 }
 
-static void add_text(weir__cut_text *text, const char *more) {
-    weir__cut_text_add(text, more, strlen(more));
+static void add_text(weir_store__cut_text *text, const char *more) {
+    weir_store__cut_text_add(text, more, strlen(more));
 }
 
 static const weir_edge *find_edge(const weir_store_info *info, const weir_table *table, const char *name) {
@@ -77,7 +78,7 @@ static const weir_edge *find_edge(const weir_store_info *info, const weir_table 
 /* The names of a path, each behind the table that the key before it leads to (if there is such a key: a
  * damaged store may name anything). */
 static void add_path(const weir_store_info *info, const weir_table *table, const weir_time_path *path,
-                     weir__cut_text *text) {
+                     weir_store__cut_text *text) {
     for (uint32_t i = 0; i < path->count; i++) {
         const weir_edge *edge = table && i > 0 ? find_edge(info, table, path->names[i - 1]) : NULL;
         if (i > 0) {
@@ -92,7 +93,7 @@ static void add_path(const weir_store_info *info, const weir_table *table, const
 
 size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t time, char *out, size_t size) {
     const weir_store_info *info = &store->info;
-    weir__cut_text text = {out, size, 0};
+    weir_store__cut_text text = {out, size, 0};
     add_text(&text, "");
     if (table >= info->table_count || time >= info->tables[table].time_count)
         return 0;
@@ -176,7 +177,7 @@ static uint32_t count_known(const weir_store *store, const uint8_t *times, uint3
     uint32_t middle = count - 1;
     while (low < high) {
         const uint8_t *time = times + 8 * (size_t)middle;
-        if (!weir__store_touch(store, WEIR__SECTION_CHILD_TIMES, time, 8))
+        if (!weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_TIMES, time, 8))
             return 0;
         if ((int64_t)weir__load64(time) <= limit)
             low = middle + 1;
@@ -198,7 +199,7 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
     if (parent_row < parents->row_start || parent_row - parents->row_start >= parents->row_count)
         return 0;
     const uint8_t *at = e->starts + 4 * (size_t)(parent_row - parents->row_start);
-    if (!weir__store_touch(store, WEIR__SECTION_CHILD_STARTS, at, 8))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_STARTS, at, 8))
         return 0;
     uint32_t start = weir__load32(at), end = weir__load32(at + 4);
     if (start > end || end > e->edges)
@@ -207,8 +208,8 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
     uint32_t known = e->child_times
                          ? count_known(store, e->child_times + 8 * (size_t)start, end - start, limit)
                          : end - start;
-    if (weir__store_touch(store, WEIR__SECTION_CHILD_ROWS, e->child_rows + 4 * (size_t)start,
-                          4 * (size_t)known))
+    if (weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_ROWS, e->child_rows + 4 * (size_t)start,
+                             4 * (size_t)known))
         *count = known;
     return start;
 }
@@ -217,8 +218,8 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
 static bool read_target(const weir_store *store, const weir_task *task, uint32_t index, weir_cell *out) {
     const uint8_t *at = task->seed_targets + 8 * (size_t)index;
     *out = (weir_cell){.stype = task->stype, .is_null = true};
-    if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, at, 8) ||
-        !weir__store_touch(store, WEIR__SECTION_SEED_BITS, task->seed_nulls + index / 8, 1))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, at, 8) ||
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_BITS, task->seed_nulls + index / 8, 1))
         return false;
     uint64_t bits = task->link.is_link ? 1 : weir__load64(at);
     out->is_null = weir__bit(task->seed_nulls, index);
@@ -241,13 +242,13 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
         return false;
     const weir_task *task = &info->tasks[task_number];
     uint32_t place;
-    if (task->link.is_link && !(weir__link_place(store, task_number, index, &place) &&
-                                weir__link_row(store, task_number, place, &out->destination)))
+    if (task->link.is_link && !(weir_store__link_place(store, task_number, index, &place) &&
+                                weir_store__link_row(store, task_number, place, &out->destination)))
         return false;
     const uint8_t *row = task->seed_rows + 4 * (size_t)index;
     const uint8_t *time = task->seed_times ? task->seed_times + 8 * (size_t)index : NULL;
-    if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row, 4) ||
-        (time && !weir__store_touch(store, WEIR__SECTION_SEED_TIMES, time, 8)))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row, 4) ||
+        (time && !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TIMES, time, 8)))
         return false;
     out->row = weir__load32(row);
     if (weir_store_table_of(store, out->row) != task->anchor_table)
@@ -266,7 +267,7 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
                          : read_target(store, task, index, &out->target);
 }
 
-uint32_t weir__store_find_seed_in(const weir_store *store, uint32_t task_number, weir_split split,
+uint32_t weir_store__find_seed_in(const weir_store *store, uint32_t task_number, weir_split split,
                                   uint32_t row, int64_t observation_time) {
     const weir_task *task = &store->info.tasks[task_number];
     uint32_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
@@ -289,7 +290,7 @@ uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t r
                               int64_t observation_time) {
     uint32_t found = WEIR_NONE;
     for (int split = 0; task < store->info.task_count && split < WEIR_SPLITS && found == WEIR_NONE; split++)
-        found = weir__store_find_seed_in(store, task, (weir_split)split, row, observation_time);
+        found = weir_store__find_seed_in(store, task, (weir_split)split, row, observation_time);
     return found;
 }
 
@@ -302,15 +303,16 @@ int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uin
     const weir_label_list *labels = &task->labels;
     uint32_t anchor = seed.row - info->tables[task->anchor_table].row_start;
     const uint8_t *starts = labels->starts + 4 * (size_t)anchor;
-    if (!weir__store_touch(store, WEIR__SECTION_LABELS, starts, 8))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, starts, 8))
         return WEIR_TIME_NEVER;
     uint32_t start = weir__load32(starts), end = weir__load32(starts + 4);
     for (uint32_t i = start; i < end && end <= labels->count; i++) {
         const uint8_t *row = labels->rows + 4 * (size_t)i, *time = labels->times + 8 * (size_t)i;
-        if (weir__store_touch(store, WEIR__SECTION_LABELS, row, 4) &&
+        if (weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, row, 4) &&
             weir__load32(row) == info->row_count + index)
-            return weir__store_touch(store, WEIR__SECTION_LABELS, time, 8) ? (int64_t)weir__load64(time)
-                                                                           : WEIR_TIME_NEVER;
+            return weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, time, 8)
+                       ? (int64_t)weir__load64(time)
+                       : WEIR_TIME_NEVER;
     }
     return WEIR_TIME_NEVER;
 }
@@ -324,37 +326,38 @@ bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint3
     if (row < table->row_start || row - table->row_start >= table->row_count)
         return false;
     uint32_t index = row - table->row_start;
-    return weir__store_touch(store, WEIR__SECTION_SEED_BITS, task->held_out + index / 8, 1) &&
+    return weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_BITS, task->held_out + index / 8, 1) &&
            weir__bit(task->held_out, index);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
 /* The index-th text of a pair of sections: offsets, and behind them in the order of kinds, bytes. */
-static weir_text text_at(const weir_store *store, weir__section_kind kind, uint32_t index, uint32_t count) {
+static weir_text text_at(const weir_store *store, weir_store__section_kind kind, uint32_t index,
+                         uint32_t count) {
     weir_text none = {"", 0};
-    const weir_section *section = weir__section(store, (weir__section_kind)(kind + 1));
+    const weir_section *section = weir_store__section(store, (weir_store__section_kind)(kind + 1));
     if (index >= count)
         return none;
-    const uint8_t *offsets = store->data + weir__section(store, kind)->offset + 8 * (size_t)index;
-    if (!weir__store_touch(store, kind, offsets, 16))
+    const uint8_t *offsets = store->data + weir_store__section(store, kind)->offset + 8 * (size_t)index;
+    if (!weir_store__touch_in(store, kind, offsets, 16))
         return none;
     uint64_t start = weir__load64(offsets);
     uint64_t end = weir__load64(offsets + 8);
     if (start >= end || end > section->size)
         return none;
     const uint8_t *bytes = store->data + section->offset + start;
-    if (!weir__store_touch(store, (weir__section_kind)(kind + 1), bytes, (size_t)(end - start)))
+    if (!weir_store__touch_in(store, (weir_store__section_kind)(kind + 1), bytes, (size_t)(end - start)))
         return none;
     return (weir_text){(const char *)bytes, (size_t)(end - start)};
 }
 
 weir_text weir_store_category(const weir_store *store, uint32_t index) {
-    return text_at(store, WEIR__SECTION_CATEGORY_OFFSETS, index, store->info.category_count);
+    return text_at(store, WEIR_STORE__SECTION_CATEGORY_OFFSETS, index, store->info.category_count);
 }
 
 weir_text weir_store_text(const weir_store *store, uint32_t index) {
-    return text_at(store, WEIR__SECTION_TEXT_OFFSETS, index, store->info.text_count);
+    return text_at(store, WEIR_STORE__SECTION_TEXT_OFFSETS, index, store->info.text_count);
 }
 
 size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size) {
@@ -386,19 +389,19 @@ static const weir_column *column_of_category(const weir_store_info *info, uint32
 size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size) {
     const weir_column *column = column_of_category(&store->info, index);
     weir_text value = weir_store_category(store, index);
-    weir__cut_text text = {out, size, 0};
+    weir_store__cut_text text = {out, size, 0};
     add_text(&text, column ? column->name : "");
     if (!column)
         return 0;
     add_text(&text, " is ");
-    weir__cut_text_add(&text, value.data, value.size);
+    weir_store__cut_text_add(&text, value.data, value.size);
     return text.length;
 }
 
 /* ---- Datasets -------------------------------------------------------------------------------- */
 
-weir_status weir__dataset_hash(const uint8_t store_hash[WEIR_HASH_SIZE], const char *task, weir_split split,
-                               uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+weir_status weir_store__dataset_hash(const uint8_t store_hash[WEIR_HASH_SIZE], const char *task,
+                                     weir_split split, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
     weir__sha256 sha;
     weir_cbor_writer w;
     weir__sha256_init(&sha);
@@ -433,7 +436,7 @@ weir_status weir_store_dataset(const weir_store *store, const char *key, weir_st
             out->task = t;
             out->split = (weir_split)split;
             out->cardinality = task->split_start[split + 1] - task->split_start[split];
-            return weir__dataset_hash(info->store_hash, task->name, out->split, out->hash, error);
+            return weir_store__dataset_hash(info->store_hash, task->name, out->split, out->hash, error);
         }
     return weir__fail(error, WEIR_INVALID_DATASET_KEY, "weir.store.dataset",
                       "the store %s has no dataset '%s'; `weir info` lists them", info->name, key);

@@ -9,102 +9,103 @@
 #include "weir/cbor.h"
 #include "weir/store.h"
 
-#define WEIR__STORE_MAGIC "\x89WEIR\r\n\x1a"
+#define WEIR_STORE__MAGIC "\x89WEIR\r\n\x1a"
 enum {
-    WEIR__STORE_VERSION = 1,
-    WEIR__PAGE = 4096,
-    WEIR__HEADER_SIZE = 64,
-    WEIR__SECTION_ENTRY_SIZE = 64,
-    WEIR__ROOT_OFFSET = 32,
-    WEIR__TABLE_ALIGNMENT = 64,
-    WEIR__TAIL_VERSION = 1,
-    WEIR__TAIL_HEADER_SIZE = 64,
+    WEIR_STORE__VERSION = 1,
+    WEIR_STORE__PAGE = 4096,
+    WEIR_STORE__HEADER_SIZE = 64,
+    WEIR_STORE__SECTION_ENTRY_SIZE = 64,
+    WEIR_STORE__ROOT_OFFSET = 32,
+    WEIR_STORE__TABLE_ALIGNMENT = 64,
+    WEIR_STORE__TAIL_VERSION = 1,
+    WEIR_STORE__TAIL_HEADER_SIZE = 64,
 };
-#define WEIR__TAIL_MAGIC "WEIRBLK\n"
-#define WEIR__ROWS_MAX   (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+#define WEIR_STORE__TAIL_MAGIC "WEIRBLK\n"
+#define WEIR_STORE__ROWS_MAX   (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
 
 /* What a store may have at most. Metadata beyond it is refused when it is read, and a source when it is
  * ingested, so that what is computed from these numbers fits its type: a table's number 16 bits, the bits of
  * a record 32, the foreign keys of a sequence (of at most 65,535 rows) 31. */
 enum {
-    WEIR__TABLES_MAX = 65535,
-    WEIR__TABLE_COLUMNS_MAX = 1 << 24,
-    WEIR__TABLE_EDGES_MAX = 32767,
-    WEIR__EMBEDDING_DIM_MAX = 65536,
+    WEIR_STORE__TABLES_MAX = 65535,
+    WEIR_STORE__TABLE_COLUMNS_MAX = 1 << 24,
+    WEIR_STORE__TABLE_EDGES_MAX = 32767,
+    WEIR_STORE__EMBEDDING_DIM_MAX = 65536,
 };
 
-typedef enum weir__section_kind {
-    WEIR__SECTION_METADATA = 1,
-    WEIR__SECTION_ROWS,
-    WEIR__SECTION_CHILD_STARTS,
-    WEIR__SECTION_CHILD_ROWS,
-    WEIR__SECTION_CHILD_TIMES,
-    WEIR__SECTION_SEED_ROWS,
-    WEIR__SECTION_SEED_TIMES,
-    WEIR__SECTION_SEED_TARGETS,
-    WEIR__SECTION_SEED_BITS,
-    WEIR__SECTION_CATEGORY_OFFSETS,
-    WEIR__SECTION_CATEGORY_BYTES,
-    WEIR__SECTION_TEXT_OFFSETS,
-    WEIR__SECTION_TEXT_BYTES,
-    WEIR__SECTION_COLUMN_EMBEDDINGS,
-    WEIR__SECTION_CATEGORY_EMBEDDINGS,
-    WEIR__SECTION_TEXT_EMBEDDINGS,
-    WEIR__SECTION_KEYS,
-    WEIR__SECTION_LABELS,
-    WEIR__SECTION_LINKS,
-    WEIR__SECTIONS_LEAST = WEIR__SECTION_TEXT_EMBEDDINGS, /* that every store has */
-    WEIR__SECTIONS_MOST = WEIR__SECTION_LINKS,
-} weir__section_kind;
+typedef enum weir_store__section_kind {
+    WEIR_STORE__SECTION_METADATA = 1,
+    WEIR_STORE__SECTION_ROWS,
+    WEIR_STORE__SECTION_CHILD_STARTS,
+    WEIR_STORE__SECTION_CHILD_ROWS,
+    WEIR_STORE__SECTION_CHILD_TIMES,
+    WEIR_STORE__SECTION_SEED_ROWS,
+    WEIR_STORE__SECTION_SEED_TIMES,
+    WEIR_STORE__SECTION_SEED_TARGETS,
+    WEIR_STORE__SECTION_SEED_BITS,
+    WEIR_STORE__SECTION_CATEGORY_OFFSETS,
+    WEIR_STORE__SECTION_CATEGORY_BYTES,
+    WEIR_STORE__SECTION_TEXT_OFFSETS,
+    WEIR_STORE__SECTION_TEXT_BYTES,
+    WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
+    WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS,
+    WEIR_STORE__SECTION_TEXT_EMBEDDINGS,
+    WEIR_STORE__SECTION_KEYS,
+    WEIR_STORE__SECTION_LABELS,
+    WEIR_STORE__SECTION_LINKS,
+    WEIR_STORE__SECTIONS_LEAST = WEIR_STORE__SECTION_TEXT_EMBEDDINGS, /* that every store has */
+    WEIR_STORE__SECTIONS_MOST = WEIR_STORE__SECTION_LINKS,
+} weir_store__section_kind;
 
-#define WEIR__FRAME_MOST (WEIR__HEADER_SIZE + (int)WEIR__SECTIONS_MOST * WEIR__SECTION_ENTRY_SIZE)
-_Static_assert(WEIR__FRAME_MOST <= WEIR__PAGE, "header and section table fill one page at most");
+#define WEIR_STORE__FRAME_MOST                                                                               \
+    (WEIR_STORE__HEADER_SIZE + (int)WEIR_STORE__SECTIONS_MOST * WEIR_STORE__SECTION_ENTRY_SIZE)
+_Static_assert(WEIR_STORE__FRAME_MOST <= WEIR_STORE__PAGE, "header and section table fill one page at most");
 
 /* Header and section table. */
-static inline size_t weir__frame_size(uint32_t section_count) {
-    return WEIR__HEADER_SIZE + (size_t)section_count * WEIR__SECTION_ENTRY_SIZE;
+static inline size_t weir_store__frame_size(uint32_t section_count) {
+    return WEIR_STORE__HEADER_SIZE + (size_t)section_count * WEIR_STORE__SECTION_ENTRY_SIZE;
 }
 
-const char *weir__section_name(weir__section_kind kind);
+const char *weir_store__section_name(weir_store__section_kind kind);
 
-bool weir__stype_can_be_target(weir_stype stype);
+bool weir_store__stype_can_be_target(weir_stype stype);
 
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
  * if the table has more columns or foreign keys than a store may have. */
-bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
+bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
 
 /* "range", "packed" or "cbor". */
-const char *weir__key_form_name(weir_key_form form);
+const char *weir_store__key_form_name(weir_key_form form);
 
 /* Bytes of a table's part of the section of keys, by its form. UINT64_MAX if they do not fit. */
-enum { WEIR__KEY_ALIGNMENT = 8, WEIR__KEYS_A_BLOCK = 64 };
-uint64_t weir__keys_size(const weir_table *table);
+enum { WEIR_STORE__KEY_ALIGNMENT = 8, WEIR_STORE__KEYS_A_BLOCK = 64 };
+uint64_t weir_store__keys_size(const weir_table *table);
 
 /* A task's two lists of labels. */
-enum { WEIR__LABEL_LISTS = 2, WEIR__LABEL_ALIGNMENT = 8 };
+enum { WEIR_STORE__LABEL_LISTS = 2, WEIR_STORE__LABEL_ALIGNMENT = 8 };
 
 /* A link task's lists. */
-enum { WEIR__LINK_ALIGNMENT = 8 };
+enum { WEIR_STORE__LINK_ALIGNMENT = 8 };
 
 /* A column that is a task's own: its target, or its observation time. */
-weir_column weir__task_column(const char *name, uint32_t task, weir_stype stype);
+weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype);
 
 /* "keep", "show_known" or "move". */
-const char *weir__before_anchor_name(weir_before_anchor rule);
+const char *weir_store__before_anchor_name(weir_before_anchor rule);
 
 /* Whether "table.column" of a cell task's target is among its drop_columns: they mean it, unless the
  * metadata says that they mean another column that is written alike. */
-bool weir__names_target(const weir_store_info *info, const weir_task *task);
+bool weir_store__names_target(const weir_store_info *info, const weir_task *task);
 
 /* The metadata of `info` as one CBOR map. Of an edge, child_times != NULL says that it has times; of a
  * task, seed_times. */
-void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w);
+void weir_store__metadata_write(const weir_store_info *info, weir_cbor_writer *w);
 
 /* Reads metadata (checked CBOR) into `info`: all but the pointers into sections. Everything is from the
  * arena. STORE_CORRUPT names the path. */
-WEIR_CHECKED weir_status weir__metadata_read(const weir_cbor_value *metadata, weir__arena *arena,
-                                             weir_store_info *info, weir_error *error);
+WEIR_CHECKED weir_status weir_store__metadata_read(const weir_cbor_value *metadata, weir__arena *arena,
+                                                   weir_store_info *info, weir_error *error);
 
-#define WEIR__STORE_OPERATOR "weir.store.open"
+#define WEIR_STORE__OPERATOR "weir.store.open"
 
 #endif

@@ -55,7 +55,7 @@ static void put_table(weir_json_writer *w, const weir_store *store, uint32_t num
     put_time(w, store, "time", number, table->temporal_time);
     put_uint(w, "row_bytes", table->stride);
     if (table->key_form != WEIR_KEYS_NONE)
-        put_text(w, "keys", weir__key_form_name(table->key_form));
+        put_text(w, "keys", weir_store__key_form_name(table->key_form));
     weir_json_end_object(w);
 }
 
@@ -142,7 +142,7 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
     put_uint(w, "seeds", task->seed_count);
     put_uint(w, "dropped", task->dropped);
     if (task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP) {
-        put_text(w, "before_anchor", weir__before_anchor_name(task->before_anchor));
+        put_text(w, "before_anchor", weir_store__before_anchor_name(task->before_anchor));
         put_uint(w, "early", task->early_seeds);
     }
     if (task->has_train_statistics)
@@ -233,7 +233,7 @@ void weir_store_info_json(const weir_store *store, weir_json_writer *w) {
     put_text(w, "name", info->name);
     weir_json_key(w, "store_hash");
     weir_json_hex(w, info->store_hash, WEIR_HASH_SIZE);
-    put_uint(w, "format_version", WEIR__STORE_VERSION);
+    put_uint(w, "format_version", WEIR_STORE__VERSION);
     put_uint(w, "file_size", info->file_size);
     put_uint(w, "rows", info->row_count);
     put_uint(w, "num_columns", info->column_count);

@@ -56,9 +56,9 @@ static int compare_numbers(const weir_key_value *a, const weir_key_value *b) {
     if (is_x && is_y)
         return x < y ? -1 : x > y;
     if (is_x)
-        return weir__compare_integer_with_real(x, b->real);
+        return weir_store__compare_integer_with_real(x, b->real);
     if (is_y)
-        return -weir__compare_integer_with_real(y, a->real);
+        return -weir_store__compare_integer_with_real(y, a->real);
     return a->real < b->real ? -1 : a->real > b->real;
 }
 
@@ -97,15 +97,16 @@ static item_place next_item(item_place place) {
 }
 
 static item_place first_of_block(const weir_store *store, const weir_table *table, uint32_t block) {
-    uint64_t block_count = ((uint64_t)table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
+    uint64_t block_count =
+        ((uint64_t)table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
     const uint8_t *items = table->keys + (block_count + 1) * 8;
     const uint8_t *bounds = table->keys + (size_t)block * 8;
-    if (!weir__store_touch(store, WEIR__SECTION_KEYS, bounds, 16))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_KEYS, bounds, 16))
         return (item_place){items, 0, 0};
     uint64_t start = weir__load64(bounds);
     uint64_t end = weir__load64(bounds + 8);
     if (start > end || end > table->key_size ||
-        !weir__store_touch(store, WEIR__SECTION_KEYS, items + start, (size_t)(end - start)))
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_KEYS, items + start, (size_t)(end - start)))
         return (item_place){items, 0, 0};
     return look(items + start, (size_t)(end - start));
 }
@@ -131,7 +132,7 @@ static weir_key_value part_of(const weir_table *table, item_place place, uint32_
 /* False if it is damaged. */
 static bool packed_at(const weir_store *store, const weir_table *table, uint32_t index, uint64_t *out) {
     const uint8_t *at = table->keys + (size_t)index * table->key_width;
-    if (!weir__store_touch(store, WEIR__SECTION_KEYS, at, table->key_width))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_KEYS, at, table->key_width))
         return false;
     switch (table->key_width) {
     case 1:
@@ -153,8 +154,8 @@ static weir_key_value key_part(const weir_store *store, const weir_table *table,
                                uint32_t part) {
     weir_key_value value = {.type = WEIR_KEY_NONE};
     if (table->key_form == WEIR_KEYS_CBOR) {
-        item_place place = first_of_block(store, table, index / WEIR__KEYS_A_BLOCK);
-        for (uint32_t i = index % WEIR__KEYS_A_BLOCK; i > 0; i--)
+        item_place place = first_of_block(store, table, index / WEIR_STORE__KEYS_A_BLOCK);
+        for (uint32_t i = index % WEIR_STORE__KEYS_A_BLOCK; i > 0; i--)
             place = next_item(place);
         return part_of(table, place, part);
     }
@@ -182,7 +183,7 @@ static int compare_with(const weir_table *table, item_place place, const weir_ke
 
 /* The block whose first key is the last at or before the key; then the rows of that block. */
 static uint32_t find_item(const weir_store *store, const weir_table *table, const weir_key_value *values) {
-    uint32_t low = 0, high = (table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
+    uint32_t low = 0, high = (table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
     if (table->row_count == 0)
         return WEIR_NONE;
     while (high - low > 1) {
@@ -192,7 +193,7 @@ static uint32_t find_item(const weir_store *store, const weir_table *table, cons
         else
             high = middle;
     }
-    uint32_t row = low * WEIR__KEYS_A_BLOCK;
+    uint32_t row = low * WEIR_STORE__KEYS_A_BLOCK;
     item_place place = first_of_block(store, table, low);
     for (; place.size > 0 && row < table->row_count; row++, place = next_item(place))
         if (compare_with(table, place, values) == 0)
@@ -287,45 +288,45 @@ void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer
         weir_json_null(w);
 }
 
-static void add_value(weir__cut_text *text, const weir_key_value *value) {
+static void add_value(weir_store__cut_text *text, const weir_key_value *value) {
     char number[40] = "?";
     if (value->type == WEIR_KEY_INTEGER)
         snprintf(number, sizeof number, "%lld", (long long)value->integer);
     else if (value->type == WEIR_KEY_REAL)
         snprintf(number, sizeof number, "%.17g", value->real);
     if (value->type == WEIR_KEY_TEXT) {
-        weir__cut_text_add(text, "'", 1);
-        weir__cut_text_add(text, value->bytes.data, value->bytes.size);
-        weir__cut_text_add(text, "'", 1);
+        weir_store__cut_text_add(text, "'", 1);
+        weir_store__cut_text_add(text, value->bytes.data, value->bytes.size);
+        weir_store__cut_text_add(text, "'", 1);
     } else if (value->type == WEIR_KEY_BYTES) {
         for (size_t i = 0; i < value->bytes.size; i++) {
             snprintf(number, sizeof number, "%02x", (unsigned)WEIR__LOW(uint8_t, value->bytes.data[i]));
-            weir__cut_text_add(text, number, 2);
+            weir_store__cut_text_add(text, number, 2);
         }
     } else {
-        weir__cut_text_add(text, number, strlen(number));
+        weir_store__cut_text_add(text, number, strlen(number));
     }
 }
 
 size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size) {
-    weir__cut_text text = {out, size, 0};
+    weir_store__cut_text text = {out, size, 0};
     add_value(&text, value);
     return text.length;
 }
 
 size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size) {
     uint32_t count = parts_of_row(store, row);
-    weir__cut_text text = {out, size, 0};
-    weir__cut_text_add(&text, "", 0);
+    weir_store__cut_text text = {out, size, 0};
+    weir_store__cut_text_add(&text, "", 0);
     for (uint32_t i = 0; i < count; i++) {
         weir_key_value value;
         (void)weir_store_key(store, row, i, &value);
         if (count > 1)
-            weir__cut_text_add(&text, i == 0 ? "(" : ", ", i == 0 ? 1 : 2);
+            weir_store__cut_text_add(&text, i == 0 ? "(" : ", ", i == 0 ? 1 : 2);
         add_value(&text, &value);
     }
     if (count > 1)
-        weir__cut_text_add(&text, ")", 1);
+        weir_store__cut_text_add(&text, ")", 1);
     return text.length;
 }
 
@@ -350,11 +351,12 @@ static bool has_all_parts(const weir_table *table, item_place place) {
 
 static bool items_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
     item_place before = {0}, place = {0};
-    uint32_t block_count = (table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK;
+    uint32_t block_count = (table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
     for (*row = 0; *row < table->row_count; ++*row, before = place) {
-        bool begins_block = *row % WEIR__KEYS_A_BLOCK == 0;
+        bool begins_block = *row % WEIR_STORE__KEYS_A_BLOCK == 0;
         bool ends_before = place.left == place.size; /* nothing is left over in the block before */
-        place = begins_block ? first_of_block(store, table, *row / WEIR__KEYS_A_BLOCK) : next_item(place);
+        place =
+            begins_block ? first_of_block(store, table, *row / WEIR_STORE__KEYS_A_BLOCK) : next_item(place);
         if (!has_all_parts(table, place) || (begins_block && !ends_before) ||
             (*row > 0 && !ascends(table, before, place)))
             return false;
@@ -363,7 +365,7 @@ static bool items_are_sound(const weir_store *store, const weir_table *table, ui
            weir__load64(table->keys + (size_t)block_count * 8) == table->key_size;
 }
 
-bool weir__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
+bool weir_store__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
     if (table->key_form == WEIR_KEYS_CBOR)
         return items_are_sound(store, table, row);
     uint64_t last = INT64_MAX - (uint64_t)table->key_first; /* the largest that may be added to the first */

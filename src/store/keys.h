@@ -5,7 +5,7 @@
 #include "store/format.h"
 
 /* An integer against a real that is no int64: it is not whole, or beyond int64, so they are never equal. */
-static inline int weir__compare_integer_with_real(int64_t integer, double real) {
+static inline int weir_store__compare_integer_with_real(int64_t integer, double real) {
     if (real >= 0x1p63)
         return -1;
     if (real < -0x1p63)
@@ -17,6 +17,6 @@ static inline int weir__compare_integer_with_real(int64_t integer, double real) 
 }
 
 /* Whether every key is one and they ascend; else *row is the first that is wrong. */
-bool weir__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row);
+bool weir_store__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row);
 
 #endif

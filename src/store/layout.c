@@ -3,7 +3,7 @@
 
 #include "store/format.h"
 
-const char *weir__section_name(weir__section_kind kind) {
+const char *weir_store__section_name(weir_store__section_kind kind) {
     static const char *const names[] = {
         "metadata",
         "rows",
@@ -25,7 +25,7 @@ const char *weir__section_name(weir__section_kind kind) {
         "labels",
         "links",
     };
-    _Static_assert(sizeof names / sizeof *names == WEIR__SECTIONS_MOST, "a name a section");
+    _Static_assert(sizeof names / sizeof *names == WEIR_STORE__SECTIONS_MOST, "a name a section");
     return names[kind - 1];
 }
 
@@ -49,11 +49,11 @@ const char *weir_stype_name(weir_stype stype) {
     return facts_of(stype)->name;
 }
 
-bool weir__stype_can_be_target(weir_stype stype) {
+bool weir_store__stype_can_be_target(weir_stype stype) {
     return facts_of(stype)->can_be_target;
 }
 
-weir_column weir__task_column(const char *name, uint32_t task, weir_stype stype) {
+weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype) {
     return (weir_column){.name = name,
                          .description = "",
                          .table = WEIR_NONE,
@@ -75,13 +75,14 @@ const char *weir_split_name(weir_split split) {
     return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
 }
 
-const char *weir__key_form_name(weir_key_form form) {
+const char *weir_store__key_form_name(weir_key_form form) {
     static const char *const names[] = {"none", "range", "packed", "cbor"};
     return (unsigned)form <= WEIR_KEYS_CBOR ? names[form] : "unknown";
 }
 
-uint64_t weir__keys_size(const weir_table *table) {
-    uint64_t offsets = ((uint64_t)table->row_count + WEIR__KEYS_A_BLOCK - 1) / WEIR__KEYS_A_BLOCK + 1;
+uint64_t weir_store__keys_size(const weir_table *table) {
+    uint64_t offsets =
+        ((uint64_t)table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK + 1;
     uint64_t size;
     switch (table->key_form) {
     case WEIR_KEYS_PACKED:
@@ -93,12 +94,12 @@ uint64_t weir__keys_size(const weir_table *table) {
     }
 }
 
-const char *weir__before_anchor_name(weir_before_anchor rule) {
+const char *weir_store__before_anchor_name(weir_before_anchor rule) {
     static const char *const names[] = {"keep", "show_known", "move"};
     return (unsigned)rule <= WEIR_BEFORE_ANCHOR_MOVE ? names[rule] : "unknown";
 }
 
-bool weir__names_target(const weir_store_info *info, const weir_task *task) {
+bool weir_store__names_target(const weir_store_info *info, const weir_task *task) {
     if (!task->is_cell)
         return false;
     const char *table = info->tables[task->anchor_table].name;
@@ -139,9 +140,9 @@ static uint32_t slot_of_time(const weir_table *table, const weir_column *columns
     return column == WEIR_NONE ? WEIR_NONE : columns[column - table->column_start].slot;
 }
 
-bool weir__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
-    if (table->column_count > WEIR__TABLE_COLUMNS_MAX || table->edge_count > WEIR__TABLE_EDGES_MAX ||
-        table->time_count > WEIR__TABLE_COLUMNS_MAX)
+bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edge *edges) {
+    if (table->column_count > WEIR_STORE__TABLE_COLUMNS_MAX ||
+        table->edge_count > WEIR_STORE__TABLE_EDGES_MAX || table->time_count > WEIR_STORE__TABLE_COLUMNS_MAX)
         return false;
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i].slot = WEIR_NONE;

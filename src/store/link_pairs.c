@@ -12,7 +12,7 @@ static const weir_task *task_of(const weir_store *store, uint32_t task) {
 /* A number of the section of links. */
 static bool read_word(const weir_store *store, const uint8_t *words, uint32_t index, uint32_t *out) {
     const uint8_t *at = words + 4 * (size_t)index;
-    if (!weir__store_touch(store, WEIR__SECTION_LINKS, at, 4))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LINKS, at, 4))
         return false;
     *out = weir__load32(at);
     return true;
@@ -25,7 +25,7 @@ static bool count_until(const weir_store *store, const uint8_t *times, uint32_t 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         const uint8_t *at = times + 8 * (size_t)middle;
-        if (!weir__store_touch(store, WEIR__SECTION_LINKS, at, 8))
+        if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LINKS, at, 8))
             return false;
         if ((int64_t)weir__load64(at) <= limit)
             low = middle + 1;
@@ -41,8 +41,8 @@ static bool read_source(const weir_store *store, const weir_task *task, uint32_t
                         int64_t *time) {
     const uint8_t *row_at = task->seed_rows + 4 * (size_t)seed;
     const uint8_t *time_at = task->seed_times + 8 * (size_t)seed;
-    if (!weir__store_touch(store, WEIR__SECTION_SEED_ROWS, row_at, 4) ||
-        !weir__store_touch(store, WEIR__SECTION_SEED_TIMES, time_at, 8))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row_at, 4) ||
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TIMES, time_at, 8))
         return false;
     *row = weir__load32(row_at);
     *time = (int64_t)weir__load64(time_at);
@@ -68,7 +68,8 @@ static bool find_bound(const weir_store *store, const weir_task *task, uint32_t 
     return true;
 }
 
-bool weir__link_list_of(const weir_store *store, uint32_t number, uint32_t seed, weir__link_list *out) {
+bool weir_store__link_list_of(const weir_store *store, uint32_t number, uint32_t seed,
+                              weir_store__link_list *out) {
     const weir_task *task = task_of(store, number);
     const weir_link *link = &task->link;
     uint32_t row, end, references = 0;
@@ -88,35 +89,35 @@ bool weir__link_list_of(const weir_store *store, uint32_t number, uint32_t seed,
     return true;
 }
 
-bool weir__link_place(const weir_store *store, uint32_t number, uint32_t seed, uint32_t *place) {
+bool weir_store__link_place(const weir_store *store, uint32_t number, uint32_t seed, uint32_t *place) {
     const weir_task *task = task_of(store, number);
     const uint8_t *at = task->seed_targets + 8 * (size_t)seed;
-    if (!weir__store_touch(store, WEIR__SECTION_SEED_TARGETS, at, 8))
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, at, 8))
         return false;
     uint64_t found = weir__load64(at);
     *place = WEIR__LOW(uint32_t, found);
     return found < store->info.tables[task->link.table].row_count;
 }
 
-bool weir__link_row(const weir_store *store, uint32_t number, uint32_t place, uint32_t *row) {
+bool weir_store__link_row(const weir_store *store, uint32_t number, uint32_t place, uint32_t *row) {
     const weir_link *link = &task_of(store, number)->link;
     const weir_table *table = &store->info.tables[link->table];
     return place < table->row_count && read_word(store, link->rows, place, row) && *row >= table->row_start &&
            *row - table->row_start < table->row_count;
 }
 
-bool weir__link_reference(const weir_store *store, uint32_t number, uint32_t entry, uint32_t *place) {
+bool weir_store__link_reference(const weir_store *store, uint32_t number, uint32_t entry, uint32_t *place) {
     return read_word(store, task_of(store, number)->link.reference_places, entry, place);
 }
 
 /* Of n places of the list that come first, place - n is the number of candidates before that one: it does not
  * descend. So as many places of the list come before a candidate as have no more candidates before them. */
-bool weir__link_candidate(const weir_store *store, uint32_t number, const weir__link_list *list,
-                          uint32_t candidate, uint32_t *place) {
+bool weir_store__link_candidate(const weir_store *store, uint32_t number, const weir_store__link_list *list,
+                                uint32_t candidate, uint32_t *place) {
     uint32_t low = 0, high = list->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2, positive;
-        if (!weir__link_place(store, number, list->first + middle, &positive) || positive < middle)
+        if (!weir_store__link_place(store, number, list->first + middle, &positive) || positive < middle)
             return false;
         if (positive - middle <= candidate)
             low = middle + 1;
@@ -127,13 +128,13 @@ bool weir__link_candidate(const weir_store *store, uint32_t number, const weir__
     return true;
 }
 
-bool weir__link_has(const weir_store *store, uint32_t number, const weir__link_list *list, uint32_t place,
-                    bool *is_positive) {
+bool weir_store__link_has(const weir_store *store, uint32_t number, const weir_store__link_list *list,
+                          uint32_t place, bool *is_positive) {
     uint32_t low = 0, high = list->count;
     *is_positive = false;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2, positive;
-        if (!weir__link_place(store, number, list->first + middle, &positive))
+        if (!weir_store__link_place(store, number, list->first + middle, &positive))
             return false;
         if (positive < place)
             low = middle + 1;

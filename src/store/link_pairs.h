@@ -7,34 +7,36 @@
 #include "weir/store.h"
 
 /* What the list of a source and a time is, and what its negatives are drawn from. */
-typedef struct weir__link_list {
+typedef struct weir_store__link_list {
     uint32_t first;      /* its first seed */
     uint32_t count;      /* of seeds */
     uint32_t existing;   /* destinations that were there by then: the first so many places */
     uint32_t references; /* to destinations that were known by then */
-} weir__link_list;
+} weir_store__link_list;
 
 /* The list of a seed. There are at least as many destinations as it has seeds. */
-WEIR_CHECKED bool weir__link_list_of(const weir_store *store, uint32_t task, uint32_t seed,
-                                     weir__link_list *out);
+WEIR_CHECKED bool weir_store__link_list_of(const weir_store *store, uint32_t task, uint32_t seed,
+                                           weir_store__link_list *out);
 
 /* The place of a seed's destination, below the number of destinations. */
-WEIR_CHECKED bool weir__link_place(const weir_store *store, uint32_t task, uint32_t seed, uint32_t *place);
+WEIR_CHECKED bool weir_store__link_place(const weir_store *store, uint32_t task, uint32_t seed,
+                                         uint32_t *place);
 
 /* The row at a place. */
-WEIR_CHECKED bool weir__link_row(const weir_store *store, uint32_t task, uint32_t place, uint32_t *row);
+WEIR_CHECKED bool weir_store__link_row(const weir_store *store, uint32_t task, uint32_t place, uint32_t *row);
 
 /* The place of the destination that an entry among the references is about; it may be beyond all places. */
-WEIR_CHECKED bool weir__link_reference(const weir_store *store, uint32_t task, uint32_t entry,
-                                       uint32_t *place);
+WEIR_CHECKED bool weir_store__link_reference(const weir_store *store, uint32_t task, uint32_t entry,
+                                             uint32_t *place);
 
 /* The candidate with this number: its place among the first `existing`, those of the list left out.
  * `candidate` is below existing - count. */
-WEIR_CHECKED bool weir__link_candidate(const weir_store *store, uint32_t task, const weir__link_list *list,
-                                       uint32_t candidate, uint32_t *place);
+WEIR_CHECKED bool weir_store__link_candidate(const weir_store *store, uint32_t task,
+                                             const weir_store__link_list *list, uint32_t candidate,
+                                             uint32_t *place);
 
 /* Whether a place is one of the list's. */
-WEIR_CHECKED bool weir__link_has(const weir_store *store, uint32_t task, const weir__link_list *list,
-                                 uint32_t place, bool *is_positive);
+WEIR_CHECKED bool weir_store__link_has(const weir_store *store, uint32_t task,
+                                       const weir_store__link_list *list, uint32_t place, bool *is_positive);
 
 #endif

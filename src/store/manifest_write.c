@@ -12,7 +12,7 @@ enum { BROKEN_DEPTH = 2, DEFAULT_BATCH_SIZE = 32 };
 
 typedef struct composer {
     const weir_store_info *info;
-    const weir__manifest_settings *settings;
+    const weir_store__manifest_settings *settings;
     weir_json_writer *w;
     const weir_env *env;
     weir_error *error;
@@ -36,7 +36,7 @@ static weir_status put_dataset(const composer *c, const weir_task *task, int spl
     uint8_t hash[WEIR_HASH_SIZE];
     weir_json_writer *w = c->w;
     weir_status status =
-        weir__dataset_hash(c->info->store_hash, task->name, (weir_split)split, hash, c->error);
+        weir_store__dataset_hash(c->info->store_hash, task->name, (weir_split)split, hash, c->error);
     char *key = status == WEIR_OK ? dataset_key(c, task, split) : NULL;
     if (!key)
         return status == WEIR_OK ? no_memory(c) : status;
@@ -193,8 +193,9 @@ static weir_status compose(const composer *c) {
     return status;
 }
 
-weir_status weir__manifest_write(const weir_store_info *info, const weir__manifest_settings *settings,
-                                 weir_json_writer *w, weir_error *error) {
+weir_status weir_store__manifest_write(const weir_store_info *info,
+                                       const weir_store__manifest_settings *settings, weir_json_writer *w,
+                                       weir_error *error) {
     composer c = {info, settings, w, w->env, error};
     WEIR__TRY(compose(&c));
     WEIR__TRY(weir_json_finish(w, error));

@@ -6,15 +6,15 @@
 #include "weir/store.h"
 
 /* What somebody has set beyond what follows from the store; values of a checked CBOR document, or NULL. */
-typedef struct weir__manifest_settings {
+typedef struct weir_store__manifest_settings {
     uint64_t batch_size;          /* 0: 32 */
     const char *preset;           /* of data; NULL: the Feistel map and rotation */
     const weir_cbor_value *given; /* a manifest, whose seed, data, batch, accountant and mix are kept */
-} weir__manifest_settings;
+} weir_store__manifest_settings;
 
 /* Writes and finishes the manifest, on lines for people. */
-WEIR_CHECKED weir_status weir__manifest_write(const weir_store_info *info,
-                                              const weir__manifest_settings *settings, weir_json_writer *w,
-                                              weir_error *error);
+WEIR_CHECKED weir_status weir_store__manifest_write(const weir_store_info *info,
+                                                    const weir_store__manifest_settings *settings,
+                                                    weir_json_writer *w, weir_error *error);
 
 #endif

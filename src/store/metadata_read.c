@@ -16,14 +16,14 @@ typedef struct reader {
 static void refuse(reader *r, const char *key) {
     if (r->status == WEIR_OK)
         r->status =
-            weir__fail(r->error, WEIR_STORE_CORRUPT, WEIR__STORE_OPERATOR,
+            weir__fail(r->error, WEIR_STORE_CORRUPT, WEIR_STORE__OPERATOR,
                        "the metadata is damaged at %s[%llu].%s", r->list, (unsigned long long)r->item, key);
 }
 
 static void *take(reader *r, size_t count, size_t size) {
     void *memory = weir__arena_take_zero(r->arena, count, size);
     if (!memory && r->status == WEIR_OK)
-        r->status = weir__out_of_memory(r->error, WEIR__STORE_OPERATOR, count * size);
+        r->status = weir__out_of_memory(r->error, WEIR_STORE__OPERATOR, count * size);
     return memory;
 }
 
@@ -85,7 +85,7 @@ static weir_statistics get_statistics(reader *r, const weir_cbor_value *map) {
 static const char *copy_text(reader *r, const weir_cbor_value *value) {
     char *text = weir__arena_text(r->arena, (const char *)value->data, (size_t)value->number);
     if (!text && r->status == WEIR_OK)
-        r->status = weir__out_of_memory(r->error, WEIR__STORE_OPERATOR, (size_t)value->number);
+        r->status = weir__out_of_memory(r->error, WEIR_STORE__OPERATOR, (size_t)value->number);
     return text ? text : "";
 }
 
@@ -195,7 +195,7 @@ static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) 
         !get(r, &keys, "form", WEIR_CBOR_TEXT, &form))
         return;
     for (int i = WEIR_KEYS_RANGE; i <= WEIR_KEYS_CBOR; i++)
-        if (weir_cbor_is_text(&form, weir__key_form_name((weir_key_form)i)))
+        if (weir_cbor_is_text(&form, weir_store__key_form_name((weir_key_form)i)))
             table->key_form = (weir_key_form)i;
     bool is_integer = table->key_form == WEIR_KEYS_RANGE || table->key_form == WEIR_KEYS_PACKED;
     if (table->key_form == WEIR_KEYS_CBOR)
@@ -217,7 +217,8 @@ static void read_keys(reader *r, const weir_cbor_value *map, weir_table *table) 
 static void read_table(reader *r, const weir_cbor_value *map, weir_store_info *info, weir_table *table) {
     table->name = get_text(r, map, "name");
     table->row_start = info->row_count;
-    table->row_count = WEIR__NARROW(uint32_t, get_uint(r, map, "rows", WEIR__ROWS_MAX - info->row_count));
+    table->row_count =
+        WEIR__NARROW(uint32_t, get_uint(r, map, "rows", WEIR_STORE__ROWS_MAX - info->row_count));
     info->row_count += table->row_count;
     table->column_start = info->table_column_count;
     table->column_count =
@@ -313,7 +314,7 @@ static void read_target(reader *r, const weir_cbor_value *map, weir_store_info *
         refuse(r, "column");
         return;
     }
-    *column = weir__task_column(task->target_column, task_number, task->stype);
+    *column = weir_store__task_column(task->target_column, task_number, task->stype);
     column->statistics = get_statistics(r, map);
     read_category_block(r, map, info, column);
 }
@@ -344,8 +345,8 @@ static bool has_label_times(reader *r, const weir_cbor_value *map) {
 static void read_label_times(reader *r, const weir_cbor_value *map, const weir_store_info *info,
                              weir_column *columns, uint32_t number, uint32_t *next, weir_task *task) {
     weir_cbor_value list, count;
-    uint32_t *counts[WEIR__LABEL_LISTS] = {&task->labels.count, &task->train_labels.count};
-    uint32_t most[WEIR__LABEL_LISTS] = {task->seed_count, task->split_start[WEIR_TRAIN + 1]};
+    uint32_t *counts[WEIR_STORE__LABEL_LISTS] = {&task->labels.count, &task->train_labels.count};
+    uint32_t most[WEIR_STORE__LABEL_LISTS] = {task->seed_count, task->split_start[WEIR_TRAIN + 1]};
     task->observed_column = WEIR_NONE;
     if (r->status != WEIR_OK || !has_label_times(r, map))
         return;
@@ -356,9 +357,9 @@ static void read_label_times(reader *r, const weir_cbor_value *map, const weir_s
     if (has(r, map, "label_known_column"))
         task->label_known_column = get_text(r, map, "label_known_column");
     if (task->is_cell || (task->has_horizon && task->label_known_column) ||
-        task->seed_count > WEIR__ROWS_MAX - info->row_count)
+        task->seed_count > WEIR_STORE__ROWS_MAX - info->row_count)
         refuse(r, "horizon");
-    if (!get(r, map, "labels", WEIR_CBOR_ARRAY, &list) || list.number != WEIR__LABEL_LISTS) {
+    if (!get(r, map, "labels", WEIR_CBOR_ARRAY, &list) || list.number != WEIR_STORE__LABEL_LISTS) {
         refuse(r, "labels");
         return;
     }
@@ -374,7 +375,7 @@ static void read_label_times(reader *r, const weir_cbor_value *map, const weir_s
     if (r->status != WEIR_OK)
         return;
     task->observed_column = *next;
-    columns[(*next)++] = weir__task_column(name, number, WEIR_TIMESTAMP);
+    columns[(*next)++] = weir_store__task_column(name, number, WEIR_TIMESTAMP);
 }
 
 /* A link task is a derived one that is about pairs. */
@@ -403,7 +404,7 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     task->target_column = get_text(r, map, "target_column");
     task->is_cell = get_bool(r, map, "is_cell");
     task->stype = get_stype(r, map);
-    if (!weir__stype_can_be_target(task->stype))
+    if (!weir_store__stype_can_be_target(task->stype))
         refuse(r, "stype");
     task->anchor_table = get_index(r, map, "anchor_table", info->table_count);
     task->dropped = get_uint(r, map, "dropped", UINT64_MAX);
@@ -420,8 +421,8 @@ static void read_task(reader *r, const weir_cbor_value *map, weir_store_info *in
     read_link(r, map, info, task);
     read_target(r, map, info, columns, number, next_derived, task);
     if (r->status == WEIR_OK)
-        task->drops_target =
-            has(r, map, "drops_target") ? get_bool(r, map, "drops_target") : weir__names_target(info, task);
+        task->drops_target = has(r, map, "drops_target") ? get_bool(r, map, "drops_target")
+                                                         : weir_store__names_target(info, task);
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -450,7 +451,7 @@ static bool next_item(reader *r, weir_cbor_iterator *it, weir_cbor_value *item) 
 static void read_tables(reader *r, const weir_cbor_value *metadata, weir_store_info *info) {
     weir_cbor_iterator it;
     weir_cbor_value item;
-    uint32_t count = begin_list(r, metadata, "tables", WEIR__TABLES_MAX, &it);
+    uint32_t count = begin_list(r, metadata, "tables", WEIR_STORE__TABLES_MAX, &it);
     weir_table *tables = take(r, count, sizeof *tables);
     for (; next_item(r, &it, &item); r->item++)
         read_table(r, &item, info, &tables[info->table_count++]);
@@ -560,8 +561,8 @@ static void link_tables(reader *r, weir_store_info *info) {
     for (uint32_t t = 0; t < info->table_count && r->status == WEIR_OK; t++) {
         r->item = t;
         if (!is_time_column_of(info->columns, tables[t].temporal_column, t) ||
-            !weir__layout_record(&tables[t], (weir_column *)info->columns + tables[t].column_start,
-                                 (weir_edge *)info->edges + tables[t].edge_start))
+            !weir_store__layout_record(&tables[t], (weir_column *)info->columns + tables[t].column_start,
+                                       (weir_edge *)info->edges + tables[t].edge_start))
             refuse(r, "columns");
     }
 }
@@ -573,7 +574,8 @@ static void read_scalars(reader *r, const weir_cbor_value *metadata, weir_store_
     info->category_count = WEIR__NARROW(uint32_t, get_uint(r, metadata, "categories", UINT32_MAX - 1));
     info->text_count = WEIR__NARROW(uint32_t, get_uint(r, metadata, "texts", UINT32_MAX - 1));
     if (get(r, metadata, "embedding", WEIR_CBOR_MAP, &value)) {
-        info->embedding_dim = WEIR__NARROW(uint32_t, get_uint(r, &value, "dim", WEIR__EMBEDDING_DIM_MAX));
+        info->embedding_dim =
+            WEIR__NARROW(uint32_t, get_uint(r, &value, "dim", WEIR_STORE__EMBEDDING_DIM_MAX));
         info->embedding_provider = get_text(r, &value, "provider");
     }
     if (get(r, metadata, "timestamps", WEIR_CBOR_MAP, &value))
@@ -588,8 +590,8 @@ static void read_scalars(reader *r, const weir_cbor_value *metadata, weir_store_
     }
 }
 
-weir_status weir__metadata_read(const weir_cbor_value *metadata, weir__arena *arena, weir_store_info *info,
-                                weir_error *error) {
+weir_status weir_store__metadata_read(const weir_cbor_value *metadata, weir__arena *arena,
+                                      weir_store_info *info, weir_error *error) {
     reader r = {.arena = arena, .error = error, .status = WEIR_OK, .list = "scalars"};
     read_scalars(&r, metadata, info);
     read_tables(&r, metadata, info);

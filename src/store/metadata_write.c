@@ -78,7 +78,7 @@ static void put_keys(weir_cbor_writer *w, const weir_table *table) {
     bool is_cbor = table->key_form == WEIR_KEYS_CBOR, is_packed = table->key_form == WEIR_KEYS_PACKED;
     weir_cbor_text(w, "keys");
     weir_cbor_map(w, is_packed ? 3 : 2);
-    put_text(w, "form", weir__key_form_name(table->key_form));
+    put_text(w, "form", weir_store__key_form_name(table->key_form));
     if (is_cbor)
         put_uint(w, "size", table->key_size);
     else
@@ -155,7 +155,7 @@ static void put_link(weir_cbor_writer *w, const weir_link *link) {
 static void put_task(weir_cbor_writer *w, const weir_store_info *info, const weir_task *task) {
     const weir_column *column = &info->columns[task->column];
     bool is_derived = !task->is_cell, has_rule = task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP;
-    bool says_drops = task->drops_target != weir__names_target(info, task);
+    bool says_drops = task->drops_target != weir_store__names_target(info, task);
     weir_cbor_map(w, 17u + 2u * has_rule + task->has_train_statistics + says_drops +
                          (task->weight_column != NULL) + 3u * task->has_label_times + task->link.is_link);
     put_double(w, "std", is_derived ? column->statistics.std : 1.0);
@@ -170,7 +170,7 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
     put_uint(w, "column", task->column);
     if (task->has_label_times) {
         weir_cbor_text(w, "labels");
-        weir_cbor_array(w, WEIR__LABEL_LISTS);
+        weir_cbor_array(w, WEIR_STORE__LABEL_LISTS);
         weir_cbor_uint(w, task->labels.count);
         weir_cbor_uint(w, task->train_labels.count);
     }
@@ -192,7 +192,7 @@ static void put_task(weir_cbor_writer *w, const weir_store_info *info, const wei
         put_bool(w, "drops_target", task->drops_target);
     put_marked(w, "hidden_edges", task->edge_hidden, info->edge_count);
     if (has_rule)
-        put_text(w, "before_anchor", weir__before_anchor_name(task->before_anchor));
+        put_text(w, "before_anchor", weir_store__before_anchor_name(task->before_anchor));
     put_text(w, "target_column", task->target_column);
     if (task->weight_column)
         put_text(w, "weight_column", task->weight_column);
@@ -222,7 +222,7 @@ static void put_frame_end(weir_cbor_writer *w, const weir_store_info *info) {
         weir_cbor_null(w);
 }
 
-void weir__metadata_write(const weir_store_info *info, weir_cbor_writer *w) {
+void weir_store__metadata_write(const weir_store_info *info, weir_cbor_writer *w) {
     weir_cbor_map(w, 11);
     put_text(w, "name", info->name);
     put_uint(w, "rows", info->row_count);

@@ -9,34 +9,34 @@
 #include "base/options.h"
 #include "store/reader.h"
 
-static const char operator_name[] = WEIR__STORE_OPERATOR;
+static const char operator_name[] = WEIR_STORE__OPERATOR;
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
 static weir_status check_root(const uint8_t *data, const char *path, weir_error *error) {
-    uint8_t frame[WEIR__FRAME_MOST];
+    uint8_t frame[WEIR_STORE__FRAME_MOST];
     uint8_t root[WEIR_HASH_SIZE];
     uint32_t count = weir__load32(data + 12);
-    bool has_frame = count >= WEIR__SECTIONS_LEAST && count <= WEIR__SECTIONS_MOST;
-    size_t size = weir__frame_size(has_frame ? count : WEIR__SECTIONS_LEAST);
+    bool has_frame = count >= WEIR_STORE__SECTIONS_LEAST && count <= WEIR_STORE__SECTIONS_MOST;
+    size_t size = weir_store__frame_size(has_frame ? count : WEIR_STORE__SECTIONS_LEAST);
     memcpy(frame, data, size);
-    memset(frame + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
+    memset(frame + WEIR_STORE__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
     weir__blake3_of(frame, size, root);
-    if (!has_frame || memcmp(root, data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
+    if (!has_frame || memcmp(root, data + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
     return WEIR_OK;
 }
 
 static weir_status check_header(const weir_store *store, const char *path, weir_error *error) {
     const uint8_t *data = store->data;
-    if (store->size < WEIR__PAGE || memcmp(data, WEIR__STORE_MAGIC, 8) != 0)
+    if (store->size < WEIR_STORE__PAGE || memcmp(data, WEIR_STORE__MAGIC, 8) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "%s is not a weir store; 'weir ingest' makes one of a database", path);
     uint32_t version = weir__load32(data + 8);
-    if (version != WEIR__STORE_VERSION)
+    if (version != WEIR_STORE__VERSION)
         return weir__fail(error, WEIR_STORE_VERSION, operator_name,
                           "%s has format version %u, this program reads version %d; ingest it again", path,
-                          version, WEIR__STORE_VERSION);
+                          version, WEIR_STORE__VERSION);
     return check_root(data, path, error);
 }
 
@@ -53,20 +53,20 @@ static weir_status wrong_size(const weir_store *store, uint64_t expected, weir_e
  * unseen. */
 static weir_status read_sections(weir_store *store, const char *path, weir_error *error) {
     uint64_t end = weir__load64(store->data + 16);
-    uint64_t position = WEIR__PAGE;
-    if (end < WEIR__PAGE || end > store->size)
+    uint64_t position = WEIR_STORE__PAGE;
+    if (end < WEIR_STORE__PAGE || end > store->size)
         return wrong_size(store, end, error);
     uint32_t count = weir__load32(store->data + 12);
     bool fits = true;
     for (uint32_t i = 0; i < count && fits; i++) {
-        const uint8_t *entry = store->data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        const uint8_t *entry = store->data + WEIR_STORE__HEADER_SIZE + i * WEIR_STORE__SECTION_ENTRY_SIZE;
         weir_section *section = &store->sections[i];
-        section->name = weir__section_name((weir__section_kind)(i + 1));
+        section->name = weir_store__section_name((weir_store__section_kind)(i + 1));
         section->offset = weir__load64(entry + 8);
         section->size = weir__load64(entry + 16);
         memcpy(section->hash, entry + 24, WEIR_HASH_SIZE);
         fits = weir__load32(entry) == i + 1 && section->offset == position && section->size <= end - position;
-        position = fits ? weir__align(position + section->size, WEIR__PAGE) : position;
+        position = fits ? weir__align(position + section->size, WEIR_STORE__PAGE) : position;
         fits = fits && position <= end;
     }
     if (!fits || position != end)
@@ -75,7 +75,7 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
     store->info.sections = store->sections;
     store->info.section_count = count;
     store->info.file_size = store->size;
-    memcpy(store->info.store_hash, store->data + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
+    memcpy(store->info.store_hash, store->data + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE);
     return WEIR_OK;
 }
 
@@ -83,16 +83,16 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
 static weir_status find_tail(const weir_store *store, const uint8_t **tail, weir_error *error) {
     static const uint8_t zeros[40];
     uint64_t end = weir__load64(store->data + 16);
-    uint64_t size = weir__tail_size(store->sections);
+    uint64_t size = weir_store__tail_size(store->sections);
     const uint8_t *at = store->data + end;
     *tail = NULL;
     if (store->size == end)
         return WEIR_OK;
     if (size == 0 || store->size - end != size)
         return wrong_size(store, size && store->size - end > size ? end + size : end, error);
-    if (memcmp(at, WEIR__TAIL_MAGIC, 8) != 0 || weir__load32(at + 8) != WEIR__TAIL_VERSION ||
+    if (memcmp(at, WEIR_STORE__TAIL_MAGIC, 8) != 0 || weir__load32(at + 8) != WEIR_STORE__TAIL_VERSION ||
         weir__load32(at + 12) != WEIR__SUBTREE_SIZE ||
-        weir__load64(at + 16) != weir__value_count(store->sections) ||
+        weir__load64(at + 16) != weir_store__value_count(store->sections) ||
         memcmp(at + 24, zeros, sizeof zeros) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the block hashes of %s are damaged",
                           store->path);
@@ -101,7 +101,7 @@ static weir_status find_tail(const weir_store *store, const uint8_t **tail, weir
 }
 
 static weir_status read_metadata(weir_store *store, const char *path, weir_error *error) {
-    const weir_section *section = weir__section(store, WEIR__SECTION_METADATA);
+    const weir_section *section = weir_store__section(store, WEIR_STORE__SECTION_METADATA);
     const uint8_t *bytes = store->data + section->offset;
     uint8_t hash[WEIR_HASH_SIZE];
     weir__blake3_of(bytes, (size_t)section->size, hash);
@@ -109,7 +109,7 @@ static weir_status read_metadata(weir_store *store, const char *path, weir_error
         weir_cbor_check(bytes, (size_t)section->size, NULL, NULL) != WEIR_OK)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged", path);
     weir_cbor_value metadata = weir_cbor_view(bytes);
-    return weir__metadata_read(&metadata, &store->arena, &store->info, error);
+    return weir_store__metadata_read(&metadata, &store->arena, &store->info, error);
 }
 
 /* ---- Pointing into the sections -------------------------------------------------------------- */
@@ -122,8 +122,8 @@ typedef struct section_parts {
     bool fits;
 } section_parts;
 
-static section_parts parts_of(const weir_store *store, weir__section_kind kind) {
-    const weir_section *section = weir__section(store, kind);
+static section_parts parts_of(const weir_store *store, weir_store__section_kind kind) {
+    const weir_section *section = weir_store__section(store, kind);
     return (section_parts){store->data + section->offset, section->size, 0, true};
 }
 
@@ -143,10 +143,10 @@ static bool is_used_up(const section_parts *parts) {
 }
 
 static bool point_into_rows(weir_store *store) {
-    section_parts rows = parts_of(store, WEIR__SECTION_ROWS);
+    section_parts rows = parts_of(store, WEIR_STORE__SECTION_ROWS);
     weir_table *tables = (weir_table *)store->info.tables;
     for (uint32_t t = 0; t < store->info.table_count && rows.fits; t++) {
-        uint64_t aligned = weir__align(rows.used, WEIR__TABLE_ALIGNMENT);
+        uint64_t aligned = weir__align(rows.used, WEIR_STORE__TABLE_ALIGNMENT);
         next_part(&rows, aligned - rows.used, 1);
         tables[t].records = next_part(&rows, tables[t].row_count, tables[t].stride);
     }
@@ -154,9 +154,9 @@ static bool point_into_rows(weir_store *store) {
 }
 
 static bool point_into_edges(weir_store *store) {
-    section_parts starts = parts_of(store, WEIR__SECTION_CHILD_STARTS);
-    section_parts rows = parts_of(store, WEIR__SECTION_CHILD_ROWS);
-    section_parts times = parts_of(store, WEIR__SECTION_CHILD_TIMES);
+    section_parts starts = parts_of(store, WEIR_STORE__SECTION_CHILD_STARTS);
+    section_parts rows = parts_of(store, WEIR_STORE__SECTION_CHILD_ROWS);
+    section_parts times = parts_of(store, WEIR_STORE__SECTION_CHILD_TIMES);
     weir_edge *edges = (weir_edge *)store->info.edges;
     for (uint32_t e = 0; e < store->info.edge_count; e++) {
         uint64_t parents = store->info.tables[edges[e].parent_table].row_count;
@@ -169,10 +169,10 @@ static bool point_into_edges(weir_store *store) {
 }
 
 static bool point_into_seeds(weir_store *store) {
-    section_parts rows = parts_of(store, WEIR__SECTION_SEED_ROWS);
-    section_parts times = parts_of(store, WEIR__SECTION_SEED_TIMES);
-    section_parts targets = parts_of(store, WEIR__SECTION_SEED_TARGETS);
-    section_parts bits = parts_of(store, WEIR__SECTION_SEED_BITS);
+    section_parts rows = parts_of(store, WEIR_STORE__SECTION_SEED_ROWS);
+    section_parts times = parts_of(store, WEIR_STORE__SECTION_SEED_TIMES);
+    section_parts targets = parts_of(store, WEIR_STORE__SECTION_SEED_TARGETS);
+    section_parts bits = parts_of(store, WEIR_STORE__SECTION_SEED_BITS);
     weir_task *tasks = (weir_task *)store->info.tasks;
     for (uint32_t t = 0; t < store->info.task_count; t++) {
         weir_task *task = &tasks[t];
@@ -194,8 +194,8 @@ static bool point_into_seeds(weir_store *store) {
 
 static bool point_into_texts(weir_store *store) {
     const weir_store_info *info = &store->info;
-    section_parts category_offsets = parts_of(store, WEIR__SECTION_CATEGORY_OFFSETS);
-    section_parts text_offsets = parts_of(store, WEIR__SECTION_TEXT_OFFSETS);
+    section_parts category_offsets = parts_of(store, WEIR_STORE__SECTION_CATEGORY_OFFSETS);
+    section_parts text_offsets = parts_of(store, WEIR_STORE__SECTION_TEXT_OFFSETS);
     store->category_offsets = next_part(&category_offsets, (uint64_t)info->category_count + 1, 8);
     store->text_offsets = next_part(&text_offsets, (uint64_t)info->text_count + 1, 8);
     return is_used_up(&category_offsets) && is_used_up(&text_offsets);
@@ -203,9 +203,9 @@ static bool point_into_texts(weir_store *store) {
 
 static bool point_into_embeddings(weir_store *store) {
     weir_store_info *info = &store->info;
-    section_parts columns = parts_of(store, WEIR__SECTION_COLUMN_EMBEDDINGS);
-    section_parts categories = parts_of(store, WEIR__SECTION_CATEGORY_EMBEDDINGS);
-    section_parts texts = parts_of(store, WEIR__SECTION_TEXT_EMBEDDINGS);
+    section_parts columns = parts_of(store, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS);
+    section_parts categories = parts_of(store, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS);
+    section_parts texts = parts_of(store, WEIR_STORE__SECTION_TEXT_EMBEDDINGS);
     uint64_t size = 2 * (uint64_t)info->embedding_dim;
     if (size == 0)
         return columns.size == 0 && categories.size == 0 && texts.size == 0;
@@ -217,7 +217,7 @@ static bool point_into_embeddings(weir_store *store) {
 
 /* The section is there where a table keeps keys, and only there. */
 static bool point_into_keys(weir_store *store) {
-    section_parts keys = parts_of(store, WEIR__SECTION_KEYS);
+    section_parts keys = parts_of(store, WEIR_STORE__SECTION_KEYS);
     weir_table *tables = (weir_table *)store->info.tables;
     bool keeps_keys = false;
     for (uint32_t t = 0; t < store->info.table_count && keys.fits; t++) {
@@ -225,25 +225,25 @@ static bool point_into_keys(weir_store *store) {
         if (table->key_form == WEIR_KEYS_NONE)
             continue;
         keeps_keys = true;
-        next_part(&keys, weir__align(keys.used, WEIR__KEY_ALIGNMENT) - keys.used, 1);
-        table->keys = next_part(&keys, weir__keys_size(table), 1);
+        next_part(&keys, weir__align(keys.used, WEIR_STORE__KEY_ALIGNMENT) - keys.used, 1);
+        table->keys = next_part(&keys, weir_store__keys_size(table), 1);
     }
     uint32_t sections = store->info.section_count;
     return is_used_up(&keys) &&
-           (keeps_keys ? sections >= WEIR__SECTION_KEYS : sections != WEIR__SECTION_KEYS);
+           (keeps_keys ? sections >= WEIR_STORE__SECTION_KEYS : sections != WEIR_STORE__SECTION_KEYS);
 }
 
 /* The section is there if a task has label times; empty, if only what follows it is there. */
 static bool point_into_labels(weir_store *store) {
-    section_parts labels = parts_of(store, WEIR__SECTION_LABELS);
+    section_parts labels = parts_of(store, WEIR_STORE__SECTION_LABELS);
     weir_task *tasks = (weir_task *)store->info.tasks;
     bool has_labels = false;
     for (uint32_t t = 0; t < store->info.task_count; t++) {
-        weir_label_list *lists[WEIR__LABEL_LISTS] = {&tasks[t].labels, &tasks[t].train_labels};
+        weir_label_list *lists[WEIR_STORE__LABEL_LISTS] = {&tasks[t].labels, &tasks[t].train_labels};
         uint64_t anchors = store->info.tables[tasks[t].anchor_table].row_count;
-        for (int i = 0; i < WEIR__LABEL_LISTS && tasks[t].has_label_times && labels.fits; i++) {
+        for (int i = 0; i < WEIR_STORE__LABEL_LISTS && tasks[t].has_label_times && labels.fits; i++) {
             has_labels = true;
-            next_part(&labels, weir__align(labels.used, WEIR__LABEL_ALIGNMENT) - labels.used, 1);
+            next_part(&labels, weir__align(labels.used, WEIR_STORE__LABEL_ALIGNMENT) - labels.used, 1);
             lists[i]->times = next_part(&labels, lists[i]->count, 8);
             lists[i]->starts = next_part(&labels, anchors + 1, 4);
             lists[i]->rows = next_part(&labels, lists[i]->count, 4);
@@ -251,12 +251,12 @@ static bool point_into_labels(weir_store *store) {
     }
     uint32_t sections = store->info.section_count;
     return is_used_up(&labels) &&
-           (has_labels ? sections >= WEIR__SECTION_LABELS : sections != WEIR__SECTION_LABELS);
+           (has_labels ? sections >= WEIR_STORE__SECTION_LABELS : sections != WEIR_STORE__SECTION_LABELS);
 }
 
 /* The section is there if there is a link task, and only then. */
 static bool point_into_links(weir_store *store) {
-    section_parts links = parts_of(store, WEIR__SECTION_LINKS);
+    section_parts links = parts_of(store, WEIR_STORE__SECTION_LINKS);
     weir_task *tasks = (weir_task *)store->info.tasks;
     bool has_links = false;
     for (uint32_t t = 0; t < store->info.task_count && links.fits; t++) {
@@ -266,13 +266,13 @@ static bool point_into_links(weir_store *store) {
         uint64_t places = store->info.tables[link->table].row_count;
         uint64_t references = link->edge == WEIR_NONE ? 0 : store->info.edges[link->edge].edges;
         has_links = true;
-        next_part(&links, weir__align(links.used, WEIR__LINK_ALIGNMENT) - links.used, 1);
+        next_part(&links, weir__align(links.used, WEIR_STORE__LINK_ALIGNMENT) - links.used, 1);
         link->times = next_part(&links, places, 8);
         link->reference_times = next_part(&links, references, 8);
         link->rows = next_part(&links, places, 4);
         link->reference_places = next_part(&links, references, 4);
     }
-    return is_used_up(&links) && has_links == (store->info.section_count == WEIR__SECTION_LINKS);
+    return is_used_up(&links) && has_links == (store->info.section_count == WEIR_STORE__SECTION_LINKS);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -286,8 +286,8 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     if (status == WEIR_OK)
         status = find_tail(store, &tail, error);
     if (status == WEIR_OK)
-        status = weir__touched_open(store->touched, store->env, store->sections, store->data, tail,
-                                    options->verify == WEIR_VERIFY_NONE, error);
+        status = weir_store__touched_open(store->touched, store->env, store->sections, store->data, tail,
+                                          options->verify == WEIR_VERIFY_NONE, error);
     weir__floating kept = weir__enter_floating();
     if (status == WEIR_OK)
         status = read_metadata(store, path, error);
@@ -319,8 +319,8 @@ static weir_status make_store(const weir_env *env, const char *path, weir_store 
 }
 
 weir_status weir_store_status(const weir_store *store, weir_error *error) {
-    weir__touched *touched = store->touched;
-    if (weir__store_is_unreadable(store))
+    weir_store__touched *touched = store->touched;
+    if (weir_store__is_unreadable(store))
         return weir__fail(error, WEIR_IO_ERROR, operator_name,
                           "%s cannot be read any more: it was cut while it was in use, or its disk failed",
                           store->path);
@@ -330,18 +330,18 @@ weir_status weir_store_status(const weir_store *store, weir_error *error) {
     weir_status status = weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the section %s of %s is damaged, in the 64 KiB from byte %llu of it on; ingest the source again",
-        weir__section_name((weir__section_kind)damaged), store->path,
+        weir_store__section_name((weir_store__section_kind)damaged), store->path,
         (unsigned long long)atomic_load(&touched->at));
     weir__note_text(error, "path", store->path, strlen(store->path));
     return status;
 }
 
 bool weir_store_touch(const weir_store *store, const void *data, size_t size) {
-    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
-        const weir__blocks *blocks = &store->touched->sections[i];
+    for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++) {
+        const weir_store__blocks *blocks = &store->touched->sections[i];
         uintptr_t offset = (uintptr_t)data - (uintptr_t)blocks->base;
         if (size > 0 && offset < blocks->size && size <= blocks->size - offset)
-            return weir__store_touch(store, (weir__section_kind)(i + 1), data, size);
+            return weir_store__touch_in(store, (weir_store__section_kind)(i + 1), data, size);
     }
     return size == 0;
 }
@@ -361,7 +361,7 @@ weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *er
 static weir_status finish_open(weir_store *store, const weir_store_options *options, weir_store **out,
                                weir_error *error) {
     weir_status status = read_store(store, options, error);
-    if (weir__store_is_unreadable(store))
+    if (weir_store__is_unreadable(store))
         status = weir_store_status(store, error);
     if (status != WEIR_OK) {
         weir_store_close(store);
@@ -391,7 +391,7 @@ static weir_status map_file(weir_store *store, const weir_store_options *options
         return status;
     if (env->size(env->context, file, &size) != 0)
         status = weir__io_error(error, operator_name, "read the size of", path);
-    else if (size < WEIR__PAGE)
+    else if (size < WEIR_STORE__PAGE)
         status = weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                             "%s is not a weir store: it has only %llu bytes", path, (unsigned long long)size);
     if (status == WEIR_OK) {
@@ -421,7 +421,7 @@ weir_status weir_store_open_with(const weir_env *env, const char *path, const we
     weir_store_options options;
     weir_status status = take_options(&options, given, error);
     if (status == WEIR_OK)
-        status = make_store(weir__env(env), path, &store, error);
+        status = make_store(weir__env_or_default(env), path, &store, error);
     if (status != WEIR_OK)
         return status;
     store->data = options.data;
@@ -435,18 +435,18 @@ weir_status weir_store_open_with(const weir_env *env, const char *path, const we
     return finish_open(store, &options, out, error);
 }
 
-void weir__store_expect(const weir_store *store, const uint8_t *at) {
+void weir_store__expect(const weir_store *store, const uint8_t *at) {
     const weir_env *env = store->env;
-    weir__touched *touched = store->touched;
+    weir_store__touched *touched = store->touched;
     uint64_t began_ns = env->now_ns(env->context);
     size_t size = 1;
-    for (int i = 0; i < WEIR__SECTIONS_MOST; i++) {
-        const weir__blocks *blocks = &touched->sections[i];
+    for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++) {
+        const weir_store__blocks *blocks = &touched->sections[i];
         uint64_t offset = (uint64_t)(at - blocks->base);
         if (at < blocks->base || offset >= blocks->size || atomic_load(&blocks->left) == 0)
             continue;
-        uint64_t block = offset >> WEIR__BLOCK_SHIFT, first = block << WEIR__BLOCK_SHIFT;
-        if (weir__block_is_whole(blocks, block))
+        uint64_t block = offset >> WEIR_STORE__BLOCK_SHIFT, first = block << WEIR_STORE__BLOCK_SHIFT;
+        if (weir_store__block_is_whole(blocks, block))
             break;
         at = blocks->base + first; /* it is read as a whole, to be verified */
         size =
@@ -478,7 +478,7 @@ void weir_store_close(weir_store *store) {
     if (store->is_mapped)
         env->unmap(env->context, (void *)store->data, store->size);
     if (store->touched)
-        weir__touched_close(store->touched);
+        weir_store__touched_close(store->touched);
     weir__arena_release(&store->arena);
     weir__release(env, store);
 }

@@ -15,13 +15,13 @@ static bool is_leap(int64_t year) {
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-int weir__days_in_month(int64_t year, int month) {
+int weir_store__days_in_month(int64_t year, int month) {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     return month == 2 && is_leap(year) ? 29 : days[month - 1];
 }
 
 /* Years are counted from March, so that the leap day is a year's last: 153 days are five months then. */
-int64_t weir__days_from_civil(int64_t year, int month, int day) {
+int64_t weir_store__days_from_civil(int64_t year, int month, int day) {
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = (y >= 0 ? y : y - 399) / 400;
     int64_t year_of_era = y - era * 400;
@@ -61,9 +61,9 @@ static bool read_date(const char **at, const char *end, int64_t *days) {
     if (!read_digits(at, end, 4, &year) || !skip_char(at, end, '-') || !read_digits(at, end, 2, &month) ||
         !skip_char(at, end, '-') || !read_digits(at, end, 2, &day))
         return false;
-    if (month < 1 || month > 12 || day < 1 || day > weir__days_in_month(year, month))
+    if (month < 1 || month > 12 || day < 1 || day > weir_store__days_in_month(year, month))
         return false;
-    *days = weir__days_from_civil(year, month, day);
+    *days = weir_store__days_from_civil(year, month, day);
     return true;
 }
 

@@ -13,7 +13,7 @@ static const char operator_name[] = "weir.store.verify";
 
 typedef struct hash_check {
     const weir_store *store;
-    bool is_damaged[WEIR__SECTIONS_MOST];
+    bool is_damaged[WEIR_STORE__SECTIONS_MOST];
 } hash_check;
 
 static void check_section_hash(void *context, size_t index, uint32_t worker) {
@@ -30,16 +30,16 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
 }
 
 static weir_status check_padding(const weir_store *store, weir_error *error) {
-    size_t frame = weir__frame_size(store->info.section_count);
-    bool is_clean = is_zero(store->data + frame, WEIR__PAGE - frame);
+    size_t frame = weir_store__frame_size(store->info.section_count);
+    bool is_clean = is_zero(store->data + frame, WEIR_STORE__PAGE - frame);
     for (uint32_t i = 0; i < store->info.section_count && is_clean; i++) {
         uint64_t end = store->sections[i].offset + store->sections[i].size;
-        is_clean = is_zero(store->data + end, (size_t)(weir__align(end, WEIR__PAGE) - end));
+        is_clean = is_zero(store->data + end, (size_t)(weir__align(end, WEIR_STORE__PAGE) - end));
     }
     uint64_t sections_end = weir__load64(store->data + 16);
     if (store->size > sections_end && is_clean) { /* there is a tail */
-        uint64_t end =
-            sections_end + WEIR__TAIL_HEADER_SIZE + weir__value_count(store->sections) * WEIR__SUBTREE_VALUE;
+        uint64_t end = sections_end + WEIR_STORE__TAIL_HEADER_SIZE +
+                       weir_store__value_count(store->sections) * WEIR__SUBTREE_VALUE;
         is_clean = is_zero(store->data + end, (size_t)(store->size - end));
     }
     return is_clean ? WEIR_OK
@@ -55,8 +55,8 @@ static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_
         if (check.is_damaged[i])
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                               "the section %s is damaged; ingest the source again", store->sections[i].name);
-    for (int i = 0; i < WEIR__SECTIONS_MOST; i++)
-        if (!weir__values_fit(&store->touched->sections[i]))
+    for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++)
+        if (!weir_store__values_fit(&store->touched->sections[i]))
             return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                               "the block hashes of the section %s are damaged; ingest the source again",
                               store->sections[i].name);
@@ -263,7 +263,7 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
     for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++) {
         uint32_t wrong = WEIR_NONE;
         status = check_table(info, &info->tables[t], error);
-        if (status == WEIR_OK && !weir__keys_are_sound(store, &info->tables[t], &wrong))
+        if (status == WEIR_OK && !weir_store__keys_are_sound(store, &info->tables[t], &wrong))
             status = refuse(error, "the keys of table", info->tables[t].name, wrong);
     }
     for (uint32_t e = 0; e < info->edge_count && status == WEIR_OK; e++)
@@ -281,10 +281,10 @@ static weir_status check_numbers(const weir_store *store, weir_error *error) {
     }
     if (status == WEIR_OK)
         status = check_offsets("category_offsets", store->category_offsets, info->category_count,
-                               weir__section(store, WEIR__SECTION_CATEGORY_BYTES)->size, error);
+                               weir_store__section(store, WEIR_STORE__SECTION_CATEGORY_BYTES)->size, error);
     if (status == WEIR_OK)
         status = check_offsets("text_offsets", store->text_offsets, info->text_count,
-                               weir__section(store, WEIR__SECTION_TEXT_BYTES)->size, error);
+                               weir_store__section(store, WEIR_STORE__SECTION_TEXT_BYTES)->size, error);
     return status;
 }
 
@@ -292,9 +292,9 @@ weir_status weir_store_verify(const weir_store *store, uint32_t threads, weir_er
     weir_status status = check_hashes(store, threads, error);
     if (status == WEIR_OK)
         status = check_numbers(store, error);
-    if (weir__store_is_unreadable(store))
+    if (weir_store__is_unreadable(store))
         return weir_store_status(store, error);
     if (status == WEIR_OK)
-        weir__touched_trust(store->touched);
+        weir_store__touched_trust(store->touched);
     return status;
 }

@@ -11,14 +11,14 @@ enum { BUFFER_SIZE = 1 << 20 };
 
 static const char operator_name[] = "weir.store.write";
 
-static void flush(weir__store_writer *writer) {
+static void flush(weir_store__writer *writer) {
     if (writer->status == WEIR_OK && writer->buffered > 0)
         writer->status = weir__atomic_write(&writer->file, writer->buffer, writer->buffered, writer->error);
     writer->buffered = 0;
 }
 
 /* Appends to the file, outside of any hash. */
-static void append(weir__store_writer *writer, const void *data, size_t size) {
+static void append(weir_store__writer *writer, const void *data, size_t size) {
     const uint8_t *at = data;
     writer->position += size;
     while (size > 0 && writer->status == WEIR_OK) {
@@ -33,15 +33,15 @@ static void append(weir__store_writer *writer, const void *data, size_t size) {
     }
 }
 
-static void append_zeros_to(weir__store_writer *writer, uint64_t position) {
-    static const uint8_t zeros[WEIR__PAGE];
+static void append_zeros_to(weir_store__writer *writer, uint64_t position) {
+    static const uint8_t zeros[WEIR_STORE__PAGE];
     while (writer->position < position) {
         uint64_t missing = position - writer->position;
         append(writer, zeros, missing < sizeof zeros ? (size_t)missing : sizeof zeros);
     }
 }
 
-static void release_memory(weir__store_writer *writer) {
+static void release_memory(weir_store__writer *writer) {
     weir__release(writer->env, writer->buffer);
     weir__release(writer->env, writer->block);
     weir__release(writer->env, writer->values);
@@ -49,7 +49,7 @@ static void release_memory(weir__store_writer *writer) {
     writer->values = NULL;
 }
 
-weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *env, const char *path,
+weir_status weir_store__writer_open(weir_store__writer *writer, const weir_env *env, const char *path,
                                     weir_error *error) {
     memset(writer, 0, sizeof *writer);
     writer->env = env;
@@ -65,13 +65,13 @@ weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *
         release_memory(writer);
         return status;
     }
-    append_zeros_to(writer, WEIR__PAGE);
+    append_zeros_to(writer, WEIR_STORE__PAGE);
     return WEIR_OK;
 }
 
 /* ---- Hashing --------------------------------------------------------------------------------- */
 
-static void hash_block(weir__store_writer *writer, const uint8_t *data, size_t size) {
+static void hash_block(weir_store__writer *writer, const uint8_t *data, size_t size) {
     uint8_t value[WEIR__SUBTREE_VALUE];
     if (writer->status != WEIR_OK)
         return;
@@ -85,7 +85,7 @@ static void hash_block(weir__store_writer *writer, const uint8_t *data, size_t s
     memcpy((uint8_t *)writer->values + writer->value_count++ * sizeof value, value, sizeof value);
 }
 
-static void hash_bytes(weir__store_writer *writer, const uint8_t *data, size_t size) {
+static void hash_bytes(weir_store__writer *writer, const uint8_t *data, size_t size) {
     while (size > 0) {
         if (writer->block_size == WEIR__SUBTREE_SIZE) {
             hash_block(writer, writer->block, WEIR__SUBTREE_SIZE);
@@ -105,11 +105,11 @@ static void hash_bytes(weir__store_writer *writer, const uint8_t *data, size_t s
 }
 
 /* Bytes of the current section so far. */
-static uint64_t size_so_far(const weir__store_writer *writer) {
+static uint64_t size_so_far(const weir_store__writer *writer) {
     return writer->position - writer->sections[writer->section].offset;
 }
 
-static void end_section(weir__store_writer *writer) {
+static void end_section(weir_store__writer *writer) {
     if (writer->section == 0)
         return;
     uint8_t *hash = writer->sections[writer->section].hash;
@@ -121,11 +121,11 @@ static void end_section(weir__store_writer *writer) {
         if (writer->status == WEIR_OK)
             weir__blake3_join_end(&writer->joiner, hash);
     }
-    append_zeros_to(writer, weir__align(writer->position, WEIR__PAGE));
+    append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
 }
 
 /* Kinds that are left out on the way are empty sections. */
-void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kind) {
+void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_kind kind) {
     while (writer->section < WEIR__NARROW(int, kind)) {
         end_section(writer);
         writer->section++;
@@ -136,52 +136,53 @@ void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kin
     }
 }
 
-void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t size) {
+void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t size) {
     if (size == 0)
         return;
     hash_bytes(writer, data, size);
     append(writer, data, size);
 }
 
-void weir__store_writer_align(weir__store_writer *writer, uint64_t to) {
-    static const uint8_t zeros[WEIR__TABLE_ALIGNMENT];
+void weir_store__writer_align(weir_store__writer *writer, uint64_t to) {
+    static const uint8_t zeros[WEIR_STORE__TABLE_ALIGNMENT];
     uint64_t size = size_so_far(writer);
     uint64_t missing = weir__align(size, to) - size;
-    weir__store_writer_put(writer, zeros, (size_t)missing);
+    weir_store__writer_put(writer, zeros, (size_t)missing);
 }
 
-static size_t write_frame(const weir__store_writer *writer, uint64_t end, uint8_t frame[WEIR__FRAME_MOST]) {
-    size_t size = weir__frame_size(WEIR__NARROW(uint32_t, writer->section));
+static size_t write_frame(const weir_store__writer *writer, uint64_t end,
+                          uint8_t frame[WEIR_STORE__FRAME_MOST]) {
+    size_t size = weir_store__frame_size(WEIR__NARROW(uint32_t, writer->section));
     memset(frame, 0, size);
-    memcpy(frame, WEIR__STORE_MAGIC, 8);
-    weir__store32(frame + 8, WEIR__STORE_VERSION);
+    memcpy(frame, WEIR_STORE__MAGIC, 8);
+    weir__store32(frame + 8, WEIR_STORE__VERSION);
     weir__store32(frame + 12, WEIR__NARROW(uint32_t, writer->section));
     weir__store64(frame + 16, end);
     for (int kind = 1; kind <= writer->section; kind++) {
-        uint8_t *entry = frame + WEIR__HEADER_SIZE + (kind - 1) * WEIR__SECTION_ENTRY_SIZE;
+        uint8_t *entry = frame + WEIR_STORE__HEADER_SIZE + (kind - 1) * WEIR_STORE__SECTION_ENTRY_SIZE;
         weir__store32(entry, WEIR__NARROW(uint32_t, kind));
         weir__store64(entry + 8, writer->sections[kind].offset);
         weir__store64(entry + 16, writer->sections[kind].size);
         memcpy(entry + 24, writer->sections[kind].hash, WEIR_HASH_SIZE);
     }
-    weir__blake3_of(frame, size, frame + WEIR__ROOT_OFFSET);
+    weir__blake3_of(frame, size, frame + WEIR_STORE__ROOT_OFFSET);
     return size;
 }
 
-static void append_tail(weir__store_writer *writer) {
-    uint8_t header[WEIR__TAIL_HEADER_SIZE] = {0};
+static void append_tail(weir_store__writer *writer) {
+    uint8_t header[WEIR_STORE__TAIL_HEADER_SIZE] = {0};
     if (writer->value_count == 0)
         return;
-    memcpy(header, WEIR__TAIL_MAGIC, 8);
-    weir__store32(header + 8, WEIR__TAIL_VERSION);
+    memcpy(header, WEIR_STORE__TAIL_MAGIC, 8);
+    weir__store32(header + 8, WEIR_STORE__TAIL_VERSION);
     weir__store32(header + 12, WEIR__SUBTREE_SIZE);
     weir__store64(header + 16, writer->value_count);
     append(writer, header, sizeof header);
     append(writer, writer->values, writer->value_count * WEIR__SUBTREE_VALUE);
-    append_zeros_to(writer, weir__align(writer->position, WEIR__PAGE));
+    append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
 }
 
-static weir_status write_header(weir__store_writer *writer, const uint8_t *frame, size_t size,
+static weir_status write_header(weir_store__writer *writer, const uint8_t *frame, size_t size,
                                 weir_error *error) {
     const weir_env *env = writer->env;
     size_t done = 0;
@@ -194,10 +195,10 @@ static weir_status write_header(weir__store_writer *writer, const uint8_t *frame
     return WEIR_OK;
 }
 
-weir_status weir__store_writer_finish(weir__store_writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
+weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
-    uint8_t frame[WEIR__FRAME_MOST];
-    weir__store_writer_begin(writer, WEIR__SECTIONS_LEAST);
+    uint8_t frame[WEIR_STORE__FRAME_MOST];
+    weir_store__writer_begin(writer, WEIR_STORE__SECTIONS_LEAST);
     end_section(writer);
     uint64_t end = writer->position;
     append_tail(writer);
@@ -206,22 +207,22 @@ weir_status weir__store_writer_finish(weir__store_writer *writer, uint8_t store_
     size_t frame_size = write_frame(writer, end, frame);
     if (status == WEIR_OK)
         status = write_header(writer, frame, frame_size, error);
-    memcpy(store_hash, frame + WEIR__ROOT_OFFSET, WEIR_HASH_SIZE);
+    memcpy(store_hash, frame + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE);
     *file_size = writer->position;
     return status;
 }
 
-weir_status weir__store_writer_commit(weir__store_writer *writer, weir_error *error) {
+weir_status weir_store__writer_commit(weir_store__writer *writer, weir_error *error) {
     weir_status status = weir__atomic_commit(&writer->file, error);
     if (status != WEIR_OK) {
-        weir__store_writer_abandon(writer);
+        weir_store__writer_abandon(writer);
         return status;
     }
     release_memory(writer);
     return WEIR_OK;
 }
 
-void weir__store_writer_abandon(weir__store_writer *writer) {
+void weir_store__writer_abandon(weir_store__writer *writer) {
     release_memory(writer);
     weir__atomic_abandon(&writer->file);
 }

@@ -1,12 +1,12 @@
 /* Writes a store file: sections one after the other in the order of their kinds, then the header.
  *
- *   weir__store_writer writer;
- *   status = weir__store_writer_open(&writer, env, path, error);
- *   weir__store_writer_begin(&writer, WEIR__SECTION_METADATA);
- *   weir__store_writer_put(&writer, data, size);                  any number of times
+ *   weir_store__writer writer;
+ *   status = weir_store__writer_open(&writer, env, path, error);
+ *   weir_store__writer_begin(&writer, WEIR_STORE__SECTION_METADATA);
+ *   weir_store__writer_put(&writer, data, size);                  any number of times
  *   …
- *   status = weir__store_writer_finish(&writer, store_hash, &file_size, error);
- *   status = weir__store_writer_commit(&writer, error);                            or …_abandon
+ *   status = weir_store__writer_finish(&writer, store_hash, &file_size, error);
+ *   status = weir_store__writer_commit(&writer, error);                            or …_abandon
  *
  * Behind them it writes the hashes of their blocks (docs/spec/04b-block-hashes.md). Sections that are not
  * begun are empty; those beyond the ones that every store has are not there. A fault sticks and is reported
@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "store/format.h"
 
-typedef struct weir__store_writer {
+typedef struct weir_store__writer {
     weir__atomic_file file;
     const weir_env *env;
     weir_error *error;
@@ -39,19 +39,19 @@ typedef struct weir__store_writer {
         uint64_t offset;
         uint64_t size;
         uint8_t hash[WEIR_HASH_SIZE];
-    } sections[WEIR__SECTIONS_MOST + 1];
-} weir__store_writer;
+    } sections[WEIR_STORE__SECTIONS_MOST + 1];
+} weir_store__writer;
 
-WEIR_CHECKED weir_status weir__store_writer_open(weir__store_writer *writer, const weir_env *env,
+WEIR_CHECKED weir_status weir_store__writer_open(weir_store__writer *writer, const weir_env *env,
                                                  const char *path, weir_error *error);
-void weir__store_writer_begin(weir__store_writer *writer, weir__section_kind kind);
-void weir__store_writer_put(weir__store_writer *writer, const void *data, size_t size);
+void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_kind kind);
+void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t size);
 /* Zeros up to a multiple of `to` bytes from the section's beginning. */
-void weir__store_writer_align(weir__store_writer *writer, uint64_t to);
-WEIR_CHECKED weir_status weir__store_writer_finish(weir__store_writer *writer,
+void weir_store__writer_align(weir_store__writer *writer, uint64_t to);
+WEIR_CHECKED weir_status weir_store__writer_finish(weir_store__writer *writer,
                                                    uint8_t store_hash[WEIR_HASH_SIZE], uint64_t *file_size,
                                                    weir_error *error);
-WEIR_CHECKED weir_status weir__store_writer_commit(weir__store_writer *writer, weir_error *error);
-void weir__store_writer_abandon(weir__store_writer *writer);
+WEIR_CHECKED weir_status weir_store__writer_commit(weir_store__writer *writer, weir_error *error);
+void weir_store__writer_abandon(weir_store__writer *writer);
 
 #endif

@@ -11,7 +11,7 @@ static void compare_headers(const weir_trace_reader *left, const weir_trace_read
     static const char *const identities[] = {"trace_version", "manifest_hash", "mix_hash",
                                              "batch_config_hash", "store_hashes"};
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
-        if (weir__trace_same(weir_trace_header(left), weir_trace_header(right), identities[i]))
+        if (weir_trace__same(weir_trace_header(left), weir_trace_header(right), identities[i]))
             continue;
         size_t used = strlen(difference->incomparable);
         snprintf(difference->incomparable + used, sizeof difference->incomparable - used, "%s%s",
@@ -47,7 +47,7 @@ static weir_status read_on(weir_trace_reader *reader, weir_trace_record *record,
 static uint64_t step_of(const weir_trace_record *left, const weir_trace_record *right, uint64_t next) {
     bool has_left = left->kind == WEIR_TRACE_ITER || left->kind == WEIR_TRACE_FAILURE;
     bool has_right = right->kind == WEIR_TRACE_ITER || right->kind == WEIR_TRACE_FAILURE;
-    uint64_t a = weir__trace_uint(&left->map, "t"), b = weir__trace_uint(&right->map, "t");
+    uint64_t a = weir_trace__uint(&left->map, "t"), b = weir_trace__uint(&right->map, "t");
     if (has_left && has_right)
         return a < b ? a : b;
     return has_left ? a : has_right ? b : next;
@@ -65,7 +65,7 @@ static weir_run_status status_of(const weir_trace_record *end) {
 static bool is_equal(const weir_env *env, const weir_trace_record *left, const weir_trace_record *right,
                      weir_trace_difference *difference) {
     static const char *const ignored[] = {"trace_hash", "message", "diagnostics", "status", NULL};
-    weir__field_difference found;
+    weir_trace__field_difference found;
     if (left->kind == WEIR_TRACE_END && right->kind == WEIR_TRACE_END &&
         status_of(left) != status_of(right)) {
         snprintf(difference->field, sizeof difference->field, "status");
@@ -76,7 +76,7 @@ static bool is_equal(const weir_env *env, const weir_trace_record *left, const w
         snprintf(difference->left, sizeof difference->left, "%s", describe_kind(left->kind));
         snprintf(difference->right, sizeof difference->right, "%s", describe_kind(right->kind));
     } else if (left->kind == WEIR_TRACE_EOF ||
-               !weir__trace_compare(env, &left->map, &right->map, ignored, &found)) {
+               !weir_trace__compare(env, &left->map, &right->map, ignored, &found)) {
         return true;
     } else {
         memcpy(difference->field, found.field, sizeof found.field);
@@ -105,7 +105,7 @@ static weir_status compare_traces(const weir_env *env, weir_trace_reader *left, 
             return WEIR_OK;
         if (a.kind == WEIR_TRACE_ITER) {
             difference->steps++;
-            next = weir__trace_uint(&a.map, "t") + 1;
+            next = weir_trace__uint(&a.map, "t") + 1;
         } else if (a.kind == WEIR_TRACE_END) {
             difference->status = status_of(&a);
         }
@@ -114,7 +114,7 @@ static weir_status compare_traces(const weir_env *env, weir_trace_reader *left, 
 
 weir_status weir_trace_diff(const weir_env *env, const char *left_path, const char *right_path,
                             weir_trace_difference *difference, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_trace_reader *left = NULL;
     weir_trace_reader *right = NULL;
     *difference = (weir_trace_difference){0};

@@ -9,13 +9,13 @@
 
 static const char operator_name[] = "weir.trace.judge";
 
-weir_status weir__judge_open(weir__judge *j, const weir_env *env, const weir_cbor_value *header,
-                             const weir_manifest *manifest, weir_error *error) {
+weir_status weir_trace__judge_open(weir_trace__judge *j, const weir_env *env, const weir_cbor_value *header,
+                                   const weir_manifest *manifest, weir_error *error) {
     weir_cbor_value token, schedule;
-    *j = (weir__judge){.env = env,
-                       .header = header,
-                       .manifest = manifest,
-                       .is_best_effort = weir__trace_is_best_effort(header)};
+    *j = (weir_trace__judge){.env = env,
+                             .header = header,
+                             .manifest = manifest,
+                             .is_best_effort = weir_trace__is_best_effort(header)};
     weir_cbor_writer_memory(&j->body, env);
     weir_cbor_get(header, "replay_token", &token);
     weir_cbor_get(header, "schedule", &schedule);
@@ -24,22 +24,22 @@ weir_status weir__judge_open(weir__judge *j, const weir_env *env, const weir_cbo
     return weir_mix_open(env, manifest, token.data, (size_t)token.number, &j->mix, error);
 }
 
-void weir__judge_close(weir__judge *j) {
+void weir_trace__judge_close(weir_trace__judge *j) {
     if (!j->env)
         return;
     weir_mix_close(j->mix);
-    weir__tally_release(&j->tally, j->env);
+    weir_trace__tally_release(&j->tally, j->env);
     weir__release(j->env, j->ahead);
     weir__release(j->env, j->dataset);
     weir_cbor_release(&j->body);
 }
 
-static weir_status diverge(const weir__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status diverge(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                            const char *field, const char *recorded, const char *expected, weir_error *error) {
-    return weir__divergence(error, j->header, &record->map, t, field, recorded, expected);
+    return weir_trace__divergence(error, j->header, &record->map, t, field, recorded, expected);
 }
 
-static weir_status diverge_uint(const weir__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status diverge_uint(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                                 const char *field, uint64_t recorded, unsigned __int128 expected,
                                 weir_error *error) {
     char was[32], is[32];
@@ -54,7 +54,7 @@ static weir_status diverge_uint(const weir__judge *j, const weir_trace_record *r
 /* ---- Sequence -------------------------------------------------------------------------------- */
 
 /* Best effort: marks a step as taken; false if it was. */
-static weir_status take_in_any_order(weir__judge *j, uint64_t t, bool *is_new, weir_error *error) {
+static weir_status take_in_any_order(weir_trace__judge *j, uint64_t t, bool *is_new, weir_error *error) {
     size_t at = j->ahead_count;
     while (at > 0 && j->ahead[at - 1] > t)
         at--;
@@ -78,7 +78,7 @@ static weir_status take_in_any_order(weir__judge *j, uint64_t t, bool *is_new, w
     return WEIR_OK;
 }
 
-static weir_status take_number(weir__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status take_number(weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                                weir_error *error) {
     bool is_new = true;
     weir_status status = WEIR_OK;
@@ -96,8 +96,8 @@ static weir_status take_number(weir__judge *j, const weir_trace_record *record, 
 }
 
 /* A resume names the next step; of best effort, how many were taken. */
-static weir_status take_resume(weir__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t step = weir__trace_uint(&record->map, "step");
+static weir_status take_resume(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    uint64_t step = weir_trace__uint(&record->map, "step");
     unsigned __int128 expected = j->is_best_effort ? j->taken : j->next;
     if (j->has_begun && step != expected)
         return diverge_uint(j, record, step, "step", step, expected, error);
@@ -112,8 +112,8 @@ static weir_status take_resume(weir__judge *j, const weir_trace_record *record, 
 
 /* ---- Place ----------------------------------------------------------------------------------- */
 
-weir__place_of_step weir__judge_locate(weir__judge *j, uint64_t t) {
-    weir__place_of_step place = {.is_known = true, .dataset = j->dataset, .stage = j->stage};
+weir_trace__place_of_step weir_trace__judge_locate(weir_trace__judge *j, uint64_t t) {
+    weir_trace__place_of_step place = {.is_known = true, .dataset = j->dataset, .stage = j->stage};
     if (j->mix) {
         const weir_dataset *dataset = NULL;
         place.status = weir_mix_locate(j->mix, t, &dataset, &place.cursor, NULL);
@@ -129,7 +129,7 @@ weir__place_of_step weir__judge_locate(weir__judge *j, uint64_t t) {
         if (!dataset)
             place.status = WEIR_INVALID_DATASET_KEY;
         else if (j->stage == WEIR_STAGE_TRAIN)
-            place.status = weir__batch_cursor(j->manifest, dataset, t, &place.cursor, NULL);
+            place.status = weir_sampler__batch_cursor(j->manifest, dataset, t, &place.cursor, NULL);
         else if (__builtin_mul_overflow(t, batch, &place.cursor.global_index))
             place.status = WEIR_COUNTER_OVERFLOW;
     }
@@ -154,8 +154,8 @@ static const char *key_text(const weir_cbor_value *key, char out[TEXT_CAPACITY])
 }
 
 /* Compares the dataset and the cursor that a record names with where its step must lie. */
-static weir_status check_place(const weir__judge *j, const weir_trace_record *record, uint64_t t,
-                               const weir__place_of_step *place, weir_error *error) {
+static weir_status check_place(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
+                               const weir_trace__place_of_step *place, weir_error *error) {
     char was[TEXT_CAPACITY], is[TEXT_CAPACITY];
     weir_cbor_value key, cursor;
     bool is_nowhere = place->status != WEIR_OK;
@@ -171,7 +171,7 @@ static weir_status check_place(const weir__judge *j, const weir_trace_record *re
         return diverge(j, record, t, "dataset_key", key_text(&key, was), place->dataset, error);
     if (cursor.type == WEIR_CBOR_NULL)
         return diverge(j, record, t, "cursor_before", "null", cursor_text(place->cursor, is), error);
-    weir_cursor recorded = weir__trace_cursor(&record->map, "cursor_before");
+    weir_cursor recorded = weir_trace__cursor(&record->map, "cursor_before");
     if (recorded.epoch != place->cursor.epoch || recorded.global_index != place->cursor.global_index)
         return diverge(j, record, t, "cursor_before", cursor_text(recorded, was),
                        cursor_text(place->cursor, is), error);
@@ -179,7 +179,7 @@ static weir_status check_place(const weir__judge *j, const weir_trace_record *re
 }
 
 /* All steps of a run are of one stage. */
-static weir_status check_stage(const weir__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status check_stage(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                                weir_stage was, weir_stage is, weir_error *error) {
     if ((was == WEIR_STAGE_EVAL) != (is == WEIR_STAGE_EVAL))
         return diverge(j, record, t, "is_shuffled", was == WEIR_STAGE_EVAL ? "false" : "true",
@@ -189,15 +189,15 @@ static weir_status check_stage(const weir__judge *j, const weir_trace_record *re
                : diverge(j, record, t, "sampling_mode", weir_stage_name(was), weir_stage_name(is), error);
 }
 
-static weir_status take_step(weir__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t t = weir__trace_uint(&record->map, "t");
+static weir_status take_step(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    uint64_t t = weir_trace__uint(&record->map, "t");
     weir_cbor_value key;
     weir_status status = take_number(j, record, t, error);
     if (status != WEIR_OK)
         return status;
-    weir__place_of_step place = weir__judge_locate(j, t);
+    weir_trace__place_of_step place = weir_trace__judge_locate(j, t);
     weir_cbor_get(&record->map, "dataset_key", &key);
-    weir_stage stage = weir__trace_stage(&record->map);
+    weir_stage stage = weir_trace__stage(&record->map);
     if (place.is_known)
         status = check_place(j, record, t, &place, error);
     if (status == WEIR_OK && place.is_known)
@@ -210,9 +210,9 @@ static weir_status take_step(weir__judge *j, const weir_trace_record *record, we
             return weir__out_of_memory(error, operator_name, (size_t)key.number);
         j->stage = stage;
     }
-    j->cursor = weir__trace_cursor(&record->map, "cursor_after");
-    if (!weir__tally_step(&j->tally, j->env, (const char *)key.data, (size_t)key.number, j->cursor,
-                          weir__trace_uint(&record->map, "effective_batch_size")))
+    j->cursor = weir_trace__cursor(&record->map, "cursor_after");
+    if (!weir_trace__tally_step(&j->tally, j->env, (const char *)key.data, (size_t)key.number, j->cursor,
+                                weir_trace__uint(&record->map, "effective_batch_size")))
         return weir__out_of_memory(error, operator_name, (size_t)key.number);
     j->steps++;
     return WEIR_OK;
@@ -221,11 +221,11 @@ static weir_status take_step(weir__judge *j, const weir_trace_record *record, we
 /* ---- Failure and end ------------------------------------------------------------------------- */
 
 /* The tokens of the call that a failure is about. */
-static weir_status check_tokens(const weir__judge *j, const weir_trace_record *record, uint64_t t,
-                                const weir__place_of_step *place, weir_error *error) {
+static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
+                                const weir_trace__place_of_step *place, weir_error *error) {
     char was[WEIR_DIFFERENCE_CAPACITY], is[2 * WEIR_HASH_SIZE + 1];
     weir_cbor_value token, recorded;
-    if (!weir__trace_same(j->header, &record->map, "replay_token"))
+    if (!weir_trace__same(j->header, &record->map, "replay_token"))
         return diverge(j, record, t, "replay_token", "another token", "the one in the header", error);
     if (!place->is_known || place->status != WEIR_OK)
         return WEIR_OK;
@@ -233,8 +233,8 @@ static weir_status check_tokens(const weir__judge *j, const weir_trace_record *r
     weir_cbor_get(j->header, "replay_token", &token);
     weir_sampler_options options = {.size = sizeof options,
                                     .dataset = place->dataset,
-                                    .world_size = (uint32_t)weir__trace_uint(j->header, "world_size"),
-                                    .rank = (uint32_t)weir__trace_uint(j->header, "rank"),
+                                    .world_size = (uint32_t)weir_trace__uint(j->header, "world_size"),
+                                    .rank = (uint32_t)weir_trace__uint(j->header, "rank"),
                                     .token = token.data,
                                     .token_size = (size_t)token.number,
                                     .cursor = place->cursor};
@@ -243,15 +243,15 @@ static weir_status check_tokens(const weir__judge *j, const weir_trace_record *r
     if (recorded.type == WEIR_CBOR_BYTES && recorded.number == WEIR_HASH_SIZE &&
         memcmp(recorded.data, call.replay_token, WEIR_HASH_SIZE) == 0)
         return WEIR_OK;
-    weir__trace_describe(j->env, &recorded, was);
+    weir_trace__describe(j->env, &recorded, was);
     weir__hex_encode(call.replay_token, WEIR_HASH_SIZE, is);
     return diverge(j, record, t, "data_replay_t", was, is, error);
 }
 
-static weir_status take_failure(weir__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t t = weir__trace_uint(&record->map, "t");
+static weir_status take_failure(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    uint64_t t = weir_trace__uint(&record->map, "t");
     weir_cbor_value code;
-    weir__place_of_step place = weir__judge_locate(j, t);
+    weir_trace__place_of_step place = weir_trace__judge_locate(j, t);
     weir_status status = take_number(j, record, t, error);
     if (status == WEIR_OK && place.is_known)
         status = check_place(j, record, t, &place, error);
@@ -266,25 +266,25 @@ static weir_status take_failure(weir__judge *j, const weir_trace_record *record,
 }
 
 /* Writes the run_end that the records before lead to, and compares. */
-static weir_status take_end(weir__judge *j, const weir_trace_record *record, weir_error *error) {
+static weir_status take_end(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
     weir_cbor_value hash, recorded_status;
-    weir__field_difference difference;
+    weir_trace__field_difference difference;
     bool has_failed = j->has_failed;
     uint64_t t = j->next > UINT64_MAX ? UINT64_MAX : (uint64_t)j->next;
     bool has_status = weir_cbor_get(&record->map, "status", &recorded_status);
     weir_cbor_get(&record->map, "trace_hash", &hash);
     j->body.size = 0;
     weir_cbor_restart(&j->body);
-    weir__tally_write_end(&j->tally, hash.data,
-                          has_failed   ? "failed"
-                          : has_status ? "success"
-                                       : NULL,
-                          &j->body);
+    weir_trace__tally_write_end(&j->tally, hash.data,
+                                has_failed   ? "failed"
+                                : has_status ? "success"
+                                             : NULL,
+                                &j->body);
     weir_status status = weir_cbor_finish(&j->body, error);
     if (status != WEIR_OK)
         return status;
     weir_cbor_value expected = weir_cbor_view(j->body.data);
-    if (weir__trace_compare(j->env, &record->map, &expected, NULL, &difference))
+    if (weir_trace__compare(j->env, &record->map, &expected, NULL, &difference))
         return diverge(j, record, t, difference.field, difference.left, difference.right, error);
     if (!has_failed && !j->is_partial && j->ahead_count > 0)
         return diverge(j, record, t, "t", "missing before the end of the run", "taken", error);
@@ -292,7 +292,7 @@ static weir_status take_end(weir__judge *j, const weir_trace_record *record, wei
     return WEIR_OK;
 }
 
-weir_status weir__judge_take(weir__judge *j, const weir_trace_record *record, weir_error *error) {
+weir_status weir_trace__judge_take(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
     switch (record->kind) {
     case WEIR_TRACE_ITER:
         return take_step(j, record, error);

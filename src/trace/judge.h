@@ -8,15 +8,15 @@
 #include "trace/tally.h"
 
 /* Where a step must lie. Of the first step of a cursor schedule that is not known. */
-typedef struct weir__place_of_step {
+typedef struct weir_trace__place_of_step {
     bool is_known;
     weir_status status;  /* of finding it: a step may lie beyond what can be counted */
     const char *dataset; /* valid until the next record */
     weir_cursor cursor;
     weir_stage stage; /* EVAL stands for infer too */
-} weir__place_of_step;
+} weir_trace__place_of_step;
 
-typedef struct weir__judge {
+typedef struct weir_trace__judge {
     const weir_env *env;
     const weir_cbor_value *header;
     const weir_manifest *manifest;
@@ -32,26 +32,26 @@ typedef struct weir__judge {
     char *dataset; /* of a cursor schedule's steps; NULL before the first */
     weir_stage stage;
     weir_cursor cursor; /* where the last step ended */
-    weir__tally tally;
+    weir_trace__tally tally;
     uint64_t steps;
     weir_run_status status;
     bool has_failed; /* a failure was met */
     uint64_t failed_step;
     char failure_code[64];
     weir_cbor_writer body;
-} weir__judge;
+} weir_trace__judge;
 
 /* The header and the manifest must outlive it. Close it, also after a failure. */
-WEIR_CHECKED weir_status weir__judge_open(weir__judge *judge, const weir_env *env,
-                                          const weir_cbor_value *header, const weir_manifest *manifest,
-                                          weir_error *error);
-void weir__judge_close(weir__judge *judge);
+WEIR_CHECKED weir_status weir_trace__judge_open(weir_trace__judge *judge, const weir_env *env,
+                                                const weir_cbor_value *header, const weir_manifest *manifest,
+                                                weir_error *error);
+void weir_trace__judge_close(weir_trace__judge *judge);
 
 /* Takes the next record of the trace, of any kind. REPLAY_DIVERGENCE, OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir__judge_take(weir__judge *judge, const weir_trace_record *record,
-                                          weir_error *error);
+WEIR_CHECKED weir_status weir_trace__judge_take(weir_trace__judge *judge, const weir_trace_record *record,
+                                                weir_error *error);
 
 /* Where step t must lie; before the record of that step is taken. */
-weir__place_of_step weir__judge_locate(weir__judge *judge, uint64_t t);
+weir_trace__place_of_step weir_trace__judge_locate(weir_trace__judge *judge, uint64_t t);
 
 #endif

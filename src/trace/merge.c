@@ -14,8 +14,8 @@ static const char operator_name[] = "weir.trace.merge";
 typedef struct rank_trace {
     const char *path;
     weir_trace_reader *reader;
-    weir__replayer *replayer; /* NULL for the world-size-1 trace, whose steps are not re-executed */
-    weir__judge judge;
+    weir_trace__replayer *replayer; /* NULL for the world-size-1 trace, whose steps are not re-executed */
+    weir_trace__judge judge;
     weir_trace_record record;
 } rank_trace;
 
@@ -24,8 +24,8 @@ typedef struct merger {
     rank_trace *ranks; /* by rank */
     size_t count;
     weir_manifest *manifest;
-    weir__replayer *whole; /* world size 1 */
-    rank_trace single;     /* the world-size-1 trace; its reader is NULL if none is given */
+    weir_trace__replayer *whole; /* world size 1 */
+    rank_trace single;           /* the world-size-1 trace; its reader is NULL if none is given */
     weir_merge_report *report;
     weir_error *error;
 } merger;
@@ -46,7 +46,7 @@ static weir_status check_shared(const merger *m, const char *path, const weir_cb
                                 const char *const *fields) {
     const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
     for (; *fields; fields++)
-        if (!weir__trace_same(first, header, *fields)) {
+        if (!weir_trace__same(first, header, *fields)) {
             char why[96];
             snprintf(why, sizeof why, "its %s is not that of the others", *fields);
             return not_one_run(m, path, why);
@@ -68,8 +68,8 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
         weir_trace_reader *reader;
         WEIR__TRY(weir_trace_open(m->env, paths[i], &reader, m->error));
         const weir_cbor_value *header = weir_trace_header(reader);
-        uint64_t rank = weir__trace_uint(header, "rank");
-        uint64_t world_size = weir__trace_uint(header, "world_size");
+        uint64_t rank = weir_trace__uint(header, "rank");
+        uint64_t world_size = weir_trace__uint(header, "world_size");
         if (world_size != m->count || rank >= m->count || m->ranks[rank].reader) {
             char why[128];
             snprintf(why, sizeof why, "it is rank %llu of %llu, and %zu %s given%s", (unsigned long long)rank,
@@ -84,20 +84,20 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
     return check_headers(m);
 }
 
-static weir_status open_replayers(merger *m, weir__replay_stores stores) {
+static weir_status open_replayers(merger *m, weir_trace__replay_stores stores) {
     const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
-    weir_status status = weir__replay_check_stores(first, stores, m->error);
+    weir_status status = weir_trace__replay_check_stores(first, stores, m->error);
     if (status == WEIR_OK)
         status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
     if (status == WEIR_OK)
-        status = weir__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
+        status = weir_trace__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
         rank_trace *one = &m->ranks[rank];
         const weir_cbor_value *header = weir_trace_header(one->reader);
-        status = weir__judge_open(&one->judge, m->env, header, m->manifest, m->error);
+        status = weir_trace__judge_open(&one->judge, m->env, header, m->manifest, m->error);
         if (status == WEIR_OK)
-            status = weir__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
-                                         (uint32_t)rank, &one->replayer, m->error);
+            status = weir_trace__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
+                                               (uint32_t)rank, &one->replayer, m->error);
     }
     return status;
 }
@@ -108,10 +108,10 @@ static weir_status open_single(merger *m, const char *path) {
     m->single.path = path;
     WEIR__TRY(weir_trace_open(m->env, path, &m->single.reader, m->error));
     const weir_cbor_value *header = weir_trace_header(m->single.reader);
-    if (weir__trace_uint(header, "world_size") != 1)
+    if (weir_trace__uint(header, "world_size") != 1)
         return not_one_run(m, path, "it is not a trace of world size 1");
     WEIR__TRY(check_shared(m, path, header, shared_by_all));
-    return weir__judge_open(&m->single.judge, m->env, header, m->manifest, m->error);
+    return weir_trace__judge_open(&m->single.judge, m->env, header, m->manifest, m->error);
 }
 
 /* Reads on to the next step, failure or end, judging all that is read. */
@@ -119,13 +119,13 @@ static weir_status advance(const merger *m, rank_trace *one) {
     weir_status status;
     do {
         status = weir_trace_next(one->reader, &one->record, m->error);
-        weir__place_of_step place = {0};
+        weir_trace__place_of_step place = {0};
         if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE)
-            place = weir__judge_locate(&one->judge, weir__trace_uint(&one->record.map, "t"));
+            place = weir_trace__judge_locate(&one->judge, weir_trace__uint(&one->record.map, "t"));
         if (status == WEIR_OK)
-            status = weir__judge_take(&one->judge, &one->record, m->error);
+            status = weir_trace__judge_take(&one->judge, &one->record, m->error);
         if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE && one->replayer)
-            status = weir__replayer_check_failure(one->replayer, &one->record.map, &place, m->error);
+            status = weir_trace__replayer_check_failure(one->replayer, &one->record.map, &place, m->error);
     } while (status == WEIR_OK && one->record.kind == WEIR_TRACE_RESUME);
     return status;
 }
@@ -146,7 +146,7 @@ static const char *doing(weir_trace_kind kind) {
 /* Two traces of different length, at the first step that one of them lacks. */
 static weir_status uneven(const merger *m, const rank_trace *left, const rank_trace *right) {
     const rank_trace *step = left->record.kind == WEIR_TRACE_ITER ? left : right;
-    uint64_t t = step->record.kind == WEIR_TRACE_ITER ? weir__trace_uint(&step->record.map, "t")
+    uint64_t t = step->record.kind == WEIR_TRACE_ITER ? weir_trace__uint(&step->record.map, "t")
                                                       : (uint64_t)left->judge.next;
     weir_status status = weir__fail(m->error, WEIR_REPLAY_DIVERGENCE, operator_name,
                                     "step %llu: %s %s there, and %s %s", (unsigned long long)t, left->path,
@@ -154,7 +154,7 @@ static weir_status uneven(const merger *m, const rank_trace *left, const rank_tr
     weir__note_text(m->error, "field", "type", 4);
     if (m->error) {
         m->error->t = t;
-        m->error->rank = (uint32_t)weir__trace_uint(right->judge.header, "rank");
+        m->error->rank = (uint32_t)weir_trace__uint(right->judge.header, "rank");
     }
     return status;
 }
@@ -162,15 +162,16 @@ static weir_status uneven(const merger *m, const rank_trace *left, const rank_tr
 /* What two traces record of a step or a failure in the same words; `own` are the fields that may differ. */
 static weir_status check_agreement(const merger *m, const rank_trace *left, const rank_trace *right,
                                    const char *const *own) {
-    weir__field_difference difference;
+    weir_trace__field_difference difference;
     const weir_trace_record *record = &right->record;
     if (record->kind != left->record.kind)
         return uneven(m, left, right);
     bool is_compared = record->kind == WEIR_TRACE_ITER || record->kind == WEIR_TRACE_FAILURE;
-    if (!is_compared || !weir__trace_compare(m->env, &left->record.map, &record->map, own, &difference))
+    if (!is_compared || !weir_trace__compare(m->env, &left->record.map, &record->map, own, &difference))
         return WEIR_OK;
-    return weir__divergence(m->error, right->judge.header, &record->map, weir__trace_uint(&record->map, "t"),
-                            difference.field, difference.right, difference.left);
+    return weir_trace__divergence(m->error, right->judge.header, &record->map,
+                                  weir_trace__uint(&record->map, "t"), difference.field, difference.right,
+                                  difference.left);
 }
 
 static weir_status check_indices(const merger *m, const rank_trace *one, uint64_t t, const uint64_t *part,
@@ -180,7 +181,8 @@ static weir_status check_indices(const merger *m, const rank_trace *one, uint64_
             char left[32], right[32];
             snprintf(left, sizeof left, "%llu", (unsigned long long)part[i]);
             snprintf(right, sizeof right, "%llu", (unsigned long long)whole[i]);
-            return weir__divergence(m->error, one->judge.header, &one->record.map, t, "indices", left, right);
+            return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "indices", left,
+                                          right);
         }
     return WEIR_OK;
 }
@@ -213,8 +215,8 @@ static weir_status check_digests(const merger *m, const rank_trace *one, uint64_
         bool is_same = weir_cbor_next(&theirs, NULL, &expected) && digest.number == expected.number &&
                        memcmp(digest.data, expected.data, (size_t)digest.number) == 0;
         if (!is_same)
-            return weir__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests",
-                                    "the digest of a rank's sample", "another one at world size 1");
+            return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests",
+                                          "the digest of a rank's sample", "another one at world size 1");
         m->report->digests++;
     }
     return WEIR_OK;
@@ -228,7 +230,8 @@ static weir_status check_digest_count(const merger *m, const rank_trace *one, ui
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)digests.number);
     snprintf(is, sizeof is, "%llu samples", (unsigned long long)valid);
-    return weir__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests", was, is);
+    return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests", was,
+                                  is);
 }
 
 static weir_status merge_step(merger *m) {
@@ -236,13 +239,13 @@ static weir_status merge_step(merger *m) {
     const uint64_t *whole;
     uint64_t merged = 0;
     const rank_trace *first = &m->ranks[0];
-    uint64_t t = weir__trace_uint(&first->record.map, "t");
-    weir_status status = weir__replayer_step(m->whole, &first->record.map, &step, &whole, m->error);
+    uint64_t t = weir_trace__uint(&first->record.map, "t");
+    weir_status status = weir_trace__replayer_step(m->whole, &first->record.map, &step, &whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
         weir_step part_step;
         const uint64_t *part;
         const rank_trace *one = &m->ranks[rank];
-        status = weir__replayer_check(one->replayer, &one->record.map, &part_step, &part, m->error);
+        status = weir_trace__replayer_check(one->replayer, &one->record.map, &part_step, &part, m->error);
         if (status == WEIR_OK)
             status = check_digest_count(m, one, t, part_step.valid_count);
         if (status == WEIR_OK)
@@ -255,8 +258,8 @@ static weir_status merge_step(merger *m) {
     if (status != WEIR_OK)
         return status;
     if (merged != step.valid_count)
-        return weir__divergence(m->error, first->judge.header, &first->record.map, t, "valid_count",
-                                "the sum over the ranks", "another number at world size 1");
+        return weir_trace__divergence(m->error, first->judge.header, &first->record.map, t, "valid_count",
+                                      "the sum over the ranks", "another number at world size 1");
     m->report->steps++;
     m->report->samples += merged;
     return WEIR_OK;
@@ -291,8 +294,8 @@ static weir_status merge_records(merger *m) {
 }
 
 static void close_trace(rank_trace *one) {
-    weir__replayer_close(one->replayer);
-    weir__judge_close(&one->judge);
+    weir_trace__replayer_close(one->replayer);
+    weir_trace__judge_close(&one->judge);
     weir_trace_close(one->reader);
 }
 
@@ -300,7 +303,7 @@ weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size
                              const weir_merge_options *given, weir_merge_report *report, weir_error *error) {
     weir_merge_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_merge_options, operator_name, error));
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     *report = (weir_merge_report){.world_size = (uint32_t)count};
     if (count == 0 || count > UINT32_MAX)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -311,19 +314,19 @@ weir_status weir_trace_merge(const weir_env *env, const char *const *paths, size
         return weir__out_of_memory(error, operator_name, count * sizeof *m.ranks);
     weir_status status = open_ranks(&m, paths);
     if (status == WEIR_OK)
-        status = open_replayers(&m, (weir__replay_stores){options.stores, options.store_count});
+        status = open_replayers(&m, (weir_trace__replay_stores){options.stores, options.store_count});
     if (status == WEIR_OK)
         status = open_single(&m, options.single);
     if (status == WEIR_OK)
         status = merge_records(&m);
-    const weir__judge *judge = &m.ranks[0].judge;
+    const weir_trace__judge *judge = &m.ranks[0].judge;
     report->status = judge->status;
     report->failed_step = judge->failed_step;
     memcpy(report->failure_code, judge->failure_code, sizeof report->failure_code);
     for (size_t rank = 0; rank < count; rank++)
         close_trace(&m.ranks[rank]);
     close_trace(&m.single);
-    weir__replayer_close(m.whole);
+    weir_trace__replayer_close(m.whole);
     weir_manifest_close(m.manifest);
     weir__release(env, m.ranks);
     return status;

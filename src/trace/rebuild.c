@@ -17,7 +17,7 @@ typedef struct rebuilt_dataset {
     weir_batch_buffer *buffer;
 } rebuilt_dataset;
 
-struct weir__rebuilder {
+struct weir_trace__rebuilder {
     const weir_env *env;
     const weir_manifest *manifest;
     const weir_cbor_value *header;
@@ -30,16 +30,17 @@ struct weir__rebuilder {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-weir_status weir__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
-                                 const weir_cbor_value *header, weir_store *const *stores, size_t store_count,
-                                 weir__rebuilder **out, weir_error *error) {
-    weir_status status = weir__replay_check_stores(header, (weir__replay_stores){stores, store_count}, error);
+weir_status weir_trace__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
+                                       const weir_cbor_value *header, weir_store *const *stores,
+                                       size_t store_count, weir_trace__rebuilder **out, weir_error *error) {
+    weir_status status =
+        weir_trace__replay_check_stores(header, (weir_trace__replay_stores){stores, store_count}, error);
     if (status != WEIR_OK)
         return status;
-    weir__rebuilder *r = weir__allocate_zero(env, 1, sizeof *r);
+    weir_trace__rebuilder *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);
-    *r = (weir__rebuilder){
+    *r = (weir_trace__rebuilder){
         .env = env, .manifest = manifest, .header = header, .stores = stores, .store_count = store_count};
     *out = r;
     return WEIR_OK;
@@ -51,7 +52,7 @@ static void close_dataset(const weir_env *env, rebuilt_dataset *d) {
     weir__release(env, d->key);
 }
 
-void weir__rebuilder_close(weir__rebuilder *r) {
+void weir_trace__rebuilder_close(weir_trace__rebuilder *r) {
     if (!r)
         return;
     for (size_t i = 0; i < r->dataset_count; i++)
@@ -61,7 +62,7 @@ void weir__rebuilder_close(weir__rebuilder *r) {
 }
 
 /* The store's identity was checked: a dataset's hash need not be. */
-static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
+static weir_status open_builder(weir_trace__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
     static const weir_batch_memory without_tensors = {.without_tensors = true};
     weir_cbor_value token;
     weir_stored_dataset stored;
@@ -77,8 +78,8 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
                                   .manifest = r->manifest,
                                   .dataset = d->key,
                                   .stage = d->stage,
-                                  .world_size = (uint32_t)weir__trace_uint(r->header, "world_size"),
-                                  .rank = (uint32_t)weir__trace_uint(r->header, "rank"),
+                                  .world_size = (uint32_t)weir_trace__uint(r->header, "world_size"),
+                                  .rank = (uint32_t)weir_trace__uint(r->header, "rank"),
                                   .token = token.data,
                                   .token_size = (size_t)token.number,
                                   .any_hash = true,
@@ -87,11 +88,11 @@ static weir_status open_builder(weir__rebuilder *r, rebuilt_dataset *d, weir_err
     return weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
 }
 
-static weir_status dataset_for(weir__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
+static weir_status dataset_for(weir_trace__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
                                weir_error *error) {
     weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    weir_stage stage = weir__trace_stage(iter);
+    weir_stage stage = weir_trace__stage(iter);
     for (size_t i = 0; i < r->dataset_count; i++)
         if (r->datasets[i].stage == stage && weir_cbor_is_text(&key, r->datasets[i].key)) {
             *out = &r->datasets[i];
@@ -132,16 +133,16 @@ static void show(const weir_cbor_value *recorded, char out[SHOWN_CAPACITY]) {
         snprintf(out, SHOWN_CAPACITY, "no digest");
 }
 
-static weir_status differs(const weir__rebuilder *r, const weir_cbor_value *iter, const char *field,
+static weir_status differs(const weir_trace__rebuilder *r, const weir_cbor_value *iter, const char *field,
                            const weir_cbor_value *recorded, const uint8_t *digest, size_t size,
                            weir_error *error) {
     char was[SHOWN_CAPACITY], is[SHOWN_CAPACITY];
     show(recorded, was);
     weir__hex_encode(digest, size, is);
-    return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), field, was, is);
+    return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), field, was, is);
 }
 
-static weir_status compare_samples(const weir__rebuilder *r, const weir_cbor_value *iter,
+static weir_status compare_samples(const weir_trace__rebuilder *r, const weir_cbor_value *iter,
                                    const weir_cbor_value *recorded, const weir_batch *batch,
                                    weir_error *error) {
     char was[32], is[32];
@@ -159,18 +160,19 @@ static weir_status compare_samples(const weir__rebuilder *r, const weir_cbor_val
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
     snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
-    return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), "sample_digests", was, is);
+    return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), "sample_digests", was,
+                                  is);
 }
 
-weir_status weir__rebuilder_check(weir__rebuilder *r, const weir_cbor_value *iter, bool *is_checked,
-                                  weir_error *error) {
+weir_status weir_trace__rebuilder_check(weir_trace__rebuilder *r, const weir_cbor_value *iter,
+                                        bool *is_checked, weir_error *error) {
     rebuilt_dataset *d;
     weir_cbor_value recorded;
     *is_checked = false;
     weir_status status = dataset_for(r, iter, &d, error);
     if (status != WEIR_OK || !d->builder)
         return status;
-    status = weir_batch_build(d->builder, weir__trace_cursor(iter, "cursor_before"), d->buffer, error);
+    status = weir_batch_build(d->builder, weir_trace__cursor(iter, "cursor_before"), d->buffer, error);
     if (status != WEIR_OK)
         return status;
     const weir_batch *batch = weir_batch_view(d->buffer);

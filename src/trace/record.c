@@ -10,7 +10,7 @@
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
-void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
+void weir_trace__link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
     weir__sha256 sha;
     weir_cbor_writer w;
     weir__sha256_init(&sha);
@@ -21,7 +21,7 @@ void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HA
     weir__sha256_final(&sha, link);
 }
 
-void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
+void weir_trace__link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
                       uint8_t link[WEIR_HASH_SIZE]) {
     weir__sha256 sha;
     weir_cbor_writer w;
@@ -46,7 +46,7 @@ static void write_pairs(weir_cbor_writer *w, const weir_cbor_value *map, const u
     }
 }
 
-void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size,
+void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size,
                       const uint8_t link[WEIR_HASH_SIZE]) {
     weir_cbor_value map = weir_cbor_view(body);
     weir_cbor_map(w, map.number + 1);
@@ -55,7 +55,7 @@ void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size,
     write_pairs(w, &map, (const uint8_t *)body + size);
 }
 
-bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
+bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
                         uint8_t **body, size_t *size) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, env);
@@ -97,13 +97,13 @@ static void write_shuffling(weir_cbor_writer *w) {
     weir_cbor_bool(w, true);
 }
 
-void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
+void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     static const char *const schedules[] = {"cursor", "mix"};
     const weir_manifest *manifest = run->manifest;
     size_t normalised_size;
     const uint8_t *normalised = weir_manifest_normalised(manifest, &normalised_size);
     const char *operator_name = weir_manifest_operator(manifest, run->stage);
-    bool is_v3 = strcmp(operator_name, WEIR__NEXT_BATCH) != 0;
+    bool is_v3 = strcmp(operator_name, WEIR_SAMPLER__NEXT_BATCH) != 0;
     weir_cbor_map(w, 17u + run->is_best_effort + (run->build != NULL) + is_v3);
     weir_cbor_text(w, "mix");
     weir_manifest_write_mix(manifest, w);
@@ -160,7 +160,7 @@ void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     write_shuffling(w);
 }
 
-void weir__trace_write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
+void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
     weir_cbor_map(w, 2);
     weir_cbor_text(w, "epoch");
     weir_cbor_uint(w, cursor.epoch);
@@ -186,7 +186,7 @@ static void write_sample_digests(weir_cbor_writer *w, const weir_trace_iter *ite
     }
 }
 
-void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
+void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     const weir_step *step = iter->step;
     weir_cbor_map(w, 18u + (iter->indices != NULL) + (iter->batch_digest != NULL) +
                          (iter->sample_digests != NULL));
@@ -211,9 +211,9 @@ void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
         weir_cbor_bytes(w, iter->batch_digest, 16);
     }
     weir_cbor_text(w, "cursor_after");
-    weir__trace_write_cursor(w, step->cursor_next);
+    weir_trace__write_cursor(w, step->cursor_next);
     weir_cbor_text(w, "cursor_before");
-    weir__trace_write_cursor(w, step->cursor_before);
+    weir_trace__write_cursor(w, step->cursor_before);
     weir_cbor_text(w, "data_replay_t");
     weir_cbor_bytes(w, step->data_replay_t, WEIR_HASH_SIZE);
     weir_cbor_text(w, "sampling_mode");
@@ -236,7 +236,7 @@ void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     weir_cbor_uint(w, step->effective_batch_size);
 }
 
-void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start) {
+void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start) {
     weir_cbor_map(w, 2u + (start->checkpoint_hash != NULL));
     weir_cbor_text(w, "step");
     weir_cbor_uint(w, start->step);
@@ -264,7 +264,7 @@ static void write_diagnostics(weir_cbor_writer *w, const weir_error *error) {
     weir_cbor_raw(w, diagnostics.item, (size_t)(weir_cbor_skip(diagnostics.item) - diagnostics.item));
 }
 
-void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
+void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
                                size_t token_size) {
     const weir_error *error = failure->error;
     weir_cbor_map(w, 10);
@@ -287,7 +287,7 @@ void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
     weir_cbor_bytes(w, token, token_size);
     weir_cbor_text(w, "cursor_before");
     if (failure->cursor)
-        weir__trace_write_cursor(w, *failure->cursor);
+        weir_trace__write_cursor(w, *failure->cursor);
     else
         weir_cbor_null(w);
     weir_cbor_text(w, "data_replay_t");
@@ -306,7 +306,7 @@ const char *weir_run_status_name(weir_run_status status) {
     return (unsigned)status < 3 ? names[status] : "unknown";
 }
 
-void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
+void weir_trace__describe(const weir_env *env, const weir_cbor_value *value,
                           char out[WEIR_DIFFERENCE_CAPACITY]) {
     weir_json_writer w;
     weir_json_writer_memory(&w, env);
@@ -326,7 +326,7 @@ static bool is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
     return left_size == right_size && memcmp(left->item, right->item, left_size) == 0;
 }
 
-bool weir__trace_same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
+bool weir_trace__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
     weir_cbor_value left_value, right_value;
     bool has_left = weir_cbor_get(left, key, &left_value);
     bool has_right = weir_cbor_get(right, key, &right_value);
@@ -341,17 +341,17 @@ static bool is_ignored(const weir_cbor_value *key, const char *const *ignored) {
 }
 
 static bool differ(const weir_env *env, const weir_cbor_value *key, const weir_cbor_value *left,
-                   const weir_cbor_value *right, weir__field_difference *difference) {
+                   const weir_cbor_value *right, weir_trace__field_difference *difference) {
     int shown = key->number < sizeof difference->field ? (int)key->number : (int)sizeof difference->field - 1;
     snprintf(difference->field, sizeof difference->field, "%.*s", shown, (const char *)key->data);
-    weir__trace_describe(env, left, difference->left);
-    weir__trace_describe(env, right, difference->right);
+    weir_trace__describe(env, left, difference->left);
+    weir_trace__describe(env, right, difference->right);
     return true;
 }
 
 /* Both maps are sorted: one pass of a merge. */
-bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
-                         const char *const *ignored, weir__field_difference *difference) {
+bool weir_trace__compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
+                         const char *const *ignored, weir_trace__field_difference *difference) {
     weir_cbor_iterator left_it = weir_cbor_children(left);
     weir_cbor_iterator right_it = weir_cbor_children(right);
     weir_cbor_value left_key, left_value, right_key, right_value;
@@ -375,28 +375,28 @@ bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const
     return false;
 }
 
-bool weir__trace_is_best_effort(const weir_cbor_value *header) {
+bool weir_trace__is_best_effort(const weir_cbor_value *header) {
     weir_cbor_value policy;
     return weir_cbor_get(header, "policy", &policy) && weir_cbor_is_text(&policy, "best_effort");
 }
 
-uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key) {
+uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;
 }
 
-weir_stage weir__trace_stage(const weir_cbor_value *iter) {
+weir_stage weir_trace__stage(const weir_cbor_value *iter) {
     weir_cbor_value is_shuffled, mode;
     if (!weir_cbor_get(iter, "is_shuffled", &is_shuffled) || !is_shuffled.number)
         return WEIR_STAGE_EVAL;
-    bool is_evaluated =
-        weir_cbor_get(iter, "sampling_mode", &mode) && weir_cbor_is_text(&mode, WEIR__EVAL_SEEDED_MODE);
+    bool is_evaluated = weir_cbor_get(iter, "sampling_mode", &mode) &&
+                        weir_cbor_is_text(&mode, WEIR_SAMPLER__EVAL_SEEDED_MODE);
     return is_evaluated ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
 }
 
-weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key) {
+weir_cursor weir_trace__cursor(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     if (!weir_cbor_get(map, key, &value))
         return (weir_cursor){0, 0};
-    return (weir_cursor){weir__trace_uint(&value, "epoch"), weir__trace_uint(&value, "global_index")};
+    return (weir_cursor){weir_trace__uint(&value, "epoch"), weir_trace__uint(&value, "global_index")};
 }

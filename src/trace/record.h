@@ -9,53 +9,53 @@
 #include "weir/trace.h"
 
 /* The link of the header, and of any later record, over its body. */
-void weir__trace_link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
-void weir__trace_link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
+void weir_trace__link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
+void weir_trace__link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
                       uint8_t link[WEIR_HASH_SIZE]);
 
 /* The record of a body: the map's head with one more pair, the link, the body's pairs. */
-void weir__trace_seal(weir_cbor_writer *w, const void *body, size_t size, const uint8_t link[WEIR_HASH_SIZE]);
+void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size, const uint8_t link[WEIR_HASH_SIZE]);
 
 /* And back: the body of a record's bytes, in memory from env (release it). False if there is no memory;
  * the record must have a link. */
-bool weir__trace_unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
+bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
                         uint8_t **body, size_t *size);
 
-void weir__trace_write_header(weir_cbor_writer *w, const weir_trace_run *run);
-void weir__trace_write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
-void weir__trace_write_resume(weir_cbor_writer *w, const weir_trace_start *start);
-void weir__trace_write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
+void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run);
+void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
+void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start);
+void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
                                size_t token_size);
-void weir__trace_write_cursor(weir_cbor_writer *w, weir_cursor cursor);
+void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor);
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-typedef struct weir__field_difference {
+typedef struct weir_trace__field_difference {
     char field[64];
     char left[WEIR_DIFFERENCE_CAPACITY];
     char right[WEIR_DIFFERENCE_CAPACITY];
-} weir__field_difference;
+} weir_trace__field_difference;
 
 /* The first field, in canonical order, in which two maps differ, the link and the fields of `ignored` (ends
  * with NULL) left out. False if there is none. */
-bool weir__trace_compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
-                         const char *const *ignored, weir__field_difference *difference);
+bool weir_trace__compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
+                         const char *const *ignored, weir_trace__field_difference *difference);
 
 /* A value as JSON for a person, cut to fit; NULL is "(absent)". */
-void weir__trace_describe(const weir_env *env, const weir_cbor_value *value,
+void weir_trace__describe(const weir_env *env, const weir_cbor_value *value,
                           char out[WEIR_DIFFERENCE_CAPACITY]);
 
 /* Whether both maps have the same value, or none, under a key. */
-bool weir__trace_same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key);
+bool weir_trace__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key);
 
 /* Whether a header is that of a run whose steps came in no fixed order. */
-bool weir__trace_is_best_effort(const weir_cbor_value *header);
+bool weir_trace__is_best_effort(const weir_cbor_value *header);
 
 /* Typed members of a record that was checked by the reader. */
-uint64_t weir__trace_uint(const weir_cbor_value *map, const char *key);
-weir_cursor weir__trace_cursor(const weir_cbor_value *map, const char *key);
+uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key);
+weir_cursor weir_trace__cursor(const weir_cbor_value *map, const char *key);
 
 /* The stage that a step was taken in. Eval and infer take the same samples, so eval stands for both. */
-weir_stage weir__trace_stage(const weir_cbor_value *iter);
+weir_stage weir_trace__stage(const weir_cbor_value *iter);
 
 #endif

@@ -17,11 +17,11 @@ typedef struct open_sampler {
     weir_population *population; /* or NULL */
 } open_sampler;
 
-struct weir__replayer {
+struct weir_trace__replayer {
     const weir_env *env;
     const weir_manifest *manifest;
     const weir_cbor_value *header;
-    weir__replay_stores stores;
+    weir_trace__replay_stores stores;
     const void *token;
     size_t token_size;
     uint32_t world_size;
@@ -50,19 +50,20 @@ static weir_status check_store(const weir_cbor_value *header, const weir_store *
                       info->name, hex);
 }
 
-weir_status weir__replay_check_stores(const weir_cbor_value *header, weir__replay_stores stores,
-                                      weir_error *error) {
+weir_status weir_trace__replay_check_stores(const weir_cbor_value *header, weir_trace__replay_stores stores,
+                                            weir_error *error) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < stores.count && status == WEIR_OK; i++)
         status = check_store(header, stores.list[i], error);
     return status;
 }
 
-weir_status weir__replayer_open(const weir_env *env, const weir_manifest *manifest,
-                                const weir_cbor_value *header, weir__replay_stores stores,
-                                uint32_t world_size, uint32_t rank, weir__replayer **out, weir_error *error) {
+weir_status weir_trace__replayer_open(const weir_env *env, const weir_manifest *manifest,
+                                      const weir_cbor_value *header, weir_trace__replay_stores stores,
+                                      uint32_t world_size, uint32_t rank, weir_trace__replayer **out,
+                                      weir_error *error) {
     weir_cbor_value token;
-    weir__replayer *r = weir__allocate_zero(env, 1, sizeof *r);
+    weir_trace__replayer *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);
     weir_cbor_get(header, "replay_token", &token);
@@ -85,7 +86,7 @@ static void close_sampler(const weir_env *env, open_sampler *opened) {
     weir__release(env, opened->dataset);
 }
 
-void weir__replayer_close(weir__replayer *r) {
+void weir_trace__replayer_close(weir_trace__replayer *r) {
     if (!r)
         return;
     for (size_t i = 0; i < r->sampler_count; i++)
@@ -97,7 +98,7 @@ void weir__replayer_close(weir__replayer *r) {
 }
 
 /* From the first store that has the dataset; without one the sampler says what is missing. */
-static weir_status open_population(weir__replayer *r, open_sampler *opened, weir_error *error) {
+static weir_status open_population(weir_trace__replayer *r, open_sampler *opened, weir_error *error) {
     weir_stored_dataset stored;
     for (size_t i = 0; opened->stage == WEIR_STAGE_TRAIN && i < r->stores.count; i++)
         if (weir_store_dataset(r->stores.list[i], opened->dataset, &stored, NULL) == WEIR_OK)
@@ -108,7 +109,7 @@ static weir_status open_population(weir__replayer *r, open_sampler *opened, weir
 
 /* The sampler of a dataset, opened when it is first met. Eval and infer take the same samples, so one stage
  * stands for both. */
-static weir_status find_sampler(weir__replayer *r, const char *key, size_t size, weir_stage stage,
+static weir_status find_sampler(weir_trace__replayer *r, const char *key, size_t size, weir_stage stage,
                                 open_sampler **out, weir_error *error) {
     for (size_t i = 0; i < r->sampler_count; i++)
         if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == size &&
@@ -144,19 +145,19 @@ static weir_status find_sampler(weir__replayer *r, const char *key, size_t size,
     return WEIR_OK;
 }
 
-static weir_status sampler_for(weir__replayer *r, const weir_cbor_value *iter, open_sampler **out,
+static weir_status sampler_for(weir_trace__replayer *r, const weir_cbor_value *iter, open_sampler **out,
                                weir_error *error) {
     weir_cbor_value key;
     weir_cbor_get(iter, "dataset_key", &key);
-    return find_sampler(r, (const char *)key.data, (size_t)key.number, weir__trace_stage(iter), out, error);
+    return find_sampler(r, (const char *)key.data, (size_t)key.number, weir_trace__stage(iter), out, error);
 }
 
-weir_status weir__replayer_step(weir__replayer *r, const weir_cbor_value *iter, weir_step *step,
-                                const uint64_t **indices, weir_error *error) {
+weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_cbor_value *iter, weir_step *step,
+                                      const uint64_t **indices, weir_error *error) {
     open_sampler *opened;
     weir_status status = sampler_for(r, iter, &opened, error);
     if (status == WEIR_OK)
-        status = weir_sampler_step(opened->sampler, weir__trace_cursor(iter, "cursor_before"), step, error);
+        status = weir_sampler_step(opened->sampler, weir_trace__cursor(iter, "cursor_before"), step, error);
     if (status != WEIR_OK)
         return status;
     void *memory = r->indices;
@@ -170,8 +171,9 @@ weir_status weir__replayer_step(weir__replayer *r, const weir_cbor_value *iter, 
     return WEIR_OK;
 }
 
-weir_status weir__divergence(weir_error *error, const weir_cbor_value *header, const weir_cbor_value *record,
-                             uint64_t t, const char *field, const char *recorded, const char *replayed) {
+weir_status weir_trace__divergence(weir_error *error, const weir_cbor_value *header,
+                                   const weir_cbor_value *record, uint64_t t, const char *field,
+                                   const char *recorded, const char *replayed) {
     weir_cbor_value token;
     weir_status status = weir__fail(error, WEIR_REPLAY_DIVERGENCE, operator_name,
                                     "step %llu: %s was recorded as %.240s and is now %.240s",
@@ -182,7 +184,7 @@ weir_status weir__divergence(weir_error *error, const weir_cbor_value *header, c
     if (!error)
         return status;
     error->t = t;
-    error->rank = (uint32_t)weir__trace_uint(header, "rank");
+    error->rank = (uint32_t)weir_trace__uint(header, "rank");
     if (weir_cbor_get(record, "data_replay_t", &token) && token.type == WEIR_CBOR_BYTES &&
         token.number == WEIR_HASH_SIZE) {
         error->replay_token_size = WEIR_HASH_SIZE;
@@ -191,8 +193,8 @@ weir_status weir__divergence(weir_error *error, const weir_cbor_value *header, c
     return status;
 }
 
-weir_status weir__replayer_check_failure(weir__replayer *r, const weir_cbor_value *failure,
-                                         const weir__place_of_step *place, weir_error *error) {
+weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const weir_cbor_value *failure,
+                                               const weir_trace__place_of_step *place, weir_error *error) {
     open_sampler *opened;
     weir_step step;
     weir_cbor_value code;
@@ -211,43 +213,44 @@ weir_status weir__replayer_check_failure(weir__replayer *r, const weir_cbor_valu
     char was[64];
     snprintf(was, sizeof was, "%.*s", code.number < sizeof was ? (int)code.number : 63,
              (const char *)code.data);
-    return weir__divergence(error, r->header, failure, weir__trace_uint(failure, "t"), "failure_code", was,
-                            found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
+    return weir_trace__divergence(error, r->header, failure, weir_trace__uint(failure, "t"), "failure_code",
+                                  was,
+                                  found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
 }
 
 /* Writes the record that this version would have written, with indices where the recorded one has them. */
-static weir_status write_expected(weir__replayer *r, const weir_cbor_value *iter, const weir_step *step,
+static weir_status write_expected(weir_trace__replayer *r, const weir_cbor_value *iter, const weir_step *step,
                                   const uint64_t *indices, weir_error *error) {
     weir_cbor_value key, recorded;
     open_sampler *opened;
     weir_cbor_get(iter, "dataset_key", &key);
     WEIR__TRY(sampler_for(r, iter, &opened, error));
     weir_trace_iter expected = {
-        .t = weir__trace_uint(iter, "t"),
+        .t = weir_trace__uint(iter, "t"),
         .dataset = opened->dataset,
         .step = step,
         .indices = weir_cbor_get(iter, "indices", &recorded) ? indices : NULL,
     };
     r->body.size = 0;
     weir_cbor_restart(&r->body);
-    weir__trace_write_iter(&r->body, &expected);
+    weir_trace__write_iter(&r->body, &expected);
     return weir_cbor_finish(&r->body, error);
 }
 
-weir_status weir__replayer_check(weir__replayer *r, const weir_cbor_value *iter, weir_step *step,
-                                 const uint64_t **indices, weir_error *error) {
+weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_cbor_value *iter, weir_step *step,
+                                       const uint64_t **indices, weir_error *error) {
     static const char *const digests[] = {"batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
-    weir__field_difference difference;
-    weir_status status = weir__replayer_step(r, iter, step, indices, error);
+    weir_trace__field_difference difference;
+    weir_status status = weir_trace__replayer_step(r, iter, step, indices, error);
     if (status == WEIR_OK)
         status = write_expected(r, iter, step, *indices ? *indices : no_indices, error);
     if (status != WEIR_OK)
         return status;
     weir_cbor_value expected = weir_cbor_view(r->body.data);
-    if (weir__trace_compare(r->env, iter, &expected, digests, &difference))
-        return weir__divergence(error, r->header, iter, weir__trace_uint(iter, "t"), difference.field,
-                                difference.left, difference.right);
+    if (weir_trace__compare(r->env, iter, &expected, digests, &difference))
+        return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), difference.field,
+                                      difference.left, difference.right);
     return WEIR_OK;
 }
 
@@ -256,9 +259,9 @@ weir_status weir__replayer_check(weir__replayer *r, const weir_cbor_value *iter,
 /* What a trace is replayed with. */
 typedef struct replay {
     weir_trace_reader *reader;
-    weir__replayer *replayer;
-    weir__rebuilder *rebuilder; /* NULL: no store is given */
-    weir__judge judge;
+    weir_trace__replayer *replayer;
+    weir_trace__rebuilder *rebuilder; /* NULL: no store is given */
+    weir_trace__judge judge;
     weir_replay_report *report;
 } replay;
 
@@ -272,7 +275,7 @@ static weir_status check_digests(replay *p, const weir_cbor_value *iter, weir_er
     if (!has_batch && !has_samples)
         return WEIR_OK;
     weir_status status =
-        p->rebuilder ? weir__rebuilder_check(p->rebuilder, iter, &is_checked, error) : WEIR_OK;
+        p->rebuilder ? weir_trace__rebuilder_check(p->rebuilder, iter, &is_checked, error) : WEIR_OK;
     uint64_t sample_count = has_samples ? samples.number : 0;
     report->checked_digests += has_batch && is_checked;
     report->unchecked_digests += has_batch && !is_checked;
@@ -285,7 +288,7 @@ static weir_status replay_step(replay *p, const weir_cbor_value *iter, weir_erro
     weir_step step;
     const uint64_t *indices;
     weir_cbor_value recorded;
-    weir_status status = weir__replayer_check(p->replayer, iter, &step, &indices, error);
+    weir_status status = weir_trace__replayer_check(p->replayer, iter, &step, &indices, error);
     if (status == WEIR_OK)
         status = check_digests(p, iter, error);
     if (status != WEIR_OK)
@@ -303,14 +306,14 @@ static weir_status replay_records(replay *p, weir_error *error) {
         weir_status status = weir_trace_next(p->reader, &record, error);
         if (status != WEIR_OK || record.kind == WEIR_TRACE_EOF)
             return status;
-        weir__place_of_step place = {0};
+        weir_trace__place_of_step place = {0};
         if (record.kind == WEIR_TRACE_FAILURE)
-            place = weir__judge_locate(&p->judge, weir__trace_uint(&record.map, "t"));
-        status = weir__judge_take(&p->judge, &record, error);
+            place = weir_trace__judge_locate(&p->judge, weir_trace__uint(&record.map, "t"));
+        status = weir_trace__judge_take(&p->judge, &record, error);
         if (status == WEIR_OK && record.kind == WEIR_TRACE_ITER)
             status = replay_step(p, &record.map, error);
         if (status == WEIR_OK && record.kind == WEIR_TRACE_FAILURE)
-            status = weir__replayer_check_failure(p->replayer, &record.map, &place, error);
+            status = weir_trace__replayer_check_failure(p->replayer, &record.map, &place, error);
         if (status != WEIR_OK)
             return status;
     }
@@ -348,32 +351,32 @@ static weir_status check_operator(const weir_cbor_value *header, const weir_mani
     const char *expected = weir_manifest_operator(manifest, WEIR_STAGE_TRAIN);
     if (!weir_cbor_get(header, "operator", &named) || weir_cbor_is_text(&named, expected))
         return WEIR_OK;
-    return weir__divergence(error, header, header, 0, "operator", "another operator", expected);
+    return weir_trace__divergence(error, header, header, 0, "operator", "another operator", expected);
 }
 
 static weir_status replay_with(const weir_env *env, replay *p, const weir_manifest *manifest,
                                const weir_replay_options *options, weir_error *error) {
     const weir_cbor_value *header = weir_trace_header(p->reader);
-    weir__replay_stores stores = {options->stores, options->store_count};
+    weir_trace__replay_stores stores = {options->stores, options->store_count};
     weir_status status = check_operator(header, manifest, error);
     if (status == WEIR_OK)
-        status = weir__judge_open(&p->judge, env, header, manifest, error);
+        status = weir_trace__judge_open(&p->judge, env, header, manifest, error);
     if (status == WEIR_OK)
-        status = weir__replayer_open(env, manifest, header, stores,
-                                     (uint32_t)weir__trace_uint(header, "world_size"),
-                                     (uint32_t)weir__trace_uint(header, "rank"), &p->replayer, error);
+        status = weir_trace__replayer_open(env, manifest, header, stores,
+                                           (uint32_t)weir_trace__uint(header, "world_size"),
+                                           (uint32_t)weir_trace__uint(header, "rank"), &p->replayer, error);
     if (status == WEIR_OK && options->store_count > 0)
-        status = weir__rebuilder_open(env, manifest, header, options->stores, options->store_count,
-                                      &p->rebuilder, error);
+        status = weir_trace__rebuilder_open(env, manifest, header, options->stores, options->store_count,
+                                            &p->rebuilder, error);
     if (status == WEIR_OK)
         status = replay_records(p, error);
     p->report->status = p->judge.status;
     p->report->is_complete = p->judge.status != WEIR_RUN_CUT;
     p->report->failed_step = p->judge.failed_step;
     memcpy(p->report->failure_code, p->judge.failure_code, sizeof p->report->failure_code);
-    weir__rebuilder_close(p->rebuilder);
-    weir__replayer_close(p->replayer);
-    weir__judge_close(&p->judge);
+    weir_trace__rebuilder_close(p->rebuilder);
+    weir_trace__replayer_close(p->replayer);
+    weir_trace__judge_close(&p->judge);
     return status;
 }
 
@@ -381,7 +384,7 @@ weir_status weir_trace_replay(const weir_env *env, const char *path, const weir_
                               weir_replay_report *report, weir_error *error) {
     weir_replay_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_replay_options, operator_name, error));
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     replay p = {.report = report};
     weir_manifest *recorded = NULL;
     *report = (weir_replay_report){0};

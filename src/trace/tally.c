@@ -5,8 +5,8 @@
 
 #include "trace/record.h"
 
-bool weir__tally_step(weir__tally *tally, const weir_env *env, const char *key, size_t key_size,
-                      weir_cursor cursor_after, uint64_t samples) {
+bool weir_trace__tally_step(weir_trace__tally *tally, const weir_env *env, const char *key, size_t key_size,
+                            weir_cursor cursor_after, uint64_t samples) {
     size_t at = 0;
     int order = 1;
     while (at < tally->count &&
@@ -30,15 +30,15 @@ bool weir__tally_step(weir__tally *tally, const weir_env *env, const char *key, 
     return true;
 }
 
-void weir__tally_release(weir__tally *tally, const weir_env *env) {
+void weir_trace__tally_release(weir_trace__tally *tally, const weir_env *env) {
     for (size_t i = 0; i < tally->count; i++)
         weir__release(env, tally->ends[i].key);
     weir__release(env, tally->ends);
-    *tally = (weir__tally){0};
+    *tally = (weir_trace__tally){0};
 }
 
-void weir__tally_write_end(const weir__tally *tally, const uint8_t trace_hash[WEIR_HASH_SIZE],
-                           const char *status, weir_cbor_writer *w) {
+void weir_trace__tally_write_end(const weir_trace__tally *tally, const uint8_t trace_hash[WEIR_HASH_SIZE],
+                                 const char *status, weir_cbor_writer *w) {
     uint64_t final_epoch = 0;
     for (size_t i = 0; i < tally->count; i++)
         if (tally->ends[i].cursor.epoch > final_epoch)
@@ -58,7 +58,7 @@ void weir__tally_write_end(const weir__tally *tally, const uint8_t trace_hash[WE
     weir_cbor_map(w, tally->count);
     for (size_t i = 0; i < tally->count; i++) {
         weir_cbor_text(w, tally->ends[i].key);
-        weir__trace_write_cursor(w, tally->ends[i].cursor);
+        weir_trace__write_cursor(w, tally->ends[i].cursor);
     }
     weir_cbor_text(w, "total_samples_seen");
     weir_cbor_uint(w, tally->samples);

@@ -113,8 +113,8 @@ static bool is_header(const weir_cbor_value *map) {
                                    {"trace_version", WEIR_CBOR_TEXT},
                                    {NULL, 0}};
     return has_fields(map, fields) && is_hash(map, "manifest_hash") && is_hash(map, "mix_hash") &&
-           is_hash(map, "batch_config_hash") && weir__trace_uint(map, "rank") <= UINT32_MAX &&
-           weir__trace_uint(map, "world_size") <= UINT32_MAX;
+           is_hash(map, "batch_config_hash") && weir_trace__uint(map, "rank") <= UINT32_MAX &&
+           weir_trace__uint(map, "world_size") <= UINT32_MAX;
 }
 
 static bool is_iter(const weir_cbor_value *map) {
@@ -186,12 +186,12 @@ static weir_status check_link(weir_trace_reader *r, const weir_cbor_value *map, 
     size_t body_size;
     uint8_t link[WEIR_HASH_SIZE];
     weir_cbor_value recorded;
-    if (!weir__trace_unseal(r->env, map, size, &body, &body_size))
+    if (!weir_trace__unseal(r->env, map, size, &body, &body_size))
         return weir__out_of_memory(error, operator_name, size);
     if (is_first)
-        weir__trace_link_header(body, body_size, link);
+        weir_trace__link_header(body, body_size, link);
     else
-        weir__trace_link(r->link, body, body_size, link);
+        weir_trace__link(r->link, body, body_size, link);
     weir__release(r->env, body);
     weir_cbor_get(map, "h", &recorded);
     if (memcmp(recorded.data, link, WEIR_HASH_SIZE) != 0)
@@ -261,7 +261,7 @@ static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
 
 weir_status weir_trace_open(const weir_env *env, const char *path, weir_trace_reader **out,
                             weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_trace_reader *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);

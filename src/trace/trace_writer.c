@@ -23,7 +23,7 @@ struct weir_trace_writer {
     weir_cbor_writer body;
     weir_cbor_writer pending; /* whole records that are not in the file yet */
     uint8_t link[WEIR_HASH_SIZE];
-    weir__tally tally;
+    weir_trace__tally tally;
     uint8_t *token; /* the run's, for a failure */
     size_t token_size;
     bool is_broken;
@@ -52,7 +52,7 @@ static weir_status new_writer(const weir_env *env, const char *path, const weir_
     return WEIR_OK;
 }
 
-void weir__trace_writer_leave(weir_trace_writer *w) {
+void weir_trace__writer_leave(weir_trace_writer *w) {
     if (!w)
         return;
     const weir_env *env = w->env;
@@ -60,7 +60,7 @@ void weir__trace_writer_leave(weir_trace_writer *w) {
         env->close(env->context, w->file);
     if (w->lock >= 0)
         env->close(env->context, w->lock);
-    weir__tally_release(&w->tally, env);
+    weir_trace__tally_release(&w->tally, env);
     weir__release(env, w->token);
     weir__release(env, w->path);
     weir_cbor_release(&w->body);
@@ -77,7 +77,7 @@ void weir_trace_writer_close(weir_trace_writer *w) {
         (void)weir__write_all(w->env, w->file, w->pending.data, w->pending.size);
     if (locked >= 0)
         (void)!w->env->unlock(w->env->context, locked);
-    weir__trace_writer_leave(w);
+    weir_trace__writer_leave(w);
 }
 
 static weir_status flush(weir_trace_writer *w, weir_error *error) {
@@ -94,11 +94,11 @@ static weir_status append_body(weir_trace_writer *w, bool is_header, weir_error 
     weir_status status = weir_cbor_finish(&w->body, error);
     if (status == WEIR_OK) {
         if (is_header)
-            weir__trace_link_header(w->body.data, w->body.size, w->link);
+            weir_trace__link_header(w->body.data, w->body.size, w->link);
         else
-            weir__trace_link(w->link, w->body.data, w->body.size, w->link);
+            weir_trace__link(w->link, w->body.data, w->body.size, w->link);
         weir_cbor_restart(&w->pending);
-        weir__trace_seal(&w->pending, w->body.data, w->body.size, w->link);
+        weir_trace__seal(&w->pending, w->body.data, w->body.size, w->link);
         status = weir_cbor_finish(&w->pending, error);
     }
     w->body.size = 0;
@@ -139,10 +139,10 @@ static weir_status cannot_create(const weir_env *env, const char *path, weir_err
 /* Buffers the header, and the resume of a run that does not begin at step 0. */
 static weir_status buffer_beginning(weir_trace_writer *w, const weir_trace_run *run,
                                     const weir_trace_start *start, weir_error *error) {
-    weir__trace_write_header(&w->body, run);
+    weir_trace__write_header(&w->body, run);
     weir_status status = append_body(w, true, error);
     if (status == WEIR_OK && start && (start->step > 0 || start->checkpoint_hash)) {
-        weir__trace_write_resume(&w->body, start);
+        weir_trace__write_resume(&w->body, start);
         status = append_body(w, false, error);
     }
     return status;
@@ -150,7 +150,7 @@ static weir_status buffer_beginning(weir_trace_writer *w, const weir_trace_run *
 
 weir_status weir_trace_create(const weir_env *env, const char *path, const weir_trace_run *given,
                               const weir_trace_start *start, weir_trace_writer **out, weir_error *error) {
-    env = weir__env(env);
+    env = weir__env_or_default(env);
     weir_trace_writer *w;
     weir_trace_run run;
     weir_status status = WEIR__TAKE_OPTIONS(run, given, weir_trace_run, operator_name, error);
@@ -190,10 +190,10 @@ static weir_status refuse_broken(const weir_trace_writer *w, weir_error *error) 
 weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter, weir_error *error) {
     if (w->is_broken || w->is_finished)
         return refuse_broken(w, error);
-    weir__trace_write_iter(&w->body, iter);
+    weir_trace__write_iter(&w->body, iter);
     WEIR__TRY(append_body(w, false, error));
-    if (weir__tally_step(&w->tally, w->env, iter->dataset, strlen(iter->dataset), iter->step->cursor_next,
-                         iter->step->effective_batch_size))
+    if (weir_trace__tally_step(&w->tally, w->env, iter->dataset, strlen(iter->dataset),
+                               iter->step->cursor_next, iter->step->effective_batch_size))
         return WEIR_OK;
     w->is_broken = true;
     return weir__out_of_memory(error, operator_name, strlen(iter->dataset));
@@ -210,7 +210,7 @@ weir_status weir_trace_sync(weir_trace_writer *w, weir_error *error) {
 }
 
 static weir_status end(weir_trace_writer *w, const char *run_status, weir_error *error) {
-    weir__tally_write_end(&w->tally, w->link, run_status, &w->body);
+    weir_trace__tally_write_end(&w->tally, w->link, run_status, &w->body);
     weir_status status = append_body(w, false, error);
     if (status == WEIR_OK)
         status = weir_trace_sync(w, error);
@@ -225,7 +225,7 @@ weir_status weir_trace_finish(weir_trace_writer *w, weir_error *error) {
 weir_status weir_trace_fail(weir_trace_writer *w, const weir_trace_failure *failure, weir_error *error) {
     if (w->is_broken || w->is_finished)
         return refuse_broken(w, error);
-    weir__trace_write_failure(&w->body, failure, w->token, w->token_size);
+    weir_trace__write_failure(&w->body, failure, w->token, w->token_size);
     WEIR__TRY(append_body(w, false, error));
     return end(w, "failed", error);
 }
@@ -236,12 +236,12 @@ weir_status weir_trace_fail(weir_trace_writer *w, const weir_trace_failure *fail
 static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *run,
                                   const weir_trace_reader *reader, weir_error *error) {
     static const char *const ignored[] = {"build", "operator", "weir_version", NULL};
-    weir__field_difference difference;
-    weir__trace_write_header(&w->body, run);
+    weir_trace__field_difference difference;
+    weir_trace__write_header(&w->body, run);
     weir_status status = weir_cbor_finish(&w->body, error);
     if (status == WEIR_OK) {
         weir_cbor_value expected = weir_cbor_view(w->body.data);
-        if (weir__trace_compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
+        if (weir_trace__compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
             status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                                 "%s is the trace of another run: its %s is %.200s, this run's is %.200s",
                                 w->path, difference.field, difference.left, difference.right);
@@ -254,9 +254,9 @@ static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *ru
 static bool count_record(weir_trace_writer *w, const weir_cbor_value *map) {
     weir_cbor_value key;
     weir_cbor_get(map, "dataset_key", &key);
-    return weir__tally_step(&w->tally, w->env, (const char *)key.data, (size_t)key.number,
-                            weir__trace_cursor(map, "cursor_after"),
-                            weir__trace_uint(map, "effective_batch_size"));
+    return weir_trace__tally_step(&w->tally, w->env, (const char *)key.data, (size_t)key.number,
+                                  weir_trace__cursor(map, "cursor_after"),
+                                  weir_trace__uint(map, "effective_batch_size"));
 }
 
 static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
@@ -273,15 +273,15 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
                             weir_error *error) {
     weir_trace_record record = {0};
     uint64_t next_step = 0; /* the step that the next record would be of */
-    bool is_counted = weir__trace_is_best_effort(weir_trace_header(reader));
+    bool is_counted = weir_trace__is_best_effort(weir_trace_header(reader));
     for (;;) {
         weir_status status = weir_trace_next(reader, &record, error);
         bool reached = next_step == step;
         if (status != WEIR_OK)
             return reached && status == WEIR_TRACE_CORRUPT ? WEIR_OK : status;
-        uint64_t t = is_counted ? next_step : weir__trace_uint(&record.map, "t");
+        uint64_t t = is_counted ? next_step : weir_trace__uint(&record.map, "t");
         bool is_kept = (record.kind == WEIR_TRACE_ITER && t < step) ||
-                       (record.kind == WEIR_TRACE_RESUME && weir__trace_uint(&record.map, "step") <= step);
+                       (record.kind == WEIR_TRACE_RESUME && weir_trace__uint(&record.map, "step") <= step);
         if (!is_kept && !reached)
             return weir__fail(
                 error, WEIR_TRACE_CORRUPT, operator_name,
@@ -295,7 +295,7 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
             if (!count_record(w, &record.map))
                 return weir__out_of_memory(error, operator_name, (size_t)(record.end - record.offset));
         } else {
-            next_step = weir__trace_uint(&record.map, "step");
+            next_step = weir_trace__uint(&record.map, "step");
         }
         keep_link(w, &record.map);
         *cut = record.end;
@@ -363,7 +363,7 @@ static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run
     }
     weir_trace_close(reader);
     if (status == WEIR_OK) { /* before the cut: after it, nothing but the file system may fail */
-        weir__trace_write_resume(&w->body, start);
+        weir_trace__write_resume(&w->body, start);
         status = append_body(w, false, error);
     }
     if (status == WEIR_OK)
@@ -380,7 +380,7 @@ weir_status weir_trace_resume(const weir_env *env, const char *path, const weir_
     weir_trace_run run;
     weir_status status = WEIR__TAKE_OPTIONS(run, given, weir_trace_run, operator_name, error);
     if (status == WEIR_OK)
-        status = new_writer(weir__env(env), path, &run, &w, error);
+        status = new_writer(weir__env_or_default(env), path, &run, &w, error);
     if (status != WEIR_OK)
         return status;
     w->lock = w->env->open(w->env->context, path, O_RDONLY, 0);

@@ -5,6 +5,6 @@
 #include "weir/trace.h"
 
 /* Closes a writer in a child of fork: the file, what is buffered and the lock are the parent's. */
-void weir__trace_writer_leave(weir_trace_writer *writer);
+void weir_trace__writer_leave(weir_trace_writer *writer);
 
 #endif

@@ -192,6 +192,39 @@ class Symbols(unittest.TestCase):
         self.assertEqual(strangers, set())
 
 
+class Names(unittest.TestCase):
+    """A name says its room: weir_store__x is declared in src/store, weir__x in src/base; the packer is a room of plan's."""
+
+    def room(self, path):
+        part = path.parent.name
+        return "pack" if part == "plan" and path.name.startswith("pack") and path.name != "packing.c" else part
+
+    def test_a_shared_name_says_its_room(self):
+        for path in sources("src/*/*.h"):
+            room = self.room(path)
+            text = without_comments(path.read_text())
+            declared = re.findall(r"^(?!#|typedef|\s)[^\n;={(]*?\b(weir_\w*?__\w+|weir__\w+)\s*\(", text, re.M)
+            declared += re.findall(r"^\} (weir_\w*?__\w+|weir__\w+);", text, re.M)
+            declared += re.findall(r"^#define ((?:weir|WEIR)_\w*?__\w+|(?:weir|WEIR)__\w+)", text, re.M)
+            for name in declared:
+                with self.subTest(file=str(path.relative_to(ROOT)), name=name):
+                    self.assertEqual(name.lower().split("__")[0], "weir" if room == "base" else "weir_" + room)
+
+    def test_no_name_differs_from_a_public_one_by_an_underscore(self):
+        public = set()
+        for path in sources("include/weir/*.h"):
+            public.update(re.findall(r"\bweir_\w+", path.read_text(), re.I))
+        inside = set()
+        for path in sources("src/*/*.[ch]"):
+            inside.update(re.findall(r"\bweir_\w*__\w+|\bweir__\w+", without_comments(path.read_text()), re.I))
+        twins = {name for name in inside if name.replace("__", "_") in public} - {"weir__store"}  # the stem of weir__store32
+        self.assertEqual(twins, set())
+
+    def test_a_file_name_stands_once(self):
+        names = [path.name for path in sources("src/*/*.[ch]")]
+        self.assertEqual({name for name in names if names.count(name) > 1}, set())
+
+
 class Hardening(unittest.TestCase):
     """What SECURITY.md says of release builds holds of the program and of the library."""
 

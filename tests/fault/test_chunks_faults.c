@@ -11,26 +11,26 @@ enum { SIZE = 60000 };
 static weir_status cut_and_read(const weir_env *env, void *context, weir_error *error) {
     const char *path = context;
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
-    weir__remote_watch watch;
+    weir_remote__watch watch;
     weir_json_writer w;
-    weir__chunks chunks = {.env = env, .size = SIZE, .bits = 12}, again = {.env = env};
+    weir_remote__chunks chunks = {.env = env, .size = SIZE, .bits = 12}, again = {.env = env};
     int file = open(path, O_RDONLY);
     assert_true(file >= 0);
-    weir__remote_watch_begin(&watch, env, &options);
+    weir_remote__watch_begin(&watch, env, &options);
     weir_json_writer_memory(&w, env);
-    weir_status status = weir__chunks_cut(&chunks, file, path, &watch, error);
+    weir_status status = weir_remote__chunks_cut(&chunks, file, path, &watch, error);
     if (status == WEIR_OK)
-        status = weir__chunks_sort(&chunks, error);
+        status = weir_remote__chunks_sort(&chunks, error);
     if (status == WEIR_OK) {
-        weir__chunks_write(&chunks, &w);
+        weir_remote__chunks_write(&chunks, &w);
         status = weir_json_finish(&w, error);
     }
     if (status == WEIR_OK)
-        status = weir__chunks_read(&again, w.data, w.size, "the index", error);
+        status = weir_remote__chunks_read(&again, w.data, w.size, "the index", error);
     close(file);
     weir_json_release(&w);
-    weir__chunks_release(&chunks);
-    weir__chunks_release(&again);
+    weir_remote__chunks_release(&chunks);
+    weir_remote__chunks_release(&again);
     return status;
 }
 

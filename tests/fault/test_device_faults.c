@@ -40,14 +40,14 @@ static weir_status work_on(weir_device *device, uint8_t *host, uint8_t *there, w
 }
 
 static weir_status use_kernel(weir_device *device, weir_error *error) {
-    weir__kernel kernel;
-    weir__kernel_source source = {.name = WEIR__EXPAND_NAME,
-                                  .text = weir__expand_text,
-                                  .text_size = weir__expand_text_size,
-                                  .run = weir__expand_run};
-    weir_status status = weir__kernel_open(device, &source, &kernel, error);
+    weir_device__kernel kernel;
+    weir_device__kernel_source source = {.name = WEIR_BATCH__EXPAND_NAME,
+                                         .text = weir_batch__expand_text,
+                                         .text_size = weir_batch__expand_text_size,
+                                         .run = weir_batch__expand_run};
+    weir_status status = weir_device__kernel_open(device, &source, &kernel, error);
     if (status == WEIR_OK)
-        weir__kernel_close(device, &kernel);
+        weir_device__kernel_close(device, &kernel);
     return status;
 }
 

@@ -10,7 +10,7 @@
 /* An embedder of these settings, and the vectors of some texts. */
 typedef struct embedding {
     const char *settings;
-    const weir__bytes *texts;
+    const weir_ingest__bytes *texts;
     size_t count;
     uint16_t vectors[8];
 } embedding;
@@ -18,15 +18,15 @@ typedef struct embedding {
 static weir_status embed(const weir_env *env, void *context, weir_error *error) {
     embedding *e = context;
     weir_cbor_writer w;
-    weir__embedder *embedder;
+    weir_ingest__embedder *embedder;
     weir_cbor_writer_memory(&w, NULL);
     assert_ok(weir_json_read(e->settings, strlen(e->settings), "settings", WEIR_SCHEMA_INVALID, &w, error),
               error);
     weir_cbor_value settings = weir_cbor_view(w.data);
-    weir_status status = weir__embedder_open(env, &settings, &embedder, error);
+    weir_status status = weir_ingest__embedder_open(env, &settings, &embedder, error);
     if (!status) {
         status = embedder->kind->embed(embedder, e->texts, e->count, e->vectors, error);
-        weir__embedder_close(embedder);
+        weir_ingest__embedder_close(embedder);
     }
     weir_cbor_release(&w);
     return status;
@@ -42,7 +42,7 @@ static void file_survives(void **state) {
     assert_non_null(file);
     fputs("{\"text\": \"a\", \"embedding\": [1, -2]}\n{\"text\": \"\", \"embedding\": [0.5, 0]}", file);
     fclose(file);
-    const weir__bytes texts[] = {{"", 0}, {"a", 1}};
+    const weir_ingest__bytes texts[] = {{"", 0}, {"a", 1}};
     embedding e = {.settings = settings, .texts = texts, .count = 2};
     assert_true(sweep_faults(embed, NULL, &e) >= 40);
     static const uint16_t expected[] = {0x3800, 0, 0x3C00, 0xC000};
@@ -55,7 +55,7 @@ static void http_survives(void **state) {
     (void)state;
 #ifndef WEIR_WITHOUT_HTTP
     static const uint16_t zeros[4];
-    const weir__bytes texts[] = {{"", 0}};
+    const weir_ingest__bytes texts[] = {{"", 0}};
     embedding e = {.settings =
                        "{\"provider\": \"http\", \"url\": \"http://127.0.0.1:1/v1/\", \"model\": \"m\", "
                        "\"cache\": null, \"dim\": 4, \"concurrency\": 2}",
@@ -68,8 +68,8 @@ static void http_survives(void **state) {
 }
 
 static weir_status use_cache(const weir_env *env, void *context, weir_error *error) {
-    weir__vector_cache *cache;
-    weir_status status = weir__vector_cache_open(env, context, 2, &cache, error);
+    weir_ingest__vector_cache *cache;
+    weir_status status = weir_ingest__vector_cache_open(env, context, 2, &cache, error);
     if (status)
         return status;
     uint8_t keys[2][WEIR_HASH_SIZE] = {{1}, {2}};
@@ -77,17 +77,17 @@ static weir_status use_cache(const weir_env *env, void *context, weir_error *err
     const uint16_t *vectors[] = {first, second};
     uint16_t out[2] = {0};
     bool is_found = false;
-    status = weir__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors, 2, error);
+    status = weir_ingest__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors, 2, error);
     if (!status)
-        status = weir__vector_cache_get(cache, keys[1], out, &is_found, error);
+        status = weir_ingest__vector_cache_get(cache, keys[1], out, &is_found, error);
     if (!status)
         assert_true(is_found && memcmp(out, second, sizeof second) == 0);
     keys[0][0] = 9;
     if (!status)
-        status = weir__vector_cache_get(cache, keys[0], out, &is_found, error);
+        status = weir_ingest__vector_cache_get(cache, keys[0], out, &is_found, error);
     if (!status)
         assert_false(is_found);
-    weir__vector_cache_close(cache);
+    weir_ingest__vector_cache_close(cache);
     return status;
 }
 

@@ -112,10 +112,10 @@ static weir_status open_populations(const weir_env *env, void *context, weir_err
         classes[i] = i % 7;
         weights[i] = i;
     }
-    weir_seed seed = weir__sampling_seed(context, "b", NULL, 0);
-    weir_status status = weir__population_of_classes(env, seed, "t", classes, N, 7, &by_class, error);
+    weir_seed seed = weir_sampler__sampling_seed(context, "b", NULL, 0);
+    weir_status status = weir_sampler__population_of_classes(env, seed, "t", classes, N, 7, &by_class, error);
     if (status == WEIR_OK)
-        status = weir__population_of_weights(env, seed, "t", weights, N, &by_weight, error);
+        status = weir_sampler__population_of_weights(env, seed, "t", weights, N, &by_weight, error);
     weir_sampler_options options = {
         .size = sizeof options, .dataset = "b", .world_size = 1, .population = by_weight};
     if (status == WEIR_OK)

@@ -13,15 +13,17 @@
 /* How many sections a file says it has, or the least if it lies. */
 static inline uint32_t sections_in(const uint8_t *data) {
     uint32_t count = weir__load32(data + 12);
-    return count >= WEIR__SECTIONS_LEAST && count <= WEIR__SECTIONS_MOST ? count : WEIR__SECTIONS_LEAST;
+    return count >= WEIR_STORE__SECTIONS_LEAST && count <= WEIR_STORE__SECTIONS_MOST
+               ? count
+               : WEIR_STORE__SECTIONS_LEAST;
 }
 
 /* Makes the tail's values fit the bytes, if there is a tail and the table's places lie before it. */
 static inline void rehash_tail(uint8_t *data, size_t size) {
     uint64_t end = weir__load64(data + 16);
-    uint8_t *value = data + end + WEIR__TAIL_HEADER_SIZE;
+    uint8_t *value = data + end + WEIR_STORE__TAIL_HEADER_SIZE;
     for (uint32_t i = 0; i < sections_in(data); i++) {
-        const uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        const uint8_t *entry = data + WEIR_STORE__HEADER_SIZE + i * WEIR_STORE__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
         if (offset > end || length > end - offset || length <= WEIR__SUBTREE_SIZE)
@@ -37,25 +39,25 @@ static inline void rehash_tail(uint8_t *data, size_t size) {
 /* Makes every section's hash, the tail and the root fit the bytes, where the table's places lie in the file.
  */
 static inline void rehash_store(uint8_t *data, size_t size) {
-    if (size < WEIR__PAGE)
+    if (size < WEIR_STORE__PAGE)
         return;
     uint64_t end = weir__load64(data + 16);
-    bool has_tail =
-        end < size && size - end >= WEIR__TAIL_HEADER_SIZE && memcmp(data + end, WEIR__TAIL_MAGIC, 8) == 0;
+    bool has_tail = end < size && size - end >= WEIR_STORE__TAIL_HEADER_SIZE &&
+                    memcmp(data + end, WEIR_STORE__TAIL_MAGIC, 8) == 0;
     if (has_tail)
         rehash_tail(data, size);
     else
         weir__store64(data + 16, size);
     uint32_t count = sections_in(data);
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *entry = data + WEIR__HEADER_SIZE + i * WEIR__SECTION_ENTRY_SIZE;
+        uint8_t *entry = data + WEIR_STORE__HEADER_SIZE + i * WEIR_STORE__SECTION_ENTRY_SIZE;
         uint64_t offset = weir__load64(entry + 8);
         uint64_t length = weir__load64(entry + 16);
         if (offset <= size && length <= size - offset)
             weir__blake3_of(data + offset, (size_t)length, entry + 24);
     }
-    memset(data + WEIR__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
-    weir__blake3_of(data, weir__frame_size(count), data + WEIR__ROOT_OFFSET);
+    memset(data + WEIR_STORE__ROOT_OFFSET, 0, WEIR_HASH_SIZE);
+    weir__blake3_of(data, weir_store__frame_size(count), data + WEIR_STORE__ROOT_OFFSET);
 }
 
 /* Reads every table, cell, edge, seed and text through the accessors; returns a number that depends on all

@@ -9,7 +9,7 @@
 typedef struct fake_arguments {
     attention_lists lists;
     uint32_t phase;
-    weir__attention_arguments pass;
+    weir_attention__arguments pass;
 } fake_arguments;
 
 static_assert(sizeof(fake_arguments) <= FAKE_ATTENTION_SIZE, "there is too little room for arguments");
@@ -44,7 +44,7 @@ void fake_attention_lists(const void *given, fake_bytes *device_bytes) {
 }
 
 /* A tensor of attention, as the host sees it: all of it lies in one allocation. */
-static bool see_tensor(weir__attention_tensor *t, const weir__attention_arguments *a,
+static bool see_tensor(weir_attention__strided *t, const weir_attention__arguments *a,
                        fake_bytes *device_bytes) {
     size_t size = a->dtype == WEIR_ATTENTION_FLOAT32 ? 4 : 2;
     int64_t last = (a->at.sequences - 1) * t->b + (a->heads - 1) * t->h + (a->at.length - 1) * t->s;
@@ -58,7 +58,7 @@ static bool see_tensor(weir__attention_tensor *t, const weir__attention_argument
 static void take_records(const void *given, fake_bytes *device_bytes, bool is_long) {
     fake_arguments w;
     memcpy(&w, given, sizeof w);
-    weir__attention_arguments a = w.pass;
+    weir_attention__arguments a = w.pass;
     if (a.done > 0)
         return; /* the first launch has taken all records */
     if (is_long && (a.head_size != 64 || a.dtype == WEIR_ATTENTION_FLOAT32 || !a.is_column))
@@ -68,7 +68,7 @@ static void take_records(const void *given, fake_bytes *device_bytes, bool is_lo
     a.words = (const uint32_t *)device_bytes((uintptr_t)a.words, (size_t)a.at.size * 4);
     a.lse = device_bytes((uintptr_t)a.lse, sums);
     a.delta = a.delta ? device_bytes((uintptr_t)a.delta, sums) : NULL;
-    void *room = malloc(weir__attention_room((weir_attention_dtype)a.dtype));
+    void *room = malloc(weir_attention__room((weir_attention_dtype)a.dtype));
     if (!room)
         abort();
     if (a.words && a.lse && see_tensor(&a.q, &a, device_bytes) && see_tensor(&a.k, &a, device_bytes) &&
@@ -84,7 +84,7 @@ static void take_records(const void *given, fake_bytes *device_bytes, bool is_lo
         uint64_t record = i / a.heads;
         bool is_one = record >= first_long && record - first_long < longs;
         if (is_long ? is_one : !is_one || !a.skips_long)
-            weir__attention_record((weir_attention_dtype)a.dtype, a.head_size, (weir__attention_pass)a.pass,
+            weir_attention__record((weir_attention_dtype)a.dtype, a.head_size, (weir_attention__pass)a.pass,
                                    &a, a.words + a.records + record * RECORD_WORDS, (uint32_t)(i % a.heads),
                                    room);
     }

@@ -87,7 +87,8 @@ static bool is_whole(size_t size) {
     return size > 0 && size % UNIT == 0;
 }
 
-DRIVER(cuMemGetAllocationGranularity, (size_t * unit, const weir__cuda_allocation *allocation, int option)) {
+DRIVER(cuMemGetAllocationGranularity,
+       (size_t * unit, const weir_device__cuda_allocation *allocation, int option)) {
     BEGIN_IN_CONTEXT()
     *unit = UNIT;
     return fake_end(allocation->type == 1 && allocation->location.type == 1 && option == 0 ? SUCCESS
@@ -131,7 +132,8 @@ DRIVER(cuMemAddressFree, (uintptr_t address, size_t size)) {
     return fake_end(result_);
 }
 
-DRIVER(cuMemCreate, (uint64_t * out, size_t size, const weir__cuda_allocation *allocation, uint64_t flags)) {
+DRIVER(cuMemCreate,
+       (uint64_t * out, size_t size, const weir_device__cuda_allocation *allocation, uint64_t flags)) {
     BEGIN_IN_CONTEXT()
     if (!is_whole(size) || allocation->type != 1 || allocation->location.type != 1 || flags)
         return fake_end(INVALID_VALUE);
@@ -185,7 +187,8 @@ DRIVER(cuMemMap, (uintptr_t address, size_t size, size_t offset, uint64_t handle
     return fake_end(SUCCESS);
 }
 
-DRIVER(cuMemSetAccess, (uintptr_t address, size_t size, const weir__cuda_access *access, size_t count)) {
+DRIVER(cuMemSetAccess,
+       (uintptr_t address, size_t size, const weir_device__cuda_access *access, size_t count)) {
     BEGIN_IN_CONTEXT()
     mapping *m = mapping_with((uint8_t *)(address - FAR_AWAY));
     if (!m || m->size != size || count != 1 || access->location.type != 1 || access->flags != 3)

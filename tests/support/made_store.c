@@ -1,6 +1,6 @@
-/* See made_store.h. Numbers are drawn, laid out by the library's own rules (weir__layout_record) and written
- * by its own writer into a file system in memory; what is here is the data: records, child lists, seeds,
- * texts. */
+/* See made_store.h. Numbers are drawn, laid out by the library's own rules (weir_store__layout_record) and
+ * written by its own writer into a file system in memory; what is here is the data: records, child lists,
+ * seeds, texts. */
 #include "support/made_store.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct maker {
     uint32_t name_count;
     uint8_t **records;          /* by table */
     struct made_label **labels; /* by task: its seeds, if it says when labels are known */
-    weir__store_writer writer;
+    weir_store__writer writer;
     bool has_failed;
 } maker;
 
@@ -119,7 +119,7 @@ static void describe_table(maker *m, uint32_t t) {
             .known_time = WEIR_NONE};
     }
     m->has_failed |=
-        !weir__layout_record(table, m->columns + table->column_start, m->edges + table->edge_start);
+        !weir_store__layout_record(table, m->columns + table->column_start, m->edges + table->edge_start);
 }
 
 static uint32_t anchor_of(maker *m) {
@@ -179,7 +179,7 @@ static void describe_labels(maker *m, uint32_t number) {
     task->horizon = task->has_horizon ? below(m, TIMES / 4) : 0;
     task->label_known_column = task->has_horizon ? NULL : "known";
     task->observed_column = m->info.column_count++;
-    m->columns[task->observed_column] = weir__task_column("observed", number, WEIR_TIMESTAMP);
+    m->columns[task->observed_column] = weir_store__task_column("observed", number, WEIR_TIMESTAMP);
     for (uint32_t i = 0; labels && i < task->seed_count; i++) {
         int64_t time = below(m, 8) ? below(m, TIMES) : INT64_MAX;
         int64_t later = task->has_horizon ? task->horizon : below(m, TIMES / 4);
@@ -313,27 +313,27 @@ static child **find_children(maker *m) {
 static void put32(maker *m, uint32_t value) {
     uint8_t bytes[4];
     weir__store32(bytes, value);
-    weir__store_writer_put(&m->writer, bytes, sizeof bytes);
+    weir_store__writer_put(&m->writer, bytes, sizeof bytes);
 }
 
 static void put64(maker *m, uint64_t value) {
     uint8_t bytes[8];
     weir__store64(bytes, value);
-    weir__store_writer_put(&m->writer, bytes, sizeof bytes);
+    weir_store__writer_put(&m->writer, bytes, sizeof bytes);
 }
 
 static void write_metadata(maker *m) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
-    weir__metadata_write(&m->info, &w);
+    weir_store__metadata_write(&m->info, &w);
     m->has_failed |= weir_cbor_finish(&w, NULL) != WEIR_OK;
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_METADATA);
-    weir__store_writer_put(&m->writer, w.data, w.size);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_METADATA);
+    weir_store__writer_put(&m->writer, w.data, w.size);
     weir_cbor_release(&w);
 }
 
 static void write_children(maker *m, child *const *children) {
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_CHILD_STARTS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_CHILD_STARTS);
     for (uint32_t e = 0; e < m->info.edge_count; e++) {
         const weir_table *parents = &m->tables[m->edges[e].parent_table];
         uint64_t at = 0;
@@ -343,34 +343,34 @@ static void write_children(maker *m, child *const *children) {
             put32(m, (uint32_t)at);
         }
     }
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_CHILD_ROWS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_CHILD_ROWS);
     for (uint32_t e = 0; e < m->info.edge_count; e++)
         for (uint64_t i = 0; i < m->edges[e].edges; i++)
             put32(m, children[e][i].row);
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_CHILD_TIMES);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_CHILD_TIMES);
     for (uint32_t e = 0; e < m->info.edge_count; e++)
         for (uint64_t i = 0; m->edges[e].child_times && i < m->edges[e].edges; i++)
             put64(m, (uint64_t)children[e][i].time);
 }
 
 static void write_seeds(maker *m) {
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_ROWS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_SEED_ROWS);
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; i < m->tasks[k].seed_count; i++) {
             const weir_table *anchor = &m->tables[m->tasks[k].anchor_table];
             put32(m, m->labels[k] ? m->labels[k][i].anchor : anchor->row_start + below(m, anchor->row_count));
         }
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_TIMES);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_SEED_TIMES);
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; m->tasks[k].seed_times && i < m->tasks[k].seed_count; i++)
             put64(m, m->labels[k]  ? (uint64_t)m->labels[k][i].time
                      : below(m, 4) ? below(m, TIMES)
                                    : (uint64_t)INT64_MAX);
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_TARGETS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_SEED_TARGETS);
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; !m->tasks[k].is_cell && i < m->tasks[k].seed_count; i++)
             put64(m, m->tasks[k].stype == WEIR_BOOLEAN ? below(m, 2) : below(m, CATEGORIES));
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_SEED_BITS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_SEED_BITS);
     for (uint32_t k = 0; k < m->info.task_count; k++) {
         const weir_task *task = &m->tasks[k];
         uint64_t bits = task->is_cell ? m->tables[task->anchor_table].row_count : task->seed_count;
@@ -392,8 +392,8 @@ static int compare_labels(const void *a, const void *b) {
 static void write_label_list(maker *m, const weir_task *task, const made_label *labels, uint32_t end) {
     const weir_table *anchor = &m->tables[task->anchor_table];
     uint32_t at = 0, listed = 0;
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_LABELS);
-    weir__store_writer_align(&m->writer, WEIR__LABEL_ALIGNMENT);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_LABELS);
+    weir_store__writer_align(&m->writer, WEIR_STORE__LABEL_ALIGNMENT);
     for (uint32_t i = 0; i < task->seed_count; i++)
         if (labels[i].seed < end && labels[i].known != WEIR_TIME_NEVER)
             put64(m, (uint64_t)labels[i].known);
@@ -419,38 +419,38 @@ static void write_labels(maker *m) {
 }
 
 /* Texts "xxxx…" of 1, 2, 3 … bytes. */
-static void write_texts(maker *m, weir__section_kind offsets, uint32_t count) {
-    weir__store_writer_begin(&m->writer, offsets);
+static void write_texts(maker *m, weir_store__section_kind offsets, uint32_t count) {
+    weir_store__writer_begin(&m->writer, offsets);
     for (uint64_t i = 0; i <= count; i++)
         put64(m, i * (i + 1) / 2);
-    weir__store_writer_begin(&m->writer, (weir__section_kind)(offsets + 1));
+    weir_store__writer_begin(&m->writer, (weir_store__section_kind)(offsets + 1));
     for (uint64_t i = 0; i < (uint64_t)count * (count + 1) / 2; i++)
-        weir__store_writer_put(&m->writer, "x", 1);
+        weir_store__writer_put(&m->writer, "x", 1);
 }
 
-static void write_embeddings(maker *m, weir__section_kind kind, uint32_t count) {
-    weir__store_writer_begin(&m->writer, kind);
+static void write_embeddings(maker *m, weir_store__section_kind kind, uint32_t count) {
+    weir_store__writer_begin(&m->writer, kind);
     for (uint64_t i = 0; i < (uint64_t)count * m->info.embedding_dim; i++) {
         uint8_t half[2] = {(uint8_t)below(m, 256), 0x38};
-        weir__store_writer_put(&m->writer, half, sizeof half);
+        weir_store__writer_put(&m->writer, half, sizeof half);
     }
 }
 
 static void write_sections(maker *m, child *const *children) {
     write_metadata(m);
-    weir__store_writer_begin(&m->writer, WEIR__SECTION_ROWS);
+    weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_ROWS);
     for (uint32_t t = 0; t < m->info.table_count; t++) {
-        weir__store_writer_align(&m->writer, WEIR__TABLE_ALIGNMENT);
-        weir__store_writer_put(&m->writer, m->records[t],
+        weir_store__writer_align(&m->writer, WEIR_STORE__TABLE_ALIGNMENT);
+        weir_store__writer_put(&m->writer, m->records[t],
                                (size_t)m->tables[t].row_count * m->tables[t].stride);
     }
     write_children(m, children);
     write_seeds(m);
-    write_texts(m, WEIR__SECTION_CATEGORY_OFFSETS, CATEGORIES);
-    write_texts(m, WEIR__SECTION_TEXT_OFFSETS, TEXTS);
-    write_embeddings(m, WEIR__SECTION_COLUMN_EMBEDDINGS, m->info.column_count);
-    write_embeddings(m, WEIR__SECTION_CATEGORY_EMBEDDINGS, CATEGORIES);
-    write_embeddings(m, WEIR__SECTION_TEXT_EMBEDDINGS, TEXTS);
+    write_texts(m, WEIR_STORE__SECTION_CATEGORY_OFFSETS, CATEGORIES);
+    write_texts(m, WEIR_STORE__SECTION_TEXT_OFFSETS, TEXTS);
+    write_embeddings(m, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS, m->info.column_count);
+    write_embeddings(m, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS, CATEGORIES);
+    write_embeddings(m, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, TEXTS);
     write_labels(m);
 }
 
@@ -463,11 +463,11 @@ static uint8_t *write_store(maker *m, child *const *children, size_t *size) {
     uint8_t *bytes = NULL;
     uint64_t file_size;
     memory_env_init(&files);
-    if (!m->has_failed && weir__store_writer_open(&m->writer, &files.env, path, NULL) == WEIR_OK) {
+    if (!m->has_failed && weir_store__writer_open(&m->writer, &files.env, path, NULL) == WEIR_OK) {
         write_sections(m, children);
-        if (m->has_failed || weir__store_writer_finish(&m->writer, hash, &file_size, NULL) != WEIR_OK) {
-            weir__store_writer_abandon(&m->writer);
-        } else if (weir__store_writer_commit(&m->writer, NULL) == WEIR_OK) {
+        if (m->has_failed || weir_store__writer_finish(&m->writer, hash, &file_size, NULL) != WEIR_OK) {
+            weir_store__writer_abandon(&m->writer);
+        } else if (weir_store__writer_commit(&m->writer, NULL) == WEIR_OK) {
             memory_file *file = memory_env_file(&files, path);
             bytes = file->data;
             *size = file->size;

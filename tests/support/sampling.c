@@ -76,8 +76,9 @@ static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64
                               n);
     uint64_t block_id = position / block_size, index;
     if (block_id < full_blocks && data->block_order == WEIR_BLOCKS_STATELESS_V1) {
-        weir__place_map map = weir__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, full_blocks);
-        block_id = weir__place_at(&map, block_id);
+        weir_sampler__place_map map =
+            weir_sampler__place_map_make(seed, WEIR_DOMAIN_BLOCKS, 0, 0, full_blocks);
+        block_id = weir_sampler__place_at(&map, block_id);
     } else if (block_id < full_blocks) {
         uint64_t *order = malloc(full_blocks * sizeof *order);
         assert_non_null(order);
@@ -124,17 +125,17 @@ uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t wor
 weir_population *weighted(weir_seed seed, const double *weights, uint64_t count) {
     weir_error error;
     weir_population *population = NULL;
-    assert_ok(
-        weir__population_of_weights(weir_env_default(), seed, "test", weights, count, &population, &error),
-        &error);
+    assert_ok(weir_sampler__population_of_weights(weir_env_default(), seed, "test", weights, count,
+                                                  &population, &error),
+              &error);
     return population;
 }
 
 weir_population *by_class(weir_seed seed, const uint32_t *classes, uint64_t count, uint64_t limit) {
     weir_error error;
     weir_population *population = NULL;
-    assert_ok(weir__population_of_classes(weir_env_default(), seed, "test", classes, count, limit,
-                                          &population, &error),
+    assert_ok(weir_sampler__population_of_classes(weir_env_default(), seed, "test", classes, count, limit,
+                                                  &population, &error),
               &error);
     return population;
 }

@@ -18,9 +18,9 @@
 enum { SESSIONS_MAX = 16 };
 
 typedef struct scanner {
-    weir__source *sessions[SESSIONS_MAX];
+    weir_ingest__source *sessions[SESSIONS_MAX];
     uint32_t session_count;
-    weir__catalog catalog;
+    weir_ingest__catalog catalog;
     bool counts_only;
 } scanner;
 
@@ -33,22 +33,22 @@ static void stop_if(weir_status status, const weir_error *error) {
     exit(1);
 }
 
-static void write_value(weir_json_writer *w, const weir__value *value) {
+static void write_value(weir_json_writer *w, const weir_ingest__value *value) {
     static const char *const letters[] = {"n", "i", "r", "t", "x", "b", "@"};
     char text[40];
     weir_json_array(w);
     weir_json_text(w, letters[value->type]);
     switch (value->type) {
-    case WEIR__NULL:
+    case WEIR_INGEST__NULL:
         break;
-    case WEIR__REAL:
+    case WEIR_INGEST__REAL:
         snprintf(text, sizeof text, "%a", value->real);
         weir_json_text(w, text);
         break;
-    case WEIR__TEXT:
+    case WEIR_INGEST__TEXT:
         weir_json_text_n(w, value->text.data, value->text.size);
         break;
-    case WEIR__BLOB:
+    case WEIR_INGEST__BLOB:
         weir_json_hex(w, value->text.data, value->text.size);
         break;
     default:
@@ -76,9 +76,9 @@ static void print_count(const char *name, uint64_t count) {
     print_line(&w);
 }
 
-static uint64_t print_rows(const scanner *s, const char *name, weir__cursor *cursor) {
+static uint64_t print_rows(const scanner *s, const char *name, weir_ingest__cursor *cursor) {
     weir_error error;
-    weir__rows rows;
+    weir_ingest__rows rows;
     uint64_t count = 0;
     for (;;) {
         stop_if(cursor->next(cursor, &rows, &error), &error);
@@ -102,7 +102,7 @@ static uint64_t print_rows(const scanner *s, const char *name, weir__cursor *cur
     }
 }
 
-static void write_table(weir_json_writer *w, const weir__catalog_table *table) {
+static void write_table(weir_json_writer *w, const weir_ingest__catalog_table *table) {
     weir_json_object(w);
     weir_json_key(w, "columns");
     weir_json_array(w);
@@ -121,7 +121,7 @@ static void write_table(weir_json_writer *w, const weir__catalog_table *table) {
     weir_json_key(w, "foreign_keys");
     weir_json_object(w);
     for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-        const weir__catalog_key *key = &table->foreign_keys[i];
+        const weir_ingest__catalog_key *key = &table->foreign_keys[i];
         char name[512] = "", target[512];
         snprintf(target, sizeof target, "%s.", key->parent_table);
         for (uint32_t k = 0; k < key->column_count; k++) {
@@ -170,26 +170,26 @@ static void print_catalog(const scanner *s) {
     print_line(&w);
 }
 
-static weir__cursor *open_scan(const scanner *s, const weir__catalog_table *table, uint32_t part,
-                               uint32_t part_count) {
+static weir_ingest__cursor *open_scan(const scanner *s, const weir_ingest__catalog_table *table,
+                                      uint32_t part, uint32_t part_count) {
     weir_error error;
-    weir__cursor *cursor;
+    weir_ingest__cursor *cursor;
     uint32_t *columns = calloc(table->column_count + 1, sizeof *columns);
     for (uint32_t i = 0; i < table->column_count; i++)
         columns[i] = i;
-    weir__source *session = s->sessions[part];
-    stop_if(
-        weir__source_scan(session, table, columns, table->column_count, part, part_count, &cursor, &error),
-        &error);
+    weir_ingest__source *session = s->sessions[part];
+    stop_if(weir_ingest__source_scan(session, table, columns, table->column_count, part, part_count, &cursor,
+                                     &error),
+            &error);
     free(columns);
     return cursor;
 }
 
 static void scan_tables(const scanner *s) {
     for (uint32_t t = 0; t < s->catalog.table_count; t++) {
-        const weir__catalog_table *table = &s->catalog.tables[t];
+        const weir_ingest__catalog_table *table = &s->catalog.tables[t];
         for (uint32_t part = 0; part < s->session_count; part++) {
-            weir__cursor *cursor = open_scan(s, table, part, s->session_count);
+            weir_ingest__cursor *cursor = open_scan(s, table, part, s->session_count);
             uint64_t count = print_rows(s, table->name, cursor);
             if (s->counts_only)
                 print_count(table->name, count);
@@ -200,9 +200,9 @@ static void scan_tables(const scanner *s) {
 
 static void start_and_stop(const scanner *s) {
     weir_error error;
-    weir__rows rows;
+    weir_ingest__rows rows;
     for (uint32_t t = 0; t < s->catalog.table_count; t++) {
-        weir__cursor *cursor = open_scan(s, &s->catalog.tables[t], 0, 1);
+        weir_ingest__cursor *cursor = open_scan(s, &s->catalog.tables[t], 0, 1);
         stop_if(cursor->next(cursor, &rows, &error), &error);
         cursor->close(cursor);
     }
@@ -210,8 +210,8 @@ static void start_and_stop(const scanner *s) {
 
 static void run_query(const scanner *s, const char *sql) {
     weir_error error;
-    weir__cursor *cursor;
-    weir__source *session = s->sessions[0];
+    weir_ingest__cursor *cursor;
+    weir_ingest__source *session = s->sessions[0];
     stop_if(session->kind->query(session, sql, &cursor, &error), &error);
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
@@ -226,21 +226,22 @@ static void run_query(const scanner *s, const char *sql) {
     cursor->close(cursor);
 }
 
-static weir_status complete_views(weir__source *session, weir__catalog *catalog, weir_error *error) {
+static weir_status complete_views(weir_ingest__source *session, weir_ingest__catalog *catalog,
+                                  weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++)
-        status = weir__catalog_complete(session, catalog, &catalog->tables[t], error);
+        status = weir_ingest__catalog_complete(session, catalog, &catalog->tables[t], error);
     return status;
 }
 
 static void open_sessions(scanner *s, const char *location, uint32_t count) {
     weir_error error;
-    static weir__source_options options;
+    static weir_ingest__source_options options;
     options.location = location;
-    stop_if(weir__source_open(weir_env_default(), &options, &s->sessions[0], &error), &error);
+    stop_if(weir_ingest__source_open(weir_env_default(), &options, &s->sessions[0], &error), &error);
     s->session_count = 1;
     while (s->session_count < count && s->sessions[0]->kind->fork) {
-        weir__source *session;
+        weir_ingest__source *session;
         stop_if(s->sessions[0]->kind->fork(s->sessions[0], &session, &error), &error);
         if (!session)
             break;
@@ -251,15 +252,15 @@ static void open_sessions(scanner *s, const char *location, uint32_t count) {
 }
 
 static void close_sessions(scanner *s) {
-    weir__catalog_release(&s->catalog);
+    weir_ingest__catalog_release(&s->catalog);
     while (s->session_count > 0)
-        weir__source_close(s->sessions[--s->session_count]);
+        weir_ingest__source_close(s->sessions[--s->session_count]);
 }
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
-static weir_status read_all(weir__cursor *cursor, weir_error *error) {
-    weir__rows rows;
+static weir_status read_all(weir_ingest__cursor *cursor, weir_error *error) {
+    weir_ingest__rows rows;
     weir_status status;
     do
         status = cursor->next(cursor, &rows, error);
@@ -268,15 +269,16 @@ static weir_status read_all(weir__cursor *cursor, weir_error *error) {
     return status;
 }
 
-static weir_status scan_all(weir__source *session, const weir__catalog *catalog, weir_error *error) {
+static weir_status scan_all(weir_ingest__source *session, const weir_ingest__catalog *catalog,
+                            weir_error *error) {
     uint32_t columns[64];
-    weir__cursor *cursor;
+    weir_ingest__cursor *cursor;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < 64; i++)
         columns[i] = i;
     for (uint32_t t = 0; t < catalog->table_count && !status; t++) {
-        status = weir__source_scan(session, &catalog->tables[t], columns, catalog->tables[t].column_count, 0,
-                                   1, &cursor, error);
+        status = weir_ingest__source_scan(session, &catalog->tables[t], columns,
+                                          catalog->tables[t].column_count, 0, 1, &cursor, error);
         if (!status)
             status = read_all(cursor, error);
     }
@@ -285,11 +287,11 @@ static weir_status scan_all(weir__source *session, const weir__catalog *catalog,
 
 /* One whole use of a source: two sessions, the catalog, all rows, a query. */
 static weir_status use_source(const weir_env *env, void *location, weir_error *error) {
-    weir__source *session = NULL, *second = NULL;
-    weir__catalog catalog = {0};
-    weir__cursor *cursor;
-    weir__source_options options = {.location = location};
-    weir_status status = weir__source_open(env, &options, &session, error);
+    weir_ingest__source *session = NULL, *second = NULL;
+    weir_ingest__catalog catalog = {0};
+    weir_ingest__cursor *cursor;
+    weir_ingest__source_options options = {.location = location};
+    weir_status status = weir_ingest__source_open(env, &options, &session, error);
     if (!status)
         status = session->kind->fork(session, &second, error);
     if (!status)
@@ -297,18 +299,18 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     if (!status)
         status = complete_views(session, &catalog, error);
     if (!status)
-        status = weir__catalog_add_query(session, &catalog, "asked", "SELECT 1 AS a, 'x' AS b", error);
+        status = weir_ingest__catalog_add_query(session, &catalog, "asked", "SELECT 1 AS a, 'x' AS b", error);
     if (!status)
         status = scan_all(second ? second : session, &catalog, error);
     if (!status)
         status = session->kind->query(session, "SELECT 1 AS a, 'x' AS b", &cursor, error);
     if (!status)
         status = read_all(cursor, error);
-    weir__catalog_release(&catalog);
-    weir__source_close(second);
-    weir__source_close(session);
+    weir_ingest__catalog_release(&catalog);
+    weir_ingest__source_close(second);
+    weir_ingest__source_close(session);
     /* Files that cannot be opened or read are the source's to report, or look like another source. */
-    if (status == WEIR_SOURCE_ERROR && weir__is_data_files(NULL, location))
+    if (status == WEIR_SOURCE_ERROR && weir_ingest__is_data_files(NULL, location))
         error->status = status = WEIR_IO_ERROR;
     return status;
 }

@@ -11,7 +11,7 @@
 
 /* Opens a source of one table and scans its first column, part after part; `see` gets every cell. */
 static weir_status scan_table(made_table *table, bool is_stream, bool is_read_once, uint32_t part_count,
-                              void (*see)(void *context, const weir__value *cell), void *context,
+                              void (*see)(void *context, const weir_ingest__value *cell), void *context,
                               weir_error *error) {
     struct ArrowArrayStream stream = {0};
     weir_arrow_table given = {.name = "t"};
@@ -22,19 +22,19 @@ static weir_status scan_table(made_table *table, bool is_stream, bool is_read_on
         given.open = made_open;
         given.context = table;
     }
-    weir__source_options options = {
+    weir_ingest__source_options options = {
         .arrow_tables = &given, .arrow_table_count = 1, .arrow_is_read_once = is_read_once};
-    weir__source *source = NULL;
-    weir__cursor *cursors[4] = {0};
-    weir__catalog catalog;
-    weir__rows rows;
+    weir_ingest__source *source = NULL;
+    weir_ingest__cursor *cursors[4] = {0};
+    weir_ingest__catalog catalog;
+    weir_ingest__rows rows;
     uint32_t column = 0;
-    weir_status status = weir__source_open(NULL, &options, &source, error);
+    weir_status status = weir_ingest__source_open(NULL, &options, &source, error);
     if (status == WEIR_OK) {
         assert_ok(source->kind->describe(source, &catalog, error), error);
         for (uint32_t p = 0; p < part_count && status == WEIR_OK; p++)
-            status =
-                weir__source_scan(source, &catalog.tables[0], &column, 1, p, part_count, &cursors[p], error);
+            status = weir_ingest__source_scan(source, &catalog.tables[0], &column, 1, p, part_count,
+                                              &cursors[p], error);
         for (uint32_t p = 0; p < part_count && status == WEIR_OK; p++)
             while ((status = cursors[p]->next(cursors[p], &rows, error)) == WEIR_OK && rows.row_count > 0)
                 for (size_t r = 0; r < rows.row_count && see; r++)
@@ -42,8 +42,8 @@ static weir_status scan_table(made_table *table, bool is_stream, bool is_read_on
         for (uint32_t p = 0; p < part_count; p++)
             if (cursors[p])
                 cursors[p]->close(cursors[p]);
-        weir__catalog_release(&catalog);
-        weir__source_close(source);
+        weir_ingest__catalog_release(&catalog);
+        weir_ingest__source_close(source);
     }
     if (stream.release)
         stream.release(&stream);
@@ -59,15 +59,15 @@ static void assert_all_released(const made_table *table) {
 
 typedef struct seen_cells {
     size_t count;
-    weir__value cells[16];
+    weir_ingest__value cells[16];
     char texts[16][64];
 } seen_cells;
 
-static void note_cell(void *context, const weir__value *cell) {
+static void note_cell(void *context, const weir_ingest__value *cell) {
     seen_cells *seen = context;
     assert_true(seen->count < 16);
     seen->cells[seen->count] = *cell;
-    if (cell->type == WEIR__TEXT || cell->type == WEIR__BLOB) {
+    if (cell->type == WEIR_INGEST__TEXT || cell->type == WEIR_INGEST__BLOB) {
         assert_true(cell->text.size < 64);
         memcpy(seen->texts[seen->count], cell->text.data, cell->text.size);
     }
@@ -101,8 +101,8 @@ static void integers_where_offsets_lead(void **state) {
     seen_cells seen;
     read_column(&column, 1, 4, &seen); /* values 2 to 5 */
     assert_int_equal(seen.cells[0].integer, -1);
-    assert_int_equal(seen.cells[1].type, WEIR__NULL);
-    assert_int_equal(seen.cells[2].type, WEIR__INT);
+    assert_int_equal(seen.cells[1].type, WEIR_INGEST__NULL);
+    assert_int_equal(seen.cells[2].type, WEIR_INGEST__INT);
     assert_int_equal(seen.cells[2].integer, 3);
     assert_int_equal(seen.cells[3].integer, 4);
 }
@@ -162,10 +162,10 @@ static void decimals_of_256_bits(void **state) {
         .format = "d:76,2,256", .name = "x", .length = 5, .n_buffers = 2, .buffers = {NULL, values}};
     seen_cells seen;
     read_column(&column, 0, 5, &seen);
-    assert_true(seen.cells[0].type == WEIR__REAL && seen.cells[0].real == -0.01);
+    assert_true(seen.cells[0].type == WEIR_INGEST__REAL && seen.cells[0].real == -0.01);
     assert_true(seen.cells[1].real == 3402823669209384634633746074317682114.56);
     assert_true(seen.cells[2].real == -0x1p255 / 100);
-    assert_true(seen.cells[3].type == WEIR__INT && seen.cells[3].integer == 7);
+    assert_true(seen.cells[3].type == WEIR_INGEST__INT && seen.cells[3].integer == 7);
     assert_true(seen.cells[4].real == -123.45);
 }
 
@@ -176,7 +176,7 @@ static void negative_scales(void **state) {
         .format = "d:9,-3,32", .name = "x", .length = 2, .n_buffers = 2, .buffers = {NULL, values}};
     seen_cells seen;
     read_column(&column, 0, 2, &seen);
-    assert_true(seen.cells[0].type == WEIR__INT && seen.cells[0].integer == 12000);
+    assert_true(seen.cells[0].type == WEIR_INGEST__INT && seen.cells[0].integer == 12000);
     assert_int_equal(seen.cells[1].integer, -3000);
 }
 
@@ -187,7 +187,7 @@ static void nanoseconds_round_down(void **state) {
         .format = "tsn:UTC", .name = "x", .length = 4, .n_buffers = 2, .buffers = {NULL, values}};
     seen_cells seen;
     read_column(&column, 0, 4, &seen);
-    assert_int_equal(seen.cells[0].type, WEIR__TIMESTAMP);
+    assert_int_equal(seen.cells[0].type, WEIR_INGEST__TIMESTAMP);
     assert_int_equal(seen.cells[0].integer, -1);
     assert_int_equal(seen.cells[1].integer, 1);
     assert_int_equal(seen.cells[2].integer, -1);
@@ -241,7 +241,7 @@ static void dictionaries(void **state) {
     read_column(&column, 0, 4, &seen);
     assert_string_equal(seen.texts[0], "bc");
     assert_string_equal(seen.texts[1], "a");
-    assert_int_equal(seen.cells[2].type, WEIR__NULL); /* of the dictionary's own */
+    assert_int_equal(seen.cells[2].type, WEIR_INGEST__NULL); /* of the dictionary's own */
     assert_string_equal(seen.texts[3], "bc");
 }
 
@@ -363,7 +363,7 @@ static void streams_that_change(void **state) {
 
 /* ---- Scans ------------------------------------------------------------------------------------- */
 
-static void count_cell(void *context, const weir__value *cell) {
+static void count_cell(void *context, const weir_ingest__value *cell) {
     *(int64_t *)context += cell->integer;
 }
 
@@ -386,21 +386,21 @@ static void a_stream_is_read_once_or_kept(void **state) {
         made_table table = {.columns = &good, .column_count = 1, .length = 4, .batch_count = 3};
         struct ArrowArrayStream stream;
         weir_arrow_table given = {.name = "t", .stream = &stream};
-        weir__source_options options = {
+        weir_ingest__source_options options = {
             .arrow_tables = &given, .arrow_table_count = 1, .arrow_is_read_once = !is_kept};
-        weir__source *source;
-        weir__catalog catalog;
-        weir__cursor *cursor;
-        weir__rows rows;
+        weir_ingest__source *source;
+        weir_ingest__catalog catalog;
+        weir_ingest__cursor *cursor;
+        weir_ingest__rows rows;
         weir_error error;
         uint32_t column = 0;
         assert_int_equal(made_open(&table, &stream), 0);
-        assert_ok(weir__source_open(NULL, &options, &source, &error), &error);
+        assert_ok(weir_ingest__source_open(NULL, &options, &source, &error), &error);
         assert_ok(source->kind->describe(source, &catalog, &error), &error);
         for (int turn = 0; turn < 3; turn++) {
             size_t found = 0;
             weir_status status =
-                weir__source_scan(source, &catalog.tables[0], &column, 1, 0, 1, &cursor, &error);
+                weir_ingest__source_scan(source, &catalog.tables[0], &column, 1, 0, 1, &cursor, &error);
             if (turn > 0 && !is_kept) {
                 assert_fails(status, WEIR_SOURCE_ERROR, &error);
                 assert_non_null(strstr(error.message, "its stream can be read once only"));
@@ -414,8 +414,8 @@ static void a_stream_is_read_once_or_kept(void **state) {
             cursor->close(cursor);
             assert_int_equal(found, turn > 0 || !is_kept ? 12 : 8);
         }
-        weir__catalog_release(&catalog);
-        weir__source_close(source);
+        weir_ingest__catalog_release(&catalog);
+        weir_ingest__source_close(source);
         assert_non_null(stream.release); /* it is the caller's */
         stream.release(&stream);
         assert_all_released(&table);

@@ -16,12 +16,12 @@ static const weir_seed seed = {{1, 2, 3, 4}};
 static weir_random drawn(uint64_t position, uint32_t d) {
     weir_seed with_d = seed;
     with_d.word[2] ^= d;
-    return weir__philox(with_d, WEIR_DOMAIN_WALK, position);
+    return weir__philox_block(with_d, WEIR_DOMAIN_WALK, position);
 }
 
-static weir__walk_draws draws_at(uint64_t position) {
-    weir__walk_draws draws = {.philox = weir__philox_many_best()};
-    weir__draws_begin(&draws, seed, position);
+static weir_batch__walk_draws draws_at(uint64_t position) {
+    weir_batch__walk_draws draws = {.philox = weir__philox_many_best()};
+    weir_batch__draws_begin(&draws, seed, position);
     return draws;
 }
 
@@ -32,58 +32,59 @@ static void test_known_rows_are_found_again(void **state) {
     enum { ROWS = 20000, WALKS = 2000, BITS = 15 };
     static uint64_t expected[ROWS];
     random_stream random = {3};
-    weir__known_rows known;
+    weir_batch__known_rows known;
     weir__block memory = {0};
-    weir__known_carve(&known, &memory, ROWS);
-    assert_true(weir__block_open(&memory, weir__env(NULL)));
-    weir__known_carve(&known, &memory, ROWS);
+    weir_batch__known_carve(&known, &memory, ROWS);
+    assert_true(weir__block_open(&memory, weir__env_or_default(NULL)));
+    weir_batch__known_carve(&known, &memory, ROWS);
     assert_true(known.bits_max >= BITS);
     for (uint32_t walk = 0; walk < WALKS; walk++) {
         uint32_t bits = 6 + walk % (BITS - 5);
         uint32_t count = (1u << bits) < 15000 ? (1u << bits) : 15000, met = 0;
-        weir__known_empty(&known, bits);
+        weir_batch__known_empty(&known, bits);
         memset(expected, 0, sizeof expected);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (uint32_t)random_below(&random, ROWS);
-            uint64_t *known_state = weir__know(&known, row);
+            uint64_t *known_state = weir_batch__know(&known, row);
             assert_int_equal(known.rows[known_state - known.states], row);
-            assert_int_equal(*known_state, expected[row] ? expected[row] : WEIR__FRESH);
+            assert_int_equal(*known_state, expected[row] ? expected[row] : WEIR_BATCH__FRESH);
             met += expected[row] == 0;
             assert_int_equal(known.count, met);
             if (i % 4 == 0)
-                *known_state |= WEIR__QUEUED;
+                *known_state |= WEIR_BATCH__QUEUED;
             if (i % 4 == 1)
-                *known_state &= WEIR__UNLISTABLE;
+                *known_state &= WEIR_BATCH__UNLISTABLE;
             if (i % 4 == 2)
-                *known_state = weir__numbered(*known_state, i % WEIR__UNVISITED);
+                *known_state = weir_batch__numbered(*known_state, i % WEIR_BATCH__UNVISITED);
             expected[row] = *known_state;
         }
         for (uint32_t row = 0; row < ROWS && walk % 100 == 0; row++)
             if (expected[row])
-                assert_int_equal(*weir__know(&known, row), expected[row]);
+                assert_int_equal(*weir_batch__know(&known, row), expected[row]);
     }
-    weir__block_close(&memory, weir__env(NULL));
+    weir__block_close(&memory, weir__env_or_default(NULL));
 }
 
 /* Who may list a row: rows that were visited before it was, and nobody twice. */
 static void test_rows_are_listable_as_they_were_then(void **state) {
     (void)state;
-    uint64_t unvisited = WEIR__FRESH, visited = weir__numbered(WEIR__FRESH, 7);
-    assert_int_equal(weir__local_of(unvisited), WEIR__UNVISITED);
-    assert_true(weir__listable_below(unvisited) > UINT16_MAX - 1);
-    assert_int_equal(weir__local_of(visited), 7);
-    assert_true(weir__listable_below(visited) > 6);
-    assert_false(weir__listable_below(visited) > 7);
-    assert_false(weir__listable_below(weir__numbered(WEIR__FRESH, 0)) > 0);
-    assert_int_equal(weir__listable_below(unvisited & WEIR__UNLISTABLE), 0);
-    assert_int_equal(weir__listable_below(weir__numbered(unvisited & WEIR__UNLISTABLE, 9)), 0);
-    assert_int_equal(weir__local_of(weir__numbered(unvisited & WEIR__UNLISTABLE, 9)), 9);
-    assert_true(weir__numbered(unvisited | WEIR__QUEUED, 9) >= WEIR__QUEUED);
-    assert_true(weir__numbered(unvisited, UINT16_MAX - 1) < WEIR__QUEUED);
+    uint64_t unvisited = WEIR_BATCH__FRESH, visited = weir_batch__numbered(WEIR_BATCH__FRESH, 7);
+    assert_int_equal(weir_batch__local_of(unvisited), WEIR_BATCH__UNVISITED);
+    assert_true(weir_batch__listable_below(unvisited) > UINT16_MAX - 1);
+    assert_int_equal(weir_batch__local_of(visited), 7);
+    assert_true(weir_batch__listable_below(visited) > 6);
+    assert_false(weir_batch__listable_below(visited) > 7);
+    assert_false(weir_batch__listable_below(weir_batch__numbered(WEIR_BATCH__FRESH, 0)) > 0);
+    assert_int_equal(weir_batch__listable_below(unvisited & WEIR_BATCH__UNLISTABLE), 0);
+    assert_int_equal(weir_batch__listable_below(weir_batch__numbered(unvisited & WEIR_BATCH__UNLISTABLE, 9)),
+                     0);
+    assert_int_equal(weir_batch__local_of(weir_batch__numbered(unvisited & WEIR_BATCH__UNLISTABLE, 9)), 9);
+    assert_true(weir_batch__numbered(unvisited | WEIR_BATCH__QUEUED, 9) >= WEIR_BATCH__QUEUED);
+    assert_true(weir_batch__numbered(unvisited, UINT16_MAX - 1) < WEIR_BATCH__QUEUED);
 }
 
 static int by_priority(const void *a, const void *b) {
-    const weir__ranked_row *x = a, *y = b;
+    const weir_batch__ranked_row *x = a, *y = b;
     if (x->priority != y->priority)
         return x->priority < y->priority ? -1 : 1;
     return x->row < y->row ? -1 : x->row > y->row;
@@ -93,17 +94,17 @@ static int by_priority(const void *a, const void *b) {
 static void test_levels_come_in_order(void **state) {
     (void)state;
     enum { ROWS = 3000 };
-    static weir__ranked_row expected[2][ROWS];
-    weir__levels levels;
+    static weir_batch__ranked_row expected[2][ROWS];
+    weir_batch__levels levels;
     weir__block memory = {0};
-    weir__levels_carve(&levels, &memory, ROWS, ROWS, false);
-    assert_true(weir__block_open(&memory, weir__env(NULL)));
-    weir__levels_carve(&levels, &memory, ROWS, ROWS, false);
+    weir_batch__levels_carve(&levels, &memory, ROWS, ROWS, false);
+    assert_true(weir__block_open(&memory, weir__env_or_default(NULL)));
+    weir_batch__levels_carve(&levels, &memory, ROWS, ROWS, false);
     for (uint32_t round = 0; round < 40; round++) {
         random_stream random = {round};
         uint32_t counts[2] = {0};
-        weir__walk_draws draws = draws_at(round);
-        weir__levels_begin(&levels, 4);
+        weir_batch__walk_draws draws = draws_at(round);
+        weir_batch__levels_begin(&levels, 4);
         for (uint32_t listed = 0; listed < round * round;) {
             uint32_t level = (uint32_t)random_below(&random, 2);
             uint32_t count = (uint32_t)random_below(&random, 20);
@@ -111,30 +112,30 @@ static void test_levels_come_in_order(void **state) {
             for (uint32_t i = 0; i < count; i++) {
                 uint32_t row = (uint32_t)random_below(&random, 1000);
                 levels.rows[levels.row_count + i] = row;
-                expected[level][counts[level]++] = (weir__ranked_row){
+                expected[level][counts[level]++] = (weir_batch__ranked_row){
                     .priority = drawn(round, first_draw + i).k0, .row = row, .table = round};
             }
-            weir__list_run(&levels, 1 + 2 * level, count, round, first_draw);
+            weir_batch__list_run(&levels, 1 + 2 * level, count, round, first_draw);
             draws.next = first_draw + count;
             listed += count + 1;
         }
         for (uint32_t level = 0; level < 2; level++) {
             qsort(expected[level], counts[level], sizeof expected[level][0], by_priority);
             if (counts[level] > 0)
-                assert_true(weir__reach_level(&levels, &draws));
+                assert_true(weir_batch__reach_level(&levels, &draws));
             for (uint32_t i = 0; i < counts[level]; i++) {
-                weir__ranked_row child;
+                weir_batch__ranked_row child;
                 assert_memory_equal(&levels.ahead, &expected[level][i], sizeof child);
-                assert_true(weir__take_child(&levels, &child));
+                assert_true(weir_batch__take_child(&levels, &child));
                 assert_int_equal(levels.current, 1 + 2 * level);
                 assert_memory_equal(&child, &expected[level][i], sizeof child);
             }
-            weir__ranked_row none;
-            assert_false(weir__take_child(&levels, &none));
+            weir_batch__ranked_row none;
+            assert_false(weir_batch__take_child(&levels, &none));
         }
-        assert_false(weir__reach_level(&levels, &draws));
+        assert_false(weir_batch__reach_level(&levels, &draws));
     }
-    weir__block_close(&memory, weir__env(NULL));
+    weir__block_close(&memory, weir__env_or_default(NULL));
 }
 
 static bool is_taken(const uint32_t *taken, uint32_t count, uint32_t number) {
@@ -149,10 +150,10 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static void assert_choice(weir__chooser *chooser, uint64_t position, uint32_t n) {
+static void assert_choice(weir_batch__chooser *chooser, uint64_t position, uint32_t n) {
     static uint32_t taken[4096];
     uint32_t width = chooser->width;
-    weir__walk_draws draws = draws_at(position);
+    weir_batch__walk_draws draws = draws_at(position);
     draws.next = (uint32_t)position;
     for (uint32_t i = 0; i < width; i++) {
         uint32_t j = n - width + i;
@@ -160,7 +161,7 @@ static void assert_choice(weir__chooser *chooser, uint64_t position, uint32_t n)
         taken[i] = is_taken(taken, i, t) ? j : t;
     }
     qsort(taken, width, sizeof taken[0], ascending);
-    weir__choose(chooser, &draws, n);
+    weir_batch__choose(chooser, &draws, n);
     assert_memory_equal(chooser->taken, taken, width * sizeof taken[0]);
     assert_int_equal(draws.next, position + width);
 }
@@ -170,27 +171,27 @@ static void test_choices_are_floyds(void **state) {
     (void)state;
     static const uint32_t widths[] = {1, 2, 7, 15, 16, 17, 32, 33, 100, 4096};
     static const uint64_t beyond[] = {1, 2, 5, 40, 1000, 1000000, UINT32_MAX - 4096};
-    weir__narrow_choice *forms[3] = {weir__choose_narrow_baseline};
+    weir_batch__narrow_choice *forms[3] = {weir_batch__choose_narrow_baseline};
     size_t form_count = 1;
 #if defined(__x86_64__)
     if (weir__vectors_of_this_machine() >= WEIR__AVX2)
-        forms[form_count++] = weir__choose_narrow_avx2;
+        forms[form_count++] = weir_batch__choose_narrow_avx2;
     if (weir__vectors_of_this_machine() >= WEIR__AVX512)
-        forms[form_count++] = weir__choose_narrow_avx512;
+        forms[form_count++] = weir_batch__choose_narrow_avx512;
 #endif
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
-        weir__chooser chooser;
+        weir_batch__chooser chooser;
         weir__block memory = {0};
-        weir__chooser_carve(&chooser, &memory, widths[w]);
-        assert_true(weir__block_open(&memory, weir__env(NULL)));
-        weir__chooser_carve(&chooser, &memory, widths[w]);
+        weir_batch__chooser_carve(&chooser, &memory, widths[w]);
+        assert_true(weir__block_open(&memory, weir__env_or_default(NULL)));
+        weir_batch__chooser_carve(&chooser, &memory, widths[w]);
         for (size_t form = 0; form < form_count; form++)
             for (size_t b = 0; b < sizeof beyond / sizeof beyond[0]; b++)
                 for (uint64_t position = 0; position < (widths[w] > 100 ? 1 : 50); position++) {
                     chooser.narrow = forms[form];
                     assert_choice(&chooser, position, (uint32_t)(widths[w] + beyond[b]));
                 }
-        weir__block_close(&memory, weir__env(NULL));
+        weir__block_close(&memory, weir__env_or_default(NULL));
     }
 }
 

@@ -122,21 +122,21 @@ static void assert_order_hash(const uint64_t *order, size_t count, const char *h
 /* The sampler keeps orders in 4 bytes and makes them in instalments: the same numbers must come out. */
 static void assert_instalments_agree(weir_seed seed, const uint64_t *order, uint64_t count) {
     static const uint64_t instalments[] = {1, 7, 64, 65, 1000, UINT64_MAX};
-    weir__block_order made;
-    assert_true(weir__block_order_open(&made, weir_env_default(), count, false));
+    weir_sampler__block_order made;
+    assert_true(weir_sampler__block_order_open(&made, weir_env_default(), count, false));
     for (size_t k = 0; k < sizeof instalments / sizeof instalments[0]; k++) {
         uint64_t done = 0;
-        weir__block_order_restart(&made, seed);
+        weir_sampler__block_order_restart(&made, seed);
         while (made.shuffled < count) {
-            weir__block_order_advance(&made, seed, instalments[k]);
+            weir_sampler__block_order_advance(&made, seed, instalments[k]);
             uint64_t progress = made.filled + made.shuffled;
             assert_true(progress > done && progress - done <= instalments[k]);
             done = progress;
         }
         for (uint64_t i = 0; i < count; i++)
-            assert_true(weir__block_order_at(&made, i) == order[i]);
+            assert_true(weir_sampler__block_order_at(&made, i) == order[i]);
     }
-    weir__block_order_close(&made, weir_env_default());
+    weir_sampler__block_order_close(&made, weir_env_default());
 }
 
 static void golden_block_orders(void **state) {
@@ -192,17 +192,18 @@ static bool is_new(stamps *s, uint64_t value, uint64_t limit) {
     return true;
 }
 
-static void assert_bijective(stamps *s, const weir__block_shape *shape, weir_seed seed, uint64_t block_id) {
-    weir__affine affine = weir__affine_make(shape, seed, block_id);
-    weir__feistel feistel = weir__feistel_make(seed, block_id);
+static void assert_bijective(stamps *s, const weir_sampler__block_shape *shape, weir_seed seed,
+                             uint64_t block_id) {
+    weir_sampler__affine affine = weir_sampler__affine_make(shape, seed, block_id);
+    weir_sampler__feistel feistel = weir_sampler__feistel_make(seed, block_id);
     bool is_bijective = true;
     s->round++;
     for (uint64_t p = 0; p < shape->m; p++)
-        is_bijective &= is_new(s, weir__affine_at(shape, &affine, p), shape->m);
+        is_bijective &= is_new(s, weir_sampler__affine_at(shape, &affine, p), shape->m);
     assert_true(is_bijective);
     s->round++;
     for (uint64_t p = 0; p < shape->m; p++)
-        is_bijective &= is_new(s, weir__feistel_at(shape, &feistel, p), shape->m);
+        is_bijective &= is_new(s, weir_sampler__feistel_at(shape, &feistel, p), shape->m);
     assert_true(is_bijective);
 }
 
@@ -213,8 +214,8 @@ static void both_maps_are_bijections_at_every_size_to_5000(void **state) {
     stamps s = {calloc(5000, sizeof(uint32_t)), 0};
     assert_non_null(s.seen);
     for (uint64_t m = 2; m <= 5000; m += test_stride()) {
-        weir__block_shape shape;
-        weir__block_shape_init(&shape, m);
+        weir_sampler__block_shape shape;
+        weir_sampler__block_shape_init(&shape, m);
         for (int k = 0; k < 2; k++)
             assert_bijective(&s, &shape, seeds[k], m * 3);
     }
@@ -228,14 +229,14 @@ static void both_maps_are_bijections_around_powers_of_two_and_squares(void **sta
     assert_non_null(s.seen);
     for (int k = 13; k <= 20; k++)
         for (int delta = -1; delta <= 1; delta++) {
-            weir__block_shape shape;
-            weir__block_shape_init(&shape, ((uint64_t)1 << k) + (uint64_t)delta);
+            weir_sampler__block_shape shape;
+            weir_sampler__block_shape_init(&shape, ((uint64_t)1 << k) + (uint64_t)delta);
             assert_bijective(&s, &shape, random_seed(&random), random_next(&random) >> 20);
         }
     for (uint64_t side = 100; side < 700; side += 97)
         for (int delta = -1; delta <= 1; delta++) {
-            weir__block_shape shape;
-            weir__block_shape_init(&shape, side * side + (uint64_t)delta);
+            weir_sampler__block_shape shape;
+            weir_sampler__block_shape_init(&shape, side * side + (uint64_t)delta);
             assert_bijective(&s, &shape, random_seed(&random), random_next(&random) >> 20);
         }
     free(s.seen);
@@ -253,19 +254,19 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
 }
 
 /* The contract's own words. */
-static weir__affine affine_slowly(uint64_t m, weir_seed seed, uint64_t block_id) {
+static weir_sampler__affine affine_slowly(uint64_t m, weir_seed seed, uint64_t block_id) {
     weir_random k = weir_philox(seed, WEIR_DOMAIN_INTRA_AFFINE, block_id);
     uint64_t a = 1 + k.k0 % (m - 1);
     for (uint64_t i = 0;; i++) {
         uint64_t candidate = 1 + (uint64_t)(((unsigned __int128)(a - 1) + i) % (m - 1));
         if (gcd(candidate, m) == 1)
-            return (weir__affine){candidate, k.k1 % m};
+            return (weir_sampler__affine){candidate, k.k1 % m};
     }
 }
 
 static void assert_shape(uint64_t m, random_stream *random) {
-    weir__block_shape shape;
-    weir__block_shape_init(&shape, m);
+    weir_sampler__block_shape shape;
+    weir_sampler__block_shape_init(&shape, m);
     assert_true((unsigned __int128)shape.side_a * shape.side_a >= m);
     assert_true((unsigned __int128)(shape.side_a - 1) * (shape.side_a - 1) < m);
     assert_true((unsigned __int128)shape.side_b * shape.side_a >= m);
@@ -273,8 +274,8 @@ static void assert_shape(uint64_t m, random_stream *random) {
     for (int i = 0; i < 8; i++) {
         weir_seed seed = random_seed(random);
         uint64_t block_id = random_next(random) >> 1;
-        weir__affine made = weir__affine_make(&shape, seed, block_id);
-        weir__affine expected = affine_slowly(m, seed, block_id);
+        weir_sampler__affine made = weir_sampler__affine_make(&shape, seed, block_id);
+        weir_sampler__affine expected = affine_slowly(m, seed, block_id);
         assert_true(made.a == expected.a && made.c == expected.c);
     }
 }
@@ -321,15 +322,15 @@ static void multiples_of_large_factors_are_passed_over(void **state) {
     };
     random_stream random = {14};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        weir__block_shape shape;
+        weir_sampler__block_shape shape;
         weir_seed seed = random_seed(&random);
-        weir__block_shape_init(&shape, sizes[i].m);
+        weir_sampler__block_shape_init(&shape, sizes[i].m);
         unsigned met = 0;
         for (uint64_t block_id = 0; met < 2; block_id++) {
             weir_random k = weir_philox(seed, WEIR_DOMAIN_INTRA_AFFINE, block_id);
             if ((1 + k.k0 % (sizes[i].m - 1)) % sizes[i].factor != 0)
                 continue;
-            weir__affine made = weir__affine_make(&shape, seed, block_id);
+            weir_sampler__affine made = weir_sampler__affine_make(&shape, seed, block_id);
             assert_true(made.a == affine_slowly(sizes[i].m, seed, block_id).a);
             met++;
         }
@@ -338,15 +339,15 @@ static void multiples_of_large_factors_are_passed_over(void **state) {
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-static size_t usable_kernels(const weir__fill_kernels *out[3]) {
+static size_t usable_kernels(const weir_sampler__fill_kernels *out[3]) {
     size_t count = 0;
-    out[count++] = &weir__fill_baseline;
+    out[count++] = &weir_sampler__fill_baseline;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
-        out[count++] = &weir__fill_avx2;
+        out[count++] = &weir_sampler__fill_avx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        out[count++] = &weir__fill_avx512;
+        out[count++] = &weir_sampler__fill_avx512;
 #endif
     return count;
 }
@@ -354,14 +355,15 @@ static size_t usable_kernels(const weir__fill_kernels *out[3]) {
 enum { RUN_MAX = 700 };
 static const uint64_t guard = 0x5A5A5A5A5A5A5A5Au;
 
-static void assert_affine_run(const weir__fill_kernels *kernels, const weir__block_shape *shape,
-                              const weir__affine *map, uint64_t start, uint64_t position, size_t count) {
+static void assert_affine_run(const weir_sampler__fill_kernels *kernels,
+                              const weir_sampler__block_shape *shape, const weir_sampler__affine *map,
+                              uint64_t start, uint64_t position, size_t count) {
     uint64_t out[RUN_MAX + 1];
     bool is_equal = true;
     out[count] = guard;
-    kernels->affine(out, count, start, weir__affine_at(shape, map, position), map->a, shape->m);
+    kernels->affine(out, count, start, weir_sampler__affine_at(shape, map, position), map->a, shape->m);
     for (size_t i = 0; i < count; i++)
-        is_equal &= out[i] == start + weir__affine_at(shape, map, position + i);
+        is_equal &= out[i] == start + weir_sampler__affine_at(shape, map, position + i);
     if (!is_equal || out[count] != guard)
         fail_msg("affine %s: m %llu, start %llu, position %llu, count %zu", kernels->name,
                  (unsigned long long)shape->m, (unsigned long long)start, (unsigned long long)position,
@@ -370,8 +372,9 @@ static void assert_affine_run(const weir__fill_kernels *kernels, const weir__blo
 
 /* The kernel does one pass of six rounds: what came out at or above m is walked on here, and it must have
  * said that there is such a value. */
-static void assert_feistel_run(const weir__fill_kernels *kernels, const weir__block_shape *shape,
-                               const weir__feistel *map, uint64_t start, uint64_t position, size_t count) {
+static void assert_feistel_run(const weir_sampler__fill_kernels *kernels,
+                               const weir_sampler__block_shape *shape, const weir_sampler__feistel *map,
+                               uint64_t start, uint64_t position, size_t count) {
     uint64_t out[RUN_MAX + 1];
     bool is_equal = true, has_beyond = false;
     out[count] = guard;
@@ -380,8 +383,8 @@ static void assert_feistel_run(const weir__fill_kernels *kernels, const weir__bl
         uint64_t offset = out[i] - start;
         has_beyond |= offset >= shape->m;
         if (offset >= shape->m)
-            offset = weir__feistel_at(shape, map, offset);
-        is_equal &= offset == weir__feistel_at(shape, map, position + i);
+            offset = weir_sampler__feistel_at(shape, map, offset);
+        is_equal &= offset == weir_sampler__feistel_at(shape, map, position + i);
     }
     if (!is_equal || out[count] != guard || (has_beyond && !says_beyond))
         fail_msg("feistel %s: m %llu, start %llu, position %llu, count %zu", kernels->name,
@@ -391,18 +394,18 @@ static void assert_feistel_run(const weir__fill_kernels *kernels, const weir__bl
 
 /* All counts to 200, which is beyond twice the largest step of a kernel, and a long one. */
 static void assert_runs(uint64_t m, random_stream *random) {
-    const weir__fill_kernels *kernels[3];
+    const weir_sampler__fill_kernels *kernels[3];
     size_t kernel_count = usable_kernels(kernels);
-    weir__block_shape shape;
-    weir__block_shape_init(&shape, m);
+    weir_sampler__block_shape shape;
+    weir_sampler__block_shape_init(&shape, m);
     for (size_t count = 0; count <= 201; count++) {
         size_t length = count <= 200 ? count : RUN_MAX;
         if (length > m)
             break;
         weir_seed seed = random_seed(random);
         uint64_t block_id = random_next(random) >> 4;
-        weir__affine affine = weir__affine_make(&shape, seed, block_id);
-        weir__feistel feistel = weir__feistel_make(seed, block_id);
+        weir_sampler__affine affine = weir_sampler__affine_make(&shape, seed, block_id);
+        weir_sampler__feistel feistel = weir_sampler__feistel_make(seed, block_id);
         uint64_t last = m - length;
         uint64_t positions[3] = {0, last, random_below(random, last + 1)};
         uint64_t start = count % 4 == 0 ? (uint64_t)1 << 60 : random_next(random) >> 4;
@@ -450,8 +453,8 @@ static void fills_equal_the_scalar_map(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int round = 0; round < 60; round++) {
             uint64_t m = sizes[i];
-            weir__block_shape shape;
-            weir__block_shape_init(&shape, m);
+            weir_sampler__block_shape shape;
+            weir_sampler__block_shape_init(&shape, m);
             weir_intra_block kind = round % 2 ? WEIR_INTRA_FEISTEL_V1 : WEIR_INTRA_AFFINE_V1;
             weir_seed seed = random_seed(&random);
             uint64_t block_id = random_next(&random) >> 1;
@@ -463,9 +466,10 @@ static void fills_equal_the_scalar_map(void **state) {
             if (m == 1)
                 count = 1, position = 0;
             out[count] = guard;
-            weir__block_fill(&shape, kind, seed, block_id, start, position, count, out);
+            weir_sampler__block_fill(&shape, kind, seed, block_id, start, position, count, out);
             for (size_t p = 0; p < count; p++)
-                is_equal &= out[p] == weir__block_index(&shape, kind, seed, block_id, start, position + p);
+                is_equal &=
+                    out[p] == weir_sampler__block_index(&shape, kind, seed, block_id, start, position + p);
             assert_true(is_equal && out[count] == guard);
         }
 }
@@ -504,9 +508,9 @@ static void measure(const uint64_t *values, uint64_t m, size_t lag, double *pair
 }
 
 static void fill_block(weir_intra_block kind, uint64_t m, weir_seed seed, uint64_t block_id, uint64_t *out) {
-    weir__block_shape shape;
-    weir__block_shape_init(&shape, m);
-    weir__block_fill(&shape, kind, seed, block_id, 0, 0, (size_t)m, out);
+    weir_sampler__block_shape shape;
+    weir_sampler__block_shape_init(&shape, m);
+    weir_sampler__block_fill(&shape, kind, seed, block_id, 0, 0, (size_t)m, out);
 }
 
 static void feistel_looks_random_within_a_block(void **state) {

@@ -32,19 +32,19 @@ static ssize_t read_little(void *context, int file, void *out, size_t size, uint
 }
 
 static void cut_file(const void *content, size_t size, uint32_t bits, const weir_env *env,
-                     weir__chunks *out) {
+                     weir_remote__chunks *out) {
     char folder[SCRATCH_PATH], path[SCRATCH_PATH + 8];
     weir_remote_options options = WEIR_REMOTE_OPTIONS;
-    weir__remote_watch watch;
+    weir_remote__watch watch;
     weir_error error;
     scratch_make(folder);
     snprintf(path, sizeof path, "%s/file", folder);
     write_whole_file(path, content, size);
     int file = open(path, O_RDONLY);
     assert_true(file >= 0);
-    *out = (weir__chunks){.env = env, .size = size, .bits = bits};
-    weir__remote_watch_begin(&watch, env, &options);
-    assert_ok(weir__chunks_cut(out, file, path, &watch, &error), &error);
+    *out = (weir_remote__chunks){.env = env, .size = size, .bits = bits};
+    weir_remote__watch_begin(&watch, env, &options);
+    assert_ok(weir_remote__chunks_cut(out, file, path, &watch, &error), &error);
     close(file);
     scratch_remove(folder);
 }
@@ -61,7 +61,7 @@ static void files_are_cut_as_the_reference_does(void **state) {
     (void)state;
     slow.pread = read_little;
     for (int i = 0; i < 6; i++) {
-        weir__chunks chunks;
+        weir_remote__chunks chunks;
         weir__blake3 hasher;
         uint8_t digest[WEIR_HASH_SIZE], size[4];
         uint64_t end = 0;
@@ -78,14 +78,14 @@ static void files_are_cut_as_the_reference_does(void **state) {
         weir__blake3_final(&hasher, digest, sizeof digest);
         assert_int_equal(end, SIZE);
         assert_hex_equal(digest, sizeof digest, golden[i / 2].hash);
-        weir__chunks_release(&chunks);
+        weir_remote__chunks_release(&chunks);
     }
 }
 
 /* Bytes that were put in move the cuts along: only chunks around them are new. */
 static void an_insertion_changes_few_chunks(void **state) {
     static uint8_t changed[SIZE + 100];
-    weir__chunks before, after;
+    weir_remote__chunks before, after;
     weir_error error;
     size_t found = 0;
     (void)state;
@@ -94,36 +94,36 @@ static void an_insertion_changes_few_chunks(void **state) {
     memcpy(changed + SIZE / 2 + 100, data + SIZE / 2, SIZE / 2);
     cut_file(data, SIZE, 12, weir_env_default(), &before);
     cut_file(changed, sizeof changed, 12, weir_env_default(), &after);
-    assert_ok(weir__chunks_sort(&before, &error), &error);
+    assert_ok(weir_remote__chunks_sort(&before, &error), &error);
     for (size_t i = 0; i < after.count; i++)
-        found += weir__chunks_find(&before, after.list[i].hash, after.list[i].size) != NULL;
+        found += weir_remote__chunks_find(&before, after.list[i].hash, after.list[i].size) != NULL;
     assert_true(after.count - found <= 3);
-    weir__chunks_release(&before);
-    weir__chunks_release(&after);
+    weir_remote__chunks_release(&before);
+    weir_remote__chunks_release(&after);
 }
 
 static void small_files(void **state) {
     static const size_t sizes[] = {1, 4095, 4096, 4097, 5120, 5121};
     (void)state;
     for (int i = 0; i < 6; i++) {
-        weir__chunks chunks;
+        weir_remote__chunks chunks;
         cut_file(data, sizes[i], 12, weir_env_default(), &chunks);
         assert_int_equal(chunks.count, sizes[i] > 4096 ? 2 : 1);
         assert_int_equal(chunks.list[0].size, sizes[i] < 4096 ? sizes[i] : 4096);
-        weir__chunks_release(&chunks);
+        weir_remote__chunks_release(&chunks);
     }
 }
 
 static void an_index_is_read_as_it_was_written(void **state) {
-    weir__chunks chunks, again = {.env = weir_env_default()};
+    weir_remote__chunks chunks, again = {.env = weir_env_default()};
     weir_json_writer w;
     weir_error error;
     (void)state;
     cut_file(data, SIZE, 13, weir_env_default(), &chunks);
     weir_json_writer_memory(&w, NULL);
-    weir__chunks_write(&chunks, &w);
+    weir_remote__chunks_write(&chunks, &w);
     assert_ok(weir_json_finish(&w, &error), &error);
-    assert_ok(weir__chunks_read(&again, w.data, w.size, "it", &error), &error);
+    assert_ok(weir_remote__chunks_read(&again, w.data, w.size, "it", &error), &error);
     assert_int_equal(again.count, chunks.count);
     assert_int_equal(again.bits, 13);
     for (size_t i = 0; i < chunks.count; i++) {
@@ -132,13 +132,13 @@ static void an_index_is_read_as_it_was_written(void **state) {
         assert_int_equal(again.list[i].size, chunks.list[i].size);
     }
     for (size_t cut = 0; cut < w.size; cut += 1 + 97 * test_stride()) { /* an index that was cut */
-        weir__chunks part = {.env = weir_env_default()};
-        assert_fails(weir__chunks_read(&part, w.data, cut, "it", &error), WEIR_STORE_CORRUPT, &error);
-        weir__chunks_release(&part);
+        weir_remote__chunks part = {.env = weir_env_default()};
+        assert_fails(weir_remote__chunks_read(&part, w.data, cut, "it", &error), WEIR_STORE_CORRUPT, &error);
+        weir_remote__chunks_release(&part);
     }
     weir_json_release(&w);
-    weir__chunks_release(&chunks);
-    weir__chunks_release(&again);
+    weir_remote__chunks_release(&chunks);
+    weir_remote__chunks_release(&again);
 }
 
 int main(void) {

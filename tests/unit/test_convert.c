@@ -8,14 +8,14 @@
 #include "ingest/convert.h"
 #include "ingest/embed.h"
 
-static weir__value text_value(const char *text) {
-    return (weir__value){.type = WEIR__TEXT, .text = {text, strlen(text)}};
+static weir_ingest__value text_value(const char *text) {
+    return (weir_ingest__value){.type = WEIR_INGEST__TEXT, .text = {text, strlen(text)}};
 }
 
-static weir__unit unit_of(const char *name) {
-    return strcmp(name, "s") == 0    ? WEIR__SECONDS
-           : strcmp(name, "ms") == 0 ? WEIR__MILLISECONDS
-                                     : WEIR__MICROSECONDS;
+static weir_ingest__unit unit_of(const char *name) {
+    return strcmp(name, "s") == 0    ? WEIR_INGEST__SECONDS
+           : strcmp(name, "ms") == 0 ? WEIR_INGEST__MILLISECONDS
+                                     : WEIR_INGEST__MICROSECONDS;
 }
 
 static void timestamps_are_those_of_the_vectors(void **state) {
@@ -25,8 +25,8 @@ static void timestamps_are_those_of_the_vectors(void **state) {
     json_t *one;
     json_array_foreach(member(vectors, "cases"), index, one) {
         int64_t micros = 0;
-        weir__value value = {.type = WEIR__INT};
-        weir__unit unit = WEIR__SECONDS;
+        weir_ingest__value value = {.type = WEIR_INGEST__INT};
+        weir_ingest__unit unit = WEIR_INGEST__SECONDS;
         json_t *text = json_object_get(one, "text");
         if (text) {
             value = text_value(json_string_value(text));
@@ -34,7 +34,7 @@ static void timestamps_are_those_of_the_vectors(void **state) {
             value.integer = json_integer_value(member(one, "integer"));
             unit = unit_of(member_text(one, "unit"));
         }
-        assert_int_equal(weir__to_timestamp(&value, unit, &micros), WEIR__FITS);
+        assert_int_equal(weir_ingest__to_timestamp(&value, unit, &micros), WEIR_INGEST__FITS);
         assert_int_equal(micros, json_integer_value(member(one, "micros")));
         weir_statistics statistics = {.mean = 0, .std = 1};
         float floats[WEIR_TIMESTAMP_FLOATS];
@@ -73,19 +73,20 @@ static void extremes_do_not_fit_a_timestamp(void **state) {
     int64_t out;
     const int64_t unfit[] = {INT64_MAX, INT64_MIN};
     for (int i = 0; i < 2; i++) {
-        weir__value value = {.type = WEIR__INT, .integer = unfit[i]};
-        assert_int_equal(weir__to_timestamp(&value, WEIR__MICROSECONDS, &out), WEIR__UNFIT);
+        weir_ingest__value value = {.type = WEIR_INGEST__INT, .integer = unfit[i]};
+        assert_int_equal(weir_ingest__to_timestamp(&value, WEIR_INGEST__MICROSECONDS, &out),
+                         WEIR_INGEST__UNFIT);
         value.integer = unfit[i] / 1000;
-        assert_int_equal(weir__to_timestamp(&value, WEIR__SECONDS, &out), WEIR__UNFIT);
+        assert_int_equal(weir_ingest__to_timestamp(&value, WEIR_INGEST__SECONDS, &out), WEIR_INGEST__UNFIT);
     }
-    weir__value largest = {.type = WEIR__INT, .integer = INT64_MAX - 1};
-    assert_int_equal(weir__to_timestamp(&largest, WEIR__MICROSECONDS, &out), WEIR__FITS);
+    weir_ingest__value largest = {.type = WEIR_INGEST__INT, .integer = INT64_MAX - 1};
+    assert_int_equal(weir_ingest__to_timestamp(&largest, WEIR_INGEST__MICROSECONDS, &out), WEIR_INGEST__FITS);
     float floats[WEIR_TIMESTAMP_FLOATS];
     weir_statistics statistics = {.mean = 0, .std = 1};
     weir_timestamp_floats(INT64_MAX - 1, &statistics, floats);
     weir_timestamp_floats(INT64_MIN + 1, &statistics, floats);
-    weir__value real = {.type = WEIR__REAL, .real = 1.0};
-    assert_int_equal(weir__to_timestamp(&real, WEIR__SECONDS, &out), WEIR__UNFIT);
+    weir_ingest__value real = {.type = WEIR_INGEST__REAL, .real = 1.0};
+    assert_int_equal(weir_ingest__to_timestamp(&real, WEIR_INGEST__SECONDS, &out), WEIR_INGEST__UNFIT);
 }
 
 static void embeddings_are_those_of_the_vectors(void **state) {
@@ -100,7 +101,7 @@ static void embeddings_are_those_of_the_vectors(void **state) {
         uint32_t dim = (uint32_t)member_uint(one, "dim");
         json_t *text = member(one, "text");
         assert_true(dim <= 4096);
-        weir__hash_v1(json_string_value(text), json_string_length(text), dim, sums, vector);
+        weir_ingest__hash_v1(json_string_value(text), json_string_length(text), dim, sums, vector);
         for (uint32_t i = 0; i < dim; i++)
             weir__store16(bytes + 2 * i, vector[i]);
         assert_hex_equal(bytes, 2 * (size_t)dim, member_text(one, "f16"));
@@ -130,12 +131,12 @@ static void halves_round_once_to_even(void **state) {
                  {3 * 0x1p-25, 0x0002},
                  {0x1p-14 - 0x1p-26, 0x0400}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(weir__half_from_double(cases[i].value), cases[i].half);
+        assert_int_equal(weir_ingest__half_from_double(cases[i].value), cases[i].half);
 }
 
 static void assert_reads(const char *text) {
     double expected = strtod(text, NULL), given;
-    assert_true(weir__parse_real(text, strlen(text), &given));
+    assert_true(weir_ingest__parse_real(text, strlen(text), &given));
     assert_memory_equal(&given, &expected, sizeof given);
 }
 
@@ -191,10 +192,10 @@ static void a_very_long_number_is_read_to_its_last_digit(void **state) {
     int size = snprintf(text, sizeof text, "9007199254740993.");
     memset(text + size, '0', 1000);
     text[size + 1000] = 0;
-    assert_true(weir__parse_real(text, strlen(text), &exact));
+    assert_true(weir_ingest__parse_real(text, strlen(text), &exact));
     assert_true(exact == 9007199254740992.0);
     text[size + 999] = '1';
-    assert_true(weir__parse_real(text, strlen(text), &above));
+    assert_true(weir_ingest__parse_real(text, strlen(text), &above));
     assert_true(above == 9007199254740994.0);
 }
 
@@ -204,11 +205,11 @@ static void what_is_no_number_is_refused(void **state) {
                                "1..2", "1,5", "1_0", "nanx", "infi", "١",   "1e5e", "1e5.", "+-1", "1f"};
     double out;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(weir__parse_real(bad[i], strlen(bad[i]), &out));
+        assert_false(weir_ingest__parse_real(bad[i], strlen(bad[i]), &out));
     const char *const special[] = {"nan", "NaN", "-nan", "inf", "-Infinity", "+INF", "1e999"};
     for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
-        weir__value value = text_value(special[i]);
-        assert_int_equal(weir__to_number(&value, &out), WEIR__NOT_FINITE);
+        weir_ingest__value value = text_value(special[i]);
+        assert_int_equal(weir_ingest__to_number(&value, &out), WEIR_INGEST__NOT_FINITE);
     }
 }
 
@@ -231,8 +232,8 @@ static void reals_have_the_shortest_exact_text(void **state) {
                  {100, "1e+02"},
                  {123, "123"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[WEIR__TEXT_FORM_SIZE];
-        size_t size = weir__format_real(cases[i].value, text);
+        char text[WEIR_INGEST__TEXT_FORM_SIZE];
+        size_t size = weir_ingest__format_real(cases[i].value, text);
         assert_int_equal(size, strlen(cases[i].text));
         assert_string_equal(text, cases[i].text);
     }
@@ -245,16 +246,16 @@ static void booleans_in_any_case(void **state) {
     const char *const no[] = {"false", "F", "no", "0", "fAlSe"};
     const char *const neither[] = {"", "y", "n", "on", "off", "2", "01", "tru", " true"};
     for (size_t i = 0; i < 5; i++) {
-        weir__value a = text_value(yes[i]), b = text_value(no[i]);
-        assert_true(weir__to_boolean(&a, &out) == WEIR__FITS && out);
-        assert_true(weir__to_boolean(&b, &out) == WEIR__FITS && !out);
+        weir_ingest__value a = text_value(yes[i]), b = text_value(no[i]);
+        assert_true(weir_ingest__to_boolean(&a, &out) == WEIR_INGEST__FITS && out);
+        assert_true(weir_ingest__to_boolean(&b, &out) == WEIR_INGEST__FITS && !out);
     }
     for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
-        weir__value value = text_value(neither[i]);
-        assert_int_equal(weir__to_boolean(&value, &out), WEIR__UNFIT);
+        weir_ingest__value value = text_value(neither[i]);
+        assert_int_equal(weir_ingest__to_boolean(&value, &out), WEIR_INGEST__UNFIT);
     }
-    weir__value two = {.type = WEIR__INT, .integer = 2};
-    assert_int_equal(weir__to_boolean(&two, &out), WEIR__UNFIT);
+    weir_ingest__value two = {.type = WEIR_INGEST__INT, .integer = 2};
+    assert_int_equal(weir_ingest__to_boolean(&two, &out), WEIR_INGEST__UNFIT);
 }
 
 static void normalising_stays_finite(void **state) {

@@ -15,10 +15,10 @@ static int count_opens(void *context, const char *path, int flags, unsigned mode
     return weir_env_default()->open(NULL, path, flags, mode);
 }
 
-static void read_all(weir__source *source, const char *sql, size_t row_count) {
+static void read_all(weir_ingest__source *source, const char *sql, size_t row_count) {
     weir_error error;
-    weir__cursor *cursor;
-    weir__rows rows;
+    weir_ingest__cursor *cursor;
+    weir_ingest__rows rows;
     size_t found = 0;
     assert_ok(source->kind->query(source, sql, &cursor, &error), &error);
     do {
@@ -33,8 +33,8 @@ static void a_query_reads_what_it_names(void **state) {
     char folder[64], path[160];
     opened count = {0};
     weir_env env = *weir_env_default();
-    weir__source *source;
-    weir__catalog catalog;
+    weir_ingest__source *source;
+    weir_ingest__catalog catalog;
     weir_error error;
     (void)state;
     make_folder(folder);
@@ -42,10 +42,10 @@ static void a_query_reads_what_it_names(void **state) {
     write_whole_file(path_in(folder, "b.csv", path), "y\n1\n2\n3\n", 8);
     env.context = &count;
     env.open = count_opens;
-    weir__source_options options = {.location = folder};
-    assert_ok(weir__source_open(&env, &options, &source, &error), &error);
+    weir_ingest__source_options options = {.location = folder};
+    assert_ok(weir_ingest__source_open(&env, &options, &source, &error), &error);
     assert_ok(source->kind->describe(source, &catalog, &error), &error);
-    assert_ok(weir__catalog_add_query(source, &catalog, "c", "SELECT y FROM b", &error), &error);
+    assert_ok(weir_ingest__catalog_add_query(source, &catalog, "c", "SELECT y FROM b", &error), &error);
     opened before = count;
     read_all(source, "SELECT x FROM a", 2);
     assert_int_equal(count.a, before.a + 1);
@@ -53,8 +53,8 @@ static void a_query_reads_what_it_names(void **state) {
     read_all(source, "SELECT x, y FROM a, b", 6);
     assert_int_equal(count.a, before.a + 1);
     assert_int_equal(count.b, before.b + 1);
-    weir__catalog_release(&catalog);
-    weir__source_close(source);
+    weir_ingest__catalog_release(&catalog);
+    weir_ingest__source_close(source);
     remove_folder(folder);
 }
 

@@ -248,11 +248,11 @@ static void write_compact(uint8_t rules[8 * RULES_WORDS], uint8_t *compact) {
         compact[texts_at + i] = (uint8_t)(i * 13 + 5);
 }
 
-static const weir__kernel_source *expansion_source(weir__kernel_source *source) {
-    *source = (weir__kernel_source){.name = WEIR__EXPAND_NAME,
-                                    .text = weir__expand_text,
-                                    .text_size = weir__expand_text_size,
-                                    .run = weir__expand_run};
+static const weir_device__kernel_source *expansion_source(weir_device__kernel_source *source) {
+    *source = (weir_device__kernel_source){.name = WEIR_BATCH__EXPAND_NAME,
+                                           .text = weir_batch__expand_text,
+                                           .text_size = weir_batch__expand_text_size,
+                                           .run = weir_batch__expand_run};
     return source;
 }
 
@@ -263,18 +263,18 @@ static void test_a_kernel(void **state) {
     write_compact(rules, compact);
     for (size_t k = 0; k < 2; k++) {
         weir_error error;
-        weir__kernel kernel;
-        weir__kernel_source source;
+        weir_device__kernel kernel;
+        weir_device__kernel_source source;
         weir_device *device = device_of(kinds[k]);
         weir_memory memory = weir_device_memory(device);
         void *rules_there = take(memory, sizeof rules), *there = take(memory, sizeof compact);
         void *out = take(memory, BATCH_SIZE);
         void *arguments[] = {&rules_there, &there, &out};
-        weir__launch launch = {.blocks_x = 3, .blocks_y = 2, .threads = 32, .arguments = arguments};
-        assert_ok(weir__kernel_open(device, expansion_source(&source), &kernel, &error), &error);
+        weir_device__launch launch = {.blocks_x = 3, .blocks_y = 2, .threads = 32, .arguments = arguments};
+        assert_ok(weir_device__kernel_open(device, expansion_source(&source), &kernel, &error), &error);
         assert_ok(weir_copy_to_device(device, rules_there, rules, sizeof rules, 0, &error), &error);
         assert_ok(weir_copy_to_device(device, there, compact, sizeof compact, 0, &error), &error);
-        assert_ok(weir__kernel_launch(device, &kernel, &launch, &error), &error);
+        assert_ok(weir_device__kernel_launch(device, &kernel, &launch, &error), &error);
         assert_ok(weir_copy_to_host(device, back, out, BATCH_SIZE, 0, &error), &error);
         assert_ok(weir_stream_sync(device, 0, &error), &error);
         assert_memory_equal(back + 256 * WEIR_TEXT_BATCH_EMBEDDINGS, compact + COMPACT_BYTES - TEXT_SIZE,
@@ -282,7 +282,7 @@ static void test_a_kernel(void **state) {
         for (size_t i = 0; i < 3; i++)
             assert_int_equal(back[256 * WEIR_IS_PADDING + i], 1);
         assert_int_equal(back[256 * WEIR_IS_PADDING + 3], 0);
-        weir__kernel_close(device, &kernel);
+        weir_device__kernel_close(device, &kernel);
         memory.release(memory.context, rules_there, sizeof rules);
         memory.release(memory.context, there, sizeof compact);
         memory.release(memory.context, out, BATCH_SIZE);
@@ -294,26 +294,26 @@ static void test_no_compiler(void **state) {
     (void)state;
     weir_error error;
     weir_device *device;
-    weir__kernel kernel;
-    weir__kernel_source source;
+    weir_device__kernel kernel;
+    weir_device__kernel_source source;
     weir_device_options options = {
         .size = sizeof options, .library = WEIR_FAKE_CUDA, .compiler = "/nowhere/libnvrtc.so"};
     fake.reset();
     assert_ok(weir_device_open(NULL, &options, &device, &error), &error);
-    assert_fails(weir__kernel_open(device, expansion_source(&source), &kernel, &error), WEIR_DEVICE_ERROR,
-                 &error);
+    assert_fails(weir_device__kernel_open(device, expansion_source(&source), &kernel, &error),
+                 WEIR_DEVICE_ERROR, &error);
     assert_text(error.message, "libnvrtc");
     close_device(device);
     options.compiler = "libc.so.6";
     assert_ok(weir_device_open(NULL, &options, &device, &error), &error);
-    assert_fails(weir__kernel_open(device, expansion_source(&source), &kernel, &error), WEIR_DEVICE_ERROR,
-                 &error);
+    assert_fails(weir_device__kernel_open(device, expansion_source(&source), &kernel, &error),
+                 WEIR_DEVICE_ERROR, &error);
     assert_text(error.message, "lacks the function nvrtcVersion");
     close_device(device);
     device = device_of(open_fake_device);
     fake.fail_call("nvrtcCompileProgram", 1, 6);
-    assert_fails(weir__kernel_open(device, expansion_source(&source), &kernel, &error), WEIR_DEVICE_ERROR,
-                 &error);
+    assert_fails(weir_device__kernel_open(device, expansion_source(&source), &kernel, &error),
+                 WEIR_DEVICE_ERROR, &error);
     assert_text(error.message, "NVRTC_ERROR_COMPILATION: weir_kernel.cu(1): error as the test wanted it");
     close_device(device);
 }

@@ -49,7 +49,7 @@ static void *add_one(void *number) {
 
 static void memory_and_threads_go_through_the_environment(void **state) {
     (void)state;
-    const weir_env *env = weir__env(NULL);
+    const weir_env *env = weir__env_or_default(NULL);
     uint8_t zeros[100] = {0};
     uint8_t *map = env->map(NULL, -1, 4096);
     assert_non_null(map);

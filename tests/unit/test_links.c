@@ -138,13 +138,13 @@ static weir_store *open_bytes(const uint8_t *bytes) {
 static void a_pair_has_its_list_and_what_existed(void **state) {
     weir_store *store = open_bytes(original);
     const weir_task *task = &weir_store_describe(store)->tasks[0];
-    weir__link_list list;
+    weir_store__link_list list;
     weir_seed_row seed;
     (void)state;
     assert_int_equal(task->seed_count, 6);
     assert_int_equal(task->link.lists, 4);
     assert_string_equal(weir_task_kind(task), "link");
-    assert_true(weir__link_list_of(store, 0, 1, &list)); /* a on the 10th: 5 and 2 */
+    assert_true(weir_store__link_list_of(store, 0, 1, &list)); /* a on the 10th: 5 and 2 */
     assert_int_equal(list.first, 0);
     assert_int_equal(list.count, 2);
     assert_int_equal(list.existing, 7);
@@ -156,9 +156,9 @@ static void a_pair_has_its_list_and_what_existed(void **state) {
     for (uint32_t candidate = 0; candidate < list.existing - list.count; candidate++) {
         uint32_t place;
         bool is_positive = true;
-        assert_true(weir__link_candidate(store, 0, &list, candidate, &place));
+        assert_true(weir_store__link_candidate(store, 0, &list, candidate, &place));
         assert_true(place < list.existing);
-        assert_true(weir__link_has(store, 0, &list, place, &is_positive));
+        assert_true(weir_store__link_has(store, 0, &list, place, &is_positive));
         assert_false(is_positive);
     }
     weir_store_close(store);
@@ -281,7 +281,8 @@ static void builders_survive_damage_that_the_hashes_hide(void **state) {
         weir_store *store = NULL;
         memcpy(copy, original, size);
         uint64_t count = 1 + random_below(&stream, 4);
-        uint64_t links = weir__load64(copy + WEIR__HEADER_SIZE + 18 * WEIR__SECTION_ENTRY_SIZE + 8);
+        uint64_t links =
+            weir__load64(copy + WEIR_STORE__HEADER_SIZE + 18 * WEIR_STORE__SECTION_ENTRY_SIZE + 8);
         for (uint64_t i = 0; i < count; i++) {
             bool is_near = random_below(&stream, 2) == 0;
             uint64_t at = is_near ? links + random_below(&stream, 300) : random_below(&stream, size);
@@ -307,7 +308,7 @@ static void the_section_must_fit_the_tasks(void **state) {
     weir_error error;
     (void)state;
     memcpy(copy, original, size);
-    uint8_t *entry = copy + WEIR__HEADER_SIZE + 18 * WEIR__SECTION_ENTRY_SIZE;
+    uint8_t *entry = copy + WEIR_STORE__HEADER_SIZE + 18 * WEIR_STORE__SECTION_ENTRY_SIZE;
     weir__store64(entry + 16, weir__load64(entry + 16) - 4);
     rehash_store(copy, size);
     assert_fails(weir_store_open_memory(NULL, copy, size, &store, &error), WEIR_STORE_CORRUPT, &error);

@@ -123,16 +123,16 @@ static uint64_t least_peak(const weir_buffer *buffers, size_t count) {
     return e.best;
 }
 
-static weir__pack_result pack_and_check(const weir_buffer *buffers, size_t count,
-                                        const weir__pack_options *options, uint64_t *offsets) {
-    weir__pack_result result;
+static weir_pack__result pack_and_check(const weir_buffer *buffers, size_t count,
+                                        const weir_pack__options *options, uint64_t *offsets) {
+    weir_pack__result result;
     weir_error error;
-    assert_int_equal(weir__pack(NULL, buffers, count, options, offsets, &result, &error), WEIR_OK);
+    assert_int_equal(weir_pack__pack(NULL, buffers, count, options, offsets, &result, &error), WEIR_OK);
     bool valid;
     uint64_t peak;
-    weir__pack_fault fault;
+    weir_pack__fault fault;
     assert_int_equal(
-        weir__pack_validate(NULL, buffers, count, options->alignment, offsets, &valid, &peak, &fault, &error),
+        weir_pack__validate(NULL, buffers, count, options->alignment, offsets, &valid, &peak, &fault, &error),
         WEIR_OK);
     assert_true(valid);
     assert_int_equal(peak, result.peak);
@@ -140,8 +140,8 @@ static weir__pack_result pack_and_check(const weir_buffer *buffers, size_t count
     return result;
 }
 
-static weir__pack_options options_of(uint32_t effort) {
-    return (weir__pack_options){.effort = effort, .threads = 1, .alignment = 1, .capacity = UINT64_MAX};
+static weir_pack__options options_of(uint32_t effort) {
+    return (weir_pack__options){.effort = effort, .threads = 1, .alignment = 1, .capacity = UINT64_MAX};
 }
 
 static void small_problems_are_solved_exactly(void **state) {
@@ -156,8 +156,8 @@ static void small_problems_are_solved_exactly(void **state) {
             count = make_tight(&seed, buffers, TIGHT);
         else
             make_buffers(&seed, buffers, count, 2 + next_random(&seed) % 9, 2 + next_random(&seed) % 12);
-        weir__pack_options options = options_of(5);
-        weir__pack_result result = pack_and_check(buffers, count, &options, offsets);
+        weir_pack__options options = options_of(5);
+        weir_pack__result result = pack_and_check(buffers, count, &options, offsets);
         uint64_t least = least_peak(buffers, count);
         assert_int_equal(result.peak, least);
         assert_true(result.optimal);
@@ -177,8 +177,8 @@ static void low_effort_never_claims_too_much(void **state) {
         make_buffers(&seed, buffers, SMALL, 8, 9);
         uint64_t least = least_peak(buffers, SMALL);
         for (uint32_t effort = 0; effort <= 4; effort++) {
-            weir__pack_options options = options_of(effort);
-            weir__pack_result result = pack_and_check(buffers, SMALL, &options, offsets);
+            weir_pack__options options = options_of(effort);
+            weir_pack__result result = pack_and_check(buffers, SMALL, &options, offsets);
             assert_true(result.peak >= least);
             if (result.optimal)
                 assert_int_equal(result.peak, least);
@@ -197,13 +197,13 @@ static void capacities_are_met_or_refuted(void **state) {
         uint64_t offsets[TIGHT];
         size_t count = make_tight(&seed, buffers, TIGHT);
         uint64_t least = least_peak(buffers, count);
-        weir__pack_options options = options_of(5);
+        weir_pack__options options = options_of(5);
         options.capacity = least + next_random(&seed) % 3;
-        weir__pack_result fits = pack_and_check(buffers, count, &options, offsets);
+        weir_pack__result fits = pack_and_check(buffers, count, &options, offsets);
         assert_true(fits.peak <= options.capacity);
         assert_false(fits.infeasible_proven);
         options.capacity = least - 1;
-        weir__pack_result fails = pack_and_check(buffers, count, &options, offsets);
+        weir_pack__result fails = pack_and_check(buffers, count, &options, offsets);
         assert_true(fails.infeasible_proven);
         refuted_above_bound += fails.lower_bound < least;
     }
@@ -229,11 +229,11 @@ static void threads_and_row_order_do_not_matter(void **state) {
         uint64_t expected[LARGE], offsets[LARGE];
         uint32_t order[LARGE];
         make_buffers(&seed, buffers, LARGE, 5 + next_random(&seed) % 200, 40);
-        weir__pack_options options = options_of(round % 2 ? 4 : 3);
-        weir__pack_result first = pack_and_check(buffers, LARGE, &options, expected);
+        weir_pack__options options = options_of(round % 2 ? 4 : 3);
+        weir_pack__result first = pack_and_check(buffers, LARGE, &options, expected);
         for (uint32_t threads = 2; threads <= 3; threads++) {
             options.threads = threads;
-            weir__pack_result again = pack_and_check(buffers, LARGE, &options, offsets);
+            weir_pack__result again = pack_and_check(buffers, LARGE, &options, offsets);
             assert_memory_equal(expected, offsets, sizeof offsets);
             assert_int_equal(again.steps, first.steps);
             assert_int_equal(again.optimal, first.optimal);
@@ -257,9 +257,9 @@ static void every_effort_is_valid_and_alignment_holds(void **state) {
         make_buffers(&seed, buffers, LARGE, 300, 30);
         for (size_t i = 0; i < LARGE; i++)
             buffers[i].size *= 128;
-        weir__pack_options options = options_of(effort);
+        weir_pack__options options = options_of(effort);
         options.alignment = 128;
-        weir__pack_result result = pack_and_check(buffers, LARGE, &options, offsets);
+        weir_pack__result result = pack_and_check(buffers, LARGE, &options, offsets);
         assert_true(result.peak >= result.lower_bound);
         if (result.peak == result.lower_bound)
             assert_true(result.optimal);
@@ -280,8 +280,8 @@ static void parts_are_solved_apart(void **state) {
         uint64_t here = least_peak(buffers + from, SMALL);
         least = here > least ? here : least;
     }
-    weir__pack_options options = options_of(5);
-    weir__pack_result result = pack_and_check(buffers, LARGE, &options, offsets);
+    weir_pack__options options = options_of(5);
+    weir_pack__result result = pack_and_check(buffers, LARGE, &options, offsets);
     assert_int_equal(result.peak, least);
     assert_true(result.optimal);
 }
@@ -316,8 +316,8 @@ static void planted_layouts_are_found(void **state) {
         weir_buffer buffers[LARGE];
         uint64_t offsets[LARGE];
         size_t count = make_planted(&seed, buffers, LARGE);
-        weir__pack_options options = options_of(5);
-        weir__pack_result result = pack_and_check(buffers, count, &options, offsets);
+        weir_pack__options options = options_of(5);
+        weir_pack__result result = pack_and_check(buffers, count, &options, offsets);
         assert_int_equal(result.lower_bound, 100000);
         assert_int_equal(result.peak, result.lower_bound);
     }
@@ -339,8 +339,8 @@ static void training_steps_meet_the_bound(void **state) {
             buffers[count++] = (weir_buffer){backward, 4 * layers + 2, 128 * (1 + i % 2)};
             buffers[count++] = (weir_buffer){backward, backward + 2, 32 * (1 + next_random(&seed) % 4)};
         }
-        weir__pack_options options = options_of(5);
-        weir__pack_result result = pack_and_check(buffers, count, &options, offsets);
+        weir_pack__options options = options_of(5);
+        weir_pack__result result = pack_and_check(buffers, count, &options, offsets);
         assert_int_equal(result.peak, result.lower_bound);
         assert_true(result.optimal);
     }
@@ -349,10 +349,10 @@ static void training_steps_meet_the_bound(void **state) {
 static void edges_are_handled(void **state) {
     (void)state;
     uint64_t offsets[4] = {7, 7, 7, 7};
-    weir__pack_options options = options_of(5);
-    weir__pack_result result;
+    weir_pack__options options = options_of(5);
+    weir_pack__result result;
     weir_error error;
-    assert_int_equal(weir__pack(NULL, NULL, 0, &options, NULL, &result, &error), WEIR_OK);
+    assert_int_equal(weir_pack__pack(NULL, NULL, 0, &options, NULL, &result, &error), WEIR_OK);
     assert_int_equal(result.peak, 0);
     assert_true(result.optimal);
 
@@ -362,7 +362,7 @@ static void edges_are_handled(void **state) {
     assert_int_equal(offsets[0], 0);
 
     weir_buffer no_time[1] = {{3, 3, 8}};
-    assert_int_equal(weir__pack(NULL, no_time, 1, &options, offsets, &result, &error),
+    assert_int_equal(weir_pack__pack(NULL, no_time, 1, &options, offsets, &result, &error),
                      WEIR_CONTRACT_VIOLATION);
     assert_non_null(strstr(error.message, "buffer 0"));
 
@@ -370,11 +370,11 @@ static void edges_are_handled(void **state) {
     assert_int_equal(pack_and_check(touching, 2, &options, offsets).peak, 8);
 
     options.effort = 10;
-    assert_int_equal(weir__pack(NULL, touching, 2, &options, offsets, &result, &error),
+    assert_int_equal(weir_pack__pack(NULL, touching, 2, &options, offsets, &result, &error),
                      WEIR_CONTRACT_VIOLATION);
     options.effort = 5;
     options.alignment = 16;
-    assert_int_equal(weir__pack(NULL, touching, 2, &options, offsets, &result, &error),
+    assert_int_equal(weir_pack__pack(NULL, touching, 2, &options, offsets, &result, &error),
                      WEIR_CONTRACT_VIOLATION);
 }
 
@@ -412,13 +412,14 @@ static void huge_sizes_do_not_overflow(void **state) {
     uint64_t half = UINT64_C(1) << 63;
     weir_buffer two[3] = {{0, UINT64_MAX, half}, {5, UINT64_MAX - 1, half - 1}, {0, 1, 0}};
     uint64_t offsets[5];
-    weir__pack_options options = options_of(9);
+    weir_pack__options options = options_of(9);
     assert_int_equal(pack_and_check(two, 3, &options, offsets).peak, UINT64_MAX);
 
     weir_buffer over[2] = {{0, 1, half}, {0, 1, half}};
-    weir__pack_result result;
+    weir_pack__result result;
     weir_error error;
-    assert_int_equal(weir__pack(NULL, over, 2, &options, offsets, &result, &error), WEIR_ALLOCATION_OVERFLOW);
+    assert_int_equal(weir_pack__pack(NULL, over, 2, &options, offsets, &result, &error),
+                     WEIR_ALLOCATION_OVERFLOW);
 
     /* no layout meets the bound here, so searches run and give way near the top of the address space */
     uint64_t unit = UINT64_C(0x1999999999999999);
@@ -436,11 +437,11 @@ static void initial_layout_is_never_exceeded(void **state) {
         weir_buffer buffers[40];
         uint64_t best[40], offsets[40];
         make_buffers(&seed, buffers, 40, 30, 50);
-        weir__pack_options options = options_of(5);
-        weir__pack_result good = pack_and_check(buffers, 40, &options, best);
+        weir_pack__options options = options_of(5);
+        weir_pack__result good = pack_and_check(buffers, 40, &options, best);
         options.effort = 0;
         options.initial = best;
-        weir__pack_result result = pack_and_check(buffers, 40, &options, offsets);
+        weir_pack__result result = pack_and_check(buffers, 40, &options, offsets);
         assert_true(result.peak <= good.peak);
         if (result.peak == result.lower_bound)
             assert_true(result.optimal);
@@ -465,9 +466,9 @@ static void validator_finds_overlaps(void **state) {
                             offsets[j] < offsets[i] + buffers[i].size && buffers[i].size && buffers[j].size;
         bool valid;
         uint64_t peak;
-        weir__pack_fault fault = {99, 99};
+        weir_pack__fault fault = {99, 99};
         weir_error error;
-        assert_int_equal(weir__pack_validate(NULL, buffers, 12, 1, offsets, &valid, &peak, &fault, &error),
+        assert_int_equal(weir_pack__validate(NULL, buffers, 12, 1, offsets, &valid, &peak, &fault, &error),
                          WEIR_OK);
         assert_int_equal(valid, !overlaps);
         if (!valid) {
@@ -486,18 +487,18 @@ static void validator_finds_single_faults(void **state) {
     uint64_t offsets[2] = {0, 24};
     bool valid;
     uint64_t peak;
-    weir__pack_fault fault;
+    weir_pack__fault fault;
     weir_error error;
-    assert_int_equal(weir__pack_validate(NULL, buffers, 2, 16, offsets, &valid, &peak, &fault, &error),
+    assert_int_equal(weir_pack__validate(NULL, buffers, 2, 16, offsets, &valid, &peak, &fault, &error),
                      WEIR_OK);
     assert_false(valid);
     assert_int_equal(fault.first, 1);
     offsets[1] = UINT64_MAX - 7;
-    assert_int_equal(weir__pack_validate(NULL, buffers, 2, 1, offsets, &valid, &peak, &fault, &error),
+    assert_int_equal(weir_pack__validate(NULL, buffers, 2, 1, offsets, &valid, &peak, &fault, &error),
                      WEIR_OK);
     assert_false(valid);
     offsets[1] = 16;
-    assert_int_equal(weir__pack_validate(NULL, buffers, 2, 16, offsets, &valid, &peak, &fault, &error),
+    assert_int_equal(weir_pack__validate(NULL, buffers, 2, 16, offsets, &valid, &peak, &fault, &error),
                      WEIR_OK);
     assert_true(valid);
     assert_int_equal(peak, 32);
@@ -544,14 +545,14 @@ static void sweep_failures(uint32_t threads, bool once_small) {
     env.allocate = failing_allocate;
     env.resize = failing_resize;
     env.release = failing_release;
-    weir__pack_options options = options_of(once_small ? 1 : 4);
+    weir_pack__options options = options_of(once_small ? 1 : 4);
     options.threads = threads;
-    weir__pack_result result;
+    weir_pack__result result;
     weir_error error;
     bool failed_once = false;
     for (long n = 1;; n++) {
         f = (failing){.fail_at = n};
-        weir_status status = weir__pack(&env, buffers, 60, &options, offsets, &result, &error);
+        weir_status status = weir_pack__pack(&env, buffers, 60, &options, offsets, &result, &error);
         assert_int_equal(atomic_load(&f.live), 0);
         if (status == WEIR_OK)
             break;
@@ -573,7 +574,7 @@ static void validator_reports_failed_allocations(void **state) {
     weir_buffer buffers[2] = {{0, 4, 16}, {0, 4, 16}};
     uint64_t offsets[2] = {0, 16}, peak;
     bool valid;
-    weir__pack_fault fault;
+    weir_pack__fault fault;
     weir_error error;
     failing f;
     weir_env env = *weir_env_default();
@@ -583,7 +584,7 @@ static void validator_reports_failed_allocations(void **state) {
     env.release = failing_release;
     for (long n = 1; n <= 3; n++) {
         f = (failing){.fail_at = n};
-        assert_int_equal(weir__pack_validate(&env, buffers, 2, 1, offsets, &valid, &peak, &fault, &error),
+        assert_int_equal(weir_pack__validate(&env, buffers, 2, 1, offsets, &valid, &peak, &fault, &error),
                          WEIR_OUT_OF_MEMORY);
         assert_int_equal(atomic_load(&f.live), 0);
     }
@@ -600,14 +601,14 @@ static void refused_threads_change_nothing(void **state) {
     weir_buffer buffers[LARGE];
     uint64_t expected[LARGE], offsets[LARGE];
     make_buffers(&seed, buffers, LARGE, 100, 40);
-    weir__pack_options options = options_of(3);
+    weir_pack__options options = options_of(3);
     pack_and_check(buffers, LARGE, &options, expected);
     weir_env env = *weir_env_default();
     env.start_thread = refuse_thread;
     options.threads = 4;
-    weir__pack_result result;
+    weir_pack__result result;
     weir_error error;
-    assert_int_equal(weir__pack(&env, buffers, LARGE, &options, offsets, &result, &error), WEIR_OK);
+    assert_int_equal(weir_pack__pack(&env, buffers, LARGE, &options, offsets, &result, &error), WEIR_OK);
     assert_memory_equal(expected, offsets, sizeof offsets);
 }
 
@@ -623,9 +624,9 @@ static void more_effort_is_never_worse_and_keeps_its_budget(void **state) {
         make_buffers(&seed, buffers, COUNT, 60 + 40 * round, 900);
         uint64_t last = UINT64_MAX;
         for (uint32_t effort = 0; effort <= 4; effort++) {
-            weir__pack_options options = options_of(effort);
-            weir__pack_result result = pack_and_check(buffers, COUNT, &options, offsets);
-            uint64_t budget = weir__pack_budget(effort, COUNT);
+            weir_pack__options options = options_of(effort);
+            weir_pack__result result = pack_and_check(buffers, COUNT, &options, offsets);
+            uint64_t budget = weir_pack__budget(effort, COUNT);
             assert_true(result.peak <= last);
             assert_true(result.steps <= budget + budget / 8);
             better += effort > 0 && result.peak < last;
@@ -644,13 +645,13 @@ static void each_strategy_gives_a_layout_alone(void **state) {
     weir_buffer buffers[COUNT];
     uint64_t offsets[COUNT];
     make_buffers(&seed, buffers, COUNT, 90, 900);
-    weir__pack_options options = options_of(0);
+    weir_pack__options options = options_of(0);
     uint64_t greedy = pack_and_check(buffers, COUNT, &options, offsets).peak;
     size_t better = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         weir_error error;
         options = options_of(3);
-        assert_int_equal(weir__pack_choose(names[i], &options.without, &error), WEIR_OK);
+        assert_int_equal(weir_pack__choose(names[i], &options.without, &error), WEIR_OK);
         uint64_t peak = pack_and_check(buffers, COUNT, &options, offsets).peak;
         assert_true(peak <= greedy);
         better += peak < greedy;
@@ -662,12 +663,12 @@ static void unknown_strategies_are_refused(void **state) {
     (void)state;
     weir_error error;
     uint32_t without;
-    assert_int_equal(weir__pack_choose(NULL, &without, &error), WEIR_OK);
+    assert_int_equal(weir_pack__choose(NULL, &without, &error), WEIR_OK);
     assert_int_equal(without, 0);
     static const char *const wrong[] = {"",         "corner",           "corners,",
                                         ",corners", "corners,windowss", "corners windows"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(weir__pack_choose(wrong[i], &without, &error), WEIR_CONTRACT_VIOLATION);
+        assert_int_equal(weir_pack__choose(wrong[i], &without, &error), WEIR_CONTRACT_VIOLATION);
         assert_non_null(strstr(error.message, "fits, cores, ends, fusion, corners"));
     }
 }

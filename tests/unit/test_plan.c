@@ -112,13 +112,13 @@ static void test_the_validator_can_fail(void **state) {
     weir_error error;
     weir_buffer buffers[] = {{0, 4, 8}, {3, 5, 8}, {4, 6, 8}};
     uint64_t offsets[] = {0, 7, 0};
-    weir__pack_fault fault;
+    weir_pack__fault fault;
     bool is_valid;
     uint64_t peak;
-    assert_ok(weir__pack_validate(NULL, buffers, 3, 1, offsets, &is_valid, &peak, &fault, &error), &error);
+    assert_ok(weir_pack__validate(NULL, buffers, 3, 1, offsets, &is_valid, &peak, &fault, &error), &error);
     assert_false(is_valid);
     offsets[1] = 8;
-    assert_ok(weir__pack_validate(NULL, buffers, 3, 1, offsets, &is_valid, &peak, &fault, &error), &error);
+    assert_ok(weir_pack__validate(NULL, buffers, 3, 1, offsets, &is_valid, &peak, &fault, &error), &error);
     assert_true(is_valid);
 }
 

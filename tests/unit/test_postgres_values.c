@@ -15,101 +15,101 @@ int main(void) {
 #include "ingest/postgres.h"
 
 /* Decodes hex bytes; asserts that they are refused or taken. */
-static weir__value decode(weir__pg_form form, const char *hex) {
-    static char uuid[WEIR__PG_UUID_SIZE];
-    weir__value value = {0};
+static weir_ingest__value decode(weir_ingest__pg_form form, const char *hex) {
+    static char uuid[WEIR_INGEST__PG_UUID_SIZE];
+    weir_ingest__value value = {0};
     size_t size;
     uint8_t *bytes = bytes_of_hex(hex, &size);
-    assert_null(weir__pg_decode_binary(form, (const char *)bytes, size, uuid, &value));
+    assert_null(weir_ingest__pg_decode_binary(form, (const char *)bytes, size, uuid, &value));
     return value;
 }
 
-static void refuse(weir__pg_form form, const char *hex, const char *reason) {
-    char uuid[WEIR__PG_UUID_SIZE];
-    weir__value value;
+static void refuse(weir_ingest__pg_form form, const char *hex, const char *reason) {
+    char uuid[WEIR_INGEST__PG_UUID_SIZE];
+    weir_ingest__value value;
     size_t size;
     uint8_t *bytes = bytes_of_hex(hex, &size);
-    const char *fault = weir__pg_decode_binary(form, (const char *)bytes, size, uuid, &value);
+    const char *fault = weir_ingest__pg_decode_binary(form, (const char *)bytes, size, uuid, &value);
     assert_non_null(fault);
     assert_non_null(strstr(fault, reason));
 }
 
-static weir__value read_text(weir__pg_form form, const char *text) {
-    weir__value value = {0};
-    assert_null(weir__pg_decode_text(form, text, strlen(text), &value));
+static weir_ingest__value read_text(weir_ingest__pg_form form, const char *text) {
+    weir_ingest__value value = {0};
+    assert_null(weir_ingest__pg_decode_text(form, text, strlen(text), &value));
     return value;
 }
 
-static void assert_integer(weir__value value, weir__value_type type, int64_t expected) {
+static void assert_integer(weir_ingest__value value, weir_ingest__value_type type, int64_t expected) {
     assert_int_equal(value.type, type);
     assert_true(value.integer == expected);
 }
 
-static void assert_real(weir__value value, double expected) {
-    assert_int_equal(value.type, WEIR__REAL);
+static void assert_real(weir_ingest__value value, double expected) {
+    assert_int_equal(value.type, WEIR_INGEST__REAL);
     assert_memory_equal(&value.real, &expected, sizeof expected);
 }
 
 static void integers_and_floats(void **state) {
     (void)state;
-    assert_integer(decode(WEIR__PG_INT2, "8000"), WEIR__INT, INT16_MIN);
-    assert_integer(decode(WEIR__PG_INT4, "ffffffff"), WEIR__INT, -1);
-    assert_integer(decode(WEIR__PG_INT8, "7fffffffffffffff"), WEIR__INT, INT64_MAX);
-    assert_integer(decode(WEIR__PG_OID, "ffffffff"), WEIR__INT, UINT32_MAX);
-    assert_integer(decode(WEIR__PG_BOOL, "01"), WEIR__BOOL, 1);
-    assert_real(decode(WEIR__PG_FLOAT4, "3dcccccd"), (double)0.1F);
-    assert_real(decode(WEIR__PG_FLOAT8, "8000000000000000"), -0.0);
-    assert_real(decode(WEIR__PG_FLOAT8, "7ff0000000000000"), INFINITY);
-    refuse(WEIR__PG_INT4, "0000", "form");
-    refuse(WEIR__PG_BOOL, "", "form");
-    refuse(WEIR__PG_UUID, "00", "form");
+    assert_integer(decode(WEIR_INGEST__PG_INT2, "8000"), WEIR_INGEST__INT, INT16_MIN);
+    assert_integer(decode(WEIR_INGEST__PG_INT4, "ffffffff"), WEIR_INGEST__INT, -1);
+    assert_integer(decode(WEIR_INGEST__PG_INT8, "7fffffffffffffff"), WEIR_INGEST__INT, INT64_MAX);
+    assert_integer(decode(WEIR_INGEST__PG_OID, "ffffffff"), WEIR_INGEST__INT, UINT32_MAX);
+    assert_integer(decode(WEIR_INGEST__PG_BOOL, "01"), WEIR_INGEST__BOOL, 1);
+    assert_real(decode(WEIR_INGEST__PG_FLOAT4, "3dcccccd"), (double)0.1F);
+    assert_real(decode(WEIR_INGEST__PG_FLOAT8, "8000000000000000"), -0.0);
+    assert_real(decode(WEIR_INGEST__PG_FLOAT8, "7ff0000000000000"), INFINITY);
+    refuse(WEIR_INGEST__PG_INT4, "0000", "form");
+    refuse(WEIR_INGEST__PG_BOOL, "", "form");
+    refuse(WEIR_INGEST__PG_UUID, "00", "form");
 }
 
 /* Digit count, weight, sign, scale, digits to the base 10000. */
 static void numerics(void **state) {
     (void)state;
-    assert_integer(decode(WEIR__PG_NUMERIC, "0000000000000000"), WEIR__INT, 0);
-    assert_integer(decode(WEIR__PG_NUMERIC, "0001000000000002"
-                                            "0013"),
-                   WEIR__INT, 19);
-    assert_integer(decode(WEIR__PG_NUMERIC, "0001000240000000"
-                                            "0001"),
-                   WEIR__INT, -100000000);
+    assert_integer(decode(WEIR_INGEST__PG_NUMERIC, "0000000000000000"), WEIR_INGEST__INT, 0);
+    assert_integer(decode(WEIR_INGEST__PG_NUMERIC, "0001000000000002"
+                                                   "0013"),
+                   WEIR_INGEST__INT, 19);
+    assert_integer(decode(WEIR_INGEST__PG_NUMERIC, "0001000240000000"
+                                                   "0001"),
+                   WEIR_INGEST__INT, -100000000);
     /* 123.45: 123, 4500 */
-    assert_real(decode(WEIR__PG_NUMERIC, "0002000000000004"
-                                         "007b1194"),
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "0002000000000004"
+                                                "007b1194"),
                 123.45);
     /* 0.0001 */
-    assert_real(decode(WEIR__PG_NUMERIC, "0001ffff00000004"
-                                         "0001"),
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "0001ffff00000004"
+                                                "0001"),
                 0.0001);
     /* 9223372036854775807 and the next: 922, 3372, 0368, 5477, 5807 */
-    assert_integer(decode(WEIR__PG_NUMERIC, "0005000400000000"
-                                            "039a0d2c0170156516af"),
-                   WEIR__INT, INT64_MAX);
-    assert_real(decode(WEIR__PG_NUMERIC, "0005000400000000"
-                                         "039a0d2c0170156516b0"),
+    assert_integer(decode(WEIR_INGEST__PG_NUMERIC, "0005000400000000"
+                                                   "039a0d2c0170156516af"),
+                   WEIR_INGEST__INT, INT64_MAX);
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "0005000400000000"
+                                                "039a0d2c0170156516b0"),
                 0x1p63);
-    assert_integer(decode(WEIR__PG_NUMERIC, "0005000440000000"
-                                            "039a0d2c0170156516b0"),
-                   WEIR__INT, INT64_MIN);
-    assert_true(isnan(decode(WEIR__PG_NUMERIC, "00000000c0000000").real));
-    assert_real(decode(WEIR__PG_NUMERIC, "00000000d0000000"), INFINITY);
-    assert_real(decode(WEIR__PG_NUMERIC, "00000000f0000000"), -INFINITY);
+    assert_integer(decode(WEIR_INGEST__PG_NUMERIC, "0005000440000000"
+                                                   "039a0d2c0170156516b0"),
+                   WEIR_INGEST__INT, INT64_MIN);
+    assert_true(isnan(decode(WEIR_INGEST__PG_NUMERIC, "00000000c0000000").real));
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "00000000d0000000"), INFINITY);
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "00000000f0000000"), -INFINITY);
     /* 10^4000 is beyond binary64 */
-    assert_real(decode(WEIR__PG_NUMERIC, "000103e800000000"
-                                         "0001"),
+    assert_real(decode(WEIR_INGEST__PG_NUMERIC, "000103e800000000"
+                                                "0001"),
                 INFINITY);
-    refuse(WEIR__PG_NUMERIC, "00000000", "form");
-    refuse(WEIR__PG_NUMERIC,
+    refuse(WEIR_INGEST__PG_NUMERIC, "00000000", "form");
+    refuse(WEIR_INGEST__PG_NUMERIC,
            "0002000000000000"
            "0001",
            "form");
-    refuse(WEIR__PG_NUMERIC,
+    refuse(WEIR_INGEST__PG_NUMERIC,
            "0001000000000000"
            "2710",
            "form");
-    refuse(WEIR__PG_NUMERIC, "0000000012340000", "form");
+    refuse(WEIR_INGEST__PG_NUMERIC, "0000000012340000", "form");
 }
 
 /* The point between two floats, told apart only by the 250th digit to the base 10000. */
@@ -122,55 +122,60 @@ static void a_numeric_of_many_digits_rounds_once(void **state) {
         bytes[8 + 2 * i] = (uint8_t)(halfway[i] >> 8);
         bytes[9 + 2 * i] = (uint8_t)halfway[i];
     }
-    weir__value value;
-    assert_null(weir__pg_decode_binary(WEIR__PG_NUMERIC, (char *)bytes, sizeof bytes, NULL, &value));
-    assert_integer(value, WEIR__INT, 9007199254740993);
+    weir_ingest__value value;
+    assert_null(
+        weir_ingest__pg_decode_binary(WEIR_INGEST__PG_NUMERIC, (char *)bytes, sizeof bytes, NULL, &value));
+    assert_integer(value, WEIR_INGEST__INT, 9007199254740993);
     bytes[sizeof bytes - 1] = 1;
-    assert_null(weir__pg_decode_binary(WEIR__PG_NUMERIC, (char *)bytes, sizeof bytes, NULL, &value));
+    assert_null(
+        weir_ingest__pg_decode_binary(WEIR_INGEST__PG_NUMERIC, (char *)bytes, sizeof bytes, NULL, &value));
     assert_real(value, 9007199254740994.0);
 }
 
 static void times(void **state) {
     (void)state;
-    assert_integer(decode(WEIR__PG_DATE, "00000000"), WEIR__TIMESTAMP, 946684800000000);
-    assert_integer(decode(WEIR__PG_DATE, "ffffd533"), WEIR__TIMESTAMP, 0);
-    assert_integer(decode(WEIR__PG_TIMESTAMP, "fffca2fec4c81fff"), WEIR__TIMESTAMP, -1);
-    refuse(WEIR__PG_DATE, "7fffffff", "infinite");
-    refuse(WEIR__PG_DATE, "80000000", "infinite");
-    refuse(WEIR__PG_DATE, "7ffffffe", "beyond");
-    refuse(WEIR__PG_TIMESTAMP, "7fffffffffffffff", "infinite");
-    refuse(WEIR__PG_TIMESTAMP, "8000000000000000", "infinite");
-    refuse(WEIR__PG_TIMESTAMP, "7ffffffffffffffe", "beyond");
+    assert_integer(decode(WEIR_INGEST__PG_DATE, "00000000"), WEIR_INGEST__TIMESTAMP, 946684800000000);
+    assert_integer(decode(WEIR_INGEST__PG_DATE, "ffffd533"), WEIR_INGEST__TIMESTAMP, 0);
+    assert_integer(decode(WEIR_INGEST__PG_TIMESTAMP, "fffca2fec4c81fff"), WEIR_INGEST__TIMESTAMP, -1);
+    refuse(WEIR_INGEST__PG_DATE, "7fffffff", "infinite");
+    refuse(WEIR_INGEST__PG_DATE, "80000000", "infinite");
+    refuse(WEIR_INGEST__PG_DATE, "7ffffffe", "beyond");
+    refuse(WEIR_INGEST__PG_TIMESTAMP, "7fffffffffffffff", "infinite");
+    refuse(WEIR_INGEST__PG_TIMESTAMP, "8000000000000000", "infinite");
+    refuse(WEIR_INGEST__PG_TIMESTAMP, "7ffffffffffffffe", "beyond");
 }
 
 static void texts(void **state) {
     (void)state;
-    weir__value value = decode(WEIR__PG_PADDED_TEXT, "20612020");
+    weir_ingest__value value = decode(WEIR_INGEST__PG_PADDED_TEXT, "20612020");
     assert_int_equal(value.text.size, 2);
-    value = decode(WEIR__PG_TEXT, "20612020");
+    value = decode(WEIR_INGEST__PG_TEXT, "20612020");
     assert_int_equal(value.text.size, 4);
-    value = decode(WEIR__PG_BYTEA, "00ff");
-    assert_int_equal(value.type, WEIR__BLOB);
-    value = decode(WEIR__PG_UUID, "a0eebc999c0b4ef8bb6d6bb9bd380a11");
-    assert_memory_equal(value.text.data, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", WEIR__PG_UUID_SIZE);
+    value = decode(WEIR_INGEST__PG_BYTEA, "00ff");
+    assert_int_equal(value.type, WEIR_INGEST__BLOB);
+    value = decode(WEIR_INGEST__PG_UUID, "a0eebc999c0b4ef8bb6d6bb9bd380a11");
+    assert_memory_equal(value.text.data, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", WEIR_INGEST__PG_UUID_SIZE);
 }
 
 static void text_forms(void **state) {
     (void)state;
-    assert_integer(read_text(WEIR__PG_BOOL, "t"), WEIR__BOOL, 1);
-    assert_integer(read_text(WEIR__PG_INT8, "-9223372036854775808"), WEIR__INT, INT64_MIN);
-    assert_real(read_text(WEIR__PG_FLOAT8, "0.1"), 0.1);
-    assert_real(read_text(WEIR__PG_FLOAT4, "0.1"), (double)0.1F);
-    assert_real(read_text(WEIR__PG_FLOAT8, "-Infinity"), -INFINITY);
-    assert_integer(read_text(WEIR__PG_NUMERIC, "19.00"), WEIR__INT, 19);
-    assert_integer(read_text(WEIR__PG_DATE, "2000-01-01"), WEIR__TIMESTAMP, 946684800000000);
-    assert_integer(read_text(WEIR__PG_TIMESTAMP, "1970-01-01 05:30:00.000001+05:30"), WEIR__TIMESTAMP, 1);
-    weir__value value;
-    assert_non_null(weir__pg_decode_text(WEIR__PG_INT4, "1.5", 3, &value));
-    assert_non_null(weir__pg_decode_text(WEIR__PG_BOOL, "yes", 3, &value));
-    assert_non_null(weir__pg_decode_text(WEIR__PG_FLOAT8, "x", 1, &value));
-    assert_non_null(strstr(weir__pg_decode_text(WEIR__PG_TIMESTAMP, "infinity", 8, &value), "infinite"));
-    assert_non_null(strstr(weir__pg_decode_text(WEIR__PG_DATE, "0044-03-15 BC", 13, &value), "years"));
+    assert_integer(read_text(WEIR_INGEST__PG_BOOL, "t"), WEIR_INGEST__BOOL, 1);
+    assert_integer(read_text(WEIR_INGEST__PG_INT8, "-9223372036854775808"), WEIR_INGEST__INT, INT64_MIN);
+    assert_real(read_text(WEIR_INGEST__PG_FLOAT8, "0.1"), 0.1);
+    assert_real(read_text(WEIR_INGEST__PG_FLOAT4, "0.1"), (double)0.1F);
+    assert_real(read_text(WEIR_INGEST__PG_FLOAT8, "-Infinity"), -INFINITY);
+    assert_integer(read_text(WEIR_INGEST__PG_NUMERIC, "19.00"), WEIR_INGEST__INT, 19);
+    assert_integer(read_text(WEIR_INGEST__PG_DATE, "2000-01-01"), WEIR_INGEST__TIMESTAMP, 946684800000000);
+    assert_integer(read_text(WEIR_INGEST__PG_TIMESTAMP, "1970-01-01 05:30:00.000001+05:30"),
+                   WEIR_INGEST__TIMESTAMP, 1);
+    weir_ingest__value value;
+    assert_non_null(weir_ingest__pg_decode_text(WEIR_INGEST__PG_INT4, "1.5", 3, &value));
+    assert_non_null(weir_ingest__pg_decode_text(WEIR_INGEST__PG_BOOL, "yes", 3, &value));
+    assert_non_null(weir_ingest__pg_decode_text(WEIR_INGEST__PG_FLOAT8, "x", 1, &value));
+    assert_non_null(
+        strstr(weir_ingest__pg_decode_text(WEIR_INGEST__PG_TIMESTAMP, "infinity", 8, &value), "infinite"));
+    assert_non_null(
+        strstr(weir_ingest__pg_decode_text(WEIR_INGEST__PG_DATE, "0044-03-15 BC", 13, &value), "years"));
 }
 
 int main(void) {

@@ -37,12 +37,12 @@ static void seeded_places_are_random(void **state) {
         uint64_t m = sizes[i], rounds = 2000000 / m / test_stride();
         uint64_t firsts[MOST] = {0}, lasts[MOST] = {0}, distances[MOST] = {0};
         for (uint64_t n = 0; n < rounds; n++) {
-            weir__place_map map = weir__place_map_make(seed, WEIR_DOMAIN_CLASSES, n, 0, m);
-            uint64_t before = weir__place_at(&map, 0);
+            weir_sampler__place_map map = weir_sampler__place_map_make(seed, WEIR_DOMAIN_CLASSES, n, 0, m);
+            uint64_t before = weir_sampler__place_at(&map, 0);
             firsts[before]++;
-            lasts[weir__place_at(&map, m - 1)]++;
+            lasts[weir_sampler__place_at(&map, m - 1)]++;
             for (uint64_t x = 1; x < m; x++) {
-                uint64_t place = weir__place_at(&map, x);
+                uint64_t place = weir_sampler__place_at(&map, x);
                 distances[(place + m - before) % m]++;
                 before = place;
             }
@@ -64,7 +64,7 @@ static void balanced_draws_are_random(void **state) {
     for (uint32_t i = 0; i < N; i++)
         classes[i] = i % CLASSES;
     weir_manifest *manifest = sampling_manifest(N, 10, BALANCED, 7);
-    weir_population *p = by_class(weir__sampling_seed(manifest, "a", NULL, 0), classes, N, CLASSES);
+    weir_population *p = by_class(weir_sampler__sampling_seed(manifest, "a", NULL, 0), classes, N, CLASSES);
     uint64_t *run = take_run(manifest, p, RUN);
     for (uint64_t i = CLASSES; i < RUN; i++)
         if (i / CLASSES % 2 == 1) /* pairs that do not share a period */
@@ -100,7 +100,7 @@ static void weighted_draws_are_random(void **state) {
     for (int i = 0; i < N; i++)
         weights[i] = i + 1;
     weir_manifest *manifest = sampling_manifest(N, 8, WEIGHTED, 9);
-    weir_population *p = weighted(weir__sampling_seed(manifest, "a", NULL, 0), weights, N);
+    weir_population *p = weighted(weir_sampler__sampling_seed(manifest, "a", NULL, 0), weights, N);
     weir_sampler *sampler = drawing(manifest, p, 1, 0);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         uint64_t index;

@@ -22,11 +22,12 @@ static void golden_places(void **state) {
         size_t size;
         weir_seed seed = weir_seed_load(bytes_of_hex(member_text(one, "seed"), &size));
         uint64_t m = member_uint(one, "m");
-        weir__place_map map = weir__place_map_make(seed, domain_of(member_text(one, "domain")),
-                                                   member_uint(one, "n"), (uint32_t)member_uint(one, "j"), m);
+        weir_sampler__place_map map =
+            weir_sampler__place_map_make(seed, domain_of(member_text(one, "domain")), member_uint(one, "n"),
+                                         (uint32_t)member_uint(one, "j"), m);
         json_t *asked = json_object_get(one, "asked");
         for (size_t k = 0; k < json_array_size(asked); k++)
-            assert_true(weir__place_at(&map, uint_of(json_array_get(asked, k))) ==
+            assert_true(weir_sampler__place_at(&map, uint_of(json_array_get(asked, k))) ==
                         uint_of(json_array_get(member(one, "found"), k)));
         if (asked)
             continue;
@@ -34,7 +35,7 @@ static void golden_places(void **state) {
         uint8_t digest[32];
         weir__sha256_init(&sha);
         for (uint64_t x = 0; x < m; x++) {
-            uint64_t place = weir__place_at(&map, x);
+            uint64_t place = weir_sampler__place_at(&map, x);
             hash_indices(&sha, &place, 1);
         }
         weir__sha256_final(&sha, digest);
@@ -70,7 +71,7 @@ static void golden_weights(void **state) {
 
 static weir_population *population_of(json_t *run, const weir_manifest *manifest) {
     json_t *classes = json_object_get(run, "classes"), *weights = json_object_get(run, "weights");
-    weir_seed seed = weir__sampling_seed(manifest, "a", NULL, 0);
+    weir_seed seed = weir_sampler__sampling_seed(manifest, "a", NULL, 0);
     weir_population *population = NULL;
     if (weights) {
         double *values = doubles_of(weights);
@@ -157,7 +158,7 @@ static void classes_have_exact_quotas(void **state) {
         char data[128];
         snprintf(data, sizeof data, BALANCED "%s", boundaries[b]);
         weir_manifest *manifest = sampling_manifest(N, 7, data, b);
-        weir_population *p = by_class(weir__sampling_seed(manifest, "a", NULL, 0), classes, N, 6);
+        weir_population *p = by_class(weir_sampler__sampling_seed(manifest, "a", NULL, 0), classes, N, 6);
         assert_int_equal(p->class_count, CLASSES);
         for (uint32_t c = 0; c < CLASSES; c++)
             assert_in_range(p->starts[c + 1] - p->starts[c], 1, N);
@@ -189,7 +190,7 @@ static void weights_have_exact_quotas(void **state) {
     for (int drops = 0; drops < 2; drops++) {
         weir_manifest *manifest =
             sampling_manifest(N, 9, drops ? WEIGHTED ", \"drop_last\": true" : WEIGHTED, (uint64_t)drops);
-        weir_population *p = weighted(weir__sampling_seed(manifest, "a", NULL, 0), weights, N);
+        weir_population *p = weighted(weir_sampler__sampling_seed(manifest, "a", NULL, 0), weights, N);
         uint64_t used = drops ? N / 9 * 9 : N;
         uint64_t *run = take_run(manifest, p, EPOCHS * used);
         static uint64_t counts[EPOCHS][N];
@@ -219,7 +220,7 @@ static void equal_weights_give_each_sample_once(void **state) {
     for (int i = 0; i < N; i++)
         weights[i] = 0.3;
     weir_manifest *manifest = sampling_manifest(N, 13, WEIGHTED, 1);
-    weir_population *p = weighted(weir__sampling_seed(manifest, "a", NULL, 0), weights, N);
+    weir_population *p = weighted(weir_sampler__sampling_seed(manifest, "a", NULL, 0), weights, N);
     uint64_t *run = take_run(manifest, p, 5 * N);
     for (int epoch = 0; epoch < 5; epoch++) {
         bool seen[N] = {false};
@@ -245,7 +246,7 @@ static void a_sample_may_outweigh_all_others(void **state) {
     for (int i = 10; i < N; i++)
         weights[i] = 100;
     weir_manifest *manifest = sampling_manifest(N, 8, WEIGHTED, 3);
-    weir_population *p = weighted(weir__sampling_seed(manifest, "a", NULL, 0), weights, N);
+    weir_population *p = weighted(weir_sampler__sampling_seed(manifest, "a", NULL, 0), weights, N);
     weir_sampler *sampler = drawing(manifest, p, 1, 0);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         assert_ok(weir_sampler_range(sampler, epoch, 0, N, indices, &error), &error);
@@ -280,7 +281,7 @@ static void every_way_to_a_position_is_the_same(void **state) {
             char data[128];
             snprintf(data, sizeof data, "%s%s", mode ? WEIGHTED : BALANCED, boundaries[b]);
             weir_manifest *manifest = sampling_manifest(N, BATCH, data, b);
-            weir_seed seed = weir__sampling_seed(manifest, "a", NULL, 0);
+            weir_seed seed = weir_sampler__sampling_seed(manifest, "a", NULL, 0);
             weir_population *p = mode ? weighted(seed, weights, N) : by_class(seed, classes, N, 5);
             weir_sampler *access = drawing(manifest, p, 1, 0);
             for (int round = 0; round < 60; round++) {
@@ -337,10 +338,11 @@ static void populations_are_checked(void **state) {
     weir_population *p;
     weir_seed seed = {{1, 2, 3, 4}};
     const weir_env *env = weir_env_default();
-    assert_fails(weir__population_of_weights(env, seed, "t", none, 2, &p, &error), WEIR_TASK_INVALID, &error);
+    assert_fails(weir_sampler__population_of_weights(env, seed, "t", none, 2, &p, &error), WEIR_TASK_INVALID,
+                 &error);
     for (int i = 0; i < 3; i++)
-        assert_fails(weir__population_of_weights(env, seed, "t", bad[i], 2, &p, &error), WEIR_STORE_CORRUPT,
-                     &error);
+        assert_fails(weir_sampler__population_of_weights(env, seed, "t", bad[i], 2, &p, &error),
+                     WEIR_STORE_CORRUPT, &error);
     weir_manifest *manifest = sampling_manifest(4, 2, BALANCED, 1);
     weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
     assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_CONTRACT_VIOLATION,
@@ -351,7 +353,7 @@ static void populations_are_checked(void **state) {
     assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_CONTRACT_VIOLATION,
                  &error);
     weir_population_close(p);
-    p = by_class(weir__sampling_seed(manifest, "a", NULL, 0), classes, 3, 2); /* of another size */
+    p = by_class(weir_sampler__sampling_seed(manifest, "a", NULL, 0), classes, 3, 2); /* of another size */
     options.population = p;
     assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_CONTRACT_VIOLATION,
                  &error);
@@ -367,7 +369,7 @@ static void periods_do_not_overflow(void **state) {
     weir_step step;
     uint64_t index;
     weir_manifest *manifest = sampling_manifest(6, 2, BALANCED, 1);
-    weir_population *p = by_class(weir__sampling_seed(manifest, "a", NULL, 0), classes, 6, 2);
+    weir_population *p = by_class(weir_sampler__sampling_seed(manifest, "a", NULL, 0), classes, 6, 2);
     weir_sampler *sampler = drawing(manifest, p, 1, 0);
     uint64_t last = UINT64_MAX / 3; /* 3 periods an epoch */
     assert_ok(weir_sampler_step(sampler, (weir_cursor){last - 1, 4}, &step, &error), &error);

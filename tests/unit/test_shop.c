@@ -248,7 +248,7 @@ static void check_texts(shop *s, const char *key, uint32_t count, const uint8_t 
         json_t *expected = json_array_get(texts, i);
         assert_int_equal(text_of(s->store, i, text, sizeof text), json_string_length(expected));
         assert_string_equal(text, json_string_value(expected));
-        weir__hash_v1(text, strlen(text), dim, sums, vector);
+        weir_ingest__hash_v1(text, strlen(text), dim, sums, vector);
         for (uint32_t k = 0; k < dim; k++)
             assert_int_equal(weir__load16(vectors + 2 * (i * dim + k)), vector[k]);
     }

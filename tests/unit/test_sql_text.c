@@ -8,15 +8,15 @@
 
 static void quotes_are_doubled(void **state) {
     (void)state;
-    weir__sql sql = {.env = weir_env_default()};
-    weir__sql_add(&sql, "SELECT %d, ", 7);
-    weir__sql_add_identifier(&sql, "a\"b'c");
-    weir__sql_add_literal(&sql, "a\"b'c");
-    weir__sql_add_text(&sql, ";x", 1);
+    weir_ingest__sql sql = {.env = weir_env_default()};
+    weir_ingest__sql_add(&sql, "SELECT %d, ", 7);
+    weir_ingest__sql_add_identifier(&sql, "a\"b'c");
+    weir_ingest__sql_add_literal(&sql, "a\"b'c");
+    weir_ingest__sql_add_text(&sql, ";x", 1);
     assert_false(sql.failed);
     assert_string_equal(sql.data, "SELECT 7, \"a\"\"b'c\"'a\"b''c';");
     assert_int_equal(sql.size, strlen(sql.data));
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
 }
 
 static void a_failed_allocation_sticks(void **state) {
@@ -25,25 +25,25 @@ static void a_failed_allocation_sticks(void **state) {
     fault_env_init(&faults);
     faults.kind = FAULT_MEMORY;
     faults.fail_at = 1;
-    weir__sql sql = {.env = &faults.env};
-    weir__sql_add(&sql, "lost");
-    weir__sql_add(&sql, "lost too");
+    weir_ingest__sql sql = {.env = &faults.env};
+    weir_ingest__sql_add(&sql, "lost");
+    weir_ingest__sql_add(&sql, "lost too");
     assert_true(sql.failed);
     assert_int_equal(sql.size, 0);
-    weir__sql_release(&sql);
+    weir_ingest__sql_release(&sql);
     assert_int_equal(faults.live_allocations, 0);
 }
 
 static void statements_are_trimmed(void **state) {
     (void)state;
-    assert_int_equal(weir__sql_trimmed_size("SELECT 1 ; ;\n\t"), 8);
-    assert_int_equal(weir__sql_trimmed_size(" ;; "), 0);
-    assert_int_equal(weir__sql_trimmed_size("SELECT 1; -- it's; done\n/* a\n; */ "), 8);
-    assert_int_equal(weir__sql_trimmed_size("SELECT '; --';"), 13);
-    assert_int_equal(weir__sql_trimmed_size("SELECT \"a\"\"-- \" ;"), 15);
-    assert_int_equal(weir__sql_trimmed_size("SELECT 1 - 2 / 3"), 16);
-    assert_int_equal(weir__sql_trimmed_size("SELECT 'x; "), 11);
-    assert_int_equal(weir__sql_trimmed_size(""), 0);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT 1 ; ;\n\t"), 8);
+    assert_int_equal(weir_ingest__sql_trimmed_size(" ;; "), 0);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT 1; -- it's; done\n/* a\n; */ "), 8);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT '; --';"), 13);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT \"a\"\"-- \" ;"), 15);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT 1 - 2 / 3"), 16);
+    assert_int_equal(weir_ingest__sql_trimmed_size("SELECT 'x; "), 11);
+    assert_int_equal(weir_ingest__sql_trimmed_size(""), 0);
 }
 
 static void messages_become_one_line(void **state) {
@@ -71,13 +71,13 @@ static void secrets_are_replaced(void **state) {
     assert_string_equal(tight, "**");
 }
 
-static void assert_integer(const weir__value *value, int64_t expected) {
-    assert_int_equal(value->type, WEIR__INT);
+static void assert_integer(const weir_ingest__value *value, int64_t expected) {
+    assert_int_equal(value->type, WEIR_INGEST__INT);
     assert_true(value->integer == expected);
 }
 
-static void assert_real(const weir__value *value, double expected) {
-    assert_int_equal(value->type, WEIR__REAL);
+static void assert_real(const weir_ingest__value *value, double expected) {
+    assert_int_equal(value->type, WEIR_INGEST__REAL);
     assert_true(value->real == expected);
 }
 
@@ -94,8 +94,8 @@ static void decimals_that_are_integers(void **state) {
                  {"-9223372036854775808.0", INT64_MIN},
                  {"000012", 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        weir__value value;
-        assert_true(weir__decimal_value(cases[i].text, strlen(cases[i].text), &value));
+        weir_ingest__value value;
+        assert_true(weir_ingest__decimal_value(cases[i].text, strlen(cases[i].text), &value));
         assert_integer(&value, cases[i].value);
     }
 }
@@ -113,40 +113,40 @@ static void decimals_that_are_not(void **state) {
                  {"9007199254740992.9999999999999999999", 9007199254740992.0},
                  {"Infinity", INFINITY},
                  {"-Infinity", -INFINITY}};
-    weir__value value;
+    weir_ingest__value value;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_true(weir__decimal_value(cases[i].text, strlen(cases[i].text), &value));
+        assert_true(weir_ingest__decimal_value(cases[i].text, strlen(cases[i].text), &value));
         assert_real(&value, cases[i].value);
     }
-    assert_true(weir__decimal_value("NaN", 3, &value) && isnan(value.real));
-    assert_false(weir__decimal_value("", 0, &value));
-    assert_false(weir__decimal_value("1.2.3", 5, &value));
-    assert_false(weir__decimal_value("12a", 3, &value));
+    assert_true(weir_ingest__decimal_value("NaN", 3, &value) && isnan(value.real));
+    assert_false(weir_ingest__decimal_value("", 0, &value));
+    assert_false(weir_ingest__decimal_value("1.2.3", 5, &value));
+    assert_false(weir_ingest__decimal_value("12a", 3, &value));
 }
 
 static void scaled_numbers(void **state) {
     (void)state;
-    weir__value value;
-    weir__scaled_value(1950, 2, &value);
+    weir_ingest__value value;
+    weir_ingest__scaled_value(1950, 2, &value);
     assert_real(&value, 19.5);
-    weir__scaled_value(-1900, 2, &value);
+    weir_ingest__scaled_value(-1900, 2, &value);
     assert_integer(&value, -19);
-    weir__scaled_value(0, 38, &value);
+    weir_ingest__scaled_value(0, 38, &value);
     assert_integer(&value, 0);
-    weir__scaled_value(INT64_MIN, 0, &value);
+    weir_ingest__scaled_value(INT64_MIN, 0, &value);
     assert_integer(&value, INT64_MIN);
-    weir__scaled_value((__int128)INT64_MIN - 1, 0, &value);
+    weir_ingest__scaled_value((__int128)INT64_MIN - 1, 0, &value);
     assert_real(&value, -9223372036854775808.0);
-    weir__scaled_value((__int128)1 << 126, 38, &value);
+    weir_ingest__scaled_value((__int128)1 << 126, 38, &value);
     assert_real(&value, 0.85070591730234615865843651857942052864);
     __int128 smallest = (__int128)((unsigned __int128)1 << 127);
-    weir__scaled_value(smallest, 0, &value);
+    weir_ingest__scaled_value(smallest, 0, &value);
     assert_real(&value, -0x1p127);
-    weir__unsigned_value(UINT64_MAX, &value);
+    weir_ingest__unsigned_value(UINT64_MAX, &value);
     assert_real(&value, 0x1p64);
-    weir__unsigned_value(~(unsigned __int128)0, &value);
+    weir_ingest__unsigned_value(~(unsigned __int128)0, &value);
     assert_real(&value, 0x1p128);
-    weir__unsigned_value(INT64_MAX, &value);
+    weir_ingest__unsigned_value(INT64_MAX, &value);
     assert_integer(&value, INT64_MAX);
 }
 

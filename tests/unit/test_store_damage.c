@@ -115,7 +115,7 @@ static void every_truncation_is_refused(void **state) {
     for (size_t length = 0; length < size; length += test_stride()) {
         weir_store *store;
         weir_error error;
-        bool is_exact = length % 97 == 0 || length % WEIR__PAGE < 2;
+        bool is_exact = length % 97 == 0 || length % WEIR_STORE__PAGE < 2;
         uint8_t *copy = is_exact ? malloc(length ? length : 1) : original;
         if (is_exact)
             memcpy(copy, original, length);

@@ -47,12 +47,13 @@ static void patterns_read_what_they_say(void **state) {
         {"%Y", "", INT64_MIN},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        weir__time_format format;
+        weir_ingest__time_format format;
         int64_t micros = INT64_MIN;
-        const char *wrong = weir__time_format_compile(cases[i].pattern, strlen(cases[i].pattern), &format);
+        const char *wrong =
+            weir_ingest__time_format_compile(cases[i].pattern, strlen(cases[i].pattern), &format);
         if (wrong)
             fail_msg("%s: %s", cases[i].pattern, wrong);
-        bool fits = weir__time_format_read(&format, cases[i].text, strlen(cases[i].text), &micros);
+        bool fits = weir_ingest__time_format_read(&format, cases[i].text, strlen(cases[i].text), &micros);
         if (fits != (cases[i].micros != INT64_MIN) || (fits && micros != cases[i].micros))
             fail_msg("%s as %s is %lld", cases[i].text, cases[i].pattern, (long long)micros);
     }
@@ -71,77 +72,87 @@ static void patterns_are_checked(void **state) {
                                  "%Y %",
                                  "%Y-%m-%d %H:%M:%S.%f%z %a %Y",
                                  "%Y 123456789 123456789 123456789 123456789 123456789 123456789 123"};
-    weir__time_format format;
+    weir_ingest__time_format format;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        if (!weir__time_format_compile(wrong[i], strlen(wrong[i]), &format))
+        if (!weir_ingest__time_format_compile(wrong[i], strlen(wrong[i]), &format))
             fail_msg("'%s' is a pattern", wrong[i]);
 }
 
-static weir__fit fit_of(weir__value value, weir__time_form form, int64_t *micros) {
-    return weir__to_time(&value, &form, NULL, micros);
+static weir_ingest__fit fit_of(weir_ingest__value value, weir_ingest__time_form form, int64_t *micros) {
+    return weir_ingest__to_time(&value, &form, NULL, micros);
 }
 
-static void assert_time(weir__value value, weir__unit unit, int64_t expected) {
+static void assert_time(weir_ingest__value value, weir_ingest__unit unit, int64_t expected) {
     int64_t micros;
-    weir__time_form form = {.unit = unit, .says_unit = true};
-    assert_int_equal(fit_of(value, form, &micros), WEIR__FITS);
+    weir_ingest__time_form form = {.unit = unit, .says_unit = true};
+    assert_int_equal(fit_of(value, form, &micros), WEIR_INGEST__FITS);
     assert_true(micros == expected);
 }
 
 static void units_count(void **state) {
     (void)state;
-    weir__value integer = {.type = WEIR__INT, .integer = 1357000000};
-    assert_time(integer, WEIR__SECONDS, 1357000000 * SECOND);
-    assert_time(integer, WEIR__MILLISECONDS, 1357000000 * INT64_C(1000));
-    assert_time(integer, WEIR__MICROSECONDS, 1357000000);
-    assert_time(integer, WEIR__NANOSECONDS, 1357000);
-    assert_time((weir__value){.type = WEIR__INT, .integer = -1}, WEIR__NANOSECONDS, -1);
-    assert_time((weir__value){.type = WEIR__INT, .integer = -1000}, WEIR__NANOSECONDS, -1);
-    assert_time((weir__value){.type = WEIR__REAL, .real = 1357000000.0}, WEIR__SECONDS, 1357000000 * SECOND);
+    weir_ingest__value integer = {.type = WEIR_INGEST__INT, .integer = 1357000000};
+    assert_time(integer, WEIR_INGEST__SECONDS, 1357000000 * SECOND);
+    assert_time(integer, WEIR_INGEST__MILLISECONDS, 1357000000 * INT64_C(1000));
+    assert_time(integer, WEIR_INGEST__MICROSECONDS, 1357000000);
+    assert_time(integer, WEIR_INGEST__NANOSECONDS, 1357000);
+    assert_time((weir_ingest__value){.type = WEIR_INGEST__INT, .integer = -1}, WEIR_INGEST__NANOSECONDS, -1);
+    assert_time((weir_ingest__value){.type = WEIR_INGEST__INT, .integer = -1000}, WEIR_INGEST__NANOSECONDS,
+                -1);
+    assert_time((weir_ingest__value){.type = WEIR_INGEST__REAL, .real = 1357000000.0}, WEIR_INGEST__SECONDS,
+                1357000000 * SECOND);
     int64_t micros;
-    weir__time_form seconds = {.says_unit = true}, nothing = {0};
-    weir__value fraction = {.type = WEIR__REAL, .real = 1.5}, huge = {.type = WEIR__REAL, .real = 0x1p63};
-    weir__value whole = {.type = WEIR__REAL, .real = 1.0};
-    assert_int_equal(fit_of(fraction, seconds, &micros), WEIR__UNFIT);
-    assert_int_equal(fit_of(huge, seconds, &micros), WEIR__UNFIT);
-    assert_int_equal(fit_of(whole, nothing, &micros), WEIR__UNFIT);
+    weir_ingest__time_form seconds = {.says_unit = true}, nothing = {0};
+    weir_ingest__value fraction = {.type = WEIR_INGEST__REAL, .real = 1.5},
+                       huge = {.type = WEIR_INGEST__REAL, .real = 0x1p63};
+    weir_ingest__value whole = {.type = WEIR_INGEST__REAL, .real = 1.0};
+    assert_int_equal(fit_of(fraction, seconds, &micros), WEIR_INGEST__UNFIT);
+    assert_int_equal(fit_of(huge, seconds, &micros), WEIR_INGEST__UNFIT);
+    assert_int_equal(fit_of(whole, nothing, &micros), WEIR_INGEST__UNFIT);
 }
 
 static void digits_are_text_for_a_pattern(void **state) {
     (void)state;
-    weir__time_format format;
-    weir__time_form form = {.format = &format};
+    weir_ingest__time_format format;
+    weir_ingest__time_form form = {.format = &format};
     int64_t micros;
-    assert_null(weir__time_format_compile("%Y%m%d", 6, &format));
-    assert_int_equal(fit_of((weir__value){.type = WEIR__INT, .integer = 20130101}, form, &micros),
-                     WEIR__FITS);
+    assert_null(weir_ingest__time_format_compile("%Y%m%d", 6, &format));
+    assert_int_equal(
+        fit_of((weir_ingest__value){.type = WEIR_INGEST__INT, .integer = 20130101}, form, &micros),
+        WEIR_INGEST__FITS);
     assert_true(micros == 15706 * 86400 * SECOND);
-    assert_int_equal(fit_of((weir__value){.type = WEIR__REAL, .real = 20130101.0}, form, &micros),
-                     WEIR__FITS);
-    assert_int_equal(fit_of((weir__value){.type = WEIR__NULL}, form, &micros), WEIR__IS_NULL);
-    assert_int_equal(fit_of((weir__value){.type = WEIR__TEXT, .text = {"2013-01-01", 10}}, form, &micros),
-                     WEIR__UNFIT);
-    assert_int_equal(fit_of((weir__value){.type = WEIR__TIMESTAMP, .integer = 5}, form, &micros), WEIR__FITS);
+    assert_int_equal(
+        fit_of((weir_ingest__value){.type = WEIR_INGEST__REAL, .real = 20130101.0}, form, &micros),
+        WEIR_INGEST__FITS);
+    assert_int_equal(fit_of((weir_ingest__value){.type = WEIR_INGEST__NULL}, form, &micros),
+                     WEIR_INGEST__IS_NULL);
+    assert_int_equal(
+        fit_of((weir_ingest__value){.type = WEIR_INGEST__TEXT, .text = {"2013-01-01", 10}}, form, &micros),
+        WEIR_INGEST__UNFIT);
+    assert_int_equal(
+        fit_of((weir_ingest__value){.type = WEIR_INGEST__TIMESTAMP, .integer = 5}, form, &micros),
+        WEIR_INGEST__FITS);
     assert_true(micros == 5);
-    assert_int_equal(fit_of((weir__value){.type = WEIR__BLOB, .text = {"20130101", 8}}, form, &micros),
-                     WEIR__UNFIT);
+    assert_int_equal(
+        fit_of((weir_ingest__value){.type = WEIR_INGEST__BLOB, .text = {"20130101", 8}}, form, &micros),
+        WEIR_INGEST__UNFIT);
 }
 
 static const char *doubt(int64_t least, int64_t most) {
-    weir__unsaid unsaid = {0};
-    weir__time_form form = {.unit = WEIR__SECONDS};
+    weir_ingest__unsaid unsaid = {0};
+    weir_ingest__time_form form = {.unit = WEIR_INGEST__SECONDS};
     const int64_t values[] = {most, least};
     for (int i = 0; i < 2; i++) {
         int64_t micros;
-        weir__value value = {.type = WEIR__INT, .integer = values[i]};
-        (void)weir__to_time(&value, &form, &unsaid, &micros);
+        weir_ingest__value value = {.type = WEIR_INGEST__INT, .integer = values[i]};
+        (void)weir_ingest__to_time(&value, &form, &unsaid, &micros);
     }
-    return weir__unsaid_doubt(&unsaid);
+    return weir_ingest__unsaid_doubt(&unsaid);
 }
 
 static void integers_without_a_unit_are_doubted(void **state) {
     (void)state;
-    assert_null(weir__unsaid_doubt(&(weir__unsaid){0}));
+    assert_null(weir_ingest__unsaid_doubt(&(weir_ingest__unsaid){0}));
     assert_null(doubt(1357000000, 1400000000));
     assert_null(doubt(0, 253402300799)); /* a last day of 9999 stands for "never" in many databases */
     assert_non_null(strstr(doubt(20130101, 20131231), "%Y%m%d"));

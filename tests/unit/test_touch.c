@@ -195,7 +195,7 @@ static void no_flipped_bit_changes_a_batch_unseen(void **state) {
 /* The same for a store with a tail: places are drawn in every section, and in the tail. */
 static void no_damage_to_a_long_store_changes_a_batch_unseen(void **state) {
     random_stream random = {4};
-    weir_section sections[WEIR__SECTIONS_LEAST + 1];
+    weir_section sections[WEIR_STORE__SECTIONS_LEAST + 1];
     weir_store *store;
     weir_error error;
     size_t size;
@@ -204,11 +204,11 @@ static void no_damage_to_a_long_store_changes_a_batch_unseen(void **state) {
     uint64_t tail = end_of_sections(bytes);
     given expected = read_sound(bytes, size, WEIR_VERIFY_TOUCHED);
     assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
-    memcpy(sections, weir_store_describe(store)->sections, WEIR__SECTIONS_LEAST * sizeof *sections);
-    sections[WEIR__SECTIONS_LEAST] = (weir_section){.offset = tail, .size = size - tail};
+    memcpy(sections, weir_store_describe(store)->sections, WEIR_STORE__SECTIONS_LEAST * sizeof *sections);
+    sections[WEIR_STORE__SECTIONS_LEAST] = (weir_section){.offset = tail, .size = size - tail};
     weir_store_close(store);
     for (unsigned round = 0; round < 800; round += test_stride()) {
-        const weir_section *section = &sections[round % (WEIR__SECTIONS_LEAST + 1)];
+        const weir_section *section = &sections[round % (WEIR_STORE__SECTIONS_LEAST + 1)];
         size_t at = (size_t)(section->offset + random_below(&random, section->size));
         if (section->size > 0 &&
             is_silently_other(bytes, size, at, (uint8_t)(1u << random_below(&random, 8)), expected))
@@ -408,7 +408,7 @@ static void damage_is_named(void **state) {
     (void)state;
     uint8_t *bytes = make_long(&size);
     assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
-    const weir_section *rows = &weir_store_describe(store)->sections[WEIR__SECTION_ROWS - 1];
+    const weir_section *rows = &weir_store_describe(store)->sections[WEIR_STORE__SECTION_ROWS - 1];
     assert_true(rows->size > 2 * WEIR__SUBTREE_SIZE);
     size_t at = (size_t)rows->offset + WEIR__SUBTREE_SIZE + 7;
     weir_store_close(store);
@@ -431,7 +431,7 @@ static void raw_readers_can_ask(void **state) {
     uint8_t *bytes = make_long(&size);
     assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
     const weir_store_info *info = weir_store_describe(store);
-    const weir_section *rows = &info->sections[WEIR__SECTION_ROWS - 1];
+    const weir_section *rows = &info->sections[WEIR_STORE__SECTION_ROWS - 1];
     assert_true(weir_store_touch(store, bytes + rows->offset, (size_t)rows->size - 70));
     assert_true(weir_store_touch(store, bytes, 0));
     assert_false(weir_store_touch(store, bytes, 8)); /* no section's */

@@ -12,9 +12,9 @@ static shop_store shop;
 static const char config[] = "\"sequence_length\": 90, \"child_width\": 5";
 
 typedef struct shared {
-    weir__recipe recipe;
+    weir_batch__recipe recipe;
     weir_sampler *sampler;
-    weir__batch_worker workers[WORKERS];
+    weir_batch__worker workers[WORKERS];
     weir_batch_buffer *buffer;
     uint32_t unit; /* sequences of one */
     _Atomic uint32_t next;
@@ -34,28 +34,31 @@ static void begin(shared *s, const weir_manifest *manifest) {
     weir_error error;
     weir_batch_options options = options_of(manifest);
     *s = (shared){.unit = 1};
-    assert_ok(weir__recipe_open(&s->recipe, weir__env(NULL), &options, &s->sampler, &error), &error);
+    assert_ok(weir_batch__recipe_open(&s->recipe, weir__env_or_default(NULL), &options, &s->sampler, &error),
+              &error);
     for (int i = 0; i < WORKERS; i++)
-        assert_ok(weir__batch_worker_open(&s->workers[i], &s->recipe, &error), &error);
-    assert_ok(weir__batch_buffer_open(weir__env(NULL), &s->recipe.limits, NULL, &s->buffer, &error), &error);
+        assert_ok(weir_batch__worker_open(&s->workers[i], &s->recipe, &error), &error);
+    assert_ok(
+        weir_batch__open_buffer(weir__env_or_default(NULL), &s->recipe.limits, NULL, &s->buffer, &error),
+        &error);
 }
 
 static void end(shared *s) {
     weir_batch_buffer_close(s->buffer);
     for (int i = 0; i < WORKERS; i++)
-        weir__batch_worker_close(&s->workers[i]);
+        weir_batch__worker_close(&s->workers[i]);
     weir_sampler_close(s->sampler);
-    weir__recipe_close(&s->recipe);
+    weir_batch__recipe_close(&s->recipe);
 }
 
 /* Takes units from the last to the first. */
 static void *take_units(void *context) {
     shared *s = context;
-    weir__batch_worker *worker = &s->workers[atomic_fetch_add(&s->next_worker, 1)];
+    weir_batch__worker *worker = &s->workers[atomic_fetch_add(&s->next_worker, 1)];
     uint32_t count = s->buffer->batch.sequence_count, units = (count + s->unit - 1) / s->unit;
     for (uint32_t i = atomic_fetch_add(&s->next, 1); i < units; i = atomic_fetch_add(&s->next, 1)) {
         uint32_t first = (units - 1 - i) * s->unit;
-        weir__batch_unit(&s->recipe, worker, s->buffer, first,
+        weir_batch__unit(&s->recipe, worker, s->buffer, first,
                          count - first < s->unit ? count - first : s->unit);
     }
     return NULL;
@@ -65,7 +68,7 @@ static void *expand_units(void *context) {
     shared *s = context;
     uint32_t count = s->buffer->batch.sequence_count;
     for (uint32_t i = atomic_fetch_add(&s->next, 1); i < count; i = atomic_fetch_add(&s->next, 1))
-        weir__batch_expand(s->buffer, i, 1);
+        weir_batch__expand_sequences(s->buffer, i, 1);
     return NULL;
 }
 
@@ -80,7 +83,7 @@ static void run(shared *s, void *(*work)(void *)) {
 
 static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
     (void)state;
-    static const uint32_t units[] = {1, 3, WEIR__UNIT, SEQUENCES};
+    static const uint32_t units[] = {1, 3, WEIR_BATCH__UNIT, SEQUENCES};
     weir_error error;
     weir_batch_builder *builder;
     weir_batch_buffer *alone;
@@ -94,11 +97,11 @@ static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
         weir_cursor cursor = {i, i % 3};
         s.unit = units[i % 4];
         assert_ok(weir_batch_build(builder, cursor, alone, &error), &error);
-        assert_ok(weir__batch_begin(&s.recipe, s.sampler, s.buffer, cursor, &error), &error);
+        assert_ok(weir_batch__begin(&s.recipe, s.sampler, s.buffer, cursor, &error), &error);
         run(&s, take_units);
-        assert_ok(weir__batch_finish(&s.recipe, &s.workers[i % WORKERS], s.buffer, &error), &error);
+        assert_ok(weir_batch__finish(&s.recipe, &s.workers[i % WORKERS], s.buffer, &error), &error);
         run(&s, expand_units);
-        weir__batch_digest(&s.recipe, &s.workers[i % WORKERS], s.buffer);
+        weir_batch__digest(&s.recipe, &s.workers[i % WORKERS], s.buffer);
         const weir_batch *a = weir_batch_view(alone), *b = weir_batch_view(s.buffer);
         assert_int_equal(a->size, b->size);
         assert_int_equal(a->compact_size, b->compact_size);

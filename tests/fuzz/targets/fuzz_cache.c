@@ -54,7 +54,7 @@ static size_t add_entries(sqlite3 *database, unsigned count, const uint8_t **dat
     return size;
 }
 
-static void use(weir__vector_cache *cache, uint32_t dim, bool is_sound) {
+static void use(weir_ingest__vector_cache *cache, uint32_t dim, bool is_sound) {
     uint8_t keys[2][WEIR_HASH_SIZE];
     uint16_t vectors[2][DIM_MAX], found[DIM_MAX];
     const uint16_t *const given[] = {vectors[0], vectors[1]};
@@ -62,7 +62,7 @@ static void use(weir__vector_cache *cache, uint32_t dim, bool is_sound) {
     weir_error error;
     for (uint8_t i = 0; i < KEYS; i++) {
         key_of(i, keys[0]);
-        weir_status status = weir__vector_cache_get(cache, keys[0], found, &is_found, &error);
+        weir_status status = weir_ingest__vector_cache_get(cache, keys[0], found, &is_found, &error);
         require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
     }
     for (uint16_t i = 0; i < 2 * DIM_MAX; i++)
@@ -70,10 +70,10 @@ static void use(weir__vector_cache *cache, uint32_t dim, bool is_sound) {
     key_of(1, keys[0]);
     key_of(200, keys[1]);
     weir_status status =
-        weir__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, given, 2, &error);
+        weir_ingest__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, given, 2, &error);
     require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
     for (int i = 0; i < 2; i++) {
-        status = weir__vector_cache_get(cache, keys[i], found, &is_found, &error);
+        status = weir_ingest__vector_cache_get(cache, keys[i], found, &is_found, &error);
         require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
         require(!is_sound || (is_found && memcmp(found, vectors[i], dim * sizeof *found) == 0));
     }
@@ -98,14 +98,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size = add_entries(database, knobs[3] % KEYS, &data, size);
     memory_sqlite_edit(database, data, size);
     bool is_changed = size >= MEMORY_SQLITE_EDIT;
-    weir__vector_cache *cache = NULL;
+    weir_ingest__vector_cache *cache = NULL;
     weir_error error;
-    weir_status status = weir__vector_cache_open(weir_env_default(), LOCATION, dim, &cache, &error);
+    weir_status status = weir_ingest__vector_cache_open(weir_env_default(), LOCATION, dim, &cache, &error);
     require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && error.message[0] != 0));
     require(is_changed || (status == WEIR_OK) == (is_ours && shape == OWN));
     if (status == WEIR_OK)
         use(cache, dim, !is_changed);
-    weir__vector_cache_close(cache);
+    weir_ingest__vector_cache_close(cache);
     sqlite3_close(database);
     return 0;
 }

@@ -17,9 +17,9 @@ static const char manifest_text[] =
 typedef struct fuzzed_run {
     weir_manifest *manifest;
     weir_mix *mix;
-    weir__schedule_member members[2];
+    weir_pipeline__schedule_member members[2];
     uint8_t store_hashes[1][WEIR_HASH_SIZE];
-    weir__schedule run;
+    weir_pipeline__schedule run;
 } fuzzed_run;
 
 /* A run without stores: nothing of them but their hashes is in a checkpoint. */
@@ -28,20 +28,21 @@ static void open_run(fuzzed_run *r, weir_stage stage) {
             WEIR_OK);
     require(weir_mix_open(NULL, r->manifest, NULL, 0, &r->mix, NULL) == WEIR_OK);
     for (size_t i = 0; i < 2; i++)
-        r->members[i] = (weir__schedule_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
+        r->members[i] =
+            (weir_pipeline__schedule_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
     memset(r->store_hashes, 7, sizeof r->store_hashes);
-    r->run = (weir__schedule){.env = weir_env_default(),
-                              .manifest = r->manifest,
-                              .stage = stage,
-                              .world_size = 1,
-                              .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
-                              .token_size = WEIR_TOKEN_SIZE,
-                              .is_mixed = stage == WEIR_STAGE_TRAIN,
-                              .members = r->members,
-                              .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
-                              .store_hashes = r->store_hashes,
-                              .store_count = 1,
-                              .end = WEIR_ENDLESS};
+    r->run = (weir_pipeline__schedule){.env = weir_env_default(),
+                                       .manifest = r->manifest,
+                                       .stage = stage,
+                                       .world_size = 1,
+                                       .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
+                                       .token_size = WEIR_TOKEN_SIZE,
+                                       .is_mixed = stage == WEIR_STAGE_TRAIN,
+                                       .members = r->members,
+                                       .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
+                                       .store_hashes = r->store_hashes,
+                                       .store_count = 1,
+                                       .end = WEIR_ENDLESS};
 }
 
 static void close_run(fuzzed_run *r) {
@@ -51,12 +52,12 @@ static void close_run(fuzzed_run *r) {
 
 static void restore(weir_stage stage, weir_policy policy, const uint8_t *data, size_t size) {
     fuzzed_run r;
-    weir__restored restored;
+    weir_pipeline__restored restored;
     weir_checkpoint read;
     weir_error error;
-    weir__run_state state = {.policy = policy, .workers = 2};
+    weir_pipeline__run_state state = {.policy = policy, .workers = 2};
     open_run(&r, stage);
-    if (weir__checkpoint_restore(&r.run, r.mix, &state, data, size, &restored, &error) == WEIR_OK) {
+    if (weir_pipeline__checkpoint_restore(&r.run, r.mix, &state, data, size, &restored, &error) == WEIR_OK) {
         require(weir_checkpoint_read(data, size, &read, NULL) == WEIR_OK);
         require(restored.step == read.step && restored.start_position <= restored.step);
         require(read.policy == policy && read.stage == stage);

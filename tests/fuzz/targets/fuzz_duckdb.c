@@ -116,12 +116,12 @@ static void add_table(text *sql, recipe *r) {
     }
 }
 
-static bool make_database(const weir__duck_api *api, const char *path, recipe r) {
+static bool make_database(const weir_ingest__duck_api *api, const char *path, recipe r) {
     static text sql;
-    weir__duck_database database = NULL;
-    weir__duck_connection connection = NULL;
-    weir__duck_config config = NULL;
-    weir__duck_result result;
+    weir_ingest__duck_database database = NULL;
+    weir_ingest__duck_connection connection = NULL;
+    weir_ingest__duck_config config = NULL;
+    weir_ingest__duck_result result;
     sql.size = 0;
     add_table(&sql, &r);
     require(api->create_config(&config) == 0 && api->set_config(config, "threads", "1") == 0);
@@ -178,9 +178,9 @@ static void ingest_twice(memory_env *memory, weir_ingest_options options) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static memory_env memory;
     static bool is_skipped;
-    weir__duck_api api;
+    weir_ingest__duck_api api;
     char path[64];
-    if (is_skipped || weir__duck_load(&api, NULL) != WEIR_OK) {
+    if (is_skipped || weir_ingest__duck_load(&api, NULL) != WEIR_OK) {
         if (!is_skipped)
             printf("skipped: there is no DuckDB library; name one with WEIR_DUCKDB\n");
         is_skipped = true;

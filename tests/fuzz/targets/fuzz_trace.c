@@ -32,14 +32,14 @@ static void mend_links(weir_cbor_writer *w, const uint8_t *data, size_t size) {
         uint8_t *body;
         size_t body_size;
         if (map.type != WEIR_CBOR_MAP || !weir_cbor_get(&map, "h", &old) ||
-            !weir__trace_unseal(weir_env_default(), &map, item, &body, &body_size))
+            !weir_trace__unseal(weir_env_default(), &map, item, &body, &body_size))
             return;
         if (is_first)
-            weir__trace_link_header(body, body_size, link);
+            weir_trace__link_header(body, body_size, link);
         else
-            weir__trace_link(link, body, body_size, link);
+            weir_trace__link(link, body, body_size, link);
         weir_cbor_restart(w);
-        weir__trace_seal(w, body, body_size, link);
+        weir_trace__seal(w, body, body_size, link);
         free(body);
         is_first = false;
         data += item;
