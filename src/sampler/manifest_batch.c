@@ -284,52 +284,33 @@ weir_status weir_sampler__manifest_read_batch(const weir_sampler__manifest_reade
     unsigned policy = batch->child_policy;
     unsigned row_order = batch->row_order;
     unsigned omits = batch->omit_identifiers;
-    weir_status status = weir_sampler__manifest_expect_map(r, path, value);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_refuse_unknown(r, path, value, keys);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_uint32(r, path, value, "sequence_length", 1, 65536,
-                                               &batch->sequence_length);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops);
-    if (status == WEIR_OK)
-        status = read_child_width(r, value);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_choice(r, path, value, "child_policy",
-                                               weir_sampler__child_policy_names, 3, &policy);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_bool(r, path, value, "pad_rows", &batch->pad_rows);
-    if (status == WEIR_OK)
-        status = read_label_visibility(r, value);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_choice(r, path, value, "row_order", weir_sampler__row_order_names, 2,
-                                               &row_order);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_choice(r, path, value, "identifiers", identifiers, 2, &omits);
-    if (status == WEIR_OK)
-        status = read_context_until(r, value);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_bool(r, path, value, "strictly_before", &batch->strictly_before);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_bool(r, path, value, "labels", &batch->labels);
-    if (status == WEIR_OK)
-        status =
-            weir_sampler__manifest_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed);
-    if (status == WEIR_OK)
-        status = read_retrieval(r, value);
-    if (status == WEIR_OK)
-        status = read_since(r, value);
-    if (status == WEIR_OK)
-        status = read_tensors(r, value);
-    if (status == WEIR_OK)
-        status =
-            weir_sampler__manifest_uint32(r, path, value, "mask_permille", 0, 1000, &batch->mask_permille);
+    WEIR__TRY(weir_sampler__manifest_expect_map(r, path, value));
+    WEIR__TRY(weir_sampler__manifest_refuse_unknown(r, path, value, keys));
+    WEIR__TRY(
+        weir_sampler__manifest_uint32(r, path, value, "sequence_length", 1, 65536, &batch->sequence_length));
+    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops));
+    WEIR__TRY(read_child_width(r, value));
+    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "child_policy", weir_sampler__child_policy_names,
+                                            3, &policy));
+    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows));
+    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "pad_rows", &batch->pad_rows));
+    WEIR__TRY(read_label_visibility(r, value));
+    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "row_order", weir_sampler__row_order_names, 2,
+                                            &row_order));
+    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "identifiers", identifiers, 2, &omits));
+    WEIR__TRY(read_context_until(r, value));
+    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "strictly_before", &batch->strictly_before));
+    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "labels", &batch->labels));
+    WEIR__TRY(
+        weir_sampler__manifest_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed));
+    WEIR__TRY(read_retrieval(r, value));
+    WEIR__TRY(read_since(r, value));
+    WEIR__TRY(read_tensors(r, value));
+    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "mask_permille", 0, 1000, &batch->mask_permille));
     if (batch->mask_permille > 0)
         batch->tensors |= (uint32_t)1 << WEIR_IS_MASKED;
     batch->child_policy = (weir_child_policy)policy;
     batch->omit_identifiers = omits == 1;
     batch->row_order = (weir_row_order)row_order;
-    return status ? status : read_links(r, value);
+    return read_links(r, value);
 }

@@ -212,7 +212,7 @@ class Refusals(ImportCase):
             model(node("Relu", ["x"], ["y"]), value_info(INPUT, "x", FLOAT, [2]), sequence),
             "INVALID_IR_SHAPES",
             "'y'",
-            "no tensor",
+            "not a tensor",
         )
 
     def test_sizes_beyond_64_bits(self) -> None:

@@ -233,7 +233,7 @@ class Report(unittest.TestCase):
 
     def test_codes_are_documented(self):
         sources = [path.read_text() for folder in ("ingest", "report") for path in (ROOT / "src" / folder).glob("*.c")]
-        codes = {code for text in sources for code in re.findall(r'\b(?:weir__)?(?:warn|note)\(\s*\w+, "(\w+)"', text)}
+        codes = {code for text in sources for code in re.findall(r'\b(?:weir_ingest__)?(?:warn|note)\(\s*\w+, "(\w+)"', text)}
         self.assertGreater(len(codes), 20)
         documented = (ROOT / "docs" / "warnings.md").read_text()
         self.assertEqual([code for code in sorted(codes) if f"`{code}`" not in documented], [])
