@@ -6,10 +6,11 @@
  * times. All other failures are final, and stop the rest. */
 #include <string.h>
 
+#include "base/http_retry.h"
 #include "ingest/http_embed.h"
 #include "ingest/sql.h"
 
-enum { ANSWER_MAX_SIZE = 256 << 20, WAIT_MAX_S = 300, CONNECT_TIMEOUT_S = 20 };
+enum { ANSWER_MAX_SIZE = 256 << 20, CONNECT_TIMEOUT_S = 20 };
 
 typedef struct request {
     size_t first;
@@ -165,25 +166,6 @@ static void stop(transfer *all, http_slot *slot) {
     all->running--;
 }
 
-static bool is_passing(CURLcode result, long code) {
-    switch (result) {
-    case CURLE_OK:
-        return code == 408 || code == 425 || code == 429 || code >= 500;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Sets when the request is tried next; false if it has been tried often enough. */
 static bool try_later(const transfer *all, http_slot *slot) {
     const weir_ingest__http_embedder *self = all->self;
@@ -191,16 +173,9 @@ static bool try_later(const transfer *all, http_slot *slot) {
     request *r = slot->request;
     if (r->attempt >= self->retries)
         return false;
-    curl_off_t asked_s = 0;
-    if (curl_easy_getinfo(slot->handle, CURLINFO_RETRY_AFTER, &asked_s) != CURLE_OK || asked_s < 0)
-        asked_s = 0;
-    uint64_t wait_ms = self->retry_ms << (r->attempt < 20 ? r->attempt : 20);
-    if (wait_ms < (uint64_t)asked_s * 1000)
-        wait_ms = (uint64_t)asked_s * 1000;
-    if (wait_ms > (uint64_t)WAIT_MAX_S * 1000)
-        wait_ms = (uint64_t)WAIT_MAX_S * 1000;
+    uint64_t wait_ns = weir__http_wait_ns(slot->handle, self->retry_ms, r->attempt);
     r->attempt++;
-    r->ready_ns = env->now_ns(env->context) + wait_ms * 1000000;
+    r->ready_ns = env->now_ns(env->context) + wait_ns;
     return true;
 }
 
@@ -251,7 +226,7 @@ static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_
     request *r = slot->request;
     long code = 0;
     curl_easy_getinfo(slot->handle, CURLINFO_RESPONSE_CODE, &code);
-    if (is_passing(result, code) && try_later(all, slot))
+    if (weir__http_is_passing(result, code) && try_later(all, slot))
         return WEIR_OK;
     if (result != CURLE_OK || code != 200)
         return give_up(all, slot, result, code, error);

@@ -5,14 +5,14 @@
  * answer the caller calls wrong, is tried again after retry_ms * 2^attempt, or after what Retry-After says if
  * that is longer. A GET that was cut is continued where it was if the caller allows it. All other failures
  * are final and stop the rest. */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/http_retry.h"
 #include "remote/remote.h"
 
-enum { WAIT_MAX_S = 300, CONNECT_TIMEOUT_S = 20, TICK_MS = 200, SAID_MAX = 4096, REDIRECTS_MAX = 5 };
+enum { CONNECT_TIMEOUT_S = 20, TICK_MS = 200, SAID_MAX = 4096, REDIRECTS_MAX = 5 };
 
 typedef enum slot_state { SLOT_FREE, SLOT_WAITING, SLOT_RUNNING } slot_state;
 
@@ -245,40 +245,14 @@ static weir_status start(slot *s, weir_error *error) {
     return WEIR_OK;
 }
 
-static bool is_passing(CURLcode result, long code) {
-    switch (result) {
-    case CURLE_OK:
-        return code == 408 || code == 425 || code == 429 || code >= 500;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_HTTP2:
-    case CURLE_HTTP2_STREAM:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Sets when the request is tried next; false if it was tried often enough. */
 static bool try_later(slot *s) {
     const weir_remote__http *http = s->http;
-    curl_off_t asked_s = 0;
     if (s->attempt >= http->retries)
         return false;
-    if (curl_easy_getinfo(s->handle, CURLINFO_RETRY_AFTER, &asked_s) != CURLE_OK || asked_s < 0)
-        asked_s = 0;
-    uint64_t wait_ms = http->retry_ms << (s->attempt < 20 ? s->attempt : 20);
-    if (wait_ms < (uint64_t)asked_s * 1000)
-        wait_ms = (uint64_t)asked_s * 1000;
-    if (wait_ms > (uint64_t)WAIT_MAX_S * 1000)
-        wait_ms = (uint64_t)WAIT_MAX_S * 1000;
+    uint64_t wait_ns = weir__http_wait_ns(s->handle, http->retry_ms, s->attempt);
     s->attempt++;
-    s->ready_ns = http->env->now_ns(http->env->context) + wait_ms * 1000000;
+    s->ready_ns = http->env->now_ns(http->env->context) + wait_ns;
     s->state = SLOT_WAITING;
     return true;
 }
@@ -360,14 +334,14 @@ static weir_status finish(slot *s, CURLcode result, const weir_remote__http_work
     if (r->code == 416 || s->is_too_large) { /* what is kept is not the beginning of what is there */
         wrong = "gives more bytes than it should";
         r->answer_size = 0;
-    } else if (result == CURLE_OK && !is_passing(result, r->code)) {
+    } else if (result == CURLE_OK && !weir__http_is_passing(result, r->code)) {
         weir_status status = work->done(work->context, r, &wrong, error);
         if (status != WEIR_OK || !wrong) {
             end_request(s);
             return status;
         }
         r->answer_size = 0;
-    } else if (!is_passing(result, r->code)) {
+    } else if (!weir__http_is_passing(result, r->code)) {
         return give_up(s, result, NULL, error);
     }
     if (s->is_short_of_memory || !try_later(s))
