@@ -30,7 +30,7 @@ from support.batches import batch_arguments, differences, run  # noqa: E402
 from support.cases import ONLY_CASE, RandomCases  # noqa: E402
 from test_batch import Decoded, any_batch_config, any_manifest, any_step, reference_batch  # noqa: E402
 
-CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "60"))
+CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "24"))
 HOUR = 3600
 FIRST = 1_700_000_000
 HOURS = 400
