@@ -2,6 +2,7 @@
  * number is checked against what it counts or points to, so that all that follows can rely on it. A fault
  * sticks in the reader; the first one is reported with its path. */
 #include <math.h>
+#include <string.h>
 
 #include "store/format.h"
 
@@ -453,8 +454,12 @@ static void read_tables(reader *r, const weir_cbor_value *metadata, weir_store_i
     weir_cbor_value item;
     uint32_t count = begin_list(r, metadata, "tables", WEIR_STORE__TABLES_MAX, &it);
     weir_table *tables = take(r, count, sizeof *tables);
-    for (; next_item(r, &it, &item); r->item++)
-        read_table(r, &item, info, &tables[info->table_count++]);
+    for (; next_item(r, &it, &item); r->item++) {
+        weir_table *table = &tables[info->table_count++];
+        read_table(r, &item, info, table);
+        if (r->status == WEIR_OK && r->item > 0 && strcmp(table[-1].name, table->name) >= 0)
+            refuse(r, "name"); /* they are in bytewise order, so that none stands twice */
+    }
     info->tables = tables;
 }
 

@@ -58,6 +58,13 @@ static const char *name_of(maker *m, const char *kind, uint32_t number) {
     return name;
 }
 
+/* Tables stand in the order of their names. */
+static const char *table_name(maker *m, uint32_t number) {
+    char *name = m->names[m->name_count++];
+    snprintf(name, NAME, "t%05u", number);
+    return name;
+}
+
 /* ---- Describing ------------------------------------------------------------------------------ */
 
 static void describe_column(maker *m, uint32_t table, uint32_t number, bool is_key) {
@@ -90,7 +97,7 @@ static uint32_t time_column(maker *m, const weir_table *table) {
 static void describe_table(maker *m, uint32_t t) {
     weir_table *table = &m->tables[t];
     weir_store_info *info = &m->info;
-    *table = (weir_table){.name = name_of(m, "t", t),
+    *table = (weir_table){.name = table_name(m, t),
                           .row_start = info->row_count,
                           .row_count = how_many(m, m->sizes.rows, 0),
                           .temporal_time = WEIR_NONE,

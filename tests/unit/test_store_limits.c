@@ -1,5 +1,6 @@
 /* What a store may have at most: beyond it a store is refused when it is opened, whatever its hashes say, and
  * up to it batches are built. The numbers that a batch's memory is computed from cannot overflow. */
+#include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
 
@@ -106,8 +107,27 @@ static void batches_beyond_any_memory_are_refused(void **state) {
     free(bytes);
 }
 
+/* Hashes that fit do not help: a name would stand for two tables. */
+static void two_tables_of_one_name_are_refused(void **state) {
+    weir_store *store = NULL;
+    weir_error error;
+    size_t size = 0;
+    (void)state;
+    made_sizes sizes = {.tables = 3, .rows = 2, .tasks = 1, .seeds = 1, .is_exact = true};
+    uint8_t *bytes = make_store_bytes(1, &sizes, &size);
+    assert_non_null(bytes);
+    for (uint8_t *at = memmem(bytes, size, "t00002", 6); at;
+         at = memmem(at, size - (size_t)(at - bytes), "t00002", 6))
+        at[5] = '1';
+    rehash_store(bytes, size);
+    assert_fails(weir_store_open_memory(NULL, bytes, size, &store, &error), WEIR_STORE_CORRUPT, &error);
+    assert_non_null(strstr(error.message, "tables[2].name"));
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_tables_of_one_name_are_refused),
         cmocka_unit_test(more_tables_than_a_store_may_have_are_refused),
         cmocka_unit_test(as_many_tables_as_a_store_may_have_give_batches),
         cmocka_unit_test(more_foreign_keys_than_a_table_may_have_are_refused),
