@@ -1,4 +1,4 @@
-"""CommitExecution_v1 as docs/spec/03e-commit.md says it: the visibility state that a commit seals for a batch."""
+"""CommitExecution_v1 as docs/spec/03g-commit.md says it: the visibility state that a commit seals for a batch."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64
                                                      uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
 /* A commit at a position of the schedule, which seals what is visible after the batch
- * (docs/spec/03e-commit.md). */
+ * (docs/spec/03g-commit.md). */
 typedef struct weir_commit_options {
     size_t size; /* of this struct */
     uint64_t batch;

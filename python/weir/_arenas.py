@@ -45,7 +45,7 @@ class Backing(_weir.Backing):
 
 
 class Commit(NamedTuple):
-    """What Arenas.seal sealed for a batch (docs/spec/03e-commit.md)."""
+    """What Arenas.seal sealed for a batch (docs/spec/03g-commit.md)."""
 
     state: bytes  # weir-commit/1, canonical CBOR
     state_hash: str  # of the plan and the batch number, in hex

@@ -1,5 +1,5 @@
 /* CommitExecution_v1: barriers over the arenas, and the visibility state that they seal for a batch
- * (docs/spec/03e-commit.md). The state is kept as its bytes, so that a repeated commit gives the same ones.
+ * (docs/spec/03g-commit.md). The state is kept as its bytes, so that a repeated commit gives the same ones.
  */
 #include <stdio.h>
 #include <string.h>
