@@ -11,14 +11,15 @@ static void destroy_store(py_shared *self) {
 }
 
 static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"path", "verify", NULL};
+    static char *names[] = {"path", "verify", "read_ahead", NULL};
     PyObject *path = NULL;
     const char *verify = "touched";
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|s:Store", names, PyUnicode_FSConverter, &path,
-                                     &verify))
+    int read_ahead = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|sp:Store", names, PyUnicode_FSConverter, &path,
+                                     &verify, &read_ahead))
         return NULL;
     weir_error error;
-    weir_store_options options = {.size = sizeof options};
+    weir_store_options options = {.size = sizeof options, .reads_ahead = read_ahead};
     weir_status status = weir_verify_parse(verify, &options.verify, &error);
     py_store *shared = py_shared_new(sizeof *shared, destroy_store);
     if (shared && status == WEIR_OK) {

@@ -74,7 +74,7 @@ class Loader:
     a time, queue_size does not count, and copy is not for them. "host" is a device on any machine. There
     batch.anchor_row stays on the host, since no model needs the store's row numbers, unless anchor_rows asks for it.
 
-    verify: how stores that are given as paths are opened; see Store.
+    verify, read_ahead: how stores that are given as paths are opened; see Store.
 
     with_digests: compute each batch's digest. pad: fill up partial batches. any_hash: take a dataset whose hash is not
     the store's. Any thread may use a loader; batches go to whoever asks first. A loader that has begun does not survive
@@ -114,8 +114,9 @@ class Loader:
         depth: int = _weir.RUN_DEPTH,
         anchor_rows: bool = False,
         verify: str = "touched",
+        read_ahead: bool = False,
     ) -> None:
-        self.stores, self.manifest = as_stores(stores, verify), as_manifest(manifest)
+        self.stores, self.manifest = as_stores(stores, verify, read_ahead), as_manifest(manifest)
         stage = self.manifest.stage if stage is None else stage
         self.rank, self.world_size = rank_and_world_size(rank, world_size)
         check_numbers(64, steps=steps or 0, epochs=epochs or 0, first_step=first_step, memory_limit=memory_limit or 0)

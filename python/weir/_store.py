@@ -125,10 +125,13 @@ class Store(_weir.Store):
 
     verify says what of the file is compared with its hashes: "touched", each block of 64 KiB when it is used first in
     this process; "all", everything, when it is opened; "none". Damage is weir.errors.StoreCorrupt.
+
+    read_ahead: batches ask for the pages of the file some time before they read them, as they always do if the store is
+    larger than memory. If all of it is in memory that costs time and does not help.
     """
 
-    def __init__(self, path: str | os.PathLike[str], verify: str = "touched") -> None:
-        self.path, self._opened_with = os.fspath(path), verify
+    def __init__(self, path: str | os.PathLike[str], verify: str = "touched", read_ahead: bool = False) -> None:
+        self.path, self._opened_with = os.fspath(path), (verify, read_ahead)
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -196,7 +199,7 @@ class Store(_weir.Store):
         self._verify(threads)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.path, self._opened_with)
+        return type(self), (self.path, *self._opened_with)
 
     def __repr__(self) -> str:
         return f"<weir.Store {self.name} {self.hash[:12]} at {self.path}>"
@@ -206,8 +209,8 @@ StoreLike = Store | str | os.PathLike[str]
 
 
 def as_stores(
-    stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...], verify: str = "touched"
+    stores: StoreLike | list[StoreLike] | tuple[StoreLike, ...], verify: str = "touched", read_ahead: bool = False
 ) -> tuple[Store, ...]:
-    """One store or several, open or as paths; these are opened with `verify`."""
+    """One store or several, open or as paths; these are opened with `verify` and `read_ahead`."""
     several = stores if isinstance(stores, (list, tuple)) else [stores]
-    return tuple(store if isinstance(store, Store) else Store(store, verify) for store in several)
+    return tuple(store if isinstance(store, Store) else Store(store, verify, read_ahead) for store in several)

@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import weir
@@ -104,6 +105,17 @@ class Stores(ShopTest):
             with self.assertRaises(weir.errors.StoreCorrupt):
                 for _ in loader:
                     pass
+
+    def test_a_store_that_is_read_ahead_gives_the_same_batches(self) -> None:
+        def take(store: Any, **options: Any) -> tuple[list[str | None], int]:
+            loader = weir.Loader(store, self.changed_manifest(), dataset=TRAIN, steps=3, with_digests=True, **options)
+            return [batch.digest for batch in loader], loader.metrics()["stages"]["read"]["batches"]
+
+        plain, read = take(self.store)
+        self.assertEqual(read, 0)
+        ahead = weir.Store(self.store, read_ahead=True)
+        self.assertEqual(take(self.store, read_ahead=True), (plain, 3))
+        self.assertEqual(take(pickle.loads(pickle.dumps(ahead))), (plain, 3))
 
     def test_a_store_that_is_cut_raises(self) -> None:
         Path("cut.weir").write_bytes(Path(self.store).read_bytes())
