@@ -152,17 +152,14 @@ static weir_status take_index(void *context, weir_remote__http_request *request,
 
 /* ---- All of it ----------------------------------------------------------------------------------- */
 
-static weir_status cut(push *p, const weir_remote_options *options, weir_error *error) {
-    weir_store *store = NULL;
+static weir_status cut(push *p, const weir_store *store, const weir_remote_options *options,
+                       weir_error *error) {
     weir_remote__watch_phase(&p->watch, "verify", 0, 0);
     weir_status status = weir_remote__watch_tell(&p->watch, error);
-    if (status == WEIR_OK)
-        status = weir_store_open(p->env, p->path, &store, error);
     if (status == WEIR_OK)
         status = weir_store_verify(store, options->threads, error);
     if (status == WEIR_OK)
         memcpy(p->chunks.store_hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
-    weir_store_close(store);
     if (status == WEIR_OK)
         status = weir__file_open(p->env, p->path, &p->file, WEIR_REMOTE__OPERATOR, error);
     if (status == WEIR_OK && p->env->size(p->env->context, p->file, &p->chunks.size) != 0)
@@ -197,11 +194,16 @@ static weir_status send_chunks(push *p, weir_error *error) {
                : status;
 }
 
+/* What is wrong with the store or the URL is said before the store is verified, which takes a while. */
 static weir_status run(push *p, const char *url, const weir_remote_options *options, weir_error *error) {
     const char *slash = strrchr(p->path, '/');
-    weir_status status = weir_remote__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
+    weir_store *store = NULL;
+    weir_status status = weir_store_open(p->env, p->path, &store, error);
     if (status == WEIR_OK)
-        status = cut(p, options, error);
+        status = weir_remote__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
+    if (status == WEIR_OK)
+        status = cut(p, store, options, error);
+    weir_store_close(store);
     if (status == WEIR_OK)
         status = weir_remote__http_open(p->env, &p->place, options, &p->watch, &p->http, error);
     if (status == WEIR_OK)

@@ -1,13 +1,13 @@
 /* What the files of remote stores share (docs/spec/08-chunks.md).
  *
- *   chunks.c     a file cut by its content; the index as text
- *   location.c   URLs, the addresses of objects, and credentials
- *   watch.c      options and progress
- *   http.c       requests at once through libcurl, with retries
- *   index.c      the index of a place
- *   push.c       a store to a server
- *   pull.c       a store from a server
- *   absent.c     what a build without HTTP says */
+ *   chunks.c            a file cut by its content; the index as text
+ *   remote_url.c        URLs, the addresses of objects, and credentials
+ *   remote_progress.c   options and progress
+ *   http.c              requests at once through libcurl, with retries
+ *   index.c             the index of a place
+ *   push.c              a store to a server
+ *   pull.c              a store from a server
+ *   no_remote.c         what a build without HTTP says */
 #ifndef WEIR_REMOTE_REMOTE_H
 #define WEIR_REMOTE_REMOTE_H
 

@@ -7,7 +7,7 @@
 
 #include "remote/remote.h"
 
-enum { URL_MAX = 2048, CREDENTIAL_MAX = 8192 };
+enum { URL_MAX = 2048, CREDENTIAL_MAX = 8192, BUCKET_MIN = 3, BUCKET_MAX = 63 };
 
 static weir_status refuse(weir_error *error, const char *what) {
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR, "%s", what);
@@ -99,7 +99,7 @@ static bool is_bucket(const char *name, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789.-_", name[i]))
             return false;
-    return size >= 3 && size <= 63;
+    return size >= BUCKET_MIN && size <= BUCKET_MAX;
 }
 
 /* https://bucket.s3.region.amazonaws.com/ or endpoint/bucket/ */
@@ -140,8 +140,14 @@ static weir_status add_bucket(const weir_remote__place *place, text *out, const 
 static weir_status read_s3(weir_remote__place *place, const char *url, text *out, weir_error *error) {
     const char *bucket = url + strlen("s3://");
     size_t size = strcspn(bucket, "/");
-    if (!is_bucket(bucket, size) || bucket[size] != '/')
+    if (size == 0 || bucket[size] != '/')
         return refuse(error, "a URL of S3 has a bucket and a name, such as s3://bucket/folder/shop.weir");
+    if (!is_bucket(bucket, size))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
+                          "'%.*s' cannot be the name of a bucket: it must be %d to %d of the characters a-z, "
+                          "0-9, '.', '-' and '_'",
+                          size < BUCKET_MAX ? WEIR__NARROW(int, size) : BUCKET_MAX, bucket, BUCKET_MIN,
+                          BUCKET_MAX);
     place->is_s3 = true;
     weir_status status = read_credentials(place, error);
     if (status == WEIR_OK)

@@ -353,10 +353,15 @@ class Refused(RemoteTest):
 
     def test_urls(self):
         for url, message in [("ftp://a/b", "s3://bucket/name"), ("https://user:secret@host/a", "no user or password"),
-                             ("https://host", "must have a host, a path"), ("https://host/a?b=c", "no query"), ("s3://b/a", "has a bucket"),
-                             ("s3://bucket/folder/", "that of a folder"), ("s3://UPPER/a", "has a bucket"), ("http://h/" + "a" * 3000, "too long")]:
+                             ("https://host", "must have a host, a path"), ("https://host/a?b=c", "no query"), ("s3://b/a", "'b' cannot be the name of a bucket"),
+                             ("s3://bucket/folder/", "that of a folder"), ("s3://UPPER/a", "'UPPER' cannot be"), ("s3://bucket", "has a bucket and a name"),
+                             ("s3:///a", "has a bucket and a name"), ("s3://" + "a" * 64 + "/b", "must be 3 to 63"),
+                             ("http://h/" + "a" * 3000, "too long")]:
             with self.subTest(url=url[:40]):
                 self.refuse("CONTRACT_VIOLATION", message, "pull", url, "-o", self.out)
+
+    def test_a_store_that_is_not_there_is_told_before_the_url(self):
+        self.refuse("IO_ERROR", "got.weir", "push", self.out, "ftp://a/b")
 
     def test_usage(self):
         for arguments in (["push", STORE], ["pull"], ["push", STORE, "s3://b/a", "--chunk-size", "5000"], ["pull", "s3://b/a", "--hash", "zz"]):
