@@ -159,6 +159,8 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
         """Puts other memory behind the addresses of an arena, or of a part of it: a Backing's, or (None) new memory of
         its own. keep: copy what is there; otherwise new memory is zeroed, and a Backing shows what it has. Arrays stay
         valid. Offsets and sizes are multiples of the arena's page size (pages())."""
+        if nbytes == 0:  # which the engine takes for "up to the end"
+            return
         if to is None:
             self._remap(arena, _NEW, offset, nbytes or 0, None, 0, keep)
         else:
@@ -168,6 +170,8 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
     def give_back(self, arena: str, *, offset: int = 0, nbytes: int | None = None) -> None:
         """Gives the memory of an arena, or of a part of it, back to the system; the addresses stay reserved. BufferError
         while arrays of these arenas are in use."""
+        if nbytes == 0:
+            return
         self._remap(arena, _NOTHING, offset, nbytes or 0, None, 0, False)
 
     def __repr__(self) -> str:

@@ -187,6 +187,9 @@ class Remapping(unittest.TestCase):
         with self.assertRaisesRegex(BufferError, "in use"):
             arenas.give_back("activations")
         del a
+        arenas.give_back("activations", nbytes=0)
+        arenas.remap("activations", nbytes=0, keep=False)
+        self.assertEqual(set(arenas["a"].tolist()), {1})
         arenas.give_back("activations", offset=65536, nbytes=65536)
         self.assertEqual(arenas.pages("activations")["backed_bytes"], 3 * 65536)
         gone = next(id for id in "abcd" if self.plan.tensors[id]["offset"] == 65536)
