@@ -27,9 +27,8 @@ typedef struct weir_arenas weir_arenas;
 
 /* Zero what is not wanted. */
 typedef struct weir_arenas_options {
-    size_t size; /* of this struct */
-    const uint8_t
-        *fill_token; /* where given: every byte that no tensor has yet is filled by DebugFill under it */
+    size_t size;               /* of this struct */
+    const uint8_t *fill_token; /* if given: DebugFill under it fills every byte at opening */
     size_t fill_token_size;
     weir_memory memory;     /* what they are made of, such as a device's; zeros: the host's */
     bool is_empty;          /* addresses alone: weir_arenas_remap brings the memory */

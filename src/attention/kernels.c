@@ -1,7 +1,6 @@
 /* Kernels on a device: one for lists, launched phase by phase, and one for every pass, type and head size
  * that is used, compiled when it is used first. Long columns have kernels of their own on Hopper. */
 #include <stdio.h>
-#include <string.h>
 
 #include "attention/kernels.h"
 

@@ -1,7 +1,6 @@
 /* A GPU: each operation makes the device's primary context the thread's current one, if it is not (in a
  * program of PyTorch's it is), calls the driver, and leaves the thread as it was. Results are checked, all
  * but those of giving back. */
-#include <stdio.h>
 #include <string.h>
 
 #include "device/cuda_api.h"

@@ -1,7 +1,6 @@
 /* The run-time compiler: CUDA C in, machine code for one processor out. Machine code and not PTX, so that a
  * compiler that is newer than the driver does no harm. */
 #include <stdio.h>
-#include <string.h>
 
 #include "device/cuda_api.h"
 #include "device/device.h"

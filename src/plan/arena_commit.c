@@ -1,9 +1,6 @@
 /* CommitExecution_v1: barriers over the arenas, and the visibility state that they seal for a batch
  * (docs/spec/03g-commit.md). The state is kept as its bytes, so that a repeated commit gives the same ones.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/hash.h"
 #include "base/options.h"
 #include "plan/arenas.h"
@@ -50,7 +47,7 @@ static weir_status hash_tensor(const weir_arenas *set, uint32_t tensor, uint8_t 
     const weir_plan__row *row = &set->plan->rows[tensor];
     const weir_plan__mapped *arena = &set->arenas[row->arena];
     weir_text id = weir_plan__id(set->plan, tensor);
-    if (row->size > 0 && (!arena->base || !weir_plan__arena_is_backed(set, arena, row->offset, row->size)))
+    if (row->size > 0 && (!arena->base || !weir_plan__arena_is_backed(arena, row->offset, row->size)))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
                           "the tensor '%.*s' has no memory to hash: it was given back",
                           (int)(id.size < 120 ? id.size : 120), id.data);

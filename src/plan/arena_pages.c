@@ -162,9 +162,7 @@ void weir_plan__arena_unmap(weir_arenas *set, weir_plan__mapped *arena) {
 
 /* ---- Looking ----------------------------------------------------------------------------------- */
 
-bool weir_plan__arena_is_backed(const weir_arenas *set, const weir_plan__mapped *arena, uint64_t offset,
-                                uint64_t size) {
-    (void)set;
+bool weir_plan__arena_is_backed(const weir_plan__mapped *arena, uint64_t offset, uint64_t size) {
     if (size == 0 || !arena->page)
         return true;
     for (uint64_t page = offset / arena->page; page <= (offset + size - 1) / arena->page; page++)
@@ -182,7 +180,7 @@ bool weir_arenas_has_memory(const weir_arenas *arenas, const void *memory, size_
         uintptr_t base = (uintptr_t)arena->base;
         size_t room = arena->page ? arena->page_count * arena->page : arena->size;
         if (arena->base && at >= base && at - base < room && size <= room - (at - base))
-            return weir_plan__arena_is_backed(arenas, arena, at - base, size);
+            return weir_plan__arena_is_backed(arena, at - base, size);
     }
     return false;
 }

@@ -351,9 +351,8 @@ static weir_status locate_memory(const weir_arenas *arenas, uint32_t tensor, con
                                  void **memory, size_t *size, weir_error *error) {
     const weir_plan__row *row = &arenas->plan->rows[tensor];
     locate(arenas, tensor, memory, size);
-    if (row->size == 0 ||
-        (arenas->arenas[row->arena].base &&
-         weir_plan__arena_is_backed(arenas, &arenas->arenas[row->arena], row->offset, row->size)))
+    if (row->size == 0 || (arenas->arenas[row->arena].base &&
+                           weir_plan__arena_is_backed(&arenas->arenas[row->arena], row->offset, row->size)))
         return WEIR_OK;
     weir_text id = weir_plan__id(arenas->plan, tensor);
     return weir__fail(

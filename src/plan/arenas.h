@@ -63,7 +63,6 @@ WEIR_CHECKED weir_status weir_plan__arena_barriers(const weir_arenas *arenas, we
 void weir_plan__arena_note_write(weir_arenas *arenas, uint32_t tensor);
 
 /* Whether all bytes of a part of an arena have memory. */
-bool weir_plan__arena_is_backed(const weir_arenas *set, const weir_plan__mapped *arena, uint64_t offset,
-                                uint64_t size);
+bool weir_plan__arena_is_backed(const weir_plan__mapped *arena, uint64_t offset, uint64_t size);
 
 #endif

@@ -2,9 +2,6 @@
  * is missing and needed later owes at least one more run of its producer. Tensors are dropped only where
  * room is short, and no more of them than that takes, since whatever else is dropped can be dropped later.
  * Sets of tensors are the bits of one word. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "plan/steps.h"
 
 enum { NODES_MAX = 30, TENSORS_MAX = 64, STEPS_MAX = 2 * NODES_MAX };

@@ -2,8 +2,6 @@
  * again per byte is evicted, and what a step needs and is gone is made again, with whatever that needs. The
  * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
  * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
-#include <string.h>
-
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
