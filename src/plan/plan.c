@@ -1,5 +1,6 @@
 /* Making a plan: the steps of planning.h in the order in which faults are reported, and the plan's
  * accessors. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/floating.h"
@@ -149,6 +150,27 @@ static weir_status choose_order(const weir_graph *graph, const request *r, uint3
     return WEIR_OK;
 }
 
+/* A capacity of an arena that the graph does not have would limit nothing: most likely its name is misspelt.
+ */
+static weir_status check_capacities(const weir_graph *graph, const request *r, weir_error *error) {
+    const weir__names *arenas = &graph->arenas;
+    char known[256] = "";
+    for (size_t i = 0; i < r->setting_count; i++) {
+        const weir_plan__arena_setting *setting = &r->settings[i];
+        if (!setting->has_capacity ||
+            weir__names_find(arenas, setting->name.data, setting->name.size) != WEIR__NO_NAME)
+            continue;
+        for (uint32_t a = 0, used = 0; a < arenas->count && used < sizeof known - 1; a++)
+            used += WEIR__LOW(uint32_t, snprintf(known + used, sizeof known - used, "%s%.*s", a ? ", " : "",
+                                                 WEIR_PLAN__SHOW(weir__name(arenas, a))));
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+            "there is a capacity for the arena '%.*s', which the graph does not have; it has %s",
+            WEIR_PLAN__SHOW(setting->name), known);
+    }
+    return WEIR_OK;
+}
+
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
     weir_plan__liveness liveness = {.order = order, .position = position};
@@ -157,6 +179,8 @@ static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const wei
         status = take_token(graph, options, plan, error);
     if (status == WEIR_OK)
         status = weir_plan__settings_check(r->settings, r->setting_count, error);
+    if (status == WEIR_OK)
+        status = check_capacities(graph, r, error);
     if (status == WEIR_OK)
         status = weir_plan__analyze_liveness(graph, plan, &liveness, error);
     if (status == WEIR_OK && r->is_remat)

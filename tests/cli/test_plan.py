@@ -335,6 +335,9 @@ class Messages(PlanTest):
             with self.subTest(arenas):
                 record = error(path, "--mode", "forward", "--arenas", self.files.add(arenas))
                 self.assertEqual(record["code_id"], "INVALID_IR")
+        record = error(path, "--mode", "forward", "--arenas", self.files.add({"activation": {"capacity_bytes": 8}}))
+        self.assertEqual(record["code_id"], "INVALID_IR")
+        self.assertIn("'activation', which the graph does not have; it has parameters, activations, gradients", record["message"])
         for order in ({}, [1], "t1", None):
             with self.subTest(order):
                 record = error(path, "--mode", "forward", "--order", self.files.add(order))
