@@ -1,7 +1,7 @@
-/* See step_memory.h. While steps are recorded, time is the number of requests so far. A request's lifetime
- * may reach into the next step (gradients live until they are set to none), so time is a circle of one step's
- * requests. It is cut where the fewest bytes cross; what crosses the cut all the same has its place for
- * itself. Then it is an ordinary packing.
+/* See weir/step_memory.h. While steps are recorded, time is the number of requests so far. A request's
+ * lifetime may reach into the next step (gradients live until they are set to none), so time is a circle of
+ * one step's requests. It is cut where the fewest bytes cross; what crosses the cut all the same has its
+ * place for itself. Then it is an ordinary packing.
  *
  * Nothing relies on the recording being right: a place is given out only while no live memory overlaps it. */
 #include <assert.h>

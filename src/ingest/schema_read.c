@@ -1,6 +1,6 @@
 /* Reads a schema from JSON. It is turned into canonical CBOR first and walked with one set of helpers
  * (schema_reader.h); the first fault sticks and is reported with its JSON path. What needs the source
- * (whether a table or column exists) is checked later, by plan.c.
+ * (whether a table or column exists) is checked later, by resolve.c.
  *
  * Tables and their columns are read first; then what joins tables, which may stand before them in the text:
  * foreign keys and times (schema_keys.c), then tasks (schema_tasks.c). */

@@ -1,14 +1,14 @@
 /* What ingest works on. The phases, each in its own file, fill it from left to right:
  *
- *   plan.c    schema + catalog -> which columns are read, keys, edges, times, tasks (names become numbers)
- *   describe.c  the plan -> the store's description
- *   read.c    the source's rows -> columns of converted values, in parts            (parallel)
- *   order.c   parts -> one set of columns a table, in row order; categories         (parallel by table)
- *   texts.c   text numbers by first appearance
- *   match.c   foreign keys -> parent rows, times through them, child lists          (parallel by edge type)
- *   tasks.c   queries -> seeds and splits                                           (parallel by task)
+ *   resolve.c       schema + catalog -> which columns are read, keys, edges, times, tasks (names to numbers)
+ *   describe.c      the plan -> the store's description
+ *   read.c          the source's rows -> columns of converted values, in parts       (parallel)
+ *   row_order.c     parts -> one set of columns a table, in row order; categories    (parallel by table)
+ *   text_numbers.c  text numbers by first appearance
+ *   match.c         foreign keys -> parent rows, times through them, child lists     (parallel by edge type)
+ *   tasks.c         queries -> seeds and splits                                      (parallel by task)
  *   statistics.c
- *   encode.c  everything -> the file
+ *   encode.c        everything -> the file
  *
  * The result depends on the rows and the schema alone: parts and threads only decide who works on what. */
 #ifndef WEIR_INGEST_STATE_H
@@ -150,7 +150,7 @@ typedef struct weir_ingest__table_plan {
     weir_ingest__part *parts;
     uint32_t part_count;
 
-    /* From order.c on. */
+    /* From row_order.c on. */
     uint32_t row_start;
     uint32_t row_count;
     weir_ingest__column_data *data;
@@ -368,7 +368,7 @@ WEIR_CHECKED weir_status weir_ingest__check_preset(const char *preset, weir_erro
 WEIR_CHECKED weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest,
                                                      weir_ingest_report *report, weir_error *error);
 
-/* A part's memory, and what a table holds after order.c. */
+/* A part's memory, and what a table holds after row_order.c. */
 void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_plan *table,
                                weir_ingest__part *part);
 size_t weir_ingest__value_size(weir_stype stype);

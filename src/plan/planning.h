@@ -138,7 +138,7 @@ WEIR_CHECKED weir_status weir_plan__settings_read(const weir_env *env, const wei
 WEIR_CHECKED weir_status weir_plan__settings_check(const weir_plan__arena_setting *settings, size_t count,
                                                    weir_error *error);
 
-/* ---- Order (order.c) --------------------------------------------------------------------------- */
+/* ---- Order (execution_order.c) ----------------------------------------------------------------- */
 
 /* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own
  * order, else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
@@ -209,7 +209,7 @@ WEIR_CHECKED weir_status weir_plan__map_addresses(weir_plan *plan, weir_error *e
 /* ADDRESS_COLLISION where two slots of an arena have one address. */
 WEIR_CHECKED weir_status weir_plan__check_addresses(const weir_plan *plan, weir_error *error);
 
-/* ---- Layout (layout.c) ------------------------------------------------------------------------- */
+/* ---- Layout (arena_layout.c) ------------------------------------------------------------------- */
 
 typedef struct weir_plan__packing_request {
     uint32_t effort;

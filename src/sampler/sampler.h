@@ -1,7 +1,7 @@
 /* The inside of a sampler. Its parts: identity.c (hashes and seeds), sampler_open.c (the checks and the
- * configuration), access.c (positions to indices), draw.c (the same, from a population), blocks.c (how many
- * blocks that takes), and sampler.c (a step). Everything beside the configuration is cache: a step is a pure
- * function of the cursor. */
+ * configuration), positions.c (positions to indices), draw.c (the same, from a population), blocks.c (how
+ * many blocks that takes), and sampler.c (a step). Everything beside the configuration is cache: a step is a
+ * pure function of the cursor. */
 #ifndef WEIR_SAMPLER_SAMPLER_H
 #define WEIR_SAMPLER_SAMPLER_H
 
@@ -74,7 +74,7 @@ WEIR_CHECKED weir_status weir_sampler__identify(weir_sampler *s, const weir_mani
 void weir_sampler__epoch_seed(const weir_sampler *s, uint64_t epoch, uint8_t seed[16]);
 void weir_sampler__replay_token(const weir_sampler *s, weir_cursor cursor, uint8_t digest[WEIR_HASH_SIZE]);
 
-/* ---- access.c -------------------------------------------------------------------------------- */
+/* ---- positions.c ----------------------------------------------------------------------------- */
 
 /* Positions [position, position + count) of an epoch, or of a stream from a cursor on. */
 void weir_sampler__fill(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count, uint64_t *out);

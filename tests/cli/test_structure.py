@@ -203,9 +203,12 @@ class Names(unittest.TestCase):
         for path in sources("src/*/*.h"):
             room = self.room(path)
             text = without_comments(path.read_text())
+            text = re.sub(r"__attribute__\(\([^()]*(?:\([^()]*\))?[^()]*\)\)\s*", "", text)
             declared = re.findall(r"^(?!#|typedef|\s)[^\n;={(]*?\b(weir_\w*?__\w+|weir__\w+)\s*\(", text, re.M)
-            declared += re.findall(r"^\} (weir_\w*?__\w+|weir__\w+);", text, re.M)
+            declared += re.findall(r"^(?:\}|(?:typedef|extern)\b[^\n{(]*) (weir_\w*?__\w+|weir__\w+)[\[;]", text, re.M)
             declared += re.findall(r"^#define ((?:weir|WEIR)_\w*?__\w+|(?:weir|WEIR)__\w+)", text, re.M)
+            for constants in re.findall(r"\benum\b[^;{(]*\{(.*?)\}", text, re.S):
+                declared += re.findall(r"(?:^|[{,])\s*(WEIR_\w*?__\w+|WEIR__\w+)", constants)
             for name in declared:
                 with self.subTest(file=str(path.relative_to(ROOT)), name=name):
                     self.assertEqual(name.lower().split("__")[0], "weir" if room == "base" else "weir_" + room)
@@ -307,7 +310,20 @@ class Walks(unittest.TestCase):
                     self.assertIn(name, defined)
                     checked += 1
             waiting = []
+        self.assertEqual(waiting, [], "no file is named after these")
         self.assertGreater(checked, 30)
+
+    def test_files_that_are_named_are_there(self):
+        """A comment names files of its own part, or says the folder; a page names any."""
+        name = re.compile(r"(?<![\w/.*-])[a-z_0-9]+\.(?:c|h|cu)\b")
+        for path in sources("src/*/*.[ch]"):
+            own = {beside.name for beside in path.parent.iterdir()}
+            for comment in re.findall(r"/\*.*?\*/", path.read_text(), re.S):
+                self.assertEqual(set(name.findall(comment)) - own, set(), path)
+        there = {path.name for path in sources("src/*/*", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "examples/*.c",
+                                               "tests/fuzz/targets/*.c")}
+        for path in sources("docs/*.md"):
+            self.assertEqual(set(name.findall(path.read_text())) - there, set(), path)
 
 
 class Processes(unittest.TestCase):
