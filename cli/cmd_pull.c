@@ -5,7 +5,7 @@
 #include <string.h>
 
 static int run(const cli_command *self, int argc, char **argv) {
-    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS, .retries = UINT32_MAX};
+    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS};
     const char *output = NULL, *hash = NULL, *url;
     uint8_t *expected = NULL;
     size_t expected_size = 0;

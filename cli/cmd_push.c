@@ -10,7 +10,7 @@ static uint32_t bits_of(uint64_t size) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS, .retries = UINT32_MAX};
+    cli_remote remote = {.options = WEIR_REMOTE_OPTIONS};
     cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
                             CLI_REMOTE_OPTIONS(remote)};
     const char *given[2];

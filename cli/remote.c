@@ -35,7 +35,6 @@ int cli_remote_run(cli_remote *remote,
                    const char *from, const char *to, const char *verb) {
     cli_progress progress;
     weir_error error;
-    remote->options.retries = remote->retries;
     cli_progress_begin(&progress);
     remote->options.progress = cli_progress_show;
     remote->options.progress_context = &progress;

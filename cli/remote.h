@@ -8,7 +8,6 @@ typedef struct cli_remote {
     weir_remote_options options;
     weir_remote_report report;
     uint64_t chunk_size; /* of a push; 0: not given */
-    uint32_t retries;    /* UINT32_MAX: not given */
     bool as_json;
 } cli_remote;
 
@@ -32,7 +31,7 @@ int cli_remote_run(cli_remote *remote,
     "AWS_ENDPOINT_URL are read; without keys, requests are not signed.\n"
 #define CLI_REMOTE_OPTIONS(remote)                                                                           \
     {"--concurrency", CLI_UINT32, &(remote).options.concurrency, false, false},                              \
-        {"--retries", CLI_UINT32, &(remote).retries, false, false},                                          \
+        {"--retries", CLI_UINT32, &(remote).options.retries, false, false},                                  \
         {"--retry-ms", CLI_UINT32, &(remote).options.retry_ms, false, false},                                \
         {"--timeout", CLI_UINT32, &(remote).options.timeout_s, false, false},                                \
         {"--threads", CLI_UINT32, &(remote).options.threads, false, false}, {                                \

@@ -44,9 +44,9 @@ typedef struct weir_remote_report {
 
 /* Verifies the store and sends what the server lacks; the index last, so that readers find the old store
  * until the new one is whole. A URL that ends in '/' gets the file's name. Credentials for s3:// come from
- * the usual variables (AWS_ACCESS_KEY_ID, …) and are in no message. `report` may be NULL. STORE_CORRUPT,
- * STORE_VERSION, IO_ERROR (the server's refusals too), OUT_OF_MEMORY, CANCELLED, CONTRACT_VIOLATION (an
- * option or URL that is not valid, a build without HTTP). Any thread. */
+ * the usual variables (AWS_ACCESS_KEY_ID, …) and are in no message. `options` (WEIR_REMOTE_OPTIONS then) and
+ * `report` may be NULL. STORE_CORRUPT, STORE_VERSION, IO_ERROR (the server's refusals too), OUT_OF_MEMORY,
+ * CANCELLED, CONTRACT_VIOLATION (an option or URL that is not valid, a build without HTTP). Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_push(const weir_env *env, const char *store, const char *url,
                                             const weir_remote_options *options, weir_remote_report *report,
                                             weir_error *error);

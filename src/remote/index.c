@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "remote/remote.h"
+#include "store/format.h"
 
 typedef struct index_fetch {
     weir_remote__http *http;
@@ -26,7 +27,7 @@ static weir_status ask(void *context, weir_remote__http_request *request, bool *
 
 static weir_status take(void *context, weir_remote__http_request *request, const char **wrong,
                         weir_error *error) {
-    static const char magic[] = "\x89WEIR";
+    enum { MAGIC_SIZE = sizeof WEIR_STORE__MAGIC - 1 };
     index_fetch *fetch = context;
     (void)wrong;
     if (request->code == 404 || request->code == 410)
@@ -34,7 +35,7 @@ static weir_status take(void *context, weir_remote__http_request *request, const
     if (request->code != 200)
         return weir_remote__http_refuse(fetch->http, request, error);
     fetch->is_there = true;
-    if (request->answer_size >= strlen(magic) && memcmp(request->answer, magic, strlen(magic)) == 0)
+    if (request->answer_size >= MAGIC_SIZE && memcmp(request->answer, WEIR_STORE__MAGIC, MAGIC_SIZE) == 0)
         return weir__fail(
             error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
             "%.300s is a store itself, not what weir push wrote; download it, and check it with weir "

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "remote/remote.h"
-#include "weir/store.h"
+#include "store/format.h"
 
 typedef struct pull {
     const weir_env *env;
@@ -156,15 +156,14 @@ static weir_status receive(pull *p, weir_error *error) {
 
 /* A file that is to be replaced must be a store. */
 static weir_status check_target(const pull *p, weir_error *error) {
-    static const char magic[] = "\x89WEIR\r\n\x1a";
     const weir_env *env = p->env;
-    char head[sizeof magic - 1];
+    char head[sizeof WEIR_STORE__MAGIC - 1];
     weir_file_info info;
     if (env->inspect(env->context, -1, p->path, &info) != 0)
         return WEIR_OK;
     int file = env->open(env->context, p->path, O_RDONLY | O_NONBLOCK, 0);
     bool is_store = file >= 0 && weir_remote__read_at(env, file, head, sizeof head, 0) &&
-                    memcmp(head, magic, sizeof head) == 0;
+                    memcmp(head, WEIR_STORE__MAGIC, sizeof head) == 0;
     if (file >= 0)
         env->close(env->context, file);
     if (is_store)
@@ -248,24 +247,22 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
 }
 
 weir_status weir_pull(const weir_env *env, const char *url, const char *path,
-                      const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
+                      const weir_remote_options *given, weir_remote_report *report, weir_error *error) {
+    weir_remote_options options;
     weir_remote_report own = {0};
-    WEIR__TRY(weir_remote__check(options, error));
+    WEIR__TRY(weir_remote__take_options(&options, given, error));
     env = weir__env_or_default(env);
     pull p = {.env = env,
-              .options = options,
+              .options = &options,
               .path = path,
               .file = -1,
               .old_file = -1,
               .chunks = {.env = env},
               .report = &own};
-    weir_remote__watch_begin(&p.watch, env, options);
+    weir_remote__watch_begin(&p.watch, env, &options);
     weir_status status = run(&p, url, error);
     if (status == WEIR_OK && report) {
-        memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
-        own.bytes = p.chunks.size;
-        own.chunks = p.chunks.count;
-        own.total_ns = env->now_ns(env->context) - p.watch.began_ns;
+        weir_remote__complete_report(&own, &p.chunks, &p.watch);
         *report = own;
     }
     weir_remote__http_close(p.http);

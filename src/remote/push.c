@@ -216,19 +216,17 @@ static weir_status run(push *p, const char *url, const weir_remote_options *opti
 }
 
 weir_status weir_push(const weir_env *env, const char *store, const char *url,
-                      const weir_remote_options *options, weir_remote_report *report, weir_error *error) {
+                      const weir_remote_options *given, weir_remote_report *report, weir_error *error) {
+    weir_remote_options options;
     weir_remote_report own = {0};
-    WEIR__TRY(weir_remote__check(options, error));
+    WEIR__TRY(weir_remote__take_options(&options, given, error));
     env = weir__env_or_default(env);
     push p = {.env = env, .path = store, .file = -1, .chunks = {.env = env}, .report = &own};
     weir_json_writer_memory(&p.index, env);
-    weir_remote__watch_begin(&p.watch, env, options);
-    weir_status status = run(&p, url, options, error);
+    weir_remote__watch_begin(&p.watch, env, &options);
+    weir_status status = run(&p, url, &options, error);
     if (status == WEIR_OK && report) {
-        memcpy(own.store_hash, p.chunks.store_hash, WEIR_HASH_SIZE);
-        own.bytes = p.chunks.size;
-        own.chunks = p.chunks.count;
-        own.total_ns = env->now_ns(env->context) - p.watch.began_ns;
+        weir_remote__complete_report(&own, &p.chunks, &p.watch);
         *report = own;
     }
     weir_remote__http_close(p.http);

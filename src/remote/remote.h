@@ -153,7 +153,13 @@ WEIR_CHECKED weir_status weir_remote__index_fetch(weir_remote__http *http, const
                                                   weir_remote__chunks *out, bool *is_there,
                                                   weir_error *error);
 
-/* CONTRACT_VIOLATION if an option is beyond its limits. */
-WEIR_CHECKED weir_status weir_remote__check(const weir_remote_options *options, weir_error *error);
+/* ---- Options and the report -------------------------------------------------------------------- */
+
+/* What a caller gave, or the defaults; CONTRACT_VIOLATION if an option is beyond its limits. */
+WEIR_CHECKED weir_status weir_remote__take_options(weir_remote_options *options,
+                                                   const weir_remote_options *given, weir_error *error);
+/* Fills all but what was moved, which is counted as it is. */
+void weir_remote__complete_report(weir_remote_report *report, const weir_remote__chunks *chunks,
+                                  const weir_remote__watch *watch);
 
 #endif

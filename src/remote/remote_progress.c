@@ -1,4 +1,7 @@
-/* What push and pull share: options and progress. */
+/* What push and pull share: options, progress, and the report. */
+#include <string.h>
+
+#include "base/options.h"
 #include "remote/remote.h"
 
 enum { TELL_EVERY_NS = 100000000 };
@@ -25,10 +28,21 @@ weir_status weir_remote__watch_tell(weir_remote__watch *watch, weir_error *error
     return weir__fail(error, WEIR_CANCELLED, WEIR_REMOTE__OPERATOR, "the transfer was cancelled");
 }
 
-weir_status weir_remote__check(const weir_remote_options *options, weir_error *error) {
-    bool fits = options->size == sizeof *options && options->concurrency <= 64 &&
-                (options->retries == UINT32_MAX || options->retries <= 100) && options->retry_ms <= 60000 &&
-                options->timeout_s <= 3600 &&
+void weir_remote__complete_report(weir_remote_report *report, const weir_remote__chunks *chunks,
+                                  const weir_remote__watch *watch) {
+    memcpy(report->store_hash, chunks->store_hash, WEIR_HASH_SIZE);
+    report->bytes = chunks->size;
+    report->chunks = chunks->count;
+    report->total_ns = watch->env->now_ns(watch->env->context) - watch->began_ns;
+}
+
+weir_status weir_remote__take_options(weir_remote_options *options, const weir_remote_options *given,
+                                      weir_error *error) {
+    const weir_remote_options defaults = WEIR_REMOTE_OPTIONS;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(*options, given ? given : &defaults, weir_remote_options,
+                                 WEIR_REMOTE__OPERATOR, error));
+    bool fits = options->concurrency <= 64 && (options->retries == UINT32_MAX || options->retries <= 100) &&
+                options->retry_ms <= 60000 && options->timeout_s <= 3600 &&
                 (options->chunk_bits == 0 || (options->chunk_bits >= WEIR_REMOTE__CHUNK_BITS_LEAST &&
                                               options->chunk_bits <= WEIR_REMOTE__CHUNK_BITS_MOST));
     return fits

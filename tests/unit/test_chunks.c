@@ -1,5 +1,5 @@
 /* Stores in chunks: where a file is cut, against the reference's golden values, whatever a read gives at
- * once; the index, written and read; what is refused. (tests/cli/test_remote.py has the servers.) */
+ * once; the index, written and read; options; what is refused. (tests/cli/test_remote.py has the servers.) */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,12 +141,28 @@ static void an_index_is_read_as_it_was_written(void **state) {
     weir_remote__chunks_release(&again);
 }
 
+static void options_have_defaults_and_limits(void **state) {
+    weir_remote_options options, given = WEIR_REMOTE_OPTIONS;
+    weir_error error;
+    (void)state;
+    assert_ok(weir_remote__take_options(&options, NULL, &error), &error);
+    assert_int_equal(options.retries, UINT32_MAX); /* not given: not that there are none */
+    given.size = 0;
+    assert_fails(weir_remote__take_options(&options, &given, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_non_null(strstr(error.message, "set it to sizeof(weir_remote_options)"));
+    given.size = sizeof given;
+    given.concurrency = 65;
+    assert_fails(weir_remote__take_options(&options, &given, &error), WEIR_CONTRACT_VIOLATION, &error);
+    assert_non_null(strstr(error.message, "concurrency 1 to 64"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_cut_as_the_reference_does),
         cmocka_unit_test(an_insertion_changes_few_chunks),
         cmocka_unit_test(small_files),
         cmocka_unit_test(an_index_is_read_as_it_was_written),
+        cmocka_unit_test(options_have_defaults_and_limits),
     };
     make_data();
     return cmocka_run_group_tests_name("chunks", tests, NULL, NULL);
