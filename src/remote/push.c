@@ -68,7 +68,8 @@ static weir_status mark_known(push *p, weir_error *error) {
     weir_status status = weir_remote__index_fetch(p->http, &p->place, &old, &has_old, error);
     if (status == WEIR_STORE_CORRUPT) { /* whatever it is, it is replaced */
         weir_remote__chunks_release(&old);
-        return WEIR_OK;
+        has_old = false;
+        status = WEIR_OK;
     }
     if (status == WEIR_OK && has_old)
         status = weir_remote__chunks_sort(&old, error);
