@@ -14,13 +14,14 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/bytes.h"
 #include "base/narrow.h"
 #include "batch/fetch.h"
 #include "batch/times.h"
 #include "store/reader.h"
 
-enum { ABREAST = 256, MEMO_BYTES = 1 << 24, MEMOS_LEAST = 16 };
+enum { ABREAST = 256, MEMO_BYTES = 1 << 24, MEMOS_LEAST = 16, LINE = 64 };
 #define DOMAIN_RETRIEVAL 0x72657472u
 #define FIRST_FILL       ((uint32_t)1 << 31)
 static_assert(ABREAST % WEIR__DRAWS == 0, "draws come by the sixteen");
@@ -127,7 +128,7 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         all_ways += table->parent_count + table->inbound_count;
     }
     uint64_t size =
-        (sizeof(uint64_t) + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t)) + 63) & ~(uint64_t)63;
+        weir__align(sizeof(uint64_t) + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t)), LINE);
     uint32_t memos = MEMOS_LEAST;
     while (2 * memos * size <= MEMO_BYTES)
         memos *= 2;

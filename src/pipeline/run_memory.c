@@ -1,11 +1,13 @@
 /* See run_memory.h. Everything that a run keeps is live from its first step to its last, so the graph has
  * tensors and no nodes; the planner lays them out, aligns them, and says what they take together. */
 #include "pipeline/run_memory.h"
-#include "batch/build.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/bits.h"
+#include "batch/build.h"
 
 static const char operator_name[] = "weir.run.plan";
 
@@ -34,7 +36,7 @@ weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
     for (size_t i = 0; i < builders->count; i++) {
         uint64_t size;
         (void)weir_batch__builder_rules(builders->list[i], &size);
-        need->rules_size += (size + 255) & ~(uint64_t)255;
+        need->rules_size += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     }
     return WEIR_OK;
 }

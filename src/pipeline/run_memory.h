@@ -6,6 +6,9 @@
 #include "pipeline/schedule.h"
 #include "weir/arenas.h"
 
+/* Of each table of a store, and the rules of each dataset, on a device. */
+enum { WEIR_PIPELINE__DEVICE_ALIGNMENT = 256 };
+
 typedef struct weir_pipeline__memory_need {
     uint64_t slots;
     uint64_t slot_size;   /* bytes of the largest batch in its compact form */
@@ -17,7 +20,7 @@ typedef struct weir_pipeline__memory_need {
     /* On a device; 0 if there is none. */
     uint64_t places;     /* batches there */
     uint64_t table_size; /* the stores' embeddings */
-    uint64_t rules_size; /* by which batches are expanded, each dataset's at a multiple of 256 */
+    uint64_t rules_size; /* by which batches are expanded */
 } weir_pipeline__memory_need;
 
 /* Fills the sizes, from the builders of one worker that were opened through the meter. OUT_OF_MEMORY. */

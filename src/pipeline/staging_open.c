@@ -2,6 +2,7 @@
  * then the loader, whose workers begin at once. Closing goes the other way, after the last copy. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "batch/build.h"
 #include "batch/expand.h"
 #include "pipeline/prefetch.h"
@@ -63,7 +64,7 @@ static weir_status open_places(weir_pipeline__staging *s, uint64_t sequences, we
 /* ---- Tables ------------------------------------------------------------------------------------ */
 
 static uint64_t table_size(const weir_store_info *info, uint32_t count) {
-    return (2 * (uint64_t)info->embedding_dim * count + 255) & ~(uint64_t)255;
+    return weir__align(2 * (uint64_t)info->embedding_dim * count, WEIR_PIPELINE__DEVICE_ALIGNMENT);
 }
 
 static uint64_t size_of_tables(weir_store *const *stores, size_t count) {
@@ -143,7 +144,7 @@ static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
         const void *rules = weir_batch__builder_rules(builders->list[i], &size);
         s->rules[i] = next;
         status = weir__memory_write(&memory, next, rules, (size_t)size, error);
-        next += (size + 255) & ~(uint64_t)255;
+        next += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     }
     return status;
 }
