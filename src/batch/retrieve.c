@@ -73,13 +73,6 @@ typedef struct weir_batch__ranked_example {
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
 
-static uint32_t most_of(const weir_choices *choices) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < choices->count; i++)
-        most = choices->values[i] > most ? choices->values[i] : most;
-    return most;
-}
-
 /* How many examples the task can have at most. */
 static uint64_t example_count(const weir_batch__rules *rules) {
     return rules->has_task_rows ? rules->shown_labels.count : rules->tables[rules->label_table].row_count;
@@ -114,7 +107,8 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         *r = (weir_batch__retriever){0};
         return;
     }
-    uint64_t steps = (uint64_t)most_of(&retrieval->walks) * most_of(&retrieval->length);
+    uint64_t steps =
+        (uint64_t)weir_batch__most_of(&retrieval->walks) * weir_batch__most_of(&retrieval->length);
     uint64_t examples = example_count(rules) < steps ? example_count(rules) : steps;
     uint32_t bits = 4;
     while ((uint64_t)1 << bits < 2 * examples)

@@ -485,10 +485,10 @@ static void describe(weir_batch__rules *rules, const weir_store_info *info, uint
         .named = config->widths,
         .width_count = config->width_count,
     };
-    for (uint32_t i = 0; i < config->width_count; i++)
-        for (uint32_t k = 0; k < config->widths[i].widths.count; k++)
-            if (config->widths[i].widths.values[k] > rules->most_width)
-                rules->most_width = config->widths[i].widths.values[k];
+    for (uint32_t i = 0; i < config->width_count; i++) {
+        uint32_t most = weir_batch__most_of(&config->widths[i].widths);
+        rules->most_width = most > rules->most_width ? most : rules->most_width;
+    }
     if (has_task_rows)
         choose_labels(rules);
 }

@@ -127,6 +127,14 @@ static inline const weir_batch__table_rules *weir_batch__table_of_kind(const wei
     return &rules->tables[kind == rules->unlabelled ? rules->label_table : kind];
 }
 
+/* The largest of the numbers that a sequence may have. */
+static inline uint32_t weir_batch__most_of(const weir_choices *choices) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < choices->count; i++)
+        most = choices->values[i] > most ? choices->values[i] : most;
+    return most;
+}
+
 /* What walks and retrieval see of a table: the record of one of its rows; … */
 static inline const uint8_t *weir_batch__record_of(const weir_batch__table_rules *table, uint32_t row) {
     return table->records + (size_t)(row - table->row_start) * table->stride;

@@ -32,11 +32,10 @@ typedef struct walk_limits {
 
 /* The most children that a row lists along an edge type. */
 static uint32_t most_width(const weir_batch__rules *rules, const weir_batch_config *config) {
-    const weir_choices *widths = &config->retrieval.width;
-    uint32_t most = rules->most_width;
-    for (uint32_t i = 0; i < widths->count && weir_batch__retrieves(rules, config) && !rules->has_widths; i++)
-        most = widths->values[i] > most ? widths->values[i] : most;
-    return most;
+    if (rules->has_widths || !weir_batch__retrieves(rules, config))
+        return rules->most_width;
+    uint32_t most = weir_batch__most_of(&config->retrieval.width);
+    return most > rules->most_width ? most : rules->most_width;
 }
 
 static walk_limits limits_of(const weir_batch__rules *rules, const weir_batch_config *config) {
