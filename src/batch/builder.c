@@ -19,12 +19,7 @@ weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_option
     if (status == WEIR_OK)
         status = weir_batch__worker_open(&b->worker, &b->recipe, error);
     if (status != WEIR_OK) {
-        weir_sampler_options call = {.size = sizeof call,
-                                     .dataset = options.dataset,
-                                     .world_size = options.world_size,
-                                     .rank = options.rank,
-                                     .token = options.token,
-                                     .token_size = options.token_size};
+        weir_sampler_options call = weir_batch__sampling_of(&options);
         weir_sampler_name_call(options.manifest, &call, error);
         weir_batch_builder_close(b);
         return status;

@@ -28,19 +28,23 @@ static weir_status find_dataset(weir_batch__recipe *r, const weir_batch_options 
         options->dataset);
 }
 
+weir_sampler_options weir_batch__sampling_of(const weir_batch_options *options) {
+    return (weir_sampler_options){.size = sizeof(weir_sampler_options),
+                                  .dataset = options->dataset,
+                                  .stage = options->stage,
+                                  .world_size = options->world_size,
+                                  .rank = options->rank,
+                                  .token = options->token,
+                                  .token_size = options->token_size,
+                                  .population = options->population};
+}
+
 /* In the contract's order: an unknown stage or key is the sampler's to refuse; then the dataset must be the
  * store's; then the sampler's other checks. */
 static weir_status open_sampler(weir_batch__recipe *r, const weir_batch_options *options,
                                 weir_sampler **sampler, weir_error *error) {
     weir_stored_dataset stored = {0};
-    weir_sampler_options sampling = {.size = sizeof sampling,
-                                     .dataset = options->dataset,
-                                     .stage = options->stage,
-                                     .world_size = options->world_size,
-                                     .rank = options->rank,
-                                     .token = options->token,
-                                     .token_size = options->token_size,
-                                     .population = options->population};
+    weir_sampler_options sampling = weir_batch__sampling_of(options);
     weir_status status = WEIR_OK;
     if (weir_stage_name(options->stage) && weir_manifest_find(options->manifest, options->dataset)) {
         status = find_dataset(r, options, &stored, error);

@@ -28,6 +28,9 @@ typedef struct weir_batch__recipe {
     uint64_t context_seed;    /* which ends it, unless it is 0 */
 } weir_batch__recipe;
 
+/* The sampler whose positions a builder with these options builds. */
+weir_sampler_options weir_batch__sampling_of(const weir_batch_options *options);
+
 /* Opens a sampler too, as its checks and the recipe's have one order; it must be closed first. The builder's
  * errors. */
 WEIR_CHECKED weir_status weir_batch__recipe_open(weir_batch__recipe *recipe, const weir_env *env,
