@@ -480,7 +480,6 @@ static void describe(weir_batch__rules *rules, const weir_store_info *info, uint
                                      : WEIR_NONE,
         .kind_count = table_count + (has_task_rows || t->is_cell),
         .unlabelled = table_count,
-        .has_widths = config->width_count > 0,
         .most_width = config->width_count > 0 ? 0 : config->child_width,
         .named = config->widths,
         .width_count = config->width_count,
@@ -510,7 +509,7 @@ weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",
                           info->table_count, UINT16_MAX - 2);
-    if (rules->has_widths && check_widths(rules, error) != WEIR_OK)
+    if (rules->width_count > 0 && check_widths(rules, error) != WEIR_OK)
         return WEIR_MANIFEST_INVALID;
     make_rules(rules);
     if (!weir__block_open(&rules->memory, env))

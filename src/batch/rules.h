@@ -89,11 +89,10 @@ typedef struct weir_batch__rules {
     uint32_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
     uint32_t most_parents; /* that a row has */
     uint32_t most_inbound;
-    bool has_widths;              /* of their own, by edge type and hop */
-    uint32_t most_width;          /* of them, or child_width */
+    uint32_t most_width;          /* of those below, or child_width */
+    uint32_t width_count;         /* of edge types, by hop; 0: all have child_width */
     weir_choices *widths;         /* by the manifest's list, … */
     const weir_edge_width *named; /* … which is the manifest's, while the rules are made */
-    uint32_t width_count;
     uint32_t label_table;    /* whose rows have labels: the anchor's in a cell task, or that of task rows, or
                                 WEIR_NONE */
     weir_batch__kind *kinds; /* one per table, by its number, and, if there is a label_table, one more: */

@@ -32,7 +32,7 @@ typedef struct walk_limits {
 
 /* The most children that a row lists along an edge type. */
 static uint32_t most_width(const weir_batch__rules *rules, const weir_batch_config *config) {
-    if (rules->has_widths || !weir_batch__retrieves(rules, config))
+    if (rules->width_count > 0 || !weir_batch__retrieves(rules, config))
         return rules->most_width;
     uint32_t most = weir_batch__most_of(&config->retrieval.width);
     return most > rules->most_width ? most : rules->most_width;
