@@ -31,12 +31,11 @@ static weir_run_options options_of_one(void) {
     return options;
 }
 
-static weir_status open_and_take(const weir_env *env, void *context, weir_error *error) {
-    (void)context;
-    weir_run_options options = options_of_one();
+/* A run from beginning to end. */
+static weir_status take_all(const weir_env *env, const weir_run_options *options, weir_error *error) {
     weir_run *run = NULL;
     weir_taken taken = {0};
-    weir_status status = weir_run_open(env, &options, &run, error);
+    weir_status status = weir_run_open(env, options, &run, error);
     while (status == WEIR_OK) {
         status = weir_run_next(run, &taken, error);
         if (status != WEIR_OK || !taken.batch)
@@ -45,6 +44,12 @@ static weir_status open_and_take(const weir_env *env, void *context, weir_error 
     }
     weir_run_close(run);
     return status;
+}
+
+static weir_status open_and_take(const weir_env *env, void *context, weir_error *error) {
+    (void)context;
+    weir_run_options options = options_of_one();
+    return take_all(env, &options, error);
 }
 
 static void test_opening(void **state) {
@@ -64,20 +69,10 @@ static weir_status plan_alone(const weir_env *env, void *context, weir_error *er
 /* Batches that two workers and their helper build together. */
 static weir_status share(const weir_env *env, void *context, weir_error *error) {
     weir_run_options options = loading_options(&fixture, context);
-    weir_run *run = NULL;
-    weir_taken taken = {0};
     options.workers = 3;
     options.steps = 2;
     options.buffer_size = options.queue_size = 1;
-    weir_status status = weir_run_open(env, &options, &run, error);
-    while (status == WEIR_OK) {
-        status = weir_run_next(run, &taken, error);
-        if (status != WEIR_OK || !taken.batch)
-            break;
-        status = weir_run_release(run, &taken, 0, error);
-    }
-    weir_run_close(run);
-    return status;
+    return take_all(env, &options, error);
 }
 
 static void test_sharing(void **state) {

@@ -25,6 +25,33 @@ static inline void shop_store_close(shop_store *shop) {
     remove_folder(shop->folder);
 }
 
+/* The store's bytes, in memory that the caller frees. */
+static inline uint8_t *shop_store_bytes(const shop_store *shop, size_t *size) {
+    enum { MOST = 16 << 20 };
+    char path[160];
+    path_in(shop->folder, "shop.weir", path);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    uint8_t *bytes = aligned_alloc(4096, MOST);
+    assert_non_null(bytes);
+    *size = fread(bytes, 1, MOST, file);
+    assert_true(*size > 4096 && *size < MOST);
+    fclose(file);
+    return bytes;
+}
+
+/* A copy of a store's bytes with random damage after the metadata, which opening does not look at. NULL if
+ * it is refused all the same. */
+static inline weir_store *open_damaged(const uint8_t *bytes, size_t size, weir_verify verify,
+                                       random_stream *random, uint8_t *copy) {
+    weir_store *damaged;
+    weir_store_options opening = {.size = sizeof opening, .verify = verify, .data = copy, .data_size = size};
+    memcpy(copy, bytes, size);
+    for (int i = 0; i < 40; i++)
+        copy[4096 + random_below(random, size - 4096)] = (uint8_t)random_next(random);
+    return weir_store_open_with(NULL, "the store", &opening, &damaged, NULL) == WEIR_OK ? damaged : NULL;
+}
+
 /* A manifest of four of its datasets. `data` and `batch` are members of those objects, and may be "". */
 static inline weir_manifest *shop_manifest(const shop_store *shop, uint64_t batch_size, const char *data,
                                            const char *batch) {

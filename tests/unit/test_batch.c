@@ -202,7 +202,7 @@ static void test_after_an_error_the_buffer_holds_no_batch(void **state) {
     weir_manifest_close(of_more);
 }
 
-/* Random damage behind the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a
+/* Random damage after the metadata, which opening does not look at: a batch or STORE_CORRUPT, never a
  * stray access (the sanitizers watch). */
 static void test_a_damaged_store_never_leads_outside(void **state) {
     (void)state;
@@ -212,13 +212,8 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     weir_manifest *manifest = shop_manifest(&shop, 5, "", configs[4]);
     uint8_t *copy = aligned_alloc(4096, (store_size + 4095) / 4096 * 4096);
     for (int round = 0; round < 300; round++) {
-        weir_store *damaged;
-        memcpy(copy, store_bytes, store_size);
-        for (int i = 0; i < 40; i++)
-            copy[4096 + random_below(&random, store_size - 4096)] = (uint8_t)random_next(&random);
-        weir_store_options opening = {
-            .size = sizeof opening, .verify = WEIR_VERIFY_NONE, .data = copy, .data_size = store_size};
-        if (weir_store_open_with(NULL, "the store", &opening, &damaged, &error) != WEIR_OK)
+        weir_store *damaged = open_damaged(store_bytes, store_size, WEIR_VERIFY_NONE, &random, copy);
+        if (!damaged)
             continue;
         weir_batch_options options = options_of(manifest, datasets[round % 3], 1, 0);
         weir_batch_builder *builder;
@@ -246,14 +241,8 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    char path[160];
     shop_store_open(&shop);
-    path_in(shop.folder, "shop.weir", path);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    store_bytes = aligned_alloc(4096, 16 << 20);
-    store_size = fread(store_bytes, 1, 16 << 20, file);
-    fclose(file);
+    store_bytes = shop_store_bytes(&shop, &store_size);
     return 0;
 }
 

@@ -225,7 +225,7 @@ static void test_opening_survives_faults(void **state) {
     assert_true(sweep_faults(open_and_ask, NULL, NULL) > 5);
 }
 
-/* Random damage behind the metadata: a batch, STORE_CORRUPT or a row that is not found, never a stray access
+/* Random damage after the metadata: a batch, STORE_CORRUPT or a row that is not found, never a stray access
  * (the sanitizers watch). */
 static void test_a_damaged_store_never_leads_outside(void **state) {
     (void)state;
@@ -234,15 +234,9 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     uint32_t refused = 0;
     uint8_t *copy = aligned_alloc(4096, (store_size + 4095) / 4096 * 4096);
     for (int round = 0; round < 200; round++) {
-        weir_store *damaged;
-        memcpy(copy, store_bytes, store_size);
-        for (int i = 0; i < 40; i++)
-            copy[4096 + random_below(&random, store_size - 4096)] = (uint8_t)random_next(&random);
-        weir_store_options opening = {.size = sizeof opening,
-                                      .verify = round % 4 ? WEIR_VERIFY_NONE : WEIR_VERIFY_TOUCHED,
-                                      .data = copy,
-                                      .data_size = store_size};
-        if (weir_store_open_with(NULL, "the store", &opening, &damaged, &error) != WEIR_OK)
+        weir_store *damaged = open_damaged(store_bytes, store_size,
+                                           round % 4 ? WEIR_VERIFY_NONE : WEIR_VERIFY_TOUCHED, &random, copy);
+        if (!damaged)
             continue;
         const weir_store_info *info = weir_store_describe(damaged);
         uint32_t task = (uint32_t)round % info->task_count;
@@ -269,14 +263,8 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    char path[160];
     shop_store_open(&shop);
-    path_in(shop.folder, "shop.weir", path);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    store_bytes = aligned_alloc(4096, 16 << 20);
-    store_size = fread(store_bytes, 1, 16 << 20, file);
-    fclose(file);
+    store_bytes = shop_store_bytes(&shop, &store_size);
     manifest = shop_manifest(&shop, 1, "", "\"sequence_length\": 64, \"child_width\": 2");
     return 0;
 }
