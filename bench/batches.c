@@ -9,16 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench.h"
+
 static void stop(const char *message) {
     fprintf(stderr, "%s\n", message);
     exit(1);
-}
-
-void batches_check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: ", weir_status_name(status));
-    stop(error->message);
 }
 
 int batches_want_large(void) {
@@ -133,7 +128,7 @@ static weir_manifest *read_manifest(const char *path, uint32_t length, const cha
         stop("the manifest of the shop has no batch config; remove the folder stores and try again");
     snprintf(changed, sizeof changed, "%.*s%s\"sequence_length\": %u, \"row_order\": \"%s\", %s",
              (int)(config - text), text, mark, length, row_order, config + strlen(mark));
-    batches_check(weir_manifest_read(NULL, changed, strlen(changed), path, &manifest, &error), &error);
+    bench_check(weir_manifest_read(NULL, changed, strlen(changed), path, &manifest, &error), &error);
     return manifest;
 }
 
@@ -147,18 +142,18 @@ void batches_open_as(batches *b, const batches_store *store, weir_verify verify,
     weir_error error;
     weir_store_options opening = {.size = sizeof opening, .verify = verify};
     *b = (batches){.count = count};
-    batches_check(weir_store_open_with(NULL, store->store, &opening, &b->store, &error), &error);
+    bench_check(weir_store_open_with(NULL, store->store, &opening, &b->store, &error), &error);
     b->manifest = read_manifest(store->manifest, length, row_order);
     weir_batch_options options = {.size = sizeof options,
                                   .store = b->store,
                                   .manifest = b->manifest,
                                   .dataset = dataset,
                                   .world_size = 1};
-    batches_check(weir_batch_builder_open(NULL, &options, &b->builder, &error), &error);
+    bench_check(weir_batch_builder_open(NULL, &options, &b->builder, &error), &error);
     for (int i = 0; i < BATCHES_RING; i++) {
         weir_batch_memory compact = {.without_tensors = true};
-        batches_check(weir_batch_buffer_open(&b->builder, 1, NULL, &b->ring[i], &error), &error);
-        batches_check(weir_batch_buffer_open(&b->builder, 1, &compact, &b->compact_ring[i], &error), &error);
+        bench_check(weir_batch_buffer_open(&b->builder, 1, NULL, &b->ring[i], &error), &error);
+        bench_check(weir_batch_buffer_open(&b->builder, 1, &compact, &b->compact_ring[i], &error), &error);
     }
 }
 
@@ -187,7 +182,7 @@ static void build_into(batches *b, weir_batch_buffer **ring) {
     weir_cursor cursor = {0, 0};
     for (int i = 0; i < b->count; i++) {
         weir_batch_buffer *buffer = ring[i % BATCHES_RING];
-        batches_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
+        bench_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
         cursor = weir_batch_view(buffer)->step.cursor_next;
     }
 }
@@ -216,7 +211,7 @@ void batches_count(batches *b) {
     b->bytes = b->compact_bytes = b->sequences = b->cells = b->rows = 0;
     for (int i = 0; i < b->count; i++) {
         weir_batch_buffer *buffer = b->ring[i % BATCHES_RING];
-        batches_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
+        bench_check(weir_batch_build(b->builder, cursor, buffer, &error), &error);
         const weir_batch *batch = weir_batch_view(buffer);
         cursor = batch->step.cursor_next;
         b->bytes += batch->size;

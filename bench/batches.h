@@ -5,9 +5,6 @@
 
 #include "weir/weir.h"
 
-/* Ends the program with the error's message unless the status is OK. */
-void batches_check(weir_status status, const weir_error *error);
-
 typedef struct batches_store {
     char store[512];
     char manifest[512];

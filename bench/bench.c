@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 static double read_clock(clockid_t clock) {
@@ -16,6 +17,13 @@ double bench_now(void) {
 
 double bench_wall(void) {
     return read_clock(CLOCK_MONOTONIC);
+}
+
+void bench_check(weir_status status, const weir_error *error) {
+    if (status == WEIR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
+    exit(1);
 }
 
 double bench_best(int repeats, void (*work)(void *), void *context) {

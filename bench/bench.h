@@ -7,8 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "weir/base.h"
+
 double bench_now(void);  /* seconds of processor time, all threads: other processes do not count */
 double bench_wall(void); /* seconds on the wall, for what several threads do */
+
+/* Ends the program with the error's message unless the status is OK. */
+void bench_check(weir_status status, const weir_error *error);
 
 /* The least seconds of `repeats` calls. */
 double bench_best(int repeats, void (*work)(void *), void *context);

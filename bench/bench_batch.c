@@ -150,7 +150,7 @@ static void bench_threads(const batches_store *store) {
 
 static void verify_all(void *context) {
     weir_error error;
-    batches_check(weir_store_verify(context, 1, &error), &error);
+    bench_check(weir_store_verify(context, 1, &error), &error);
 }
 
 /* After warm-up every block has been verified: what is left is a look at its bit. In turns. */

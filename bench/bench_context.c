@@ -34,7 +34,7 @@ static void answer(server *s) {
     weir_context_request request = {.key = &key, .key_count = 1, .has_time = true};
     request.time =
         INT64_C(1704067200000001) + (int64_t)(next_random(&s->random) % 300) * INT64_C(86400000000);
-    batches_check(weir_context_build(s->builder, &request, 1, s->buffer, &error), &error);
+    bench_check(weir_context_build(s->builder, &request, 1, s->buffer, &error), &error);
     bench_keep(weir_batch_view(s->buffer)->data[0]);
 }
 
@@ -68,8 +68,8 @@ static void open_server(server *s, const weir_store *store, const weir_manifest 
     for (uint32_t t = 0; t < info->table_count; t++)
         if (strcmp(info->tables[t].name, "customers") == 0)
             s->customers = info->tables[t].row_count;
-    batches_check(weir_context_builder_open(NULL, &options, &s->builder, &error), &error);
-    batches_check(weir_batch_buffer_open(&s->builder, 1, NULL, &s->buffer, &error), &error);
+    bench_check(weir_context_builder_open(NULL, &options, &s->builder, &error), &error);
+    bench_check(weir_batch_buffer_open(&s->builder, 1, NULL, &s->buffer, &error), &error);
     if (!s->wall || !s->own || s->customers == 0)
         exit(1);
     for (int i = 0; i < warm_up; i++)
@@ -137,8 +137,8 @@ static void bench_walks(const char *program) {
     weir_manifest *manifest;
     weir_error error;
     server s;
-    batches_check(weir_store_open(NULL, at.store, &store, &error), &error);
-    batches_check(weir_manifest_read(NULL, config, strlen(config), "walks", &manifest, &error), &error);
+    bench_check(weir_store_open(NULL, at.store, &store, &error), &error);
+    bench_check(weir_manifest_read(NULL, config, strlen(config), "walks", &manifest, &error), &error);
     open_server(&s, store, manifest, 7, 50);
     for (int i = 0; i < ASKED; i++) {
         double began = bench_wall(), own_began = own_seconds();

@@ -26,13 +26,6 @@ typedef struct setting {
     weir_stream stream; /* the consumer's */
 } setting;
 
-static void check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
-    exit(1);
-}
-
 static bool wants(const setting *s, const char *part) {
     return !s->part || strcmp(s->part, part) == 0;
 }
@@ -53,17 +46,17 @@ static weir_run *open_run(setting *s, uint32_t workers, uint32_t ahead, bool wit
                                 .with_digests = with_digests,
                                 .device = s->library ? s->library : "cuda",
                                 .depth = DEPTH};
-    check(weir_run_open(NULL, &options, &run, &error), &error);
-    check(weir_run_start(run, &error), &error);
+    bench_check(weir_run_open(NULL, &options, &run, &error), &error);
+    bench_check(weir_run_start(run, &error), &error);
     return run;
 }
 
 static void take_one(setting *s, weir_run *run, uint64_t *bytes) {
     weir_error error;
     weir_taken taken;
-    check(weir_run_next(run, &taken, &error), &error);
-    check(weir_run_wait(run, &taken, s->stream, &error), &error);
-    check(weir_run_release(run, &taken, s->stream, &error), &error);
+    bench_check(weir_run_next(run, &taken, &error), &error);
+    bench_check(weir_run_wait(run, &taken, s->stream, &error), &error);
+    bench_check(weir_run_release(run, &taken, s->stream, &error), &error);
     *bytes += taken.batch->size;
 }
 
@@ -90,15 +83,15 @@ static double bare_copies(setting *s, size_t size, size_t count) {
     uint8_t *to = memory.allocate(memory.context, stride * DEPTH, &error);
     double best = 1e300;
     if (!from || !to)
-        check(WEIR_DEVICE_ERROR, &error);
+        bench_check(WEIR_DEVICE_ERROR, &error);
     memset(from, 7, stride * count);
     for (int repeat = 0; repeat < 3; repeat++) {
         double begin = bench_wall();
         for (size_t i = 0; i < COPIES; i++)
-            check(weir_copy_to_device(s->device, to + i % DEPTH * stride, from + i % count * stride, size,
-                                      s->stream, &error),
-                  &error);
-        check(weir_stream_sync(s->device, s->stream, &error), &error);
+            bench_check(weir_copy_to_device(s->device, to + i % DEPTH * stride, from + i % count * stride,
+                                            size, s->stream, &error),
+                        &error);
+        bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
         double seconds = bench_wall() - begin;
         best = seconds < best ? seconds : best;
     }
@@ -119,11 +112,11 @@ static double burst(setting *s, size_t *size, size_t *compact_size) {
         fill(run);
         bytes = 0;
         take_one(s, run, &warm);
-        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
         double begin = bench_wall();
         for (uint32_t i = 0; i < count; i++)
             take_one(s, run, &bytes);
-        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
         double rate = count / (bench_wall() - begin);
         best = rate > best ? rate : best;
         *size = (size_t)(bytes / count);
@@ -170,7 +163,7 @@ static double end_to_end(setting *s, uint32_t workers, double *gigabytes) {
         batches += 20;
         seconds = bench_wall() - begin;
     } while (seconds < s->seconds);
-    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
     seconds = bench_wall() - begin;
     weir_run_measure(run, &after, NULL);
     *gigabytes = (double)(after.compact_bytes - before.compact_bytes) / seconds / 1e9;
@@ -202,8 +195,8 @@ static void launch_expansions(setting *s, const weir_device__kernel *kernel, voi
                                   .arguments = arguments,
                                   .stream = s->stream};
     for (int i = 0; i < count; i++)
-        check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
-    check(weir_stream_sync(s->device, s->stream, &error), &error);
+        bench_check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
+    bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
 }
 
 static weir_batch_buffer *build_one(setting *s, weir_batch_builder **builder) {
@@ -214,9 +207,9 @@ static weir_batch_buffer *build_one(setting *s, weir_batch_builder **builder) {
                                   .manifest = s->manifest,
                                   .dataset = "shop/churn/train",
                                   .world_size = 1};
-    check(weir_batch_builder_open(NULL, &options, builder, &error), &error);
-    check(weir_batch_buffer_open(builder, 1, NULL, &buffer, &error), &error);
-    check(weir_batch_build(*builder, (weir_cursor){0, 0}, buffer, &error), &error);
+    bench_check(weir_batch_builder_open(NULL, &options, builder, &error), &error);
+    bench_check(weir_batch_buffer_open(builder, 1, NULL, &buffer, &error), &error);
+    bench_check(weir_batch_build(*builder, (weir_cursor){0, 0}, buffer, &error), &error);
     return buffer;
 }
 
@@ -250,12 +243,13 @@ static void bench_kernel(setting *s) {
     void *compact = memory.allocate(memory.context, (size_t)batch->compact_size, &error);
     void *out = memory.allocate(memory.context, (size_t)batch->size, &error);
     void *arguments[] = {&rules, &compact, &out};
-    check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
-    check(weir_copy_to_device(s->device, rules, batch->rules, (size_t)batch->rules_size, s->stream, &error),
-          &error);
-    check(weir_copy_to_device(s->device, compact, batch->compact, (size_t)batch->compact_size, s->stream,
-                              &error),
-          &error);
+    bench_check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
+    bench_check(
+        weir_copy_to_device(s->device, rules, batch->rules, (size_t)batch->rules_size, s->stream, &error),
+        &error);
+    bench_check(weir_copy_to_device(s->device, compact, batch->compact, (size_t)batch->compact_size,
+                                    s->stream, &error),
+                &error);
     int count = weir_device_describe(s->device)->is_host ? 20 : 3000;
     launch_expansions(s, &kernel, arguments, batch, 10);
     double begin = bench_wall();
@@ -284,7 +278,7 @@ static void spin(setting *s, const weir_device__kernel *kernel, long long cycles
     void *arguments[] = {&cycles};
     weir_device__launch launch = {
         .blocks_x = 1, .blocks_y = 1, .threads = 32, .arguments = arguments, .stream = s->stream};
-    check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
+    bench_check(weir_device__kernel_launch(s->device, kernel, &launch, &error), &error);
 }
 
 static double spin_alone(setting *s, const weir_device__kernel *kernel, long long cycles) {
@@ -292,7 +286,7 @@ static double spin_alone(setting *s, const weir_device__kernel *kernel, long lon
     double begin = bench_wall();
     for (int i = 0; i < SPINS; i++)
         spin(s, kernel, cycles);
-    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
     return bench_wall() - begin;
 }
 
@@ -303,12 +297,12 @@ static double spin_over_batches(setting *s, const weir_device__kernel *kernel, w
     fill(run);
     double begin = bench_wall();
     for (int i = 0; i < SPINS; i++) {
-        check(weir_run_next(run, &taken, &error), &error);
-        check(weir_run_wait(run, &taken, s->stream, &error), &error);
+        bench_check(weir_run_next(run, &taken, &error), &error);
+        bench_check(weir_run_wait(run, &taken, s->stream, &error), &error);
         spin(s, kernel, cycles);
-        check(weir_run_release(run, &taken, s->stream, &error), &error);
+        bench_check(weir_run_release(run, &taken, s->stream, &error), &error);
     }
-    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
     return bench_wall() - begin;
 }
 
@@ -322,7 +316,7 @@ static void bench_overlap(setting *s) {
                                          .run = no_spin_on_the_host};
     if (weir_device_describe(s->device)->is_host)
         return;
-    check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
+    bench_check(weir_device__kernel_open(s->device, &source, &kernel, &error), &error);
     weir_run *run = open_run(s, s->workers, AHEAD, false);
     double copy_seconds = 4e6 / (bare_copies(s, 4000000, RING) * 1e9);
     spin_alone(s, &kernel, 100000);
@@ -368,17 +362,17 @@ static void bench_digests(setting *s) {
     weir_run *run = open_run(s, s->workers, 4, true);
     uint32_t same = 0;
     for (uint32_t i = 0; i < s->steps; i++) {
-        check(weir_run_next(run, &taken, &error), &error);
-        check(weir_run_wait(run, &taken, s->stream, &error), &error);
+        bench_check(weir_run_next(run, &taken, &error), &error);
+        bench_check(weir_run_wait(run, &taken, s->stream, &error), &error);
         if (!back || taken.batch->size > capacity)
             exit(1);
-        check(weir_copy_to_host(s->device, back, taken.batch->data, (size_t)taken.batch->size, s->stream,
-                                &error),
-              &error);
-        check(weir_stream_sync(s->device, s->stream, &error), &error);
+        bench_check(weir_copy_to_host(s->device, back, taken.batch->data, (size_t)taken.batch->size,
+                                      s->stream, &error),
+                    &error);
+        bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
         digest_of(taken.batch, back, digest);
         same += memcmp(digest, taken.batch->batch_digest, 16) == 0;
-        check(weir_run_release(run, &taken, s->stream, &error), &error);
+        bench_check(weir_run_release(run, &taken, s->stream, &error), &error);
     }
     weir_run_close(run);
     pinned.release(pinned.context, back, capacity);
@@ -395,7 +389,7 @@ static weir_plan *plan_chain(unsigned nodes) {
     uint64_t shape = 1 << 20;
     char names[2][16] = {"t0", ""};
     weir_plan_options options = {.size = sizeof options, .mode = "forward"};
-    check(weir_graph_create(NULL, (weir_text){"chain", 5}, &graph, &error), &error);
+    bench_check(weir_graph_create(NULL, (weir_text){"chain", 5}, &graph, &error), &error);
     for (unsigned i = 0; i <= nodes; i++) {
         snprintf(names[i % 2], sizeof names[0], "t%u", i);
         weir_text input = {names[(i + 1) % 2], strlen(names[(i + 1) % 2])};
@@ -411,12 +405,12 @@ static weir_plan *plan_chain(unsigned nodes) {
                                .input_count = 1,
                                .outputs = &id,
                                .output_count = 1};
-        check(weir_graph_add_tensor(graph, &tensor, &error), &error);
+        bench_check(weir_graph_add_tensor(graph, &tensor, &error), &error);
         if (i > 0)
-            check(weir_graph_add_node(graph, &node, &error), &error);
+            bench_check(weir_graph_add_node(graph, &node, &error), &error);
     }
-    check(weir_graph_finish(graph, &error), &error);
-    check(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    bench_check(weir_graph_finish(graph, &error), &error);
+    bench_check(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
     weir_graph_close(graph);
     return plan;
 }
@@ -435,14 +429,14 @@ static void bench_arenas(setting *s) {
                                        .fill_token = token,
                                        .fill_token_size = sizeof token,
                                        .memory = memories[i]};
-        check(weir_arenas_open(NULL, plan, &options, &arenas[i], &error), &error);
-        check(weir_arenas_zero(arenas[i], "t3", 2, &error), &error);
-        check(weir_arenas_commit(arenas[i], 1, hashes[i], &error), &error);
+        bench_check(weir_arenas_open(NULL, plan, &options, &arenas[i], &error), &error);
+        bench_check(weir_arenas_zero(arenas[i], "t3", 2, &error), &error);
+        bench_check(weir_arenas_commit(arenas[i], 1, hashes[i], &error), &error);
         bases[i] = weir_arenas_base(arenas[i], "activations", 11, &size);
     }
     uint8_t *back = malloc(size);
-    check(weir_copy_to_host(s->device, back, bases[1], size, s->stream, &error), &error);
-    check(weir_stream_sync(s->device, s->stream, &error), &error);
+    bench_check(weir_copy_to_host(s->device, back, bases[1], size, s->stream, &error), &error);
+    bench_check(weir_stream_sync(s->device, s->stream, &error), &error);
     size_t same = 0;
     for (size_t i = 0; i < size; i++)
         same += back[i] == bases[0][i];
@@ -508,14 +502,14 @@ static void open_inputs(setting *s, const char *folder) {
     snprintf(manifest, sizeof manifest, "%s/shop.manifest.json", folder);
     s->store_path = s->store_path ? s->store_path : store;
     s->manifest_path = s->manifest_path ? s->manifest_path : manifest;
-    check(weir_store_open(NULL, s->store_path, &s->store, &error), &error);
+    bench_check(weir_store_open(NULL, s->store_path, &s->store, &error), &error);
     FILE *file = fopen(s->manifest_path, "rb");
     if (!file)
         exit(1);
     size_t size = fread(text, 1, sizeof text, file);
     fclose(file);
-    check(weir_manifest_read(NULL, text, size, s->manifest_path, &s->manifest, &error), &error);
-    check(weir_stream_open(s->device, &s->stream, &error), &error);
+    bench_check(weir_manifest_read(NULL, text, size, s->manifest_path, &s->manifest, &error), &error);
+    bench_check(weir_stream_open(s->device, &s->stream, &error), &error);
 }
 
 static void bench_all(setting *s) {

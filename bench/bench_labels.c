@@ -27,9 +27,9 @@ typedef struct context {
 static void open_context(context *c, const batches_store *at, const char *batch) {
     static char text[TEXT_MAX];
     weir_error error;
-    batches_check(weir_store_open(NULL, at->store, &c->store, &error), &error);
+    bench_check(weir_store_open(NULL, at->store, &c->store, &error), &error);
     weir_stored_dataset stored;
-    batches_check(weir_store_dataset(c->store, "shop/churn/val", &stored, &error), &error);
+    bench_check(weir_store_dataset(c->store, "shop/churn/val", &stored, &error), &error);
     char hash[2 * WEIR_HASH_SIZE + 1];
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         snprintf(hash + 2 * i, 3, "%02x", stored.hash[i]);
@@ -37,15 +37,15 @@ static void open_context(context *c, const batches_store *at, const char *batch)
              "{\"global_batch_size\": %d, \"datasets\": {\"shop/churn/val\": {\"id\": \"a\", \"version\": "
              "\"1\", \"hash\": \"%s\", \"cardinality\": %llu}}, \"batch\": {%s}}",
              SEQUENCES, hash, (unsigned long long)stored.cardinality, batch);
-    batches_check(weir_manifest_read(NULL, text, strlen(text), "the bench", &c->manifest, &error), &error);
+    bench_check(weir_manifest_read(NULL, text, strlen(text), "the bench", &c->manifest, &error), &error);
     weir_batch_options options = {.size = sizeof options,
                                   .store = c->store,
                                   .manifest = c->manifest,
                                   .dataset = "shop/churn/val",
                                   .stage = WEIR_STAGE_TRAIN,
                                   .world_size = 1};
-    batches_check(weir_batch_builder_open(NULL, &options, &c->builder, &error), &error);
-    batches_check(weir_batch_buffer_open(&c->builder, 1, NULL, &c->buffer, &error), &error);
+    bench_check(weir_batch_builder_open(NULL, &options, &c->builder, &error), &error);
+    bench_check(weir_batch_buffer_open(&c->builder, 1, NULL, &c->buffer, &error), &error);
 }
 
 static void close_context(context *c) {
@@ -61,7 +61,7 @@ static void build(void *argument) {
     weir_cursor at = {0, 0};
     c->cells = c->rows = 0;
     for (int i = 0; i < BATCHES; i++) {
-        batches_check(weir_batch_build(c->builder, at, c->buffer, &error), &error);
+        bench_check(weir_batch_build(c->builder, at, c->buffer, &error), &error);
         const weir_batch *batch = weir_batch_view(c->buffer);
         const uint8_t *cells = batch->data + batch->tensors[WEIR_NUM_CELLS].offset;
         const uint8_t *rows = batch->data + batch->tensors[WEIR_NUM_ROWS].offset;

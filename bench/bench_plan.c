@@ -18,13 +18,6 @@
 #include "../cli/models_transformer.c"
 #include "../cli/models_vision.c"
 
-static void check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
-    exit(1);
-}
-
 typedef struct job {
     const weir_graph *graph;
     const char *mode;
@@ -38,7 +31,7 @@ static void make_plan(void *context) {
     weir_plan_options options = {.size = sizeof options, .mode = j->mode, .effort_plus_one = j->effort + 1};
     weir_plan_close(j->plan);
     j->plan = NULL;
-    check(weir_plan_make(NULL, j->graph, &options, &j->plan, &error), &error);
+    bench_check(weir_plan_make(NULL, j->graph, &options, &j->plan, &error), &error);
 }
 
 /* The largest peak over lower bound of the plan's arenas. */
@@ -68,7 +61,8 @@ static void measure_growth(unsigned largest) {
         weir_error error;
         weir_graph *graph = NULL;
         char name[64];
-        check(model_random(&(model_options){.nodes = tensors * 4 / 5, .seed = 1}, &graph, &error), &error);
+        bench_check(model_random(&(model_options){.nodes = tensors * 4 / 5, .seed = 1}, &graph, &error),
+                    &error);
         job j = {.graph = graph, .mode = "forward", .effort = 0};
         double seconds = bench_best(power < 7 ? 3 : 1, make_plan, &j);
         double count = (double)weir_plan_tensor_count(j.plan);
@@ -95,7 +89,7 @@ static void measure_model(const model_kind *kind, const char *size, const char *
     weir_error error;
     weir_graph *graph = NULL;
     char name[96];
-    check(kind->make(&(model_options){.size = size}, &graph, &error), &error);
+    bench_check(kind->make(&(model_options){.size = size}, &graph, &error), &error);
     job j = {.graph = graph, .mode = mode, .effort = WEIR_EFFORT_DEFAULT};
     double seconds = bench_best(5, make_plan, &j);
     snprintf(name, sizeof name, "%s %s %s, %zu tensors", kind->name, size ? size : "", mode,
@@ -126,7 +120,7 @@ static void measure_models(void) {
 static void measure_efforts(void) {
     weir_error error;
     weir_graph *graph = NULL;
-    check(model_random(&(model_options){.nodes = 2000, .seed = 7}, &graph, &error), &error);
+    bench_check(model_random(&(model_options){.nodes = 2000, .seed = 7}, &graph, &error), &error);
     for (uint32_t effort = 0; effort <= WEIR_EFFORT_MAX; effort++) {
         char name[64];
         job j = {.graph = graph, .mode = "forward", .effort = effort};
@@ -176,7 +170,7 @@ static void measure_instance(const char *folder, const char *name, uint32_t effo
     char *text = read_whole(path, &size);
     if (!text)
         return;
-    check(weir_packing_read_csv(NULL, text, size, name, &packing, &error), &error);
+    bench_check(weir_packing_read_csv(NULL, text, size, name, &packing, &error), &error);
     weir_packing_options options = {.size = sizeof options,
                                     .effort_plus_one = effort + 1,
                                     .has_capacity = capacity_of(name) > 0,

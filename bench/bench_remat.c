@@ -16,13 +16,6 @@
 #include "../cli/models_transformer.c"
 #include "../cli/models_vision.c"
 
-static void check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
-    exit(1);
-}
-
 typedef struct job {
     const weir_graph *graph;
     const char *arenas; /* NULL: no capacity */
@@ -40,7 +33,7 @@ static void make_plan(void *context) {
     }
     weir_plan_close(j->plan);
     j->plan = NULL;
-    check(weir_plan_make(NULL, j->graph, &options, &j->plan, &error), &error);
+    bench_check(weir_plan_make(NULL, j->graph, &options, &j->plan, &error), &error);
 }
 
 static uint64_t activations(const weir_plan *plan) {
@@ -108,7 +101,7 @@ static void measure(const model_kind *kind, const char *size) {
     weir_plan_reorder order;
     char name[96];
     char arenas[80];
-    check(kind->make(&(model_options){.size = size}, &graph, &error), &error);
+    bench_check(kind->make(&(model_options){.size = size}, &graph, &error), &error);
     job j = {.graph = graph};
     make_plan(&j);
     snprintf(arenas, sizeof arenas, "{\"activations\": {\"capacity_bytes\": %llu}}",

@@ -15,13 +15,6 @@ enum { WORKERS_MAX = 2, RING = 3, BATCHES = 400, REPEATS = 5, STARTS = 15 };
 
 static const uint64_t late_step = 1000000000000;
 
-static void check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
-    exit(1);
-}
-
 typedef struct shop {
     char folder[32], store_path[64], manifest_path[64];
     weir_store *store;
@@ -45,7 +38,7 @@ static void open_builders(builder_thread *t, const shop *s, uint32_t number, uin
     size_t opened = 0;
     *t = (builder_thread){.manifest = s->manifest, .number = number, .threads = threads};
     t->builders = calloc(count, sizeof(weir_batch_builder *));
-    check(weir_mix_open(NULL, s->manifest, NULL, 0, &t->mix, &error), &error);
+    bench_check(weir_mix_open(NULL, s->manifest, NULL, 0, &t->mix, &error), &error);
     for (size_t i = 0; i < count; i++) {
         const weir_dataset *dataset = weir_manifest_dataset(s->manifest, i);
         weir_batch_options options = {.size = sizeof options,
@@ -55,11 +48,11 @@ static void open_builders(builder_thread *t, const shop *s, uint32_t number, uin
                                       .world_size = 1};
         if (dataset->weight == 0 || opened == 16)
             continue;
-        check(weir_batch_builder_open(NULL, &options, &t->builders[i], &error), &error);
+        bench_check(weir_batch_builder_open(NULL, &options, &t->builders[i], &error), &error);
         all[opened++] = t->builders[i];
     }
     for (int i = 0; i < RING; i++)
-        check(weir_batch_buffer_open(all, opened, NULL, &t->ring[i], &error), &error);
+        bench_check(weir_batch_buffer_open(all, opened, NULL, &t->ring[i], &error), &error);
 }
 
 static void close_builders(builder_thread *t) {
@@ -78,11 +71,12 @@ static void *build_share(void *context) {
     for (uint64_t step = t->number; step < BATCHES; step += t->threads) {
         const weir_dataset *dataset;
         weir_cursor cursor;
-        check(weir_mix_locate(t->mix, step, &dataset, &cursor, &error), &error);
+        bench_check(weir_mix_locate(t->mix, step, &dataset, &cursor, &error), &error);
         size_t at = 0;
         while (weir_manifest_dataset(t->manifest, at) != dataset)
             at++;
-        check(weir_batch_build(t->builders[at], cursor, t->ring[step / t->threads % RING], &error), &error);
+        bench_check(weir_batch_build(t->builders[at], cursor, t->ring[step / t->threads % RING], &error),
+                    &error);
     }
     return NULL;
 }
@@ -115,8 +109,8 @@ static double take_all(weir_run *run) {
     weir_taken taken;
     double began = bench_wall();
     for (int i = 0; i < BATCHES; i++) {
-        check(weir_run_next(run, &taken, &error), &error);
-        check(weir_run_release(run, &taken, 0, &error), &error);
+        bench_check(weir_run_next(run, &taken, &error), &error);
+        bench_check(weir_run_release(run, &taken, 0, &error), &error);
     }
     return bench_wall() - began;
 }
@@ -136,7 +130,7 @@ static void bench_rate(const shop *s, uint32_t workers) {
         open_builders(&threads[i], s, i, workers);
     for (int i = 0; i <= REPEATS; i++) { /* in turns, so that both meet the same noise; the first warms up */
         double builders_seconds = build_alone(threads, workers);
-        check(weir_run_open(NULL, &options, &run, &error), &error);
+        bench_check(weir_run_open(NULL, &options, &run, &error), &error);
         double loader_seconds = take_all(run);
         weir_run_close(run);
         alone = i ? lesser(alone, builders_seconds) : alone;
@@ -157,9 +151,9 @@ static double first_batch(const shop *s, const weir_manifest *manifest, uint32_t
     weir_taken taken;
     weir_run_options options = options_of(s, workers);
     options.manifest = manifest;
-    check(weir_run_open(NULL, &options, &run, &error), &error);
+    bench_check(weir_run_open(NULL, &options, &run, &error), &error);
     double began = bench_wall();
-    check(weir_run_next(run, &taken, &error), &error);
+    bench_check(weir_run_next(run, &taken, &error), &error);
     double seconds = bench_wall() - began;
     weir_run_close(run);
     return seconds;
@@ -182,7 +176,7 @@ static weir_manifest *large_manifest(const shop *s) {
     char *end = at + strlen("\"global_batch_size\": 32");
     memmove(end + 2, end, strlen(end) + 1);
     memcpy(at, "\"global_batch_size\": 1024", strlen("\"global_batch_size\": 1024"));
-    check(weir_manifest_read(NULL, text, size + 2, s->manifest_path, &manifest, &error), &error);
+    bench_check(weir_manifest_read(NULL, text, size + 2, s->manifest_path, &manifest, &error), &error);
     return manifest;
 }
 
@@ -219,8 +213,8 @@ static void bench_start(const char *program, const shop *s) {
     options.first_step = late_step;
     snprintf(path, sizeof path, "%s/late.checkpoint", s->folder);
     options.checkpoint = path;
-    check(weir_run_open(NULL, &options, &run, &error), &error);
-    check(weir_run_start(run, &error), &error);
+    bench_check(weir_run_open(NULL, &options, &run, &error), &error);
+    bench_check(weir_run_start(run, &error), &error);
     weir_run_close(run);
     snprintf(resumed, sizeof resumed, "--steps %" PRIu64 " --resume '%s'", late_step + 1, path);
     for (int i = 0; i < STARTS; i++) {
@@ -248,8 +242,8 @@ int main(int argc, char **argv) {
              program, s.folder);
     if (system(command) != 0)
         return 1;
-    check(weir_store_open(NULL, s.store_path, &s.store, &error), &error);
-    check(weir_manifest_open(NULL, s.manifest_path, &s.manifest, &error), &error);
+    bench_check(weir_store_open(NULL, s.store_path, &s.store, &error), &error);
+    bench_check(weir_manifest_open(NULL, s.manifest_path, &s.manifest, &error), &error);
     bench_rate(&s, 1);
     bench_rate(&s, 2);
     bench_large(&s);

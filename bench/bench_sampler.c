@@ -15,13 +15,6 @@ static void *must(void *pointer) {
     return pointer;
 }
 
-static void check(weir_status status, const weir_error *error) {
-    if (status == WEIR_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", weir_status_name(status), error->message);
-    exit(1);
-}
-
 static weir_manifest *manifest_of(uint64_t cardinality, const char *intra, const char *more) {
     char text[1024];
     weir_error error;
@@ -36,7 +29,7 @@ static weir_manifest *manifest_of(uint64_t cardinality, const char *intra, const
              "}, \"b\": {\"id\": \"b\", \"version\": \"1\", \"hash\": \"%s\", \"cardinality\": 1000}}, "
              "\"mix\": {\"a\": 3, \"b\": 1}, \"data\": {\"intra_block\": \"%s\"%s}}",
              hash, cardinality, hash, intra, more);
-    check(weir_manifest_read(NULL, text, strlen(text), "bench", &manifest, &error), &error);
+    bench_check(weir_manifest_read(NULL, text, strlen(text), "bench", &manifest, &error), &error);
     return manifest;
 }
 
@@ -44,7 +37,7 @@ static weir_sampler *sampler_of(const weir_env *env, const weir_manifest *manife
     weir_error error;
     weir_sampler *sampler;
     weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
-    check(weir_sampler_open(env, manifest, &options, &sampler, &error), &error);
+    bench_check(weir_sampler_open(env, manifest, &options, &sampler, &error), &error);
     return sampler;
 }
 
@@ -61,8 +54,8 @@ static void fill(void *context) {
     fill_job *job = context;
     weir_error error;
     for (size_t i = 0; i < job->rounds; i++)
-        check(weir_sampler_range(job->sampler, 0, 12345 + i * job->count, job->count, job->out, &error),
-              &error);
+        bench_check(weir_sampler_range(job->sampler, 0, 12345 + i * job->count, job->count, job->out, &error),
+                    &error);
     bench_keep(job->out[job->count / 2]);
 }
 
@@ -147,17 +140,17 @@ static void bench_draws(void) {
         weir_seed seed = weir_sampler__sampling_seed(manifest, "a", NULL, 0);
         weir_population *population;
         double began = bench_now();
-        check(mode ? weir_sampler__population_of_weights(weir_env_default(), seed, "t", weights, SAMPLES,
-                                                         &population, &error)
-                   : weir_sampler__population_of_classes(weir_env_default(), seed, "t", classes, SAMPLES, 10,
-                                                         &population, &error),
-              &error);
+        bench_check(mode ? weir_sampler__population_of_weights(weir_env_default(), seed, "t", weights,
+                                                               SAMPLES, &population, &error)
+                         : weir_sampler__population_of_classes(weir_env_default(), seed, "t", classes,
+                                                               SAMPLES, 10, &population, &error),
+                    &error);
         snprintf(name, sizeof name, "population of 10^7, by %s", mode ? "weight" : "class");
         bench_report(name, (bench_now() - began) / SAMPLES * 1e9, "ns/sample", NULL, 0, NULL);
         weir_sampler_options options = {
             .size = sizeof options, .dataset = "a", .world_size = 1, .population = population};
         lookup_job job = {NULL, SAMPLES};
-        check(weir_sampler_open(NULL, manifest, &options, &job.sampler, &error), &error);
+        bench_check(weir_sampler_open(NULL, manifest, &options, &job.sampler, &error), &error);
         look_up(&job);
         snprintf(name, sizeof name, "index_at, random, 10^7 by %s", mode ? "weight" : "class");
         bench_report(name, bench_best(3, look_up, &job) / LOOKUPS * 1e9, "ns", NULL, 0, "1 us");
@@ -192,7 +185,7 @@ static void start(void *context) {
     uint64_t indices[32];
     allocated = 0;
     weir_sampler *sampler = sampler_of(&env, job->manifest);
-    check(weir_sampler_step(sampler, (weir_cursor){3, job->position}, &step, &error), &error);
+    bench_check(weir_sampler_step(sampler, (weir_cursor){3, job->position}, &step, &error), &error);
     weir_sampler_indices(sampler, &step, indices);
     bench_keep(indices[0]);
     weir_sampler_close(sampler);
@@ -256,7 +249,7 @@ static void bench_steps(void) {
                  NULL, 0, NULL);
     weir_sampler_close(sampler);
     locate_job near = {NULL, 10};
-    check(weir_mix_open(NULL, manifest, NULL, 0, &near.mix, &error), &error);
+    bench_check(weir_mix_open(NULL, manifest, NULL, 0, &near.mix, &error), &error);
     locate_job far = {near.mix, 1000000000000000};
     locate(&near);
     double near_seconds = bench_best(5, locate, &near) / STEPS * 1e9;
