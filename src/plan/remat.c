@@ -237,6 +237,15 @@ typedef struct solving {
     weir_plan__remat_result *result;
 } solving;
 
+/* What was found takes the place of the best. */
+static void keep_other(solving *s, uint64_t cost) {
+    weir_plan__schedule worse = *s->best;
+    *s->best = s->other;
+    s->other = worse;
+    s->result->is_found = true;
+    s->result->added_cost = cost;
+}
+
 static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const weir_plan__budgets *budgets) {
     bool is_found;
     if (s->work > (uint64_t)1 << (26 + s->effort / 2))
@@ -250,13 +259,8 @@ static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const 
     if (!weir_plan__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
         return false;
     uint64_t cost = weir_plan__schedule_cost(s->steps, &s->other);
-    if (s->result->is_found && cost >= s->result->added_cost)
-        return true;
-    weir_plan__schedule kept = *s->best;
-    *s->best = s->other;
-    s->other = kept;
-    s->result->is_found = true;
-    s->result->added_cost = cost;
+    if (!s->result->is_found || cost < s->result->added_cost)
+        keep_other(s, cost);
     return true;
 }
 
@@ -272,13 +276,8 @@ static bool try_exact(solving *s) {
     if (!weir_plan__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other,
                                 &is_found, &is_ended))
         return false;
-    if (is_found) {
-        weir_plan__schedule kept = *s->best;
-        *s->best = s->other;
-        s->other = kept;
-        r->is_found = true;
-        r->added_cost = weir_plan__schedule_cost(s->steps, s->best);
-    }
+    if (is_found)
+        keep_other(s, weir_plan__schedule_cost(s->steps, &s->other));
     r->is_optimal = is_ended;
     r->is_impossible = is_ended && !r->is_found;
     return true;
