@@ -132,6 +132,7 @@ bool weir_plan__role_named(weir_text name, weir_tensor_role *role);
 bool weir_plan__saves_named(weir_text name, weir_saves *saves);
 const char *weir_plan__saves_name(bool inputs, bool output);
 bool weir_plan__same_text(weir_text text, const char *other);
+int weir_plan__compare_texts(weir_text a, weir_text b); /* bytewise; not in the order of CBOR keys */
 
 /* The operator table: fills in what the node leaves to it. */
 void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node);

@@ -7,6 +7,11 @@ bool weir_plan__same_text(weir_text text, const char *other) {
     return text.size == strlen(other) && memcmp(text.data, other, text.size) == 0;
 }
 
+int weir_plan__compare_texts(weir_text a, weir_text b) {
+    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 /* ---- Types and roles --------------------------------------------------------------------------- */
 
 static const struct {

@@ -30,7 +30,7 @@ static weir_status refuse(const restorer *r, const char *what, weir_text detail,
 
 static const weir_text nothing = {"", 0};
 
-static bool get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
+bool weir_plan__get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
     weir_cbor_value value;
     if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
         return false;
@@ -77,13 +77,15 @@ static bool read_claim(const weir_cbor_value *map, weir_plan__planned_arena *cla
     uint64_t slots;
     uint64_t max_live;
     *claim = (weir_plan__planned_arena){0};
-    claim->has_capacity = get_uint(map, "capacity", &claim->capacity);
-    bool is_good =
-        map->type == WEIR_CBOR_MAP && map->number == (claim->has_capacity ? 8 : 7) &&
-        get_uint(map, "alignment", &claim->alignment) && get_uint(map, "lower_bound", &claim->lower_bound) &&
-        get_uint(map, "peak_bytes", &claim->peak_bytes) && get_uint(map, "slot_bytes", &claim->slot_bytes) &&
-        get_uint(map, "slots", &slots) && get_uint(map, "max_live", &max_live) &&
-        weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL;
+    claim->has_capacity = weir_plan__get_uint(map, "capacity", &claim->capacity);
+    bool is_good = map->type == WEIR_CBOR_MAP && map->number == (claim->has_capacity ? 8 : 7) &&
+                   weir_plan__get_uint(map, "alignment", &claim->alignment) &&
+                   weir_plan__get_uint(map, "lower_bound", &claim->lower_bound) &&
+                   weir_plan__get_uint(map, "peak_bytes", &claim->peak_bytes) &&
+                   weir_plan__get_uint(map, "slot_bytes", &claim->slot_bytes) &&
+                   weir_plan__get_uint(map, "slots", &slots) &&
+                   weir_plan__get_uint(map, "max_live", &max_live) &&
+                   weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL;
     if (!is_good || slots > UINT32_MAX || max_live > UINT32_MAX)
         return false;
     claim->slot_count = (uint32_t)slots;

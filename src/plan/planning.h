@@ -141,7 +141,7 @@ WEIR_CHECKED weir_status weir_plan__settings_check(const weir_plan__arena_settin
 /* ---- Order (execution_order.c) ----------------------------------------------------------------- */
 
 /* Fills order[place] = node and position[node] = 1 + place, from the given ids (NULL: the graph's own
- * order, else Kahn's). INVALID_IR for a list that is no permutation, LIVENESS_CYCLE. */
+ * order, else Kahn's). INVALID_IR for a list that is not a permutation, LIVENESS_CYCLE. */
 WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const weir_text *given,
                                                size_t given_count, uint32_t *order, uint32_t *position,
                                                weir_error *error);
@@ -185,6 +185,9 @@ WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const
 /* The nodes in that order, as the plan's schedule. */
 WEIR_CHECKED weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph,
                                                const uint32_t *order, weir_error *error);
+
+/* A map's unsigned integer; false if it has none of that key. In plan_restore.c. */
+bool weir_plan__get_uint(const weir_cbor_value *map, const char *key, uint64_t *out);
 
 /* What plan files say of it; false if it is not of this form. The arenas must be there for the second. */
 bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);

@@ -22,10 +22,7 @@ static void find_alignments(const weir_graph *graph, const weir_plan__arena_sett
 }
 
 static int compare_names(const weir_graph *graph, uint32_t a, uint32_t b) {
-    weir_text left = weir__name(&graph->arenas, a);
-    weir_text right = weir__name(&graph->arenas, b);
-    int order = memcmp(left.data, right.data, left.size < right.size ? left.size : right.size);
-    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+    return weir_plan__compare_texts(weir__name(&graph->arenas, a), weir__name(&graph->arenas, b));
 }
 
 /* In bytewise order of names. `with_slack`: budgets, else the capacities themselves. */

@@ -57,19 +57,9 @@ static uint32_t again_count(const applying *a, uint32_t tensor) {
     return a->again_first[tensor + 1] - a->again_first[tensor];
 }
 
-static void *enlarged(const weir_env *env, void *old, size_t old_size, size_t size) {
-    void *memory = weir__allocate(env, size + 1, 1);
-    if (memory && old_size > 0)
-        memcpy(memory, old, old_size);
-    if (memory)
-        weir__release(env, old);
-    return memory;
-}
-
-static bool enlarge(void **memory, const weir_env *env, size_t old_size, size_t size) {
-    void *larger = enlarged(env, *memory, old_size, size);
-    *memory = larger ? larger : *memory;
-    return larger != NULL;
+static bool enlarge(const weir_env *env, void **memory, size_t count, size_t size) {
+    size_t capacity = 0;
+    return weir__grow(env, memory, &capacity, count + 1, size);
 }
 
 static bool make_rows(applying *a, uint64_t total) {
@@ -82,12 +72,10 @@ static bool make_rows(applying *a, uint64_t total) {
     void *id_ends = plan->id_ends;
     void *rows = plan->rows;
     void *looks = plan->looks;
-    size_t count = plan->count;
-    bool has_memory =
-        enlarge(&id_text, plan->env, text, text + more) &&
-        enlarge(&id_ends, plan->env, count * sizeof *plan->id_ends, total * sizeof *plan->id_ends) &&
-        enlarge(&rows, plan->env, count * sizeof *plan->rows, total * sizeof *plan->rows) &&
-        enlarge(&looks, plan->env, count * sizeof *plan->looks, total * sizeof *plan->looks);
+    bool has_memory = enlarge(plan->env, &id_text, text + more, 1) &&
+                      enlarge(plan->env, &id_ends, total, sizeof *plan->id_ends) &&
+                      enlarge(plan->env, &rows, total, sizeof *plan->rows) &&
+                      enlarge(plan->env, &looks, total, sizeof *plan->looks);
     plan->id_text = id_text;
     plan->id_ends = id_ends;
     plan->rows = rows;
@@ -261,14 +249,6 @@ bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     return is_good && plan->schedule;
 }
 
-static bool get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
-        return false;
-    *out = value.number;
-    return true;
-}
-
 /* Budgets and arenas stand in one order, that of CBOR keys. */
 static bool read_budgets(weir_plan *plan, const weir_cbor_value *map) {
     weir_cbor_iterator it = weir_cbor_children(map);
@@ -293,9 +273,9 @@ bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map) {
     weir_cbor_value budget;
     weir_cbor_value optimal;
     bool is_good = map->type == WEIR_CBOR_MAP && map->number == 5 &&
-                   get_uint(map, "base_cost", &plan->remat.base_cost) &&
-                   get_uint(map, "added_cost", &plan->remat.added_cost) &&
-                   get_uint(map, "lower_bound", &plan->remat.lower_bound) &&
+                   weir_plan__get_uint(map, "base_cost", &plan->remat.base_cost) &&
+                   weir_plan__get_uint(map, "added_cost", &plan->remat.added_cost) &&
+                   weir_plan__get_uint(map, "lower_bound", &plan->remat.lower_bound) &&
                    weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL &&
                    weir_cbor_get(map, "budget", &budget) && budget.type == WEIR_CBOR_MAP;
     if (!is_good || plan->remat.lower_bound > plan->remat.added_cost)

@@ -155,10 +155,7 @@ static uint32_t count_most_live(const weir_plan *plan, const uint32_t *births, c
 }
 
 static int compare_ids(const void *context, uint32_t a, uint32_t b) {
-    weir_text left = weir_plan__id(context, a);
-    weir_text right = weir_plan__id(context, b);
-    int order = memcmp(left.data, right.data, left.size < right.size ? left.size : right.size);
-    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+    return weir_plan__compare_texts(weir_plan__id(context, a), weir_plan__id(context, b));
 }
 
 /* Tensors of one birth: the larger first, then by id. */
