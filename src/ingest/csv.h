@@ -200,7 +200,6 @@ typedef struct weir_ingest__csv_source {
     const char *found_nulls[WEIR_INGEST__CSV_MARKERS];
     uint32_t found_null_count;
     weir_ingest__table_query query;
-    atomic_bool is_interrupted;
 } weir_ingest__csv_source;
 
 /* Of an open source of files. */

@@ -46,11 +46,10 @@ typedef struct arrow_source {
     arrow_table *tables;
     uint32_t table_count;
     weir_ingest__table_query query;
-    atomic_bool is_interrupted;
 } arrow_source;
 
 typedef struct arrow_session {
-    weir_ingest__source base;
+    weir_ingest__table_session base;
     arrow_source *shared;
     bool is_fork;
 } arrow_session;
@@ -360,7 +359,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     arrow_table *table = cursor->table;
     weir_status status = WEIR_OK;
     *rows = (weir_ingest__rows){.cells = cursor->cells};
-    if (atomic_load_explicit(&cursor->source->is_interrupted, memory_order_relaxed))
+    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
         return weir_ingest__arrow_fail(error, table->given->name, NULL,
                                        "is no longer read: it was interrupted");
     while (!cursor->batch || cursor->row == (size_t)cursor->batch->length) {
@@ -479,8 +478,10 @@ static weir_status make_session(const weir_env *env, arrow_source *shared, bool 
     if (!session)
         return no_memory(error);
     *session = (arrow_session){
-        .base = {.kind = &weir_ingest__source_arrow, .env = env}, .shared = shared, .is_fork = is_fork};
-    *out = &session->base;
+        .base = {.base = {.kind = &weir_ingest__source_arrow, .env = env}, .query = &shared->query},
+        .shared = shared,
+        .is_fork = is_fork};
+    *out = &session->base.base;
     return WEIR_OK;
 }
 
@@ -592,24 +593,7 @@ static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *o
     return no_memory(error);
 }
 
-static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
-                         weir_error *error) {
-    return weir_ingest__table_query_run(&((arrow_session *)source)->shared->query, source, sql, out, error);
-}
-
-static weir_status describe_query(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
-                                  weir_ingest__catalog_table *table, weir_error *error) {
-    return weir_ingest__table_query_describe(&((arrow_session *)source)->shared->query, source, sql, catalog,
-                                             table, error);
-}
-
-/* All sessions share what is open, and end together. A producer that does not answer cannot be woken. */
-static void interrupt(weir_ingest__source *source) {
-    arrow_source *shared = ((arrow_session *)source)->shared;
-    atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
-    weir_ingest__table_query_interrupt(&shared->query);
-}
-
+/* An interrupt cannot wake a producer that does not answer. */
 const weir_ingest__source_kind weir_ingest__source_arrow = {
     .name = "arrow",
     .accepts = accepts,
@@ -618,7 +602,7 @@ const weir_ingest__source_kind weir_ingest__source_arrow = {
     .fork = fork_session,
     .describe = describe,
     .scan = scan,
-    .query = query,
-    .describe_query = describe_query,
-    .interrupt = interrupt,
+    .query = weir_ingest__table_query_run,
+    .describe_query = weir_ingest__table_query_describe,
+    .interrupt = weir_ingest__table_query_interrupt,
 };

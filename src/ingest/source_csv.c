@@ -11,7 +11,7 @@
 #include "ingest/csv.h"
 
 typedef struct csv_session {
-    weir_ingest__source base;
+    weir_ingest__table_session base;
     weir_ingest__csv_source *shared;
     bool is_fork;
 } csv_session;
@@ -272,8 +272,10 @@ static weir_status make_session(const weir_env *env, weir_ingest__csv_source *sh
     if (!session)
         return no_memory(error);
     *session = (csv_session){
-        .base = {.kind = &weir_ingest__source_csv, .env = env}, .shared = shared, .is_fork = is_fork};
-    *out = &session->base;
+        .base = {.base = {.kind = &weir_ingest__source_csv, .env = env}, .query = &shared->query},
+        .shared = shared,
+        .is_fork = is_fork};
+    *out = &session->base.base;
     return WEIR_OK;
 }
 
@@ -488,7 +490,7 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     csv_cursor *self = (csv_cursor *)cursor;
     weir_ingest__csv_record record = {0};
     *rows = (weir_ingest__rows){.cells = self->row};
-    if (atomic_load_explicit(&self->source->is_interrupted, memory_order_relaxed))
+    if (atomic_load_explicit(&self->source->query.is_interrupted, memory_order_relaxed))
         return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
         weir_status status = self->reader ? WEIR_OK : open_file(self, error);
@@ -537,24 +539,6 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
                                  column_count, part, part_count, out, error);
 }
 
-static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
-                         weir_error *error) {
-    return weir_ingest__table_query_run(&((csv_session *)source)->shared->query, source, sql, out, error);
-}
-
-static weir_status describe_query(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
-                                  weir_ingest__catalog_table *table, weir_error *error) {
-    return weir_ingest__table_query_describe(&((csv_session *)source)->shared->query, source, sql, catalog,
-                                             table, error);
-}
-
-/* All sessions share what is open, and end together. */
-static void interrupt(weir_ingest__source *source) {
-    weir_ingest__csv_source *shared = ((csv_session *)source)->shared;
-    atomic_store_explicit(&shared->is_interrupted, true, memory_order_relaxed);
-    weir_ingest__table_query_interrupt(&shared->query);
-}
-
 const weir_ingest__source_kind weir_ingest__source_csv = {
     .name = "csv",
     .accepts = accepts,
@@ -563,7 +547,7 @@ const weir_ingest__source_kind weir_ingest__source_csv = {
     .fork = fork_session,
     .describe = describe,
     .scan = scan,
-    .query = query,
-    .describe_query = describe_query,
-    .interrupt = interrupt,
+    .query = weir_ingest__table_query_run,
+    .describe_query = weir_ingest__table_query_describe,
+    .interrupt = weir_ingest__table_query_interrupt,
 };

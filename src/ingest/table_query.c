@@ -202,12 +202,6 @@ void weir_ingest__table_query_close(weir_ingest__table_query *query) {
     pthread_mutex_destroy(&query->lock);
 }
 
-void weir_ingest__table_query_interrupt(weir_ingest__table_query *query) {
-    sqlite3 *connection = atomic_load(&query->connection);
-    if (connection)
-        sqlite3_interrupt(connection);
-}
-
 static weir_status connect(database *d, weir_error *error) {
     sqlite3 *connection = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
@@ -296,8 +290,13 @@ static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source 
     return status == WEIR_OK && needs_rows ? load_wanted(query->database, session, error) : status;
 }
 
-weir_status weir_ingest__table_query_run(weir_ingest__table_query *query, weir_ingest__source *session,
-                                         const char *sql, weir_ingest__cursor **out, weir_error *error) {
+static weir_ingest__table_query *query_of(weir_ingest__source *session) {
+    return ((weir_ingest__table_session *)session)->query;
+}
+
+weir_status weir_ingest__table_query_run(weir_ingest__source *session, const char *sql,
+                                         weir_ingest__cursor **out, weir_error *error) {
+    weir_ingest__table_query *query = query_of(session);
     pthread_mutex_lock(&query->lock);
     weir_status status = prepare(query, session, sql, true, error);
     if (status == WEIR_OK)
@@ -306,9 +305,10 @@ weir_status weir_ingest__table_query_run(weir_ingest__table_query *query, weir_i
     return status;
 }
 
-weir_status weir_ingest__table_query_describe(weir_ingest__table_query *query, weir_ingest__source *session,
-                                              const char *sql, weir_ingest__catalog *catalog,
+weir_status weir_ingest__table_query_describe(weir_ingest__source *session, const char *sql,
+                                              weir_ingest__catalog *catalog,
                                               weir_ingest__catalog_table *table, weir_error *error) {
+    weir_ingest__table_query *query = query_of(session);
     pthread_mutex_lock(&query->lock);
     weir_status status = prepare(query, session, sql, false, error);
     if (status == WEIR_OK)
@@ -316,4 +316,12 @@ weir_status weir_ingest__table_query_describe(weir_ingest__table_query *query, w
                                                                error);
     pthread_mutex_unlock(&query->lock);
     return status;
+}
+
+void weir_ingest__table_query_interrupt(weir_ingest__source *session) {
+    weir_ingest__table_query *query = query_of(session);
+    atomic_store_explicit(&query->is_interrupted, true, memory_order_relaxed);
+    sqlite3 *connection = atomic_load(&query->connection);
+    if (connection)
+        sqlite3_interrupt(connection);
 }
