@@ -5,6 +5,7 @@
  * all is released. */
 #include <string.h>
 
+#include "recipe.h"
 #include "require.h"
 #include "support/arrow_stream.h"
 #include "support/memory_env.h"
@@ -13,18 +14,6 @@
 #define STORE "s.weir"
 
 enum { COLUMNS_MAX = 6, VALUES = 16, VALUE_MAX = 32, BYTES = 64 };
-
-typedef struct recipe {
-    const uint8_t *data;
-    size_t size;
-} recipe;
-
-static uint8_t take(recipe *r) {
-    if (r->size == 0)
-        return 0;
-    r->size--;
-    return *r->data++;
-}
 
 typedef struct fuzzed_column {
     made_column column, dictionary;
@@ -146,11 +135,6 @@ static void ingest_twice(memory_env *memory, made_table *table) {
     weir_json_release(&w);
 }
 
-static int start_nothing(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
-    (void)context, (void)run, (void)argument, (void)thread;
-    return EAGAIN;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[] = {"id", "at", "c", "d_id", "e", "id"};
     static fuzzed_column columns[COLUMNS_MAX];
@@ -168,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         shown[i] = columns[i].column;
     }
     memory_env_init(&memory);
-    memory.env.start_thread = start_nothing;
+    memory.env.start_thread = refuse_thread;
     ingest_twice(&memory, &table);
     memory_env_close(&memory);
     return 0;

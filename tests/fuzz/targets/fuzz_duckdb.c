@@ -2,12 +2,12 @@
  * that DuckDB casts to them (null where it cannot). Ingest must end in a store that verifies, and that is the
  * same for the draft read again, or in a documented error. The library is the real one, as weir finds it
  * (WEIR_DUCKDB); without it the target says that it is skipped. The file is in memory (/dev/shm). */
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ingest/duckdb_api.h"
+#include "recipe.h"
 #include "require.h"
 #include "support/memory_env.h"
 #include "weir/weir.h"
@@ -45,18 +45,6 @@ static const char *const texts[] = {"0",
                                     "12:34:56"};
 
 /* ---- The file ------------------------------------------------------------------------------------------ */
-
-typedef struct recipe {
-    const uint8_t *data;
-    size_t size;
-} recipe;
-
-static uint8_t take(recipe *r) {
-    if (r->size == 0)
-        return 0;
-    r->size--;
-    return *r->data++;
-}
 
 typedef struct text {
     char data[SQL_MAX];
@@ -136,14 +124,6 @@ static bool make_database(const weir_ingest__duck_api *api, const char *path, re
 
 /* ---- Ingest -------------------------------------------------------------------------------------------- */
 
-static int start_nothing(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
-    (void)context;
-    (void)run;
-    (void)argument;
-    (void)thread;
-    return EAGAIN;
-}
-
 static bool ingest(memory_env *memory, const weir_ingest_options *options, weir_ingest_report *report) {
     weir_error error;
     weir_store *store = NULL;
@@ -189,7 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/dev/shm/weir-fuzz-%ld.duckdb", (long)getpid());
     unlink(path);
     memory_env_init(&memory);
-    memory.env.start_thread = start_nothing;
+    memory.env.start_thread = refuse_thread;
     memory_env_put(&memory, path, "", 0);
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     options.source = path;

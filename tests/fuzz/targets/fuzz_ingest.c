@@ -2,9 +2,9 @@
  * its tables, columns, keys and cells, then places where its file is changed. Either there is an error of the
  * kinds that are documented and no output, or a store that verifies and a manifest that is read; drafted and
  * read again, a schema gives the same store. All is in memory, on one thread. */
-#include <errno.h>
 #include <string.h>
 
+#include "recipe.h"
 #include "require.h"
 #include "support/memory_env.h"
 #include "support/memory_sqlite.h"
@@ -17,18 +17,6 @@
 enum { TABLES_MAX = 3, COLUMNS_MAX = 5, ROWS_MAX = 12, TEXT_MAX = 40 };
 
 /* ---- The database -------------------------------------------------------------------------------------- */
-
-typedef struct recipe {
-    const uint8_t *data;
-    size_t size;
-} recipe;
-
-static uint8_t take(recipe *r) {
-    if (r->size == 0)
-        return 0;
-    r->size--;
-    return *r->data++;
-}
 
 static const char *take_name(recipe *r, const char *plain) {
     static const char *const odd[] = {"a\"b",     "a.b",    "\033[2J", "a b", "rowid",
@@ -135,14 +123,6 @@ static void make_database(sqlite3 *database, recipe r) {
 
 /* ---- Ingest -------------------------------------------------------------------------------------------- */
 
-static int start_nothing(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
-    (void)context;
-    (void)run;
-    (void)argument;
-    (void)thread;
-    return EAGAIN;
-}
-
 static bool contains(const uint8_t *data, size_t size, const char *word) {
     return memmem(data, size, word, strlen(word)) != NULL;
 }
@@ -199,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sqlite3 *database = memory_sqlite_open(LOCATION);
     make_database(database, zero ? (recipe){zero + 1, size - schema_size - 1} : (recipe){data, size});
     memory_env_init(&memory);
-    memory.env.start_thread = start_nothing;
+    memory.env.start_thread = refuse_thread;
     memory_env_put(&memory, LOCATION, magic, sizeof magic);
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_ingest_report report;

@@ -470,11 +470,6 @@ static const char schema[] =
     "\"categorical\"}}}}, \"tasks\": {\"k\": {\"query\": \"SELECT id, f FROM t\", \"anchor_table\": \"t\", "
     "\"anchor_key\": \"id\", \"target_column\": \"f\", \"target_stype\": \"numerical\"}}}";
 
-static int start_nothing(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
-    (void)context, (void)run, (void)argument, (void)thread;
-    return EAGAIN;
-}
-
 static void check_store(memory_env *memory) {
     const memory_file *file = memory_env_file(memory, STORE);
     weir_store *store = NULL;
@@ -490,7 +485,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .flags = flags, .changes = size > 0 ? data + 1 : data, .changes_size = size > 0 ? size - 1 : 0};
     set_all_own(flags);
     memory_env_init(&memory);
-    memory.env.start_thread = start_nothing;
+    memory.env.start_thread = refuse_thread;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_error error;
     options.source = "postgresql://u:" PASSWORD "@h/d";
