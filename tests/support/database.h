@@ -37,6 +37,28 @@ static inline void make_database(const char *path, const char *sql) {
     sqlite3_close(db);
 }
 
+/* The bytes of the store of a database, which the caller frees. Its file is small.weir in the folder. */
+static inline uint8_t *make_store_of(const char *folder, const char *sql, const char *schema, size_t *size) {
+    char source[160], path[160];
+    weir_error error;
+    weir_ingest_report report;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    make_database(path_in(folder, "small.sqlite", source), sql);
+    options.source = source;
+    options.output = path_in(folder, "small.weir", path);
+    options.schema = schema;
+    options.schema_size = strlen(schema);
+    options.threads = 1;
+    assert_ok(weir_ingest(NULL, &options, &report, &error), &error);
+    *size = (size_t)report.store_bytes;
+    uint8_t *data = malloc(*size);
+    FILE *file = fopen(path, "rb");
+    assert_true(data && file);
+    assert_int_equal(fread(data, 1, *size, file), *size);
+    fclose(file);
+    return data;
+}
+
 /* A golden file as text that the caller frees. */
 static inline char *golden_text(const char *name, size_t *size) {
     char path[512];

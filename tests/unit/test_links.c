@@ -44,24 +44,9 @@ static const char schema[] =
     "\"embedding\": {\"dim\": 4}}";
 
 static int make_store(void **state) {
-    char source[160], path[160];
-    weir_error error;
-    weir_ingest_report report;
-    weir_ingest_options options = WEIR_INGEST_OPTIONS;
     (void)state;
     make_folder(folder);
-    make_database(path_in(folder, "world.sqlite", source), sql);
-    options.source = source;
-    options.output = path_in(folder, "world.weir", path);
-    options.schema = schema;
-    options.schema_size = sizeof schema - 1;
-    options.threads = 1;
-    assert_ok(weir_ingest(NULL, &options, &report, &error), &error);
-    size = (size_t)report.store_bytes;
-    original = malloc(size);
-    FILE *file = fopen(path, "rb");
-    assert_int_equal(fread(original, 1, size, file), size);
-    fclose(file);
+    original = make_store_of(folder, sql, schema, &size);
     return 0;
 }
 
