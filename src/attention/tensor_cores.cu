@@ -157,28 +157,7 @@ SHARED void weigh_forward(cells16 &w, float x[2][4], int left, float scale, int 
                     x[k][e] = LEAST;
     float most0 = fmaxf(w.most0, row_most(fmaxf(fmaxf(x[0][0], x[0][1]), fmaxf(x[1][0], x[1][1]))));
     float most1 = fmaxf(w.most1, row_most(fmaxf(fmaxf(x[0][2], x[0][3]), fmaxf(x[1][2], x[1][3]))));
-    float shrink0 = power_of_2((w.most0 - most0) * scale), shrink1 = power_of_2((w.most1 - most1) * scale);
-    float off0 = most0 * scale, off1 = most1 * scale;
-    w.most0 = most0;
-    w.most1 = most1;
-    w.lse0 *= shrink0;
-    w.lse1 *= shrink1;
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-        x[k][0] = power_of_2(x[k][0] * scale - off0);
-        x[k][1] = power_of_2(x[k][1] * scale - off0);
-        x[k][2] = power_of_2(x[k][2] * scale - off1);
-        x[k][3] = power_of_2(x[k][3] * scale - off1);
-        w.lse0 += x[k][0] + x[k][1];
-        w.lse1 += x[k][2] + x[k][3];
-    }
-#pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
-        w.sum[k][0] *= shrink0;
-        w.sum[k][1] *= shrink0;
-        w.sum[k][2] *= shrink1;
-        w.sum[k][3] *= shrink1;
-    }
+    take_scores<2, COLUMNS>(w, x, most0, most1, scale);
 }
 
 /* 16 rows that come by; `left` of them count. lse and delta: of lanes 0 to 15, for KEYS. */

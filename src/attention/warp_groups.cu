@@ -190,28 +190,7 @@ SHARED void weigh_forward(cells64 &w, float (&x)[STEP / 8][4], int left, float s
     }
     most0 = row_most(most0);
     most1 = row_most(most1);
-    float shrink0 = power_of_2((w.most0 - most0) * scale), shrink1 = power_of_2((w.most1 - most1) * scale);
-    float off0 = most0 * scale, off1 = most1 * scale;
-    w.most0 = most0;
-    w.most1 = most1;
-    w.lse0 *= shrink0;
-    w.lse1 *= shrink1;
-#pragma unroll
-    for (int k = 0; k < STEP / 8; k++) {
-        x[k][0] = power_of_2(x[k][0] * scale - off0);
-        x[k][1] = power_of_2(x[k][1] * scale - off0);
-        x[k][2] = power_of_2(x[k][2] * scale - off1);
-        x[k][3] = power_of_2(x[k][3] * scale - off1);
-        w.lse0 += x[k][0] + x[k][1];
-        w.lse1 += x[k][2] + x[k][3];
-    }
-#pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
-        w.sum[k][0] *= shrink0;
-        w.sum[k][1] *= shrink0;
-        w.sum[k][2] *= shrink1;
-        w.sum[k][3] *= shrink1;
-    }
+    take_scores<STEP / 8, COLUMNS>(w, x, most0, most1, scale);
 }
 
 /* In the place of x and y: for QUERIES the changes in x; for KEYS the weights in x and the changes in y. */
