@@ -146,7 +146,8 @@ typedef enum weir_role {
     WEIR_ROLE_NEGATIVE,
 } weir_role;
 
-/* The role of a sequence, by its place in its group, also of one that is padding. */
+/* The role of a sequence, by its place in its group, also of one that is padding. Of a view without a batch:
+ * WEIR_ROLE_SAMPLE. */
 WEIR_API weir_role weir_batch_role(const weir_batch *batch, uint32_t sequence);
 
 /* "source", "destination" or "negative"; NULL for the other. */

@@ -129,7 +129,7 @@ bool weir_batch__list_group(const weir_batch__recipe *r, const weir_batch__sampl
 }
 
 weir_role weir_batch_role(const weir_batch *batch, uint32_t sequence) {
-    if (batch->group_size == 1)
+    if (batch->group_size <= 1) /* 0: there is no batch */
         return WEIR_ROLE_SAMPLE;
     uint32_t number = sequence % batch->group_size;
     return number == SOURCE        ? WEIR_ROLE_SOURCE

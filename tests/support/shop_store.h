@@ -85,6 +85,7 @@ static inline void assert_holds_no_batch(const weir_batch_buffer *buffer) {
     assert_int_equal(batch->sequence_count, 0);
     assert_int_equal(batch->step.valid_count, 0);
     assert_null(batch->data);
+    assert_int_equal(weir_batch_role(batch, 0), WEIR_ROLE_SAMPLE);
 }
 
 #endif
