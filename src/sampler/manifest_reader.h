@@ -15,36 +15,39 @@ typedef struct weir_sampler__manifest_reader {
 } weir_sampler__manifest_reader;
 
 /* MANIFEST_INVALID at a path. */
-weir_status weir_sampler__manifest_invalid(const weir_sampler__manifest_reader *r, const char *path,
-                                           const char *what);
+WEIR_CHECKED weir_status weir_sampler__manifest_invalid(const weir_sampler__manifest_reader *r,
+                                                        const char *path, const char *what);
 
 /* The path of a member. */
 void weir_sampler__manifest_join(char out[WEIR_SAMPLER__MANIFEST_PATH], const char *path,
                                  const weir_cbor_value *key);
 
-weir_status weir_sampler__manifest_expect_map(const weir_sampler__manifest_reader *r, const char *path,
-                                              const weir_cbor_value *value);
+WEIR_CHECKED weir_status weir_sampler__manifest_expect_map(const weir_sampler__manifest_reader *r,
+                                                           const char *path, const weir_cbor_value *value);
 
 /* Refuses every key of a map that is not in the list, which NULL ends. */
-weir_status weir_sampler__manifest_refuse_unknown(const weir_sampler__manifest_reader *r, const char *path,
-                                                  const weir_cbor_value *map, const char *const *known);
+WEIR_CHECKED weir_status weir_sampler__manifest_refuse_unknown(const weir_sampler__manifest_reader *r,
+                                                               const char *path, const weir_cbor_value *map,
+                                                               const char *const *known);
 
-weir_status weir_sampler__manifest_uint(const weir_sampler__manifest_reader *r, const char *path,
-                                        const weir_cbor_value *map, const char *key, uint64_t least,
-                                        uint64_t most, uint64_t *out);
-weir_status weir_sampler__manifest_uint32(const weir_sampler__manifest_reader *r, const char *path,
-                                          const weir_cbor_value *map, const char *key, uint64_t least,
-                                          uint64_t most, uint32_t *out);
-weir_status weir_sampler__manifest_bool(const weir_sampler__manifest_reader *r, const char *path,
-                                        const weir_cbor_value *map, const char *key, bool *out);
+WEIR_CHECKED weir_status weir_sampler__manifest_uint(const weir_sampler__manifest_reader *r, const char *path,
+                                                     const weir_cbor_value *map, const char *key,
+                                                     uint64_t least, uint64_t most, uint64_t *out);
+WEIR_CHECKED weir_status weir_sampler__manifest_uint32(const weir_sampler__manifest_reader *r,
+                                                       const char *path, const weir_cbor_value *map,
+                                                       const char *key, uint64_t least, uint64_t most,
+                                                       uint32_t *out);
+WEIR_CHECKED weir_status weir_sampler__manifest_bool(const weir_sampler__manifest_reader *r, const char *path,
+                                                     const weir_cbor_value *map, const char *key, bool *out);
 
 /* One of `count` names; its number goes to *out. */
-weir_status weir_sampler__manifest_choice(const weir_sampler__manifest_reader *r, const char *path,
-                                          const weir_cbor_value *map, const char *key,
-                                          const char *const *names, unsigned count, unsigned *out);
+WEIR_CHECKED weir_status weir_sampler__manifest_choice(const weir_sampler__manifest_reader *r,
+                                                       const char *path, const weir_cbor_value *map,
+                                                       const char *key, const char *const *names,
+                                                       unsigned count, unsigned *out);
 
 /* The manifest's `batch`. */
-weir_status weir_sampler__manifest_read_batch(const weir_sampler__manifest_reader *r,
-                                              const weir_cbor_value *value);
+WEIR_CHECKED weir_status weir_sampler__manifest_read_batch(const weir_sampler__manifest_reader *r,
+                                                           const weir_cbor_value *value);
 
 #endif
