@@ -72,7 +72,7 @@ typedef struct weir_batch {
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */
     const uint64_t *sample_digests; /* XXH3-64, one per sequence */
     const uint64_t
-        *group_digests; /* one a sample: the same, or over those of its group; what a trace keeps */
+        *group_digests; /* one per sample: the same, or over those of its group; what a trace keeps */
 } weir_batch;
 
 typedef struct weir_batch_options {

@@ -95,7 +95,7 @@ typedef struct weir_run_options {
     const char *device; /* NULL: batches are the host's; else as weir_device_open_named takes it */
     uint32_t depth;     /* batches on the device at a time, at most 64; 0: WEIR_RUN_DEPTH */
     bool anchor_rows;   /* batches have the tensor anchor_row on the device; else it is empty there: models do
-                           not   need it, and batch->anchor_rows has it on the host */
+                           not need it, and batch->anchor_rows has it on the host */
     bool read_back;     /* compare each batch on the device with the host's digest; it waits for the batch */
 
     /* Files. In a world of more than one rank each name is that of a rank's own file, NAME.rankN. */

@@ -222,8 +222,8 @@ bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, wei
                                          size_t member, weir_cursor *cursor) {
     const weir_pipeline__schedule_member *m = &run->members[member];
     uint64_t batch = weir_manifest_global_batch_size(run->manifest);
-    if (run->stage !=
-        WEIR_STAGE_TRAIN) { /* after its one pass a dataset stands where the sampler leaves it */
+    if (run->stage != WEIR_STAGE_TRAIN) {
+        /* After its one pass a dataset stands where the sampler leaves it. */
         bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);
         *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
         return true;

@@ -133,7 +133,7 @@ static weir_status advance(const merger *m, rank_trace *one) {
 static const char *doing(weir_trace_kind kind) {
     switch (kind) {
     case WEIR_TRACE_ITER:
-        return "goes on";
+        return "continues";
     case WEIR_TRACE_FAILURE:
         return "fails";
     case WEIR_TRACE_END:

@@ -364,7 +364,7 @@ class Results(WithManifest):
             options = ("--world-size", "2", "--rank", str(rank), "--count", steps, "--trace", traces[rank])
             self.assert_success(self.next(*options))
         record = self.assert_error(["merge", *traces], "REPLAY_DIVERGENCE")
-        self.assertEqual(record["message"], f"step 1: {traces[0]} ends there, and {traces[1]} goes on")
+        self.assertEqual(record["message"], f"step 1: {traces[0]} ends there, and {traces[1]} continues")
         self.assertEqual(record["t"], 1)
         record = self.assert_error(["merge", traces[0]], "CONTRACT_VIOLATION")
         self.assertIn("it is rank 0 of 2, and 1 trace is given;", record["message"])
