@@ -9,38 +9,6 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-/* ---- Small pieces ---------------------------------------------------------------------------- */
-
-static void put_words(weir_store__writer *w, const uint32_t *values, size_t count) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    weir_store__writer_put(w, values, count * sizeof *values);
-#else
-    for (size_t i = 0; i < count; i++) {
-        uint8_t bytes[4];
-        weir__store32(bytes, values[i]);
-        weir_store__writer_put(w, bytes, sizeof bytes);
-    }
-#endif
-}
-
-static void put_longs(weir_store__writer *w, const int64_t *values, size_t count) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    weir_store__writer_put(w, values, count * sizeof *values);
-#else
-    for (size_t i = 0; i < count; i++) {
-        uint8_t bytes[8];
-        weir__store64(bytes, (uint64_t)values[i]);
-        weir_store__writer_put(w, bytes, sizeof bytes);
-    }
-#endif
-}
-
-static void put_long(weir_store__writer *w, uint64_t value) {
-    uint8_t bytes[8];
-    weir__store64(bytes, value);
-    weir_store__writer_put(w, bytes, sizeof bytes);
-}
-
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 static uint32_t bits_of_float(float value) {
@@ -184,15 +152,16 @@ static weir_status write_rows(weir_ingest__ingest *ingest, weir_store__writer *w
 static void write_edges(weir_ingest__ingest *ingest, weir_store__writer *w) {
     weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_STARTS);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
-        put_words(w, ingest->edges[e].starts,
-                  (size_t)ingest->tables[ingest->info_edges[e].parent_table].row_count + 1);
+        weir_store__writer_put_words(w, ingest->edges[e].starts,
+                                     (size_t)ingest->tables[ingest->info_edges[e].parent_table].row_count +
+                                         1);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_ROWS);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
-        put_words(w, ingest->edges[e].child_rows, ingest->info_edges[e].edges);
+        weir_store__writer_put_words(w, ingest->edges[e].child_rows, ingest->info_edges[e].edges);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_TIMES);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         if (ingest->edges[e].child_times)
-            put_longs(w, ingest->edges[e].child_times, ingest->info_edges[e].edges);
+            weir_store__writer_put_longs(w, ingest->edges[e].child_times, ingest->info_edges[e].edges);
 }
 
 static void write_targets(weir_ingest__ingest *ingest, weir_store__writer *w, uint32_t number) {
@@ -208,7 +177,7 @@ static void write_targets(weir_ingest__ingest *ingest, weir_store__writer *w, ui
             bits = column->category_start + task->category_ranks[task->integers[i]];
         else
             bits = (uint64_t)task->integers[i];
-        put_long(w, bits);
+        weir_store__writer_put_long(w, bits);
     }
 }
 
@@ -216,7 +185,7 @@ static void write_weights(weir_store__writer *w, const weir_ingest__task_plan *t
     for (uint32_t i = 0; i < task->seed_count; i++) {
         uint64_t bits;
         memcpy(&bits, &task->weights[i], sizeof bits);
-        put_long(w, bits);
+        weir_store__writer_put_long(w, bits);
     }
 }
 
@@ -225,18 +194,18 @@ static void write_null_bits(weir_store__writer *w, const weir_ingest__task_plan 
         uint64_t bits = 0;
         for (uint32_t k = 0; k < 64 && i + k < task->seed_count; k++)
             bits |= (uint64_t)task->nulls[i + k] << k;
-        put_long(w, bits);
+        weir_store__writer_put_long(w, bits);
     }
 }
 
 static void write_seeds(weir_ingest__ingest *ingest, weir_store__writer *w) {
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_ROWS);
     for (uint32_t i = 0; i < ingest->task_count; i++)
-        put_words(w, ingest->tasks[i].rows, ingest->tasks[i].seed_count);
+        weir_store__writer_put_words(w, ingest->tasks[i].rows, ingest->tasks[i].seed_count);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_TIMES);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         if (ingest->tasks[i].times)
-            put_longs(w, ingest->tasks[i].times, ingest->tasks[i].seed_count);
+            weir_store__writer_put_longs(w, ingest->tasks[i].times, ingest->tasks[i].seed_count);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_TARGETS);
     for (uint32_t i = 0; i < ingest->task_count; i++) {
         if (!ingest->tasks[i].is_cell)
@@ -263,10 +232,10 @@ write_texts(weir_store__writer *w, weir_store__section_kind offsets, weir_store_
             const weir_ingest__ingest *ingest, uint32_t count) {
     uint64_t offset = 0;
     weir_store__writer_begin(w, offsets);
-    put_long(w, 0);
+    weir_store__writer_put_long(w, 0);
     for (uint32_t i = 0; i < count; i++) {
         offset += text_at(ingest, i)->size;
-        put_long(w, offset);
+        weir_store__writer_put_long(w, offset);
     }
     weir_store__writer_begin(w, bytes);
     for (uint32_t i = 0; i < count; i++)

@@ -3,7 +3,6 @@
  * first part of its list. Docs: docs/spec/05c-task-rows-and-retrieval.md. */
 #include <string.h>
 
-#include "base/bytes.h"
 #include "ingest/encode.h"
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
@@ -62,29 +61,17 @@ weir_status weir_ingest__make_label_lists(weir_ingest__ingest *ingest, weir_inge
 
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-static void put_words(weir_store__writer *w, const uint32_t *values, size_t count) {
-    uint8_t bytes[4];
-    for (size_t i = 0; i < count; i++) {
-        weir__store32(bytes, values[i]);
-        weir_store__writer_put(w, bytes, sizeof bytes);
-    }
-}
-
 void weir_ingest__write_labels(const weir_ingest__ingest *ingest, weir_store__writer *w) {
     for (uint32_t t = 0; t < ingest->task_count; t++) {
         const weir_ingest__task_plan *task = &ingest->tasks[t];
         uint32_t anchors = ingest->tables[task->anchor_table].row_count;
         for (int i = 0; i < WEIR_STORE__LABEL_LISTS && task->known; i++) {
             const weir_ingest__label_list *list = &task->labels[i];
-            uint8_t bytes[8];
             weir_store__writer_begin(w, WEIR_STORE__SECTION_LABELS);
             weir_store__writer_align(w, WEIR_STORE__LABEL_ALIGNMENT);
-            for (uint32_t k = 0; k < list->count; k++) {
-                weir__store64(bytes, (uint64_t)list->times[k]);
-                weir_store__writer_put(w, bytes, sizeof bytes);
-            }
-            put_words(w, list->starts, (size_t)anchors + 1);
-            put_words(w, list->rows, list->count);
+            weir_store__writer_put_longs(w, list->times, list->count);
+            weir_store__writer_put_words(w, list->starts, (size_t)anchors + 1);
+            weir_store__writer_put_words(w, list->rows, list->count);
         }
     }
 }

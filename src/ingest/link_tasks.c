@@ -1,7 +1,6 @@
 /* Link tasks: the destinations in the order in which they came to be, so that those that existed by some time
  * are the first so many places, and the references to them in the order of time, so that popularity at some
  * time is a prefix too. Docs: docs/spec/05f-links.md. */
-#include "base/bytes.h"
 #include "ingest/encode.h"
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
@@ -27,7 +26,7 @@ static bool order_destinations(const weir_env *env, const weir_ingest__table_pla
         items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(table, row)), row};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
-        link->rows[place] = items[place].index;
+        link->rows[place] = table->row_start + items[place].index;
         link->places[items[place].index] = place;
         link->times[place] = time_of_rank(items[place].primary);
     }
@@ -77,23 +76,6 @@ weir_status weir_ingest__make_link(const weir_ingest__ingest *ingest, weir_inges
 
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-static void put_times(weir_store__writer *w, const int64_t *values, uint64_t count) {
-    uint8_t bytes[8];
-    for (uint64_t i = 0; i < count; i++) {
-        weir__store64(bytes, (uint64_t)values[i]);
-        weir_store__writer_put(w, bytes, sizeof bytes);
-    }
-}
-
-/* Numbers, each that much larger. */
-static void put_numbers(weir_store__writer *w, const uint32_t *values, uint64_t count, uint32_t larger) {
-    uint8_t bytes[4];
-    for (uint64_t i = 0; i < count; i++) {
-        weir__store32(bytes, values[i] + larger);
-        weir_store__writer_put(w, bytes, sizeof bytes);
-    }
-}
-
 void weir_ingest__write_links(const weir_ingest__ingest *ingest, weir_store__writer *w) {
     for (uint32_t t = 0; t < ingest->task_count; t++) {
         const weir_ingest__link_plan *link = &ingest->tasks[t].link;
@@ -103,9 +85,9 @@ void weir_ingest__write_links(const weir_ingest__ingest *ingest, weir_store__wri
         uint64_t references = link->edge == WEIR_NONE ? 0 : ingest->info_edges[link->edge].edges;
         weir_store__writer_begin(w, WEIR_STORE__SECTION_LINKS);
         weir_store__writer_align(w, WEIR_STORE__LINK_ALIGNMENT);
-        put_times(w, link->times, table->row_count);
-        put_times(w, link->reference_times, references);
-        put_numbers(w, link->rows, table->row_count, table->row_start);
-        put_numbers(w, link->reference_places, references, 0);
+        weir_store__writer_put_longs(w, link->times, table->row_count);
+        weir_store__writer_put_longs(w, link->reference_times, references);
+        weir_store__writer_put_words(w, link->rows, table->row_count);
+        weir_store__writer_put_words(w, link->reference_places, references);
     }
 }

@@ -192,7 +192,7 @@ typedef struct weir_ingest__label_list {
 typedef struct weir_ingest__link_plan {
     uint32_t table; /* of the destinations */
     uint32_t edge;  /* that counts popularity, or WEIR_NONE */
-    uint32_t *rows; /* by place: a number in the table */
+    uint32_t *rows; /* by place: a row of the store */
     uint32_t *places;
     int64_t *times; /* by place */
     int64_t *reference_times;

@@ -59,23 +59,17 @@ static bool measure_items(const weir_ingest__table_plan *table, weir_cbor_writer
     return is_fine;
 }
 
-static void put_offset(weir_store__writer *w, uint64_t offset) {
-    uint8_t bytes[8];
-    weir__store64(bytes, offset);
-    weir_store__writer_put(w, bytes, sizeof bytes);
-}
-
 /* The offsets stand before the items, so the keys are composed twice. */
 static bool write_items(const weir_ingest__table_plan *table, weir_cbor_writer *key, weir_store__writer *w) {
     bool is_fine = true;
     uint64_t offset = 0;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
         if (r % WEIR_STORE__KEYS_A_BLOCK == 0)
-            put_offset(w, offset);
+            weir_store__writer_put_long(w, offset);
         is_fine = compose_key(table, r, key);
         offset += key->size;
     }
-    put_offset(w, offset);
+    weir_store__writer_put_long(w, offset);
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
         is_fine = compose_key(table, r, key);
         weir_store__writer_put(w, key->data, key->size);

@@ -8,7 +8,7 @@
  *   status = weir_store__writer_finish(&writer, store_hash, &file_size, error);
  *   status = weir_store__writer_commit(&writer, error);                            or …_abandon
  *
- * Behind them it writes the hashes of their blocks (docs/spec/04b-block-hashes.md). Sections that are not
+ * After them it writes the hashes of their blocks (docs/spec/04b-block-hashes.md). Sections that are not
  * begun are empty; those beyond the ones that every store has are not there. A fault sticks and is reported
  * by finish, after which the file is a store that can be opened under its temporary name
  * (writer.file.temporary). Commit renames it, abandon removes it. */
@@ -46,6 +46,10 @@ WEIR_CHECKED weir_status weir_store__writer_open(weir_store__writer *writer, con
                                                  const char *path, weir_error *error);
 void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_kind kind);
 void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t size);
+/* Numbers, as little-endian bytes. */
+void weir_store__writer_put_words(weir_store__writer *writer, const uint32_t *values, size_t count);
+void weir_store__writer_put_longs(weir_store__writer *writer, const int64_t *values, size_t count);
+void weir_store__writer_put_long(weir_store__writer *writer, uint64_t value);
 /* Zeros up to a multiple of `to` bytes from the section's beginning. */
 void weir_store__writer_align(weir_store__writer *writer, uint64_t to);
 WEIR_CHECKED weir_status weir_store__writer_finish(weir_store__writer *writer,
