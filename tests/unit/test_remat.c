@@ -23,13 +23,15 @@ static uint64_t activations_peak(const weir_plan *plan) {
     return 0;
 }
 
-/* With activations limited to `part` in 16 of what they need; NULL where that does not fit. */
-static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64_t part, bool reorder) {
+/* With activations limited to `part` in 16 of what they need; NULL if that does not fit. */
+static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
+                               uint32_t threads) {
     weir_error error;
     weir_plan *plan = NULL;
     char arenas[80];
     weir_plan_options options = options_of(mode);
     options.effort_plus_one = 6;
+    options.threads = threads;
     assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
     uint64_t capacity = activations_peak(plan) * part / 16;
     weir_plan_close(plan);
@@ -69,13 +71,29 @@ static void check_schedule(const weir_plan *plan) {
     assert_true(weir_plan_step_count(plan) == 0 || weir_plan_end(plan) == weir_plan_step_count(plan) + 1);
 }
 
+static void check_threads(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
+                          const weir_plan *alone) {
+    weir_plan *plan = limited_plan(graph, mode, part, reorder, 3);
+    weir_plan_hashes hashes[2];
+    assert_int_equal(plan != NULL, alone != NULL);
+    if (!plan)
+        return;
+    weir_plan_get_hashes(alone, &hashes[0]);
+    weir_plan_get_hashes(plan, &hashes[1]);
+    assert_memory_equal(&hashes[0], &hashes[1], sizeof hashes[0]);
+    weir_plan_close(plan);
+}
+
 static void test_plans_are_valid(void **state) {
     unsigned recomputing = 0;
     unsigned reordered = 0;
     (void)state;
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
         weir_graph *graph = graph_of(seed, 6 + (unsigned)seed * 2);
-        weir_plan *plan = limited_plan(graph, plan_modes[seed % 3], 15 - seed % 4, seed % 2);
+        const char *mode = plan_modes[seed % 3];
+        weir_plan *plan = limited_plan(graph, mode, 15 - seed % 4, seed % 2, 1);
+        if (seed % 5 == 0)
+            check_threads(graph, mode, 15 - seed % 4, seed % 2, plan);
         weir_graph_close(graph);
         if (!plan)
             continue;
@@ -97,7 +115,7 @@ static weir_plan *some_remat_plan(void) {
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
         weir_plan_remat remat;
         weir_graph *graph = graph_of(seed, 8);
-        weir_plan *plan = limited_plan(graph, "backward", 14, false);
+        weir_plan *plan = limited_plan(graph, "backward", 14, false, 1);
         weir_graph_close(graph);
         if (!plan)
             continue;
