@@ -97,7 +97,7 @@ typedef struct weir_node_info {
     weir_choice inplace;
     weir_saves saves;
     bool has_cost;
-    uint64_t cost; /* below 2^56, in any unit; where not given, floating point operations from the shapes */
+    uint64_t cost; /* below 2^56, in any unit; if not given, floating point operations from the shapes */
 } weir_node_info;
 
 /* Reads a graph, JSON or canonical CBOR (by its first byte), and checks all but its order. `name` is what

@@ -14,7 +14,7 @@
  * step that differs is slower, never wrong. Memory is in the order of its stream: what was freed may be given
  * out again at once.
  *
- * Any thread may allocate, free and share; begin and end are for the loop's thread. */
+ * Any thread may allocate, free, share and describe; begin and end are for the loop's thread. */
 #ifndef WEIR_STEP_MEMORY_H
 #define WEIR_STEP_MEMORY_H
 
@@ -48,8 +48,9 @@ WEIR_API void weir_step_memory_close(weir_step_memory *memory);
 WEIR_API WEIR_CHECKED weir_status weir_step_memory_begin(weir_step_memory *memory, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_step_memory_end(weir_step_memory *memory, weir_error *error);
 
-/* Memory for work on a stream, 512-byte aligned; NULL with *error. Freed memory must not be used by work that
- * is given to the stream later. */
+/* Memory for work on a stream, 512-byte aligned; NULL with *error (OUT_OF_MEMORY, DEVICE_ERROR). Freed memory
+ * must not be used by work that is given to the stream later. What is freed must be from here, and is freed
+ * once; NULL is nothing. */
 WEIR_API void *weir_step_memory_allocate(weir_step_memory *memory, size_t size, weir_stream stream,
                                          weir_error *error);
 WEIR_API void weir_step_memory_free(weir_step_memory *memory, void *data, weir_stream stream);
