@@ -79,6 +79,10 @@ class Lists(unittest.TestCase):
         self.assertEqual(sorted(listed), sorted(targets))
         self.assertEqual({path.name for path in (ROOT / "tests/fuzz/corpus").iterdir()}, targets)
 
+    def test_all_modules_of_the_reference(self) -> None:
+        listed = re.findall(r"`(\w+\.py)`", " ".join(row[0] for row in table_rows((ROOT / "reference" / "README.md").read_text())))
+        self.assertEqual(sorted(listed), sorted(path.name for path in (ROOT / "reference").glob("[!_]*.py")))
+
     def test_a_manifest_with_every_key(self) -> None:
         text = (DOCS / "manifest.md").read_text()
         example = re.search(r"## A manifest with every key.*?```json\n(.*?)```.*?^## What a sequence holds(.*?)^## ", text, re.M | re.S)
