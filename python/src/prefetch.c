@@ -141,21 +141,23 @@ static bool allocate_slots(py_prefetch *self, weir_prefetch_options *options) {
 }
 
 /* (source, length, epochs, start_epoch, start_position, shards, drop_remainder, policy, max_lead, max_skips,
- * workers, buffer_size, state or None) */
+ * workers, buffer_size, shares_items, state or None) */
 static bool parse(PyObject *args, PyObject **source, weir_prefetch_options *options, py_bytes *state) {
     const char *shards = NULL, *policy = NULL;
-    int drop_remainder = 0;
+    int drop_remainder = 0, shares_items = 0;
     weir_error error;
     *options = (weir_prefetch_options){
         .size = sizeof *options,
     };
-    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&O&:_open", source, py_to_uint64, &options->source.length,
-                          py_to_uint64, &options->epochs, py_to_uint64, &options->start_epoch, py_to_uint64,
-                          &options->start_position, &shards, &drop_remainder, &policy, py_to_uint32,
-                          &options->max_lead, py_to_uint32, &options->max_skips_per_round, py_to_uint32,
-                          &options->workers, py_to_uint32, &options->buffer_size, py_to_bytes, state))
+    if (!PyArg_ParseTuple(args, "OO&O&O&O&spsO&O&O&O&pO&:_open", source, py_to_uint64,
+                          &options->source.length, py_to_uint64, &options->epochs, py_to_uint64,
+                          &options->start_epoch, py_to_uint64, &options->start_position, &shards,
+                          &drop_remainder, &policy, py_to_uint32, &options->max_lead, py_to_uint32,
+                          &options->max_skips_per_round, py_to_uint32, &options->workers, py_to_uint32,
+                          &options->buffer_size, &shares_items, py_to_bytes, state))
         return false;
     options->drop_remainder = drop_remainder;
+    options->shares_items = shares_items;
     if (weir_shard_mode_parse(shards, &options->shard_mode, &error) == WEIR_OK &&
         weir_policy_parse(policy, &options->policy, &error) == WEIR_OK)
         return true;

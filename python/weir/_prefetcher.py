@@ -51,6 +51,9 @@ class Prefetcher(Generic[Item]):
     shards one pass is the source's own order for any number of workers; "best_effort" takes what is ready first: a worker
     is at most max_lead items ahead of the slowest, and after max_skips workers that have nothing it waits.
 
+    shares_items: for one pass in strict order, with interleaved shards and no dropped remainder: an item is made by
+    whichever worker is free. Order and states stay the same, and a slow item delays no other worker's.
+
     A loop takes what is left; one that was stopped is resumed by the next. The state is what was taken, and nothing that
     was only made ahead. What the source raises comes at its item's place; asking again tries that item again. Any thread
     may take items; each goes to whoever asks first.
@@ -72,6 +75,7 @@ class Prefetcher(Generic[Item]):
         epochs: int | None = 1,
         start_epoch: int = 0,
         start_position: int = 0,
+        shares_items: bool = False,
     ) -> None:
         call, self.length = _source_of(source, length)
         check_numbers(64, length=self.length or 0, epochs=epochs or 0, start_epoch=start_epoch, start_position=start_position)
@@ -88,7 +92,7 @@ class Prefetcher(Generic[Item]):
         self._drops, self._start = drop_remainder, start_position
         self._options = (
             call, _ENDLESS if self.length is None else self.length, epochs or 0, start_epoch, start_position, shards,
-            drop_remainder, policy, max_lead, max_skips, workers, buffer_size,
+            drop_remainder, policy, max_lead, max_skips, workers, buffer_size, shares_items,
         )  # fmt: skip
         self._lock = threading.RLock()
         self._is_closed = False

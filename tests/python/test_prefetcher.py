@@ -90,7 +90,9 @@ class Order(unittest.TestCase):
         expected = list(strict_order(config))
         items = [named(item.epoch, item.position) for item in expected]
         split = data.draw(st.integers(0, len(items)))
-        with make(config, buffer_size=data.draw(st.integers(1, 3))) as whole, make(config) as first:
+        may_share = config.shard_mode == "interleaved" and config.epochs == 1 and not config.drop_remainder
+        options = {"shares_items": may_share and data.draw(st.booleans()), "buffer_size": data.draw(st.integers(1, 3))}
+        with make(config, **options) as whole, make(config, **options) as first:
             self.assertEqual(len(whole), len(items))
             self.assertEqual(list(whole), items)
             self.assertEqual(list(islice(first, split)), items[:split])
@@ -129,6 +131,22 @@ class Order(unittest.TestCase):
             threading.Timer(0.05, may_go.set).start()
             self.assertEqual(next(items), 0)
             self.assertEqual(sorted(items), [2, 4, *range(6, 20)])
+
+    def test_a_slow_item_does_not_hold_up_another_worker(self) -> None:
+        """The first item waits for the three others that there is room for: one worker has to make them all."""
+        made = threading.Semaphore(0)
+
+        def source(epoch: int, position: int) -> int:
+            if position > 0:
+                made.release()
+            elif not all(made.acquire(timeout=60) for _ in range(3)):
+                raise RuntimeError("the others were not made")
+            return position
+
+        with weir.Prefetcher(source, length=4, workers=2, buffer_size=2, shares_items=True) as items:
+            self.assertEqual(list(items), [0, 1, 2, 3])
+        with self.assertRaisesRegex(weir.Error, "items are shared in strict order"):
+            weir.Prefetcher(source, length=4, epochs=2, shares_items=True)
 
     def test_a_source_without_end(self) -> None:
         with weir.Prefetcher(lambda epoch, position: position, workers=3) as items, weir.Prefetcher([1, 2, 3], epochs=None) as passes:
@@ -188,6 +206,11 @@ class Order(unittest.TestCase):
 
 class Failures(unittest.TestCase):
     def test_what_the_source_raises_comes_at_its_place(self) -> None:
+        for shares_items in False, True:
+            with self.subTest(shares_items=shares_items):
+                self.raise_at_its_place(shares_items)
+
+    def raise_at_its_place(self, shares_items: bool) -> None:
         broken = {4}
 
         def source(epoch: int, position: int) -> int:
@@ -195,7 +218,7 @@ class Failures(unittest.TestCase):
                 raise KeyError(f"item {position}")
             return position
 
-        items = weir.Prefetcher(source, length=8, workers=3)
+        items = weir.Prefetcher(source, length=8, workers=3, shares_items=shares_items)
         self.addCleanup(items.close)
         self.assertEqual([next(items) for _ in range(4)], [0, 1, 2, 3])
         state = items.state_dict()
