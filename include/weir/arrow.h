@@ -1,8 +1,10 @@
 /* weir/arrow.h: tables in Arrow's C stream interface, as a source of ingest.
  *
- *   weir_arrow_table tables[] = {{.name = "orders", .stream = &orders}, {.name = "customers", .stream =
- * &customers}}; options.arrow_tables = tables; options.arrow_table_count = 2; status = weir_ingest(NULL,
- * &options, &report, &error);
+ *   weir_arrow_table tables[] = {{.name = "orders", .stream = &orders},
+ *                                {.name = "customers", .stream = &customers}};
+ *   options.arrow_tables = tables;
+ *   options.arrow_table_count = 2;
+ *   status = weir_ingest(NULL, &options, &report, &error);
  *
  * Which types are taken, what is checked and what is trusted: docs/spec/04d-arrow.md. */
 #ifndef WEIR_ARROW_H
