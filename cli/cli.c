@@ -38,6 +38,16 @@ static bool parse_uint(const char *text, uint64_t *out) {
     return true;
 }
 
+bool cli_integer(const char *text, int64_t *out) {
+    const char *digits = text + (*text == '-');
+    char *end = NULL;
+    if (*digits < '0' || *digits > '9')
+        return false;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return *end == 0 && errno == 0;
+}
+
 /* Digits, then perhaps k, M, G or T (thousands) or Ki, Mi, Gi or Ti (1024s), then perhaps a B. */
 bool cli_size(const char *text, uint64_t *out) {
     static const char prefixes[] = "kMGT";

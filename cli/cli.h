@@ -54,6 +54,9 @@ typedef struct cli_option {
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
               const char **positional, int positional_max);
 
+/* "-12" as a whole number; false for anything else. */
+bool cli_integer(const char *text, int64_t *out);
+
 /* "1000000", "512M", "2GiB" as a number of bytes; false for anything else. */
 bool cli_size(const char *text, uint64_t *out);
 

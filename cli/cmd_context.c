@@ -1,5 +1,4 @@
 /* weir context: what a model sees of an entity at a time, which need not be a seed of any split. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +27,8 @@ typedef struct requests {
 
 /* ---- What is asked ----------------------------------------------------------------------------- */
 
-static bool read_integer(const char *text, int64_t *out) {
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    *out = number;
-    return *text && *end == 0 && errno == 0;
-}
-
 static bool read_time(const char *text, int64_t *out) {
-    return read_integer(text, out) || weir_timestamp_parse(text, strlen(text), out);
+    return cli_integer(text, out) || weir_timestamp_parse(text, strlen(text), out);
 }
 
 /* The table that keys are of. */
@@ -72,7 +63,7 @@ static weir_status read_requests(const asked *a, const weir_store *store, reques
             r->key = out->values[i];
             r->key_count = cli_key_read(key, &out->documents[i], out->values[i]);
             (void)cli_key_find(store, table, out->values[i], r->key_count, key); /* digits may be a text */
-        } else if (read_integer(a->rows.list[i], &row) && row >= 0 && row < WEIR_NONE) {
+        } else if (cli_integer(a->rows.list[i], &row) && row >= 0 && row < WEIR_NONE) {
             r->row = (uint32_t)row;
         } else {
             return cli_error(error, WEIR_CONTRACT_VIOLATION, "--row '%s' is not the number of a row",

@@ -1,18 +1,14 @@
 /* See key_text.h. */
 #include "key_text.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_value out[CLI_KEY_PARTS]) {
     weir_error ignored;
-    char *end = NULL;
+    int64_t number;
     uint32_t count = 0;
     *out = (weir_key_value){.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (*text && *end == 0 && errno == 0)
+    if (cli_integer(text, &number))
         *out = (weir_key_value){.type = WEIR_KEY_INTEGER, .integer = number};
     if (*text != '[' ||
         weir_json_read(text, strlen(text), "the key", WEIR_CBOR_INVALID, document, &ignored) != WEIR_OK ||

@@ -70,6 +70,7 @@ class Contexts(unittest.TestCase):
             (["--key", "[1, 2]"], 1, "a key of 2 values is given"),
             (["--row", "-1"], 1, "is not the number of a row"),
             (["--row", "4294967294"], 1, "KEY_NOT_FOUND"),
+            (["--row", "+1"], 1, "--row '+1' is not the number of a row"),
             (["--key", "1", "--time", "soon"], 1, "--time 'soon' is not a time"),
             (["--key", "1", "--time", "-9223372036854775808"], 1, "CONTRACT_VIOLATION"),
             (["--key", "1", "--manifest", "nowhere.json"], 1, "IO_ERROR"),
