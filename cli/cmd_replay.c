@@ -19,6 +19,9 @@ static void print_text(const weir_replay_report *report) {
                " sample digests were not checked: give their store with "
                "--store\n",
                report->unchecked_digests, report->unchecked_sample_digests);
+    if (report->memory_records)
+        printf("%" PRIu64 " memory records checked: each follows from the one before it\n",
+               report->memory_records);
     if (report->status == WEIR_RUN_CUT)
         printf("the trace is cut: it has no run_end, so what came after these steps is not known\n");
     if (report->status == WEIR_RUN_FAILED)
@@ -41,6 +44,7 @@ static int print_json(const weir_replay_report *report) {
     cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
     cli_json_uint(&w, "checked_sample_digests", report->checked_sample_digests);
     cli_json_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
+    cli_json_uint(&w, "memory_records", report->memory_records);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
@@ -92,8 +96,9 @@ const cli_command cli_replay = {
             "  --manifest M   replay with this file instead (it must have the same hashes)\n"
             "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"status\", \"indices\",\n"
             "                 \"checked_digests\", \"unchecked_digests\", \"checked_sample_digests\",\n"
-            "                 \"unchecked_sample_digests\"}\n\n"
-            "Also judged are the sequence of the steps, a failure, and the run_end. The first field that "
+            "                 \"unchecked_sample_digests\", \"memory_records\"}\n\n"
+            "Also judged are the sequence of the steps, memory records, a failure, and the run_end. The "
+            "first field that "
             "differs is\n"
             "REPLAY_DIVERGENCE with both values. Exit status: 0 whole and equal, 1 not equal or an error, 3 "
             "equal,\n"

@@ -1,8 +1,8 @@
 """The trace: what a run read, step by step, in a file that cannot be cut or edited unnoticed.
 
 Follows the section "Trace" of the specification and docs/spec/02-trace.md. A trace is a sequence of CBOR maps: a
-`run_header`, then an `iter` a step (and a `resume` where the run went on from a checkpoint), a `failure` if the
-run failed, then a `run_end`. The kind of a record
+`run_header`, then an `iter` a step (after it a `memory` if the run records that, and a `resume` where the run went on
+from a checkpoint), a `failure` if the run failed, then a `run_end`. The kind of a record
 is its member `type`; its member `h` is its link in a chain of hashes,
 
     h_0     = SHA-256(CBOR(["weir_trace_v1", header without h]))
@@ -13,6 +13,7 @@ that has no `run_end`; that is valid, and said. There is no time of day in a tra
 inputs write the same bytes. `judge` says whether the records are those of one whole run.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -138,6 +139,22 @@ def resume_record(step: int, checkpoint_hash: bytes) -> Record:
     return {"type": "resume", "step": step, "checkpoint_hash": checkpoint_hash}
 
 
+def memory_record(t: int, state: bytes, contents: bytes | None = None) -> Record:
+    """What the memory was when the batch of step t was given; `state` is that of commit.Sealer."""
+    decoded = cbor.decode(state)
+    return {
+        "type": "memory",
+        "t": t,
+        "state": decoded,
+        "state_hash": commit_hash(decoded["plan_hash"], t),
+        "visibility_hash": hashlib.sha256(state).digest(),
+    } | ({} if contents is None else {"contents": contents})
+
+
+def commit_hash(plan_hash: bytes, batch: int) -> bytes:
+    return sha256_of(["tmmu_commit_v1", plan_hash, batch])
+
+
 def failure_record(
     t: int,
     error: WeirError,
@@ -219,7 +236,7 @@ def _decode_records(encoded: bytes) -> list[Record]:
             _refuse(len(records), fault.message)
         if not isinstance(record, dict) or record.get("type") not in allowed_kinds:
             _refuse(len(records), f"only these may stand here: {', '.join(allowed_kinds) or 'nothing'}")
-        allowed_kinds = ("iter", "resume", "failure", "run_end")
+        allowed_kinds = ("iter", "memory", "resume", "failure", "run_end")
         if record["type"] in ("run_end", "failure"):
             allowed_kinds = () if record["type"] == "run_end" else ("run_end",)
         records.append(record)
@@ -239,8 +256,8 @@ def cut_back_and_resume(trace: Trace, step: int, checkpoint_hash: bytes) -> Trac
     """What a run that resumes at a step goes on writing: what led to that step, and the resume itself."""
     writer = TraceWriter(_without_link(trace.header))
     for record in trace.records:
-        is_iter = record["type"] == "iter"
-        if record["type"] == "failure" or (is_iter and record["t"] >= step) or (not is_iter and record["step"] > step):
+        reached = {"iter": lambda: record["t"] >= step, "resume": lambda: record["step"] > step, "memory": lambda: False}
+        if record["type"] == "failure" or reached[record["type"]]():
             break
         writer.append(_without_link(record))
     writer.append(resume_record(step, checkpoint_hash))
@@ -275,13 +292,69 @@ def judge(trace: Trace, manifest: Manifest) -> str:
     or "cut" if there is no run_end. What each step holds is for a replay to say."""
     run = _Run(trace.header, manifest)
     for record in trace.records:
+        run.memory.take(record)
+        if record["type"] == "memory":
+            continue
         if record["type"] == "resume":
             run.resume(record)
         elif record["type"] == "failure":
             run.fail(record)
         else:
             run.step(record)
+    if trace.run_end is not None:
+        run.memory.take(trace.run_end)
     return "cut" if trace.run_end is None else run.end(trace.run_end)
+
+
+class _Memory:
+    """The memory records of one process: from the header, or a resume, to the next resume."""
+
+    def __init__(self) -> None:
+        self.step: Record | None = None
+        self.steps = 0
+        self.states: list[Record] = []
+        self.is_due = False
+
+    def take(self, record: Record) -> None:
+        if record["type"] == "memory":
+            self.check(record)
+            self.states.append(record["state"])
+            self.is_due = False
+            return
+        if self.is_due and self.states and self.step is not None:
+            raise Divergence(self.step["t"], "memory")
+        if record["type"] == "resume":
+            self.__init__()  # type: ignore[misc]
+        if record["type"] == "iter":
+            self.step, self.steps, self.is_due = record, self.steps + 1, True
+
+    def check(self, record: Record) -> None:
+        t, state = record["t"], record["state"]
+        if not self.is_due or self.step is None or len(self.states) + 1 != self.steps:
+            raise Divergence(t, "memory")
+        if t != self.step["t"]:
+            raise Divergence(t, "t")
+        if state.get("format") != "weir-commit/1" or set(state) != {"batch", "arenas", "format", "position", "plan_hash"}:
+            raise Divergence(t, "state")
+        if state["batch"] != t:
+            raise Divergence(t, "batch")
+        if record["visibility_hash"] != sha256_of(state):
+            raise Divergence(t, "visibility_hash")
+        if record["state_hash"] != commit_hash(state["plan_hash"], t):
+            raise Divergence(t, "state_hash")
+        if record.get("contents") not in (None, self.step.get("batch_digest", record.get("contents"))):
+            raise Divergence(t, "contents")
+        before = self.states[-1] if self.states else None
+        for field in ("plan_hash", "position"):
+            if before and state[field] != before[field]:
+                raise Divergence(t, field)
+        if before and list(state["arenas"]) != list(before["arenas"]):
+            raise Divergence(t, "arenas")
+        for name, arena in state["arenas"].items():
+            if before and arena["live"] != before["arenas"][name]["live"]:
+                raise Divergence(t, f"arenas.{name}.live")
+            if arena["epoch"] != (before["arenas"][name]["epoch"] if before else 0) + (arena["written"] > 0):
+                raise Divergence(t, f"arenas.{name}.epoch")
 
 
 class _Run:
@@ -295,6 +368,7 @@ class _Run:
         self.cursors: dict[str, Record] = {}
         self.samples = 0
         self.has_failed = False
+        self.memory = _Memory()
 
     @property
     def next(self) -> int:

@@ -1,10 +1,10 @@
 /* weir/trace.h: the record of a run, which can be replayed, compared and merged (format: docs/trace.md).
  *
- * A trace is a CBOR sequence in one append-only file: a run_header, one iter per step, resume records, a
- * failure if the run failed, a run_end. Every record carries a link of a SHA-256 chain, so that none can be
- * changed, dropped, added or moved unnoticed; cut at a record's end, a trace is one without its run_end. The
- * header holds the manifest itself, so a trace explains itself. No wall-clock time is in it: the same run
- * gives the same bytes. */
+ * A trace is a CBOR sequence in one append-only file: a run_header, one iter per step (and after it a memory
+ * record, if that was asked for), resume records, a failure if the run failed, a run_end. Every record
+ * carries a link of a SHA-256 chain, so that none can be changed, dropped, added or moved unnoticed; cut at a
+ * record's end, a trace is one without its run_end. The header holds the manifest itself, so a trace explains
+ * itself. No wall-clock time is in it: the same run gives the same bytes. */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
@@ -78,6 +78,21 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const c
 WEIR_API WEIR_CHECKED weir_status weir_trace_append(weir_trace_writer *writer, const weir_trace_iter *iter,
                                                     weir_error *error);
 
+/* What memory was when a step's batch was given: a commit (weir/arenas.h). */
+typedef struct weir_trace_memory {
+    uint64_t t;
+    const uint8_t *state; /* canonical CBOR */
+    size_t state_size;
+    const uint8_t *state_hash;      /* WEIR_HASH_SIZE bytes … */
+    const uint8_t *visibility_hash; /* … each */
+    const uint8_t *contents;        /* 16 bytes: the batch digest of the bytes in their place; or NULL */
+} weir_trace_memory;
+
+/* Appends it, after the step. As weir_trace_append. */
+WEIR_API WEIR_CHECKED weir_status weir_trace_append_memory(weir_trace_writer *writer,
+                                                           const weir_trace_memory *memory,
+                                                           weir_error *error);
+
 /* Writes what is buffered and syncs the file: what was appended so far survives a crash. */
 WEIR_API WEIR_CHECKED weir_status weir_trace_sync(weir_trace_writer *writer, weir_error *error);
 
@@ -109,7 +124,8 @@ typedef enum weir_trace_kind {
     WEIR_TRACE_RESUME,
     WEIR_TRACE_FAILURE,
     WEIR_TRACE_END,
-    WEIR_TRACE_EOF
+    WEIR_TRACE_EOF,
+    WEIR_TRACE_MEMORY
 } weir_trace_kind;
 
 typedef struct weir_trace_record {
@@ -152,8 +168,9 @@ typedef struct weir_replay_report {
     uint64_t unchecked_sample_digests;
     bool is_complete; /* there is a run_end */
     weir_run_status status;
-    uint64_t failed_step;  /* of a run that failed */
-    char failure_code[64]; /* likewise; "" */
+    uint64_t failed_step;    /* of a run that failed */
+    char failure_code[64];   /* likewise; "" */
+    uint64_t memory_records; /* that were checked */
 } weir_replay_report;
 
 /* Zero what is not wanted. */

@@ -296,13 +296,14 @@ static PyObject *run_replay(PyObject *path, const weir_replay_options *options) 
     Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
     bool has_failed = report.status == WEIR_RUN_FAILED;
     PyObject *failed_step = has_failed ? PyLong_FromUnsignedLongLong(report.failed_step) : Py_NewRef(Py_None);
-    return Py_BuildValue(
-        "{sKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples", (ull)report.samples, "indices",
-        (ull)report.indices, "checked_digests", (ull)report.checked_digests, "unchecked_digests",
-        (ull)report.unchecked_digests, "checked_sample_digests", (ull)report.checked_sample_digests,
-        "unchecked_sample_digests", (ull)report.unchecked_sample_digests, "is_complete",
-        report.is_complete ? Py_True : Py_False, "status", weir_run_status_name(report.status), "failed_step",
-        failed_step, "failure_code", has_failed ? report.failure_code : NULL);
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsOsssNsz}", "steps", (ull)report.steps, "samples",
+                         (ull)report.samples, "indices", (ull)report.indices, "checked_digests",
+                         (ull)report.checked_digests, "unchecked_digests", (ull)report.unchecked_digests,
+                         "checked_sample_digests", (ull)report.checked_sample_digests,
+                         "unchecked_sample_digests", (ull)report.unchecked_sample_digests, "memory_records",
+                         (ull)report.memory_records, "is_complete", report.is_complete ? Py_True : Py_False,
+                         "status", weir_run_status_name(report.status), "failed_step", failed_step,
+                         "failure_code", has_failed ? report.failure_code : NULL);
 }
 
 /* _replay(trace, stores, manifest or None) */

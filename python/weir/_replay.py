@@ -23,6 +23,7 @@ class ReplayReport:
     unchecked_digests: int
     checked_sample_digests: int
     unchecked_sample_digests: int
+    memory_records: int  # that were checked
     is_complete: bool  # there is a run_end
     status: str  # "success", "failed", or "cut": no run_end
     failed_step: int | None = None

@@ -33,12 +33,12 @@ static const char *describe_kind(weir_trace_kind kind) {
     }
 }
 
-/* The next step, failure or end; resumes are passed over. */
+/* The next step, failure or end; resumes and memory are passed over. */
 static weir_status read_on(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
     weir_status status;
     do
         status = weir_trace_next(reader, record, error);
-    while (status == WEIR_OK && record->kind == WEIR_TRACE_RESUME);
+    while (status == WEIR_OK && (record->kind == WEIR_TRACE_RESUME || record->kind == WEIR_TRACE_MEMORY));
     return status;
 }
 

@@ -29,6 +29,7 @@ void weir_trace__judge_close(weir_trace__judge *j) {
         return;
     weir_mix_close(j->mix);
     weir_trace__tally_release(&j->tally, j->env);
+    weir_trace__commits_release(&j->memory, j->env);
     weir__release(j->env, j->ahead);
     weir__release(j->env, j->dataset);
     weir_cbor_release(&j->body);
@@ -292,7 +293,18 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
     return WEIR_OK;
 }
 
+/* What a process's memory was must be recorded of all its steps, or of none. */
+static weir_status check_memory(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    weir_trace__field_difference found;
+    uint64_t t = record->kind == WEIR_TRACE_MEMORY ? weir_trace__uint(&record->map, "t") : j->memory.t;
+    weir_status status = WEIR_OK;
+    if (weir_trace__commits_follow(&j->memory, j->env, record, &found, &status, error))
+        return status;
+    return diverge(j, record, t, found.field, found.left, found.right, error);
+}
+
 weir_status weir_trace__judge_take(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    WEIR__TRY(check_memory(j, record, error));
     switch (record->kind) {
     case WEIR_TRACE_ITER:
         return take_step(j, record, error);

@@ -4,6 +4,7 @@
 #ifndef WEIR_TRACE_JUDGE_H
 #define WEIR_TRACE_JUDGE_H
 
+#include "trace/judge_commits.h"
 #include "trace/record.h"
 #include "trace/tally.h"
 
@@ -33,6 +34,7 @@ typedef struct weir_trace__judge {
     weir_stage stage;
     weir_cursor cursor; /* where the last step ended */
     weir_trace__tally tally;
+    weir_trace__commits memory;
     uint64_t steps;
     weir_run_status status;
     bool has_failed; /* a failure was met */

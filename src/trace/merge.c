@@ -126,7 +126,8 @@ static weir_status advance(const merger *m, rank_trace *one) {
             status = weir_trace__judge_take(&one->judge, &one->record, m->error);
         if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE && one->replayer)
             status = weir_trace__replayer_check_failure(one->replayer, &one->record.map, &place, m->error);
-    } while (status == WEIR_OK && one->record.kind == WEIR_TRACE_RESUME);
+    } while (status == WEIR_OK &&
+             (one->record.kind == WEIR_TRACE_RESUME || one->record.kind == WEIR_TRACE_MEMORY));
     return status;
 }
 

@@ -248,6 +248,24 @@ void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start
     }
 }
 
+void weir_trace__write_memory(weir_cbor_writer *w, const weir_trace_memory *memory) {
+    weir_cbor_map(w, 5u + (memory->contents != NULL));
+    weir_cbor_text(w, "t");
+    weir_cbor_uint(w, memory->t);
+    weir_cbor_text(w, "type");
+    weir_cbor_text(w, "memory");
+    weir_cbor_text(w, "state");
+    weir_cbor_raw(w, memory->state, memory->state_size);
+    if (memory->contents) {
+        weir_cbor_text(w, "contents");
+        weir_cbor_bytes(w, memory->contents, WEIR_TRACE__CONTENTS_SIZE);
+    }
+    weir_cbor_text(w, "state_hash");
+    weir_cbor_bytes(w, memory->state_hash, WEIR_HASH_SIZE);
+    weir_cbor_text(w, "visibility_hash");
+    weir_cbor_bytes(w, memory->visibility_hash, WEIR_HASH_SIZE);
+}
+
 /* The diagnostics are taken from the error's own CBOR form. */
 static void write_diagnostics(weir_cbor_writer *w, const weir_error *error) {
     uint8_t buffer[8192];

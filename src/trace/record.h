@@ -8,6 +8,8 @@
 #include "base/internal.h"
 #include "weir/trace.h"
 
+enum { WEIR_TRACE__CONTENTS_SIZE = 16 };
+
 /* The link of the header, and of any later record, over its body. */
 void weir_trace__link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
 void weir_trace__link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
@@ -24,6 +26,7 @@ bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size
 void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run);
 void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter);
 void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start);
+void weir_trace__write_memory(weir_cbor_writer *w, const weir_trace_memory *memory);
 void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
                                size_t token_size);
 void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor);

@@ -312,6 +312,7 @@ static weir_status replay_records(replay *p, weir_error *error) {
         status = weir_trace__judge_take(&p->judge, &record, error);
         if (status == WEIR_OK && record.kind == WEIR_TRACE_ITER)
             status = replay_step(p, &record.map, error);
+        p->report->memory_records += status == WEIR_OK && record.kind == WEIR_TRACE_MEMORY;
         if (status == WEIR_OK && record.kind == WEIR_TRACE_FAILURE)
             status = weir_trace__replayer_check_failure(p->replayer, &record.map, &place, error);
         if (status != WEIR_OK)

@@ -160,6 +160,14 @@ static bool is_end(const weir_cbor_value *map) {
             weir_cbor_is_text(&status, "failed"));
 }
 
+static bool is_memory(const weir_cbor_value *map) {
+    static const field fields[] = {{"t", WEIR_CBOR_UINT}, {"state", WEIR_CBOR_MAP}, {NULL, 0}};
+    weir_cbor_value contents;
+    return has_fields(map, fields) && is_hash(map, "state_hash") && is_hash(map, "visibility_hash") &&
+           (!weir_cbor_get(map, "contents", &contents) ||
+            (contents.type == WEIR_CBOR_BYTES && contents.number == WEIR_TRACE__CONTENTS_SIZE));
+}
+
 static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
     static const field resume_fields[] = {{"step", WEIR_CBOR_UINT}, {NULL, 0}};
     weir_cbor_value type;
@@ -171,6 +179,8 @@ static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
         return *kind = WEIR_TRACE_ITER, is_iter(map);
     if (weir_cbor_is_text(&type, "resume"))
         return *kind = WEIR_TRACE_RESUME, has_fields(map, resume_fields);
+    if (weir_cbor_is_text(&type, "memory"))
+        return *kind = WEIR_TRACE_MEMORY, is_memory(map);
     if (weir_cbor_is_text(&type, "failure"))
         return *kind = WEIR_TRACE_FAILURE, is_failure(map);
     if (weir_cbor_is_text(&type, "run_end"))

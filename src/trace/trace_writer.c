@@ -199,6 +199,14 @@ weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter,
     return weir__out_of_memory(error, operator_name, strlen(iter->dataset));
 }
 
+weir_status weir_trace_append_memory(weir_trace_writer *w, const weir_trace_memory *memory,
+                                     weir_error *error) {
+    if (w->is_broken || w->is_finished)
+        return refuse_broken(w, error);
+    weir_trace__write_memory(&w->body, memory);
+    return append_body(w, false, error);
+}
+
 weir_status weir_trace_sync(weir_trace_writer *w, weir_error *error) {
     if (w->is_broken)
         return refuse_broken(w, error);
@@ -281,6 +289,7 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
             return reached && status == WEIR_TRACE_CORRUPT ? WEIR_OK : status;
         uint64_t t = is_counted ? next_step : weir_trace__uint(&record.map, "t");
         bool is_kept = (record.kind == WEIR_TRACE_ITER && t < step) ||
+                       (record.kind == WEIR_TRACE_MEMORY && next_step > 0) || /* of the step before it */
                        (record.kind == WEIR_TRACE_RESUME && weir_trace__uint(&record.map, "step") <= step);
         if (!is_kept && !reached)
             return weir__fail(
@@ -294,7 +303,7 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
             next_step = t + 1;
             if (!count_record(w, &record.map))
                 return weir__out_of_memory(error, operator_name, (size_t)(record.end - record.offset));
-        } else {
+        } else if (record.kind == WEIR_TRACE_RESUME) {
             next_step = weir_trace__uint(&record.map, "step");
         }
         keep_link(w, &record.map);

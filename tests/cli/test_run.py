@@ -329,7 +329,7 @@ class Resume(WithFolder):
         self.assertEqual(json.loads(weir("replay", self.trace, "--store", shop / "shop.weir", "--json").stdout),
                          {"equal": True, "steps": 10, "samples": samples, "complete": True, "status": "success",
                           "indices": 0, "checked_digests": 10, "unchecked_digests": 0, "checked_sample_digests": samples,
-                          "unchecked_sample_digests": 0})
+                          "unchecked_sample_digests": 0, "memory_records": 0})
         self.assertEqual(self.names(), ["run.checkpoint", "run.trace"])
 
     def test_the_same_command_begins_and_goes_on(self):

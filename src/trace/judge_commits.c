@@ -1,0 +1,204 @@
+/* See judge_commits.h. A memory record is checked by itself (its hashes are those of its state), against its
+ * step (the number, the digest) and against the record before it: the plan is the same, so what is live is,
+ * and epochs count up. */
+#include "trace/judge_commits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+static const char operator_name[] = "weir.trace.judge";
+
+void weir_trace__commits_release(weir_trace__commits *memory, const weir_env *env) {
+    weir__release(env, memory->state);
+}
+
+static bool differs(weir_trace__field_difference *found, const char *field, const char *recorded,
+                    const char *expected) {
+    snprintf(found->field, sizeof found->field, "%s", field);
+    snprintf(found->left, sizeof found->left, "%s", recorded);
+    snprintf(found->right, sizeof found->right, "%s", expected);
+    return false;
+}
+
+static bool differs_uint(weir_trace__field_difference *found, const char *field, uint64_t recorded,
+                         uint64_t expected) {
+    char was[32], is[32];
+    snprintf(was, sizeof was, "%llu", (unsigned long long)recorded);
+    snprintf(is, sizeof is, "%llu", (unsigned long long)expected);
+    return differs(found, field, was, is);
+}
+
+static size_t size_of(const weir_cbor_value *value) {
+    return (size_t)(weir_cbor_skip(value->item) - value->item);
+}
+
+/* ---- One record -------------------------------------------------------------------------------- */
+
+static bool has_type(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && value.type == type;
+}
+
+/* A state as 03g says, without contents; only what is live is not looked into: it is compared as it is. */
+static bool is_state(const weir_cbor_value *state) {
+    weir_cbor_value format, hash, arenas, name, arena;
+    bool is_whole = state->number == 5 && has_type(state, "batch", WEIR_CBOR_UINT) &&
+                    has_type(state, "position", WEIR_CBOR_UINT) && weir_cbor_get(state, "format", &format) &&
+                    weir_cbor_is_text(&format, "weir-commit/1") && weir_cbor_get(state, "plan_hash", &hash) &&
+                    hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
+                    has_type(state, "arenas", WEIR_CBOR_MAP);
+    if (!is_whole)
+        return false;
+    weir_cbor_get(state, "arenas", &arenas);
+    weir_cbor_iterator it = weir_cbor_children(&arenas);
+    while (is_whole && weir_cbor_next(&it, &name, &arena))
+        is_whole = arena.type == WEIR_CBOR_MAP && arena.number == 3 &&
+                   has_type(&arena, "live", WEIR_CBOR_ARRAY) && has_type(&arena, "epoch", WEIR_CBOR_UINT) &&
+                   has_type(&arena, "written", WEIR_CBOR_UINT);
+    return is_whole;
+}
+
+/* Writes the commit's hash of a state: SHA-256(CBOR(["tmmu_commit_v1", plan_hash, t])). */
+static void hash_commit(const weir_cbor_value *state, uint64_t t, uint8_t hash[WEIR_HASH_SIZE]) {
+    uint8_t buffer[96];
+    weir_cbor_value plan;
+    weir_cbor_writer w;
+    weir_cbor_get(state, "plan_hash", &plan);
+    weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
+    weir_cbor_array(&w, 3);
+    weir_cbor_text(&w, "tmmu_commit_v1");
+    weir_cbor_bytes(&w, plan.data, WEIR_HASH_SIZE);
+    weir_cbor_uint(&w, t);
+    weir__sha256_of(w.data, w.size, hash);
+}
+
+static bool is_hash(const weir_env *env, const weir_cbor_value *map, const char *key,
+                    const uint8_t hash[WEIR_HASH_SIZE], weir_trace__field_difference *found) {
+    char expected[2 * WEIR_HASH_SIZE + 1];
+    weir_cbor_value recorded;
+    weir_cbor_get(map, key, &recorded);
+    if (memcmp(recorded.data, hash, WEIR_HASH_SIZE) == 0)
+        return true;
+    (void)differs(found, key, "", "");
+    weir_trace__describe(env, &recorded, found->left);
+    weir__hex_encode(hash, WEIR_HASH_SIZE, expected);
+    snprintf(found->right, sizeof found->right, "\"%s\"", expected);
+    return false;
+}
+
+static bool is_of_its_step(const weir_trace__commits *m, const weir_env *env, const weir_cbor_value *map,
+                           const weir_cbor_value *state, weir_trace__field_difference *found) {
+    uint8_t hash[WEIR_HASH_SIZE];
+    weir_cbor_value contents;
+    uint64_t t = weir_trace__uint(map, "t");
+    if (!m->is_due || m->committed + 1 != m->steps)
+        return differs(found, "memory", "recorded",
+                       m->is_due ? "not recorded, as of the steps before it"
+                                 : "recorded once, after its step");
+    if (t != m->t)
+        return differs_uint(found, "t", t, m->t);
+    if (!is_state(state))
+        return differs(found, "state", "something else", "a state of weir-commit/1");
+    if (weir_trace__uint(state, "batch") != t)
+        return differs_uint(found, "batch", weir_trace__uint(state, "batch"), t);
+    weir__sha256_of(state->item, size_of(state), hash);
+    if (!is_hash(env, map, "visibility_hash", hash, found))
+        return false;
+    hash_commit(state, t, hash);
+    if (!is_hash(env, map, "state_hash", hash, found))
+        return false;
+    if (m->has_digest && weir_cbor_get(map, "contents", &contents) &&
+        memcmp(contents.data, m->digest, sizeof m->digest) != 0)
+        return differs(found, "contents", "other bytes in their place", "the step's batch_digest");
+    return true;
+}
+
+/* ---- After another ----------------------------------------------------------------------------- */
+
+static bool is_next_arena(const weir_cbor_value *name, const weir_cbor_value *arena,
+                          const weir_cbor_value *before, weir_trace__field_difference *found) {
+    uint64_t epoch = weir_trace__uint(arena, "epoch"), last = before ? weir_trace__uint(before, "epoch") : 0;
+    uint64_t step = weir_trace__uint(arena, "written") > 0;
+    char field[sizeof found->field];
+    int shown = name->number < 32 ? (int)name->number : 32;
+    if (before && !weir_trace__same(arena, before, "live")) {
+        snprintf(field, sizeof field, "arenas.%.*s.live", shown, (const char *)name->data);
+        return differs(found, field, "another list", "that of the steps before it");
+    }
+    if (epoch == last + step && epoch >= last)
+        return true;
+    snprintf(field, sizeof field, "arenas.%.*s.epoch", shown, (const char *)name->data);
+    return differs_uint(found, field, epoch, last + step);
+}
+
+static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state,
+                    weir_trace__field_difference *found) {
+    weir_cbor_value arenas, name, arena, old_arenas, old_name, old_arena;
+    weir_cbor_value before = m->state ? weir_cbor_view(m->state) : *state;
+    if (!weir_trace__same(state, &before, "plan_hash") || !weir_trace__same(state, &before, "position"))
+        return differs(found, weir_trace__same(state, &before, "plan_hash") ? "position" : "plan_hash",
+                       "another one", "that of the steps before it");
+    weir_cbor_get(state, "arenas", &arenas);
+    weir_cbor_get(&before, "arenas", &old_arenas);
+    weir_cbor_iterator it = weir_cbor_children(&arenas), old = weir_cbor_children(&old_arenas);
+    if (arenas.number != old_arenas.number)
+        return differs_uint(found, "arenas", arenas.number, old_arenas.number);
+    while (weir_cbor_next(&it, &name, &arena) && weir_cbor_next(&old, &old_name, &old_arena)) {
+        if (size_of(&name) != size_of(&old_name) || memcmp(name.item, old_name.item, size_of(&name)) != 0)
+            return differs(found, "arenas", "another name", "those of the steps before it");
+        if (!is_next_arena(&name, &arena, m->state ? &old_arena : NULL, found))
+            return false;
+    }
+    return true;
+}
+
+static weir_status keep_state(weir_trace__commits *m, const weir_env *env, const weir_cbor_value *state,
+                              weir_error *error) {
+    void *memory = m->state;
+    size_t size = size_of(state);
+    if (!weir__grow(env, &memory, &m->state_capacity, size, 1))
+        return weir__out_of_memory(error, operator_name, size);
+    m->state = memory;
+    memcpy(m->state, state->item, size);
+    return WEIR_OK;
+}
+
+static void take_step(weir_trace__commits *m, const weir_cbor_value *iter) {
+    weir_cbor_value digest;
+    m->t = weir_trace__uint(iter, "t");
+    m->steps++;
+    m->is_due = true;
+    m->has_digest = weir_cbor_get(iter, "batch_digest", &digest) && digest.type == WEIR_CBOR_BYTES &&
+                    digest.number == sizeof m->digest;
+    if (m->has_digest)
+        memcpy(m->digest, digest.data, sizeof m->digest);
+}
+
+static void forget(weir_trace__commits *m, const weir_env *env) {
+    weir_trace__commits_release(m, env);
+    *m = (weir_trace__commits){0};
+}
+
+bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, const weir_trace_record *record,
+                                weir_trace__field_difference *found, weir_status *status, weir_error *error) {
+    weir_cbor_value state;
+    *status = WEIR_OK;
+    if (record->kind == WEIR_TRACE_MEMORY) {
+        weir_cbor_get(&record->map, "state", &state);
+        if (!is_of_its_step(m, env, &record->map, &state, found) || !is_next(m, &state, found))
+            return false;
+        *status = keep_state(m, env, &state, error);
+        m->committed++;
+        m->is_due = false;
+        return true;
+    }
+    if (record->kind != WEIR_TRACE_EOF && m->is_due && m->committed > 0)
+        return differs(found, "memory", "(absent)", "recorded, as of the steps before it");
+    if (record->kind == WEIR_TRACE_ITER)
+        take_step(m, &record->map);
+    else if (record->kind == WEIR_TRACE_RESUME)
+        forget(m, env);
+    return true;
+}
