@@ -59,6 +59,10 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
         return "--trace, --checkpoint and --resume take the name of a file, and one is empty";
     if ((o->trace_indices || r->no_digests) && !o->trace)
         return o->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
+    if (o->trace_memory && !o->trace)
+        return "--trace-memory belongs to --trace";
+    if (o->trace_contents && (!o->trace_memory || r->no_digests))
+        return "--trace-contents belongs to --trace-memory, and needs digests";
     if (!o->device && (o->depth || o->read_back))
         return "--depth and --read-back belong to --device";
     if (o->device && o->queue_size)
@@ -182,6 +186,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--drop-remainder", CLI_FLAG, &o->drop_remainder, false, false},
         {"--trace", CLI_TEXT, &o->trace, false, false},
         {"--trace-indices", CLI_FLAG, &o->trace_indices, false, false},
+        {"--trace-memory", CLI_FLAG, &o->trace_memory, false, false},
+        {"--trace-contents", CLI_FLAG, &o->trace_contents, false, false},
         {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
         {"--checkpoint", CLI_TEXT, &o->checkpoint, false, false},
         {"--checkpoint-every", CLI_UINT, &o->checkpoint_steps, false, false},
@@ -225,7 +231,7 @@ const cli_command cli_run = {
         "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N] [--drop-remainder]\n"
         "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N] [--max-skips N]\n"
         "                [--shards S]\n"
-        "                [--trace F [--trace-indices] [--no-digests]]\n"
+        "                [--trace F [--trace-indices] [--trace-memory [--trace-contents]] [--no-digests]]\n"
         "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
         "                [--device cuda[:N]|host [--depth N] [--read-back]]\n"
         "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
@@ -252,6 +258,9 @@ const cli_command cli_run = {
         "                   them (contiguous, if the run has an end)\n"
         "  --trace F        record every step with its digests, for 'weir replay', 'diff' and 'merge'\n"
         "  --trace-indices  with the indices themselves\n"
+        "  --trace-memory   also commit the run's memory before each step is given, and record the state:\n"
+        "                   what is live where, epochs, bytes written. It waits for the device\n"
+        "  --trace-contents with a digest of the step's bytes in their place\n"
         "  --no-digests     without digests, which cost some time\n"
         "  --checkpoint F   save the state at the start, at the end, every 60 seconds, when SIGINT or "
         "SIGTERM\n"

@@ -101,6 +101,10 @@ typedef struct weir_run_options {
     /* Files. In a world of more than one rank each name is that of a rank's own file, NAME.rankN. */
     const char *trace;           /* record every batch that is given; NULL: no trace */
     bool trace_indices;          /* with the indices themselves */
+    bool trace_memory;           /* and what the run's memory is when a batch is given: a commit of it, which
+                                    waits for the device (docs/trace.md, `memory`) */
+    bool trace_contents;         /* … with a digest of the batch's bytes in their place: trace_memory,
+                                    with_digests, no transform */
     const char *checkpoint;      /* save the state there; NULL: nowhere */
     uint64_t checkpoint_seconds; /* how often; 0: WEIR_RUN_CHECKPOINT_SECONDS; UINT64_MAX: not by time */
     uint64_t checkpoint_steps;   /* and after every so many steps; 0: not by steps */

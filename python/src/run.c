@@ -118,21 +118,23 @@ static int to_path(PyObject *value, void *out) {
 
 /* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
  * drop_remainder, workers, buffer_size, queue_size, policy, max_lead, max_skips, shards, memory_limit,
- * device, depth, anchor_rows, trace, trace_indices, state). free_arguments also if it fails. */
+ * device, depth, anchor_rows, trace, trace_indices, trace_memory, trace_contents, state). free_arguments also
+ * if it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
     PyObject *stores = NULL, *manifest = NULL;
     const char *stage = NULL, *policy = NULL, *shards = NULL;
     int any_hash = 0, pad = 0, with_digests = 0, trace_indices = 0, drop_remainder = 0, anchor_rows = 0;
+    int trace_memory = 0, trace_contents = 0;
     weir_run_options *o = &a->options;
     *a = (run_arguments){.options = {.size = sizeof *o}};
     if (!PyArg_ParseTuple(
-            args, "O!O!zsO&O&O&pppO&O&pO&O&O&sO&O&sO&zO&pO&pO&", &PyTuple_Type, &stores, py_the.manifest,
+            args, "O!O!zsO&O&O&pppO&O&pO&O&O&sO&O&sO&zO&pO&pppO&", &PyTuple_Type, &stores, py_the.manifest,
             &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes,
             &a->token, &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
             &drop_remainder, py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32,
             &o->queue_size, &policy, py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round,
             &shards, py_to_uint64, &o->memory_limit, &o->device, py_to_uint32, &o->depth, &anchor_rows,
-            to_path, &a->trace, &trace_indices, py_to_bytes, &a->state) ||
+            to_path, &a->trace, &trace_indices, &trace_memory, &trace_contents, py_to_bytes, &a->state) ||
         !parse_names(stage, policy, shards, a) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
@@ -147,6 +149,8 @@ static bool parse_arguments(PyObject *args, run_arguments *a) {
     o->token_size = a->token.size;
     o->trace = a->trace ? PyBytes_AsString(a->trace) : NULL;
     o->trace_indices = trace_indices;
+    o->trace_memory = trace_memory;
+    o->trace_contents = trace_contents;
     o->state = a->state.data;
     o->state_size = a->state.size;
     return true;

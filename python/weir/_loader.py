@@ -68,6 +68,8 @@ class Loader:
 
     trace: a file to record every batch that is taken in, for weir.replay, `weir diff` and `weir merge`; in a world of several
     ranks FILE.rankN. A run that resumes from a state resumes its trace. A run that fails ends it with the failure.
+    trace_memory: also commit the run's memory before each batch is given, and record what it is; trace_contents: with a
+    digest of the batch's bytes in their place.
 
     device: "cuda:1" ("cuda" is the first GPU): batches are copied to the GPU ahead of the loop, and their arrays lie there;
     torch and JAX take them with their streams in order (batch.torch(), torch.from_dlpack). At most `depth` can be held at
@@ -110,6 +112,8 @@ class Loader:
         copy: bool = False,
         trace: str | os.PathLike[str] | None = None,
         trace_indices: bool = False,
+        trace_memory: bool = False,
+        trace_contents: bool = False,
         device: object = None,
         depth: int = _weir.RUN_DEPTH,
         anchor_rows: bool = False,
@@ -125,9 +129,8 @@ class Loader:
             queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
         check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, shards=shards)
-        self.dataset, self.stage, self.first_step, self.copy = dataset, stage, first_step, copy
+        self.dataset, self.stage, self.first_step, self.copy, self.steps, self.epochs = dataset, stage, first_step, copy, steps, epochs
         _check_together(stage, steps, epochs, copies_from=device if copy else None)
-        self.steps, self.epochs = steps, epochs
         self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
         end = self._find_end()
         check_numbers(64, steps=end or 0)
@@ -138,8 +141,8 @@ class Loader:
             "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
             "steps": end or 0, "first_step": first_step, "drop_remainder": drop_remainder, "workers": workers, "buffer_size": buffer_size,
             "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips, "shards": shards,
-            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth,
-            "anchor_rows": anchor_rows, "trace": trace, "trace_indices": trace_indices,
+            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth, "anchor_rows": anchor_rows,
+            "trace": trace, "trace_indices": trace_indices, "trace_memory": trace_memory, "trace_contents": trace_contents,
         }  # fmt: skip
         self._lock = threading.RLock()
         _loaders.add(self)

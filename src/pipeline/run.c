@@ -32,7 +32,8 @@ struct weir_run {
     run_phase phase;
     weir_trace_writer *trace;
     weir_cbor_writer written; /* the state that was asked for last */
-    bool is_lost;             /* a batch was taken and could not be given, or recorded */
+    bool is_lost;             /* a batch was taken and could not be given, or recorded … */
+    uint64_t lost_step;       /* … that of this step */
     uint64_t given;
     uint64_t verified;
     uint64_t saved_step;
@@ -73,6 +74,13 @@ static weir_status settle(weir_run_options *o, weir_error *error) {
             error, WEIR_CONTRACT_VIOLATION, operator_name,
             "read_back compares what was built with what is on a device; it needs a device, and "
             "no transform");
+    if ((o->trace_memory && !o->trace) ||
+        (o->trace_contents && (!o->trace_memory || !o->with_digests || o->transform.apply)))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          o->trace_contents
+                              ? "trace_contents belongs to trace_memory and to digests, and a transform "
+                                "would change what they are of"
+                              : "trace_memory belongs to a trace");
     if (o->drop_remainder && o->stage == WEIR_STAGE_TRAIN)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "drop_remainder is for eval and infer; in train the manifest says whether the last "
@@ -338,13 +346,42 @@ static weir_status record(weir_run *run, const weir_taken *taken, weir_error *er
     return weir_trace_append(run->trace, &iter, error);
 }
 
+static weir_status digest_in_place(weir_run *run, const weir_taken *taken, uint8_t digest[16],
+                                   weir_error *error) {
+    return run->device ? weir_pipeline__staging_digest(&run->staging, taken, digest, error)
+                       : weir_pipeline__loader_digest(&run->loader, taken, digest, error);
+}
+
+/* The step and, if that is asked for, the run's memory: it is committed first, so that a step whose commit
+ * fails is not in the trace. */
+static weir_status record_step(weir_run *run, const weir_taken *taken, weir_error *error) {
+    weir_commit commit;
+    uint8_t contents[16];
+    const weir_run_options *o = &run->options;
+    if (!o->trace_memory)
+        return record(run, taken, error);
+    weir_pipeline__sets sets = {run->loader.compact, run->loader.tensors, run->staging.there};
+    weir_status status = weir_pipeline__memory_commit(&sets, taken->step, run->given == 0, &commit, error);
+    if (status == WEIR_OK && o->trace_contents)
+        status = digest_in_place(run, taken, contents, error);
+    if (status == WEIR_OK)
+        status = record(run, taken, error);
+    weir_trace_memory memory = {.t = taken->step,
+                                .state = commit.state,
+                                .state_size = commit.state_size,
+                                .state_hash = commit.state_hash,
+                                .visibility_hash = commit.visibility_hash,
+                                .contents = o->trace_contents ? contents : NULL};
+    return status == WEIR_OK ? weir_trace_append_memory(run->trace, &memory, error) : status;
+}
+
 /* Ends the trace with a failure. One that cannot be written stays open: no state is given that it does not
  * reach. */
 static void record_failure(weir_run *run, const weir_error *failure) {
     weir_cursor cursor;
     weir_error call = {0};
-    weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : weir_run_step(run),
-                                 .error = failure};
+    uint64_t next = run->is_lost ? run->lost_step : weir_run_step(run);
+    weir_trace_failure record = {.t = failure->replay_token_size > 0 ? failure->t : next, .error = failure};
     const weir_dataset *dataset = weir_pipeline__loader_name_step(&run->loader, record.t, &cursor, &call);
     if (dataset) {
         record.dataset = dataset->key;
@@ -438,8 +475,9 @@ static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error 
         run->verified += status == WEIR_OK;
     }
     if (status == WEIR_OK && run->trace)
-        status = record(run, taken, error);
-    run->is_lost = run->is_lost || status != WEIR_OK;
+        status = record_step(run, taken, error);
+    run->is_lost = status != WEIR_OK;
+    run->lost_step = taken->step;
     run->given += status == WEIR_OK;
     if (status != WEIR_OK)
         (void)!weir_run_release(run, taken, 0, NULL);

@@ -172,3 +172,41 @@ void *weir_pipeline__memory_at(const weir_arenas *arenas, const char *kind, uint
     (void)status;
     return memory;
 }
+
+/* ---- Committing -------------------------------------------------------------------------------- */
+
+/* Counts the first of a kind: which of them a batch lies in depends on timing, and all are of one size. */
+static weir_status count_written(weir_arenas *ledger, const char *kind, weir_error *error) {
+    char name[NAME_CAPACITY];
+    weir_text id = name_of(name, kind, 0);
+    return weir_arenas_written(ledger, id.data, id.size, error);
+}
+
+static weir_status count_batch(const weir_pipeline__sets *sets, bool is_first, weir_error *error) {
+    weir_arenas *ledger = sets->compact;
+    WEIR__TRY(count_written(ledger, "slot", error));
+    WEIR__TRY(count_written(ledger, "lists", error));
+    if (!sets->there)
+        return sets->tensors ? count_written(ledger, "tensors", error) : WEIR_OK;
+    WEIR__TRY(count_written(ledger, "place", error));
+    WEIR__TRY(count_written(ledger, "place_slot", error));
+    if (!is_first)
+        return WEIR_OK;
+    void *tables;
+    size_t size;
+    bool has_tables = weir_arenas_tensor(ledger, "tables/0", 8, &tables, &size, NULL) == WEIR_OK;
+    WEIR__TRY(has_tables ? count_written(ledger, "tables", error) : WEIR_OK);
+    return count_written(ledger, "rules", error);
+}
+
+weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64_t step, bool is_first,
+                                         weir_commit *commit, weir_error *error) {
+    weir_arenas *in_order[] = {sets->compact, sets->there, sets->tensors}; /* as their names in the plan */
+    weir_commit_options options = {.size = sizeof options, .batch = step};
+    uint8_t hash[WEIR_HASH_SIZE];
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
+        if (in_order[i])
+            WEIR__TRY(weir_arenas_commit(in_order[i], step, hash, error));
+    WEIR__TRY(count_batch(sets, is_first, error));
+    return weir_arenas_seal(sets->compact, &options, commit, error);
+}

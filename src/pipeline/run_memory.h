@@ -45,4 +45,16 @@ WEIR_CHECKED weir_status weir_pipeline__memory_open(const weir_env *env, const w
 /* Where the index-th tensor of a kind lies: "slot", "tensors", "place", "place_slot", "tables", "rules". */
 void *weir_pipeline__memory_at(const weir_arenas *arenas, const char *kind, uint64_t index);
 
+/* The sets of a run's arenas. */
+typedef struct weir_pipeline__sets {
+    weir_arenas *compact; /* the arena `slots`; it also keeps what is sealed of all arenas */
+    weir_arenas *tensors; /* `tensors`, or NULL … */
+    weir_arenas *there;   /* … and `device` */
+} weir_pipeline__sets;
+
+/* CommitExecution_v1 of a run's memory before the batch of a step is given (docs/spec/03g-commit.md, "In a
+ * run"). A barrier that fails names its arena. */
+WEIR_CHECKED weir_status weir_pipeline__memory_commit(const weir_pipeline__sets *sets, uint64_t step,
+                                                      bool is_first, weir_commit *commit, weir_error *error);
+
 #endif

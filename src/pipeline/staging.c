@@ -281,10 +281,9 @@ static weir_status open_verifier(weir_pipeline__staging *s, weir_error *error) {
 }
 
 /* The staging's own stream reads, after what fills the place. */
-weir_status weir_pipeline__staging_verify(weir_pipeline__staging *s, const weir_taken *taken,
-                                          weir_error *error) {
+weir_status weir_pipeline__staging_digest(weir_pipeline__staging *s, const weir_taken *taken,
+                                          uint8_t digest[16], weir_error *error) {
     const weir_batch *batch = taken->batch;
-    uint8_t digest[16];
     weir_status status = open_verifier(s, error);
     if (status == WEIR_OK)
         status = weir_stream_wait(s->device, s->stream, taken->ready, error);
@@ -293,9 +292,18 @@ weir_status weir_pipeline__staging_verify(weir_pipeline__staging *s, const weir_
             weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error);
     if (status == WEIR_OK)
         status = weir_stream_sync(s->device, s->stream, error);
+    if (status == WEIR_OK)
+        weir_batch__digest_tensors(&s->digester, batch, s->read_back, digest);
+    return status;
+}
+
+weir_status weir_pipeline__staging_verify(weir_pipeline__staging *s, const weir_taken *taken,
+                                          weir_error *error) {
+    const weir_batch *batch = taken->batch;
+    uint8_t digest[16];
+    weir_status status = weir_pipeline__staging_digest(s, taken, digest, error);
     if (status != WEIR_OK)
         return status;
-    weir_batch__digest_tensors(&s->digester, batch, s->read_back, digest);
     if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
         return WEIR_OK;
     status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR_PIPELINE__STAGING_OPERATOR,

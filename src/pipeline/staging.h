@@ -91,6 +91,11 @@ WEIR_CHECKED weir_status weir_pipeline__staging_release(weir_pipeline__staging *
                                                         const weir_taken *taken, weir_stream stream,
                                                         weir_error *error);
 
+/* The digest of a batch's bytes on the device, which are read back; waits for them. The consumer. */
+WEIR_CHECKED weir_status weir_pipeline__staging_digest(weir_pipeline__staging *staging,
+                                                       const weir_taken *taken, uint8_t digest[16],
+                                                       weir_error *error);
+
 /* Reads a batch back and compares its digest with the one it was built with; waits for it. DEVICE_ERROR if
  * they differ. The consumer. */
 WEIR_CHECKED weir_status weir_pipeline__staging_verify(weir_pipeline__staging *staging,

@@ -12,6 +12,8 @@ enum { READ_CHUNK = 1 << 20 };
 /* On the host it is a fence: what was written before is seen by whoever learns of the commit. */
 weir_status weir_plan__arena_barriers(const weir_arenas *arenas, weir_error *error) {
     for (uint32_t a = 0; a < arenas->arena_count; a++) {
+        if (!arenas->arenas[a].base) /* it has no memory in this set */
+            continue;
         weir_status status = weir__memory_settle(&arenas->memory, error);
         if (status != WEIR_OK) {
             weir__note_text(error, "arena", arenas->arenas[a].name.data, arenas->arenas[a].name.size);

@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from reference import cbor, trace  # noqa: E402
+from reference.commit import Sealer  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from tests.support.demo import small_demo  # noqa: E402
 
@@ -315,6 +316,122 @@ class Cut(WithFolder):
         self.assertEqual([report[key] for key in ("steps", "indices", "checked_digests", "unchecked_digests",
                                                   "checked_sample_digests", "unchecked_sample_digests")],
                          [10, samples, 10, 0, samples, 0])
+
+
+class Memory(WithFolder):
+    """Commits of the run's memory, in its trace."""
+
+    def recorded(self, *arguments, path=None):
+        return self.run_shop("--steps", 8, "--trace-memory", "--trace-contents", *arguments, path=path)
+
+    def sealed(self, arguments, steps):
+        """The states that the reference seals, from the plan that `weir run --plan` shows."""
+        done = weir("run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json", "--plan", "--json", "--trace", self.folder / "none",
+                    *arguments)
+        plan = json.loads(done.stdout)
+        tensors = {id: (t["arena"], int(t["address"]), t["offset"], t["size"], t["birth"], t["death"])
+                   for id, t in plan["tensors"].items()}
+        names = sorted(plan["arenas"], key=lambda name: (len(name), name))
+        sealer, states = Sealer(bytes.fromhex(plan["plan_hash"]), names, tensors), []
+        for t in steps:
+            on_device = ["place/0", "place_slot/0", *(["tables/0", "rules/0"] if t == steps[0] else [])]
+            for id in ["slot/0", "lists/0", *(on_device if "device" in names else ["tensors/0"])]:
+                if id in tensors:
+                    sealer.write(id)
+            states.append(sealer.seal(t, 0))
+        return states
+
+    def test_the_states_are_those_of_the_reference(self):
+        for arguments in ([], ["--workers", 3, "--queue", 2], ["--device", "host", "--depth", 2]):
+            with self.subTest(arguments=arguments):
+                records = self.recorded(*arguments)
+                memory = [record for record in records if record["type"] == "memory"]
+                steps = [record for record in records if record["type"] == "iter"]
+                expected = [trace.memory_record(t, state, steps[t]["batch_digest"])
+                            for t, state in enumerate(self.sealed(arguments, range(8)))]
+                self.assertEqual(memory, expected)
+                self.assertEqual(len({record["state_hash"] for record in memory}), 8)
+                self.assertEqual(trace.judge(trace.verify(self.trace.read_bytes()), manifest_of(records)), "success")
+                status, report = self.judged("replay", self.trace, "--store", shop / "shop.weir")
+                self.assertEqual((status, report["memory_records"], report["checked_digests"]), (0, 8, 8))
+                self.trace.unlink()
+
+    def test_nothing_else_depends_on_it(self):
+        with_memory, plain_trace = self.recorded(), self.run_shop("--steps", 8, path=self.folder / "plain.trace")
+        self.assertEqual([record for record in with_memory if record["type"] not in ("memory", "run_end")], plain_trace[:-1])
+        self.assertEqual(self.judged("diff", self.trace, self.folder / "plain.trace")[0], 0)
+        self.assertEqual(self.judged("merge", self.trace)[0], 0)
+        again = self.folder / "again.trace"
+        self.recorded(path=again)
+        self.assertEqual(self.trace.read_bytes(), again.read_bytes())
+
+    def test_flipped_bytes_are_found(self):
+        self.recorded()
+        whole = self.trace.read_bytes()
+        at = whole.index(b"fmemory")
+        rng = random.Random(20)
+        for place in rng.sample(range(at - 40, at + 900), 40):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << rng.randrange(8)
+            self.trace.write_bytes(damaged)
+            self.assertEqual(self.judged("replay", self.trace)[1]["code_id"], "TRACE_CORRUPT")
+
+    def test_forged_records_are_found(self):
+        records = self.recorded()
+        places = [number for number, record in enumerate(records) if record["type"] == "memory"]
+
+        def sealed_again(record):
+            record["visibility_hash"] = trace.sha256_of(record["state"])
+
+        def another_epoch(record):
+            record["state"]["arenas"]["slots"]["epoch"] += 1
+            sealed_again(record)
+
+        def nothing_written(record):
+            record["state"]["arenas"]["tensors"]["written"] = 0
+            sealed_again(record)
+
+        def moved(record):
+            record["state"]["arenas"]["slots"]["live"][0][2] += 256
+            sealed_again(record)
+
+        def another_plan(record):
+            record["state"]["plan_hash"] = bytes(32)
+            record["state_hash"] = trace.commit_hash(bytes(32), record["t"])
+            sealed_again(record)
+
+        changes = [(another_epoch, "arenas.slots.epoch"), (nothing_written, "arenas.tensors.epoch"),
+                   (moved, "arenas.slots.live"), (another_plan, "plan_hash"),
+                   (lambda r: r["state"].update(batch=9), "batch"), (lambda r: r["state"].update(batch="9"), "state"),
+                   (lambda r: r.update(t=r["t"] + 1), "t"), (lambda r: r.update(contents=bytes(16)), "contents"),
+                   (lambda r: r.update(state_hash=bytes(32)), "state_hash"),
+                   (lambda r: r.update(visibility_hash=bytes(32)), "visibility_hash")]
+        for number, (change, field) in enumerate(changes):
+            with self.subTest(field=field, number=number):
+                forged = copy.deepcopy(records)
+                change(forged[places[3]])
+                self.assert_diverges(forged, forged[places[3]]["t"], field)
+        for forged, t in (([*records[:places[3]], *records[places[3] + 1:]], 3), (records[:3] + records[2:], 0),
+                          (records[:places[0]] + records[places[0] + 1:], 1)):
+            self.assert_diverges(forged, t, "memory")
+
+    def test_a_run_that_resumes(self):
+        files = ["--checkpoint", self.folder / "c", "--resume", self.folder / "c"]
+        self.recorded(*files)
+        self.run_shop("--steps", 12, *files)  # without
+        records = self.run_shop("--steps", 16, "--trace-memory", "--workers", 2, *files)
+        self.assertEqual([r["t"] for r in records if r["type"] == "memory"], [*range(8), *range(12, 16)])
+        self.assertEqual([r["state"]["arenas"]["slots"]["epoch"] for r in records if r["type"] == "memory"],
+                         [*range(1, 9), *range(1, 5)])
+        self.assertEqual(self.judged("replay", self.trace)[1]["memory_records"], 12)
+
+    def test_options(self):
+        call = ["run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json", "--steps", 1]
+        for arguments, message in ((["--trace-memory"], "--trace-memory belongs to --trace"),
+                                   (["--trace", self.trace, "--trace-contents"], "--trace-contents belongs to --trace-memory"),
+                                   (["--trace", self.trace, "--trace-memory", "--trace-contents", "--no-digests"], "needs digests")):
+            done = weir(*call, *arguments)
+            self.assertEqual((done.returncode, message in done.stderr), (2, True), done.stderr)
 
 
 class Ranks(WithFolder):

@@ -96,6 +96,40 @@ static void test_a_failure_keeps_the_state(void **state) {
     weir_run_close(run);
 }
 
+/* A commit that cannot wait for the device: the step is not given, and the trace ends with its failure. */
+static void test_a_failed_barrier_names_the_arena(void **state) {
+    (void)state;
+    static const char waiting[] = "cuCtxSynchronize";
+    char path[160];
+    weir_json_writer w;
+    weir_error error;
+    weir_run *run;
+    weir_taken taken;
+    weir_replay_report report;
+    weir_run_options options = loading_options(&fixture, manifest);
+    snprintf(path, sizeof path, "%s/barrier.trace", fixture.folder);
+    options.device = WEIR_FAKE_CUDA;
+    options.trace = path;
+    options.trace_memory = true;
+    fake.reset();
+    assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+    assert_ok(weir_run_next(run, &taken, &error), &error);
+    assert_ok(weir_run_release(run, &taken, 0, &error), &error);
+    fake.fail_call(waiting, fake.calls(waiting) + 1, 719);
+    assert_fails(weir_run_next(run, &taken, &error), WEIR_DEVICE_ERROR, &error);
+    weir_json_writer_memory(&w, NULL);
+    weir_error_json(&error, &w);
+    assert_ok(weir_json_finish(&w, &error), &error);
+    assert_non_null(strstr(w.data, "\"arena\": \"device\""));
+    weir_json_release(&w);
+    weir_run_close(run);
+    assert_ok(weir_trace_replay(NULL, path, NULL, &report, &error), &error);
+    assert_int_equal(report.status, WEIR_RUN_FAILED);
+    assert_int_equal(report.failed_step, 1);
+    assert_int_equal(report.memory_records, 1);
+    assert_int_equal(remove(path), 0);
+}
+
 static void test_memory_fails(void **state) {
     (void)state;
     uint64_t steps = 1;
@@ -115,6 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_driver_fails),
         cmocka_unit_test(test_a_failure_keeps_the_state),
+        cmocka_unit_test(test_a_failed_barrier_names_the_arena),
         cmocka_unit_test(test_memory_fails),
     };
     return cmocka_run_group_tests(tests, set_up, loading_tear_down);

@@ -429,6 +429,22 @@ class Traces(LoaderTest):
         report = weir.replay("p", stores=[self.store])
         self.assertEqual((report.steps, report.checked_digests, report.is_complete), (9, 9, True))
 
+    def test_memory_is_recorded(self) -> None:
+        def record(name: str, workers: int) -> weir.Loader:
+            return self.loader(steps=9, trace=name, with_digests=True, trace_memory=True, trace_contents=True, workers=workers)
+
+        with record("m", 1) as first:
+            skip(first, 4)
+            state = first.state_dict()
+            next(first)
+        with record("m", 2) as second:
+            second.load_state_dict(state)
+            skip(second, 6)
+        report = weir.replay("m", stores=self.store)
+        self.assertEqual((report.steps, report.memory_records, report.checked_digests), (9, 9, 9))
+        with self.assertRaisesRegex(weir.errors.ContractViolation, "trace_memory belongs to a trace"):
+            self.loader(trace_memory=True)
+
     def test_a_trace_goes_on_with_its_run(self) -> None:
         skip(self.loader(steps=9, trace="whole"), 10)
         with self.loader(steps=9, trace="parts") as first:
