@@ -213,12 +213,12 @@ static const char *const best_effort_identities[] = {"world_size", "rank", "work
 
 static weir_status check_equal(const weir_env *env, const weir_cbor_value *checkpoint,
                                const weir_cbor_value *expected, const char *key, weir_error *error) {
-    char was[WEIR_DIFFERENCE_CAPACITY], is[WEIR_DIFFERENCE_CAPACITY];
+    char was[WEIR__SHOWN_MAX], is[WEIR__SHOWN_MAX];
     weir_cbor_value left, right;
-    if (weir_trace__same(checkpoint, expected, key))
+    if (weir__same(checkpoint, expected, key))
         return WEIR_OK;
-    weir_trace__describe(env, weir_cbor_get(checkpoint, key, &left) ? &left : NULL, was);
-    weir_trace__describe(env, weir_cbor_get(expected, key, &right) ? &right : NULL, is);
+    weir__show(env, weir_cbor_get(checkpoint, key, &left) ? &left : NULL, was);
+    weir__show(env, weir_cbor_get(expected, key, &right) ? &right : NULL, is);
     weir_status status =
         weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                    "the checkpoint is another run's: its %s is %.240s, this run's is %.240s", key, was, is);

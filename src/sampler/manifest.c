@@ -5,102 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const weir_sampler__child_policy_names[3] = {"uniform", "recent", "latest"};
-const char *const weir_sampler__label_visibility_names[3] = {"train", "all", "none"};
-const char *const weir_sampler__row_order_names[2] = {"rcm", "best"};
-const char *const weir_sampler__example_order_names[2] = {"visits", "latest"};
-const char *const weir_sampler__negatives_by_names[2] = {"uniform", "popularity"};
-const char *const weir_sampler__epoch_boundary_names[2] = {"strict", "stream"};
-const char *const weir_sampler__intra_block_names[2] = {"affine_v1", "feistel_v1"};
-const char *const weir_sampler__block_order_names[2] = {"fisher_yates_v1", "stateless_v1"};
-#define NAME(id, name, ...) #name,
-const char *const weir_sampler__optional_tensor_names[] = {WEIR_OPTIONAL_TENSORS(NAME) NULL};
-#undef NAME
-const char *const weir_sampler__sampling_names[3] = {"shuffled", "class_balanced", "weighted"};
-
-/* The keys of the datasets that are sampled lie in bytewise order already. */
-static void write_sampling(const weir_manifest *manifest, weir_cbor_writer *w) {
-    const weir_data_config *data = &manifest->data;
-    uint64_t count = 0;
-    weir_cbor_map(w, 1u + (data->weight_column != NULL) + manifest->lists_sampled);
-    weir_cbor_text(w, "mode");
-    weir_cbor_text(w, weir_sampler__sampling_names[data->sampling]);
-    if (data->weight_column) {
-        weir_cbor_text(w, "column");
-        weir_cbor_text(w, data->weight_column);
-    }
-    if (!manifest->lists_sampled)
-        return;
-    for (size_t i = 0; i < manifest->dataset_count; i++)
-        count += manifest->datasets[i].sampling != WEIR_SAMPLING_SHUFFLED;
-    weir_cbor_text(w, "datasets");
-    weir_cbor_array(w, count);
-    for (size_t i = 0; i < manifest->dataset_count; i++)
-        if (manifest->datasets[i].sampling != WEIR_SAMPLING_SHUFFLED)
-            weir_cbor_text(w, manifest->datasets[i].key);
-}
-
-static void write_data(const weir_manifest *manifest, weir_cbor_writer *w) {
-    const weir_data_config *data = &manifest->data;
-    bool has_boundary = data->epoch_boundary != WEIR_BOUNDARY_STRICT;
-    bool has_intra = data->intra_block != WEIR_INTRA_AFFINE_V1;
-    bool has_order = data->block_order != WEIR_BLOCKS_FISHER_YATES_V1;
-    bool has_sampling = data->sampling != WEIR_SAMPLING_SHUFFLED;
-    weir_cbor_map(w, 2u + data->rotate + has_boundary + has_intra + has_order + has_sampling);
-    if (data->rotate) {
-        weir_cbor_text(w, "rotate");
-        weir_cbor_bool(w, true);
-    }
-    if (has_sampling) {
-        weir_cbor_text(w, "sampling");
-        write_sampling(manifest, w);
-    }
-    weir_cbor_text(w, "drop_last");
-    weir_cbor_bool(w, data->drop_last);
-    if (has_order) {
-        weir_cbor_text(w, "block_order");
-        weir_cbor_text(w, weir_sampler__block_order_names[data->block_order]);
-    }
-    if (has_intra) {
-        weir_cbor_text(w, "intra_block");
-        weir_cbor_text(w, weir_sampler__intra_block_names[data->intra_block]);
-    }
-    if (has_boundary) {
-        weir_cbor_text(w, "epoch_boundary");
-        weir_cbor_text(w, weir_sampler__epoch_boundary_names[data->epoch_boundary]);
-    }
-    weir_cbor_text(w, "sampler_block_size");
-    weir_cbor_uint(w, data->sampler_block_size);
-}
-
-static void write_datasets(const weir_manifest *manifest, weir_cbor_writer *w) {
-    weir_cbor_map(w, manifest->dataset_count);
-    for (size_t i = 0; i < manifest->dataset_count; i++) {
-        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
-        weir_cbor_text(w, dataset->key);
-        weir_cbor_map(w, 4);
-        weir_cbor_text(w, "id");
-        weir_cbor_text(w, dataset->id);
-        weir_cbor_text(w, "hash");
-        weir_cbor_bytes(w, dataset->hash, sizeof dataset->hash);
-        weir_cbor_text(w, "version");
-        weir_cbor_text(w, dataset->version);
-        weir_cbor_text(w, "cardinality");
-        weir_cbor_uint(w, dataset->cardinality);
-    }
-}
-
-static void write_normalised(const weir_manifest *manifest, weir_cbor_writer *w) {
-    weir_cbor_map(w, 4);
-    weir_cbor_text(w, "data");
-    write_data(manifest, w);
-    weir_cbor_text(w, "seed");
-    weir_cbor_uint(w, manifest->seed);
-    weir_cbor_text(w, "datasets");
-    write_datasets(manifest, w);
-    weir_cbor_text(w, "global_batch_size");
-    weir_cbor_uint(w, manifest->global_batch_size);
-}
+#include "sampler/manifest_fields.h"
 
 void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w) {
     uint64_t count = 0;
@@ -116,149 +21,8 @@ void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w)
     }
 }
 
-static void write_label_visibility(const weir_batch_config *batch, weir_cbor_writer *w) {
-    if (batch->label_visibility != WEIR_LABELS_LISTED) {
-        weir_cbor_text(w, weir_sampler__label_visibility_names[batch->label_visibility]);
-        return;
-    }
-    weir_cbor_array(w, (uint64_t)__builtin_popcount(batch->label_splits));
-    for (int split = 0; split < WEIR_SPLITS; split++)
-        if (batch->label_splits >> split & 1)
-            weir_cbor_text(w, weir_split_name((weir_split)split));
-}
-
-static void write_numbers(const weir_choices *choices, weir_cbor_writer *w) {
-    if (choices->count > 1)
-        weir_cbor_array(w, choices->count);
-    for (uint32_t i = 0; i < choices->count; i++)
-        weir_cbor_uint(w, choices->values[i]);
-}
-
-static void write_choices(const char *key, const weir_choices *choices, weir_cbor_writer *w) {
-    weir_cbor_text(w, key);
-    write_numbers(choices, w);
-}
-
-static void write_retrieval(const weir_batch_config *batch, weir_cbor_writer *w) {
-    const weir_retrieval_config *retrieval = &batch->retrieval;
-    weir_cbor_map(w, batch->width_count ? 5 : 6);
-    weir_cbor_text(w, "fill");
-    weir_cbor_bool(w, retrieval->fill);
-    weir_cbor_text(w, "order");
-    weir_cbor_text(w, weir_sampler__example_order_names[retrieval->order]);
-    write_choices("walks", &retrieval->walks, w);
-    if (batch->width_count == 0)
-        write_choices("width", &retrieval->width, w);
-    write_choices("length", &retrieval->length, w);
-    write_choices("local_cells", &retrieval->local_cells, w);
-}
-
-static void write_widths(const weir_batch_config *batch, weir_cbor_writer *w) {
-    if (batch->width_count == 0)
-        weir_cbor_uint(w, batch->child_width);
-    else
-        weir_cbor_map(w, batch->width_count);
-    for (uint32_t i = 0; i < batch->width_count; i++)
-        write_choices(batch->widths[i].edge_type, &batch->widths[i].widths, w);
-}
-
-static void write_since(const weir_batch_config *batch, weir_cbor_writer *w) {
-    char text[32];
-    weir_cbor_text(w, "since");
-    if (batch->since_is == WEIR_SINCE_TIME) {
-        weir_cbor_int(w, batch->since);
-        return;
-    }
-    snprintf(text, sizeof text, "%lldus", (long long)batch->since);
-    weir_cbor_text(w, text);
-}
-
-/* The optional tensors that a list asks for: is_masked follows from another key. */
-static uint32_t listed_tensors(const weir_batch_config *batch) {
-    return batch->tensors & ~((uint32_t)1 << WEIR_IS_MASKED);
-}
-
-static void write_tensors(const weir_batch_config *batch, weir_cbor_writer *w) {
-    weir_cbor_text(w, "tensors");
-    weir_cbor_array(w, (uint64_t)__builtin_popcount(listed_tensors(batch)));
-    for (int i = 0; weir_sampler__optional_tensor_names[i]; i++)
-        if (listed_tensors(batch) >> (WEIR_FIRST_OPTIONAL + i) & 1)
-            weir_cbor_text(w, weir_sampler__optional_tensor_names[i]);
-}
-
-static void write_links(const weir_links_config *links, weir_cbor_writer *w) {
-    weir_cbor_text(w, "links");
-    weir_cbor_map(w, 3);
-    weir_cbor_text(w, "by");
-    weir_cbor_text(w, weir_sampler__negatives_by_names[links->by]);
-    weir_cbor_text(w, "negatives");
-    weir_cbor_uint(w, links->negatives);
-    weir_cbor_text(w, "candidates");
-    weir_cbor_uint(w, links->candidates);
-}
-
 void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w) {
-    const weir_batch_config *batch = &manifest->batch;
-    bool has_row_order = batch->row_order != WEIR_ROWS_RCM; /* else the map is as before there was a choice */
-    bool has_links = batch->links.negatives != WEIR_SAMPLER__NEGATIVES ||
-                     batch->links.candidates != WEIR_SAMPLER__CANDIDATES ||
-                     batch->links.by != WEIR_NEGATIVES_UNIFORM;
-    weir_cbor_map(w, 7u + has_row_order + batch->omit_identifiers + batch->has_context_until +
-                         batch->strictly_before + batch->labels + batch->has_retrieval +
-                         (batch->context_seed != 0) + (batch->since_is != WEIR_SINCE_EVER) +
-                         (listed_tensors(batch) != 0) + (batch->mask_permille > 0) + has_links);
-    if (has_links)
-        write_links(&batch->links, w);
-    if (batch->since_is != WEIR_SINCE_EVER)
-        write_since(batch, w);
-    if (batch->labels) {
-        weir_cbor_text(w, "labels");
-        weir_cbor_bool(w, true);
-    }
-    if (listed_tensors(batch))
-        write_tensors(batch, w);
-    weir_cbor_text(w, "max_hops");
-    weir_cbor_uint(w, batch->max_hops);
-    weir_cbor_text(w, "max_rows");
-    weir_cbor_uint(w, batch->max_rows);
-    weir_cbor_text(w, "pad_rows");
-    weir_cbor_bool(w, batch->pad_rows);
-    if (batch->has_retrieval) {
-        weir_cbor_text(w, "retrieval");
-        write_retrieval(batch, w);
-    }
-    if (has_row_order) {
-        weir_cbor_text(w, "row_order");
-        weir_cbor_text(w, weir_sampler__row_order_names[batch->row_order]);
-    }
-    weir_cbor_text(w, "child_width");
-    write_widths(batch, w);
-    if (batch->omit_identifiers) {
-        weir_cbor_text(w, "identifiers");
-        weir_cbor_text(w, "omit");
-    }
-    weir_cbor_text(w, "child_policy");
-    weir_cbor_text(w, weir_sampler__child_policy_names[batch->child_policy]);
-    if (batch->context_seed != 0) {
-        weir_cbor_text(w, "context_seed");
-        weir_cbor_uint(w, batch->context_seed);
-    }
-    if (batch->has_context_until) {
-        weir_cbor_text(w, "context_until");
-        weir_cbor_int(w, batch->context_until);
-    }
-    if (batch->mask_permille > 0) {
-        weir_cbor_text(w, "mask_permille");
-        weir_cbor_uint(w, batch->mask_permille);
-    }
-    weir_cbor_text(w, "sequence_length");
-    weir_cbor_uint(w, batch->sequence_length);
-    if (batch->strictly_before) {
-        weir_cbor_text(w, "strictly_before");
-        weir_cbor_bool(w, true);
-    }
-    weir_cbor_text(w, "label_visibility");
-    write_label_visibility(batch, w);
+    weir__write(w, &weir_sampler__batch_shape, manifest);
 }
 
 static weir_status hash_document(const weir_manifest *manifest,
@@ -290,7 +54,7 @@ static weir_status make_token(weir_manifest *manifest, weir_error *error) {
 weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, manifest->env);
-    write_normalised(manifest, &w);
+    weir__write(&w, &weir_sampler__normalised_shape, manifest);
     weir_status status = weir_cbor_finish(&w, error);
     manifest->normalised = w.data;
     manifest->normalised_size = w.size;
@@ -309,13 +73,7 @@ void weir_manifest_close(weir_manifest *manifest) {
     if (!manifest)
         return;
     const weir_env *env = manifest->env;
-    weir__release(env, manifest->datasets);
-    weir__release(env, manifest->key_order);
-    weir__release(env, manifest->texts);
-    weir__release(env, manifest->weight_column);
-    weir__release(env, manifest->widths);
-    weir__release(env, manifest->width_texts);
-    weir__release(env, manifest->accountant.subsampling_mode);
+    weir__arena_release(&manifest->arena);
     weir__release(env, manifest->normalised);
     weir__release(env, manifest);
 }

@@ -2,7 +2,7 @@
 #ifndef WEIR_SAMPLER_MANIFEST_H
 #define WEIR_SAMPLER_MANIFEST_H
 
-#include "base/internal.h"
+#include "base/arena.h"
 #include "weir/manifest.h"
 #include "weir/store.h"
 #include "weir/tensors.h"
@@ -13,7 +13,7 @@ enum { WEIR_SAMPLER__MIX_TOTAL_MAX = 65536 };
 
 /* What a privacy accountant takes for granted about a run; either may be left out. */
 typedef struct weir_sampler__accountant {
-    char *subsampling_mode; /* or NULL */
+    const char *subsampling_mode; /* or NULL */
     bool has_effective_q;
     double effective_q;
 } weir_sampler__accountant;
@@ -24,16 +24,14 @@ struct weir_manifest {
     uint64_t global_batch_size;
     weir_data_config data;
     weir_batch_config batch;
+    weir__arena arena;      /* of what was read: datasets, texts, lists */
     weir_dataset *datasets; /* bytewise by key */
     size_t *key_order;      /* indices of datasets in CBOR key order */
-    size_t dataset_count;
+    uint32_t dataset_count;
     uint32_t mix_total;
-    char *texts; /* keys, ids and versions, each terminated */
-    char *weight_column;
-    weir_edge_width *widths; /* of batch … */
-    char *width_texts;       /* … and their names */
-    bool lists_sampled;      /* data.sampling names the datasets that it is for */
-    weir_stage stage;        /* of a run that names none */
+    uint8_t preset;     /* of `data`, 0: none */
+    bool lists_sampled; /* data.sampling names the datasets that it is for */
+    weir_stage stage;   /* of a run that names none */
     weir_sampler__accountant accountant;
     uint8_t *normalised;
     size_t normalised_size;
@@ -54,20 +52,7 @@ WEIR_CHECKED weir_status weir_sampler__manifest_require(const weir_manifest *man
                                                         const char *failure_operator,
                                                         const weir_dataset **out, weir_error *error);
 
-/* Names of the enums, as in the file. */
-extern const char *const weir_sampler__child_policy_names[3];
-extern const char *const weir_sampler__label_visibility_names[3];
-extern const char *const weir_sampler__row_order_names[2];
-extern const char *const weir_sampler__example_order_names[2];
-extern const char *const weir_sampler__negatives_by_names[2];
-
-/* What `batch.links` says if it says nothing. */
-enum { WEIR_SAMPLER__NEGATIVES = 4, WEIR_SAMPLER__CANDIDATES = 20 };
-extern const char *const weir_sampler__epoch_boundary_names[2];
-extern const char *const weir_sampler__intra_block_names[2];
-extern const char *const weir_sampler__block_order_names[2];
-extern const char
-    *const weir_sampler__optional_tensor_names[];         /* from the first one's number on; NULL ends them */
-extern const char *const weir_sampler__sampling_names[3]; /* the first, shuffled, is not spelt in a file */
+/* As in the file; the first, "shuffled", is what a manifest without data.sampling has. */
+const char *weir_sampler__sampling_name(weir_sampling sampling);
 
 #endif

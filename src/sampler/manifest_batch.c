@@ -1,44 +1,52 @@
-/* Reads the manifest's `batch`: what a sequence holds. */
+/* The table of the manifest's `batch`: what a sequence holds. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/narrow.h"
-#include "sampler/manifest_reader.h"
+#include "sampler/manifest_fields.h"
 
-/* A word, or a list of splits; a list that means a word is that word. */
-static weir_status read_label_visibility(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_cbor_value value, item;
-    unsigned chosen = batch->label_visibility, splits = 0;
-    if (!weir_cbor_get(map, "label_visibility", &value))
-        return WEIR_OK;
-    if (value.type != WEIR_CBOR_ARRAY) {
-        weir_status status = weir_sampler__manifest_choice(r, "$.batch", map, "label_visibility",
-                                                           weir_sampler__label_visibility_names, 3, &chosen);
-        batch->label_visibility = (weir_label_visibility)chosen;
-        return status;
-    }
-    weir_cbor_iterator it = weir_cbor_children(&value);
+/* ---- label_visibility: a word, or a list of splits ------------------------------------------- */
+
+/* A list that means a word is that word. */
+static weir_status read_label_visibility(weir__reader *r, const weir__field *field,
+                                         const weir_cbor_value *value, void *object) {
+    weir_batch_config *batch = &((weir_manifest *)object)->batch;
+    weir_cbor_iterator it = weir_cbor_children(value);
+    weir_cbor_value item;
+    unsigned splits = 0;
+    if (value->type != WEIR_CBOR_ARRAY)
+        return weir__read_plain(r, field, value, object);
     while (weir_cbor_next(&it, NULL, &item)) {
         unsigned split = 0;
         while (split < WEIR_SPLITS && !weir_cbor_is_text(&item, weir_split_name((weir_split)split)))
             split++;
         if (split == WEIR_SPLITS || splits >> split & 1)
-            return weir_sampler__manifest_invalid(
-                r, "$.batch.label_visibility",
-                "must be a list of \"train\", \"val\" and \"test\", each at most once");
+            return weir__refuse(r, field->name,
+                                "must be a list of \"train\", \"val\" and \"test\", each at most once");
         splits |= 1u << split;
     }
     if (splits == 0)
-        return weir_sampler__manifest_invalid(r, "$.batch.label_visibility",
-                                              "is an empty list; write \"none\" to show no labels");
+        return weir__refuse(r, field->name, "is an empty list; write \"none\" to show no labels");
     batch->label_visibility = splits == 1u << WEIR_TRAIN          ? WEIR_LABELS_TRAIN
                               : splits == (1u << WEIR_SPLITS) - 1 ? WEIR_LABELS_ALL
                                                                   : WEIR_LABELS_LISTED;
-    batch->label_splits = batch->label_visibility == WEIR_LABELS_LISTED ? (uint8_t)splits : 0;
+    batch->label_splits = batch->label_visibility == WEIR_LABELS_LISTED ? WEIR__NARROW(uint8_t, splits) : 0;
     return WEIR_OK;
 }
+
+static void write_label_visibility(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_batch_config *batch = &((const weir_manifest *)object)->batch;
+    if (batch->label_visibility != WEIR_LABELS_LISTED) {
+        weir__write_plain(w, field, object);
+        return;
+    }
+    weir_cbor_array(w, (uint64_t)__builtin_popcount(batch->label_splits));
+    for (int split = 0; split < WEIR_SPLITS; split++)
+        if (batch->label_splits >> split & 1)
+            weir_cbor_text(w, weir_split_name((weir_split)split));
+}
+
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 /* A time as people write it, or microseconds since 1970. */
 static bool read_time(const weir_cbor_value *value, int64_t *micros) {
@@ -56,261 +64,221 @@ static bool read_time(const weir_cbor_value *value, int64_t *micros) {
     return true;
 }
 
-static weir_status read_context_until(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, "context_until", &value) || value.type == WEIR_CBOR_NULL)
+static weir_status read_context_until(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                      void *object) {
+    if (read_time(value, &((weir_manifest *)object)->batch.context_until))
         return WEIR_OK;
-    batch->has_context_until = read_time(&value, &batch->context_until);
-    if (batch->has_context_until)
-        return WEIR_OK;
-    return weir_sampler__manifest_invalid(
-        r, "$.batch.context_until",
-        "must be a date such as \"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or "
-        "microseconds since 1970");
+    return weir__refuse(r, field->name,
+                        "must be a date such as \"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or "
+                        "microseconds since 1970");
 }
 
-static weir_status read_since(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, "since", &value) || value.type == WEIR_CBOR_NULL)
-        return WEIR_OK;
-    if (value.type == WEIR_CBOR_TEXT &&
-        weir__duration_parse((const char *)value.data, (size_t)value.number, &batch->since))
+static weir_status read_since(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                              void *object) {
+    weir_batch_config *batch = &((weir_manifest *)object)->batch;
+    if (value->type == WEIR_CBOR_TEXT &&
+        weir__duration_parse((const char *)value->data, (size_t)value->number, &batch->since))
         batch->since_is = WEIR_SINCE_DURATION;
-    else if (read_time(&value, &batch->since))
+    else if (read_time(value, &batch->since))
         batch->since_is = WEIR_SINCE_TIME;
     else
-        return weir_sampler__manifest_invalid(
-            r, "$.batch.since",
+        return weir__refuse(
+            r, field->name,
             "must be a duration such as \"90d\" or \"12h\" (us, ms, s, m, h, d or w), a date such as "
             "\"2010-01-01\", a time such as \"2010-01-01T12:00:00Z\", or microseconds since 1970");
     return WEIR_OK;
 }
 
-static weir_status read_tensors(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_cbor_value list, item;
+static void write_since(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_batch_config *batch = &((const weir_manifest *)object)->batch;
+    char text[32];
+    if (batch->since_is == WEIR_SINCE_TIME) {
+        weir__write_plain(w, field, object);
+        return;
+    }
+    snprintf(text, sizeof text, "%lldus", (long long)batch->since);
+    weir_cbor_text(w, text);
+}
+
+static bool has_no_since(const void *object) {
+    return ((const weir_manifest *)object)->batch.since_is == WEIR_SINCE_EVER;
+}
+
+/* ---- tensors: optional ones by name; is_masked follows from another key ---------------------- */
+
+#define NAME(id, name, ...) #name,
+static const char *const tensor_names[] = {WEIR_OPTIONAL_TENSORS(NAME) NULL};
+#undef NAME
+
+static uint32_t listed_tensors(const void *object) {
+    return ((const weir_manifest *)object)->batch.tensors & ~((uint32_t)1 << WEIR_IS_MASKED);
+}
+
+static weir_status read_tensors(weir__reader *r, const weir__field *field, const weir_cbor_value *list,
+                                void *object) {
+    bool is_fine = list->type == WEIR_CBOR_ARRAY;
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
     uint32_t found = 0;
-    if (!weir_cbor_get(map, "tensors", &list))
-        return WEIR_OK;
-    bool is_fine = list.type == WEIR_CBOR_ARRAY;
-    weir_cbor_iterator it = is_fine ? weir_cbor_children(&list) : (weir_cbor_iterator){0};
     while (is_fine && weir_cbor_next(&it, NULL, &item)) {
         uint32_t i = 0;
-        while (weir_sampler__optional_tensor_names[i] &&
-               !weir_cbor_is_text(&item, weir_sampler__optional_tensor_names[i]))
+        while (tensor_names[i] && !weir_cbor_is_text(&item, tensor_names[i]))
             i++;
         uint32_t bit = (uint32_t)1 << (WEIR_FIRST_OPTIONAL + i);
-        is_fine =
-            weir_sampler__optional_tensor_names[i] && bit != (uint32_t)1 << WEIR_IS_MASKED && !(found & bit);
+        is_fine = tensor_names[i] && bit != (uint32_t)1 << WEIR_IS_MASKED && !(found & bit);
         found |= bit;
     }
-    r->manifest->batch.tensors |= found;
+    ((weir_manifest *)object)->batch.tensors |= found;
     return is_fine ? WEIR_OK
-                   : weir_sampler__manifest_invalid(
-                         r, "$.batch.tensors",
-                         "must be a list of \"example_ids\", \"hops\" and \"ages\", each "
-                         "at most once");
+                   : weir__refuse(r, field->name,
+                                  "must be a list of \"example_ids\", \"hops\" and \"ages\", each at most "
+                                  "once");
 }
 
-/* A number, or a list of some. */
-static weir_status read_choices(const weir_sampler__manifest_reader *r, const char *path,
-                                const weir_cbor_value *value, uint32_t least, uint32_t most,
-                                weir_choices *out) {
-    char what[120];
-    weir_cbor_value item = *value;
-    uint64_t number = 0;
-    bool is_list = value->type == WEIR_CBOR_ARRAY, is_fine = !is_list || value->number > 0;
-    weir_cbor_iterator it = is_list ? weir_cbor_children(value) : (weir_cbor_iterator){0};
-    out->count = 0;
-    while (is_fine && (is_list ? weir_cbor_next(&it, NULL, &item) : out->count == 0)) {
-        is_fine = weir_cbor_get_uint(&item, &number) && number >= least && number <= most &&
-                  out->count < WEIR_CHOICES_MAX;
-        if (is_fine)
-            out->values[out->count++] = WEIR__LOW(uint32_t, number);
-    }
-    snprintf(what, sizeof what, "must be a whole number from %u to %u, or a list of 1 to %d such numbers",
-             least, most, WEIR_CHOICES_MAX);
-    return is_fine ? WEIR_OK : weir_sampler__manifest_invalid(r, path, what);
+static void write_tensors(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    (void)field;
+    weir_cbor_array(w, (uint64_t)__builtin_popcount(listed_tensors(object)));
+    for (int i = 0; tensor_names[i]; i++)
+        if (listed_tensors(object) >> (WEIR_FIRST_OPTIONAL + i) & 1)
+            weir_cbor_text(w, tensor_names[i]);
 }
 
-/* A member of `retrieval`. */
-static weir_status read_budget(const weir_sampler__manifest_reader *r, const weir_cbor_value *map,
-                               const char *key, uint32_t least, uint32_t most, uint32_t otherwise,
-                               weir_choices *out) {
-    char path[64];
-    weir_cbor_value value;
-    *out = (weir_choices){.count = 1, .values = {otherwise}};
-    snprintf(path, sizeof path, "$.batch.retrieval.%s", key);
-    return weir_cbor_get(map, key, &value) ? read_choices(r, path, &value, least, most, out) : WEIR_OK;
+static bool lists_no_tensors(const void *object) {
+    return listed_tensors(object) == 0;
 }
 
-static weir_status read_retrieval(const weir_sampler__manifest_reader *r, const weir_cbor_value *batch_map) {
-    static const char *const keys[] = {"walks", "length", "local_cells", "width", "order", "fill", NULL};
-    static const char path[] = "$.batch.retrieval";
-    weir_batch_config *batch = &r->manifest->batch;
-    weir_retrieval_config *retrieval = &batch->retrieval;
-    weir_cbor_value map, width;
-    unsigned order = WEIR_EXAMPLES_BY_VISITS;
-    if (!weir_cbor_get(batch_map, "retrieval", &map) || map.type == WEIR_CBOR_NULL)
-        return WEIR_OK;
-    weir_status status = weir_sampler__manifest_expect_map(r, path, &map);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_refuse_unknown(r, path, &map, keys);
-    if (status == WEIR_OK)
-        status = read_budget(r, &map, "walks", 0, 1000000, 10000, &retrieval->walks);
-    if (status == WEIR_OK)
-        status = read_budget(r, &map, "length", 1, 1000, 20, &retrieval->length);
-    if (status == WEIR_OK)
-        status = read_budget(r, &map, "local_cells", 1, 65536, 256, &retrieval->local_cells);
-    if (status == WEIR_OK)
-        status = read_budget(r, &map, "width", 0, 4096, 32, &retrieval->width);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_choice(r, path, &map, "order", weir_sampler__example_order_names, 2,
-                                               &order);
-    retrieval->fill = true;
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_bool(r, path, &map, "fill", &retrieval->fill);
-    if (status == WEIR_OK && !batch->labels)
-        status = weir_sampler__manifest_invalid(r, path, "needs \"labels\": true: what it finds are labels");
-    if (status == WEIR_OK && batch->width_count > 0 && weir_cbor_get(&map, "width", &width))
-        status = weir_sampler__manifest_invalid(
-            r, "$.batch.retrieval.width", "stands beside a child_width by edge type, which holds; remove it");
-    retrieval->order = (weir_example_order)order;
-    batch->has_retrieval = status == WEIR_OK;
-    return status;
-}
+/* ---- child_width: a number, or widths by edge type ------------------------------------------- */
 
-/* Adds the widths of an edge type. */
-static void add_width(const weir_sampler__manifest_reader *r, const void *name, size_t size,
-                      const weir_choices *widths) {
-    weir_manifest *manifest = r->manifest;
-    weir_batch_config *batch = &manifest->batch;
-    weir_edge_width *last = batch->width_count ? &manifest->widths[batch->width_count - 1] : NULL;
-    char *text =
-        last ? (char *)(uintptr_t)last->edge_type + strlen(last->edge_type) + 1 : manifest->width_texts;
-    memcpy(text, name, size);
-    text[size] = 0;
-    manifest->widths[batch->width_count++] = (weir_edge_width){text, *widths};
-}
+enum { WIDTH_MAX = 4096 };
 
-/* By edge type: in the order of CBOR, "*" always among them. */
-static weir_status read_widths(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_manifest *manifest = r->manifest;
-    weir_choices widths = {.count = 1, .values = {manifest->batch.child_width}};
-    size_t count = (size_t)map->number + 1,
-           size = (size_t)(weir_cbor_skip(map->item) - map->item) + 2 * count;
-    manifest->widths = weir__allocate_zero(manifest->env, count, sizeof *manifest->widths);
-    manifest->width_texts = weir__allocate(manifest->env, size, 1);
-    manifest->batch.widths = manifest->widths;
-    if (!manifest->widths || !manifest->width_texts)
-        return weir__out_of_memory(r->error, "weir.manifest", size);
+/* In the order of CBOR, "*" always among them. */
+static weir_status read_widths(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
+                               void *object) {
+    weir_batch_config *batch = &((weir_manifest *)object)->batch;
+    if (map->type != WEIR_CBOR_MAP)
+        return weir__read_plain(r, field, map, object);
+    weir_edge_width *widths;
+    weir_edge_width rest = {"*", {.count = 1, .values = {batch->child_width}}};
+    WEIR__TRY(weir__reader_take(r, (size_t)map->number + 1, sizeof *widths, &widths));
+    batch->widths = widths;
     weir_cbor_iterator it = weir_cbor_children(map);
     weir_cbor_value key, value;
     bool has_rest = false;
+    size_t outer = weir__enter(r, field->name, strlen(field->name));
     while (weir_cbor_next(&it, &key, &value)) {
-        char path[WEIR_SAMPLER__MANIFEST_PATH];
-        weir_sampler__manifest_join(path, "$.batch.child_width", &key);
-        if (memchr(key.data, 0, (size_t)key.number))
-            return weir_sampler__manifest_invalid(r, path, "has a NUL in its name");
-        bool is_rest = weir_cbor_is_text(&key, "*");
         bool comes_later = key.number > 1 || (key.number == 1 && key.data[0] > '*');
         if (!has_rest && comes_later)
-            add_width(r, "*", 1, &widths);
-        has_rest |= is_rest | comes_later;
-        weir_choices read;
-        WEIR__TRY(read_choices(r, path, &value, 0, 4096, &read));
-        add_width(r, key.data, (size_t)key.number, &read);
+            widths[batch->width_count++] = rest;
+        has_rest |= comes_later | weir_cbor_is_text(&key, "*");
+        weir_edge_width *width = &widths[batch->width_count++];
+        size_t inner = weir__enter(r, key.data, (size_t)key.number);
+        if (memchr(key.data, 0, (size_t)key.number))
+            return weir__refuse(r, NULL, "has a NUL in its name");
+        WEIR__TRY(weir__reader_copy(r, &key, &width->edge_type));
+        WEIR__TRY(weir__read_numbers(r, NULL, &value, 0, WIDTH_MAX, width->widths.values, WEIR_CHOICES_MAX,
+                                     &width->widths.count));
+        weir__leave(r, inner);
     }
+    weir__leave(r, outer);
     if (!has_rest)
-        add_width(r, "*", 1, &widths);
+        widths[batch->width_count++] = rest;
     return WEIR_OK;
 }
 
-static weir_status read_child_width(const weir_sampler__manifest_reader *r, const weir_cbor_value *map) {
-    weir_cbor_value value;
-    if (weir_cbor_get(map, "child_width", &value) && value.type == WEIR_CBOR_MAP)
-        return read_widths(r, &value);
-    return weir_sampler__manifest_uint32(r, "$.batch", map, "child_width", 0, 4096,
-                                         &r->manifest->batch.child_width);
+static void write_widths(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_batch_config *batch = &((const weir_manifest *)object)->batch;
+    if (batch->width_count == 0) {
+        weir__write_plain(w, field, object);
+        return;
+    }
+    weir_cbor_map(w, batch->width_count);
+    for (uint32_t i = 0; i < batch->width_count; i++) {
+        weir_cbor_text(w, batch->widths[i].edge_type);
+        weir__write_numbers(w, batch->widths[i].widths.values, batch->widths[i].widths.count);
+    }
 }
 
-static weir_status read_links(const weir_sampler__manifest_reader *r, const weir_cbor_value *batch_map) {
-    static const char *const keys[] = {"negatives", "candidates", "by", NULL};
-    static const char path[] = "$.batch.links";
-    enum { MOST = 1024 };
-    weir_links_config *links = &r->manifest->batch.links;
-    weir_cbor_value map;
-    unsigned by = links->by;
-    if (!weir_cbor_get(batch_map, "links", &map))
-        return WEIR_OK;
-    weir_status status = weir_sampler__manifest_expect_map(r, path, &map);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_refuse_unknown(r, path, &map, keys);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_uint32(r, path, &map, "negatives", 0, MOST, &links->negatives);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_uint32(r, path, &map, "candidates", 0, MOST, &links->candidates);
-    if (status == WEIR_OK)
-        status = weir_sampler__manifest_choice(r, path, &map, "by", weir_sampler__negatives_by_names, 2, &by);
-    links->by = (weir_negatives_by)by;
-    return status;
+/* ---- retrieval ------------------------------------------------------------------------------- */
+
+static bool has_widths(const void *object) {
+    return ((const weir_manifest *)object)->batch.width_count > 0;
 }
 
-weir_status weir_sampler__manifest_read_batch(const weir_sampler__manifest_reader *r,
-                                              const weir_cbor_value *value) {
-    static const char *const keys[] = {"sequence_length",
-                                       "max_hops",
-                                       "child_width",
-                                       "child_policy",
-                                       "max_rows",
-                                       "pad_rows",
-                                       "label_visibility",
-                                       "row_order",
-                                       "identifiers",
-                                       "context_until",
-                                       "strictly_before",
-                                       "labels",
-                                       "context_seed",
-                                       "retrieval",
-                                       "since",
-                                       "tensors",
-                                       "mask_permille",
-                                       "links",
-                                       NULL};
-    static const char *const identifiers[] = {"keep", "omit"};
-    static const char path[] = "$.batch";
-    weir_batch_config *batch = &r->manifest->batch;
-    unsigned policy = batch->child_policy;
-    unsigned row_order = batch->row_order;
-    unsigned omits = batch->omit_identifiers;
-    WEIR__TRY(weir_sampler__manifest_expect_map(r, path, value));
-    WEIR__TRY(weir_sampler__manifest_refuse_unknown(r, path, value, keys));
-    WEIR__TRY(
-        weir_sampler__manifest_uint32(r, path, value, "sequence_length", 1, 65536, &batch->sequence_length));
-    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "max_hops", 0, 64, &batch->max_hops));
-    WEIR__TRY(read_child_width(r, value));
-    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "child_policy", weir_sampler__child_policy_names,
-                                            3, &policy));
-    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "max_rows", 1, 65535, &batch->max_rows));
-    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "pad_rows", &batch->pad_rows));
-    WEIR__TRY(read_label_visibility(r, value));
-    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "row_order", weir_sampler__row_order_names, 2,
-                                            &row_order));
-    WEIR__TRY(weir_sampler__manifest_choice(r, path, value, "identifiers", identifiers, 2, &omits));
-    WEIR__TRY(read_context_until(r, value));
-    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "strictly_before", &batch->strictly_before));
-    WEIR__TRY(weir_sampler__manifest_bool(r, path, value, "labels", &batch->labels));
-    WEIR__TRY(
-        weir_sampler__manifest_uint(r, path, value, "context_seed", 0, UINT64_MAX, &batch->context_seed));
-    WEIR__TRY(read_retrieval(r, value));
-    WEIR__TRY(read_since(r, value));
-    WEIR__TRY(read_tensors(r, value));
-    WEIR__TRY(weir_sampler__manifest_uint32(r, path, value, "mask_permille", 0, 1000, &batch->mask_permille));
+static weir_status check_retrieval(weir__reader *r, void *object) {
+    weir_cbor_value width;
+    if (!((const weir_manifest *)object)->batch.labels)
+        return weir__refuse(r, NULL, "needs \"labels\": true: what it finds are labels");
+    if (has_widths(object) && weir_cbor_get(r->map, "width", &width))
+        return weir__refuse(r, "width", "stands beside a child_width by edge type, which holds; remove it");
+    return WEIR_OK;
+}
+
+static const char *const example_orders[] = {"visits", "latest", NULL};
+
+static const weir__field retrieval_fields[] = {
+    {"walks", WEIR__NUMBERS(weir_manifest, batch.retrieval.walks, 0, 1000000), .otherwise = 10000},
+    {"length", WEIR__NUMBERS(weir_manifest, batch.retrieval.length, 1, 1000), .otherwise = 20},
+    {"local_cells", WEIR__NUMBERS(weir_manifest, batch.retrieval.local_cells, 1, 65536), .otherwise = 256},
+    {"width", WEIR__NUMBERS(weir_manifest, batch.retrieval.width, 0, WIDTH_MAX), .otherwise = 32,
+     .is_absent = has_widths},
+    {"order", WEIR__WORD(weir_manifest, batch.retrieval.order, example_orders)},
+    {"fill", WEIR__BOOL(weir_manifest, batch.retrieval.fill), .otherwise = true},
+};
+static const weir__shape retrieval_shape =
+    WEIR__SHAPE(weir_manifest, retrieval_fields, .check = check_retrieval);
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+enum { NEGATIVES_MAX = 1024 };
+
+static const char *const negatives_by[] = {"uniform", "popularity", NULL};
+
+static const weir__field links_fields[] = {
+    {"negatives", WEIR__UINT(weir_links_config, negatives, 0, NEGATIVES_MAX), .otherwise = 4},
+    {"candidates", WEIR__UINT(weir_links_config, candidates, 0, NEGATIVES_MAX), .otherwise = 20},
+    {"by", WEIR__WORD(weir_links_config, by, negatives_by)},
+};
+static const weir__shape links_shape = WEIR__SHAPE(weir_links_config, links_fields);
+
+/* ---- batch ----------------------------------------------------------------------------------- */
+
+static weir_status check_batch(weir__reader *r, void *object) {
+    weir_batch_config *batch = &((weir_manifest *)object)->batch;
+    (void)r;
     if (batch->mask_permille > 0)
         batch->tensors |= (uint32_t)1 << WEIR_IS_MASKED;
-    batch->child_policy = (weir_child_policy)policy;
-    batch->omit_identifiers = omits == 1;
-    batch->row_order = (weir_row_order)row_order;
-    return read_links(r, value);
+    return WEIR_OK;
 }
+
+static const char *const child_policies[] = {"uniform", "recent", "latest", NULL};
+static const char *const visibilities[] = {"train", "all", "none", NULL};
+static const char *const row_orders[] = {"rcm", "best", NULL};
+static const char *const identifiers[] = {"keep", "omit", NULL};
+
+/* Keys that came later than the first version are sparse: the hash of a manifest without them stays. */
+static const weir__field fields[] = {
+    {"sequence_length", WEIR__UINT(weir_manifest, batch.sequence_length, 1, 65536), .otherwise = 1024},
+    {"max_hops", WEIR__UINT(weir_manifest, batch.max_hops, 0, 64), .otherwise = 4},
+    {"child_width", WEIR__UINT(weir_manifest, batch.child_width, 0, WIDTH_MAX), .otherwise = 16,
+     .read = read_widths, .write = write_widths},
+    {"child_policy", WEIR__WORD(weir_manifest, batch.child_policy, child_policies)},
+    {"max_rows", WEIR__UINT(weir_manifest, batch.max_rows, 1, 65535), .otherwise = 256},
+    {"pad_rows", WEIR__BOOL(weir_manifest, batch.pad_rows)},
+    {"label_visibility", WEIR__WORD(weir_manifest, batch.label_visibility, visibilities),
+     .read = read_label_visibility, .write = write_label_visibility},
+    {"row_order", WEIR__WORD(weir_manifest, batch.row_order, row_orders), .flags = WEIR__SPARSE},
+    {"identifiers", WEIR__WORD(weir_manifest, batch.omit_identifiers, identifiers), .flags = WEIR__SPARSE},
+    {"context_until", WEIR__INT(weir_manifest, batch.context_until), .read = read_context_until,
+     .has = offsetof(weir_manifest, batch.has_context_until), .flags = WEIR__SPARSE | WEIR__NULLABLE},
+    {"strictly_before", WEIR__BOOL(weir_manifest, batch.strictly_before), .flags = WEIR__SPARSE},
+    {"labels", WEIR__BOOL(weir_manifest, batch.labels), .flags = WEIR__SPARSE},
+    {"context_seed", WEIR__UINT(weir_manifest, batch.context_seed, 0, UINT64_MAX), .flags = WEIR__SPARSE},
+    {"retrieval", WEIR__SPREAD(&retrieval_shape), .has = offsetof(weir_manifest, batch.has_retrieval),
+     .flags = WEIR__SPARSE | WEIR__NULLABLE},
+    {"since", WEIR__INT(weir_manifest, batch.since), .read = read_since, .write = write_since,
+     .is_absent = has_no_since, .flags = WEIR__NULLABLE},
+    {"tensors", WEIR__OTHER(read_tensors, write_tensors), .is_absent = lists_no_tensors},
+    {"mask_permille", WEIR__UINT(weir_manifest, batch.mask_permille, 0, 1000), .flags = WEIR__SPARSE},
+    {"links", WEIR__OBJECT(weir_manifest, batch.links, &links_shape), .flags = WEIR__SPARSE},
+};
+const weir__shape weir_sampler__batch_shape = WEIR__SHAPE(weir_manifest, fields, .check = check_batch);

@@ -209,7 +209,7 @@ static weir_status check_population(const weir_sampler *s, const weir_manifest *
             error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
             "data.sampling is %s, so drawing from dataset '%.200s' needs its store, and none is "
             "given; give the store",
-            weir_sampler__sampling_names[s->sampling], s->dataset);
+            weir_sampler__sampling_name(s->sampling), s->dataset);
     weir_seed seed = weir_sampler__sampling_seed(manifest, s->dataset, options->token, options->token_size);
     if (s->population->sampling != s->sampling || s->population->count != s->cardinality ||
         memcmp(&seed, &s->population->seed, sizeof seed) != 0)

@@ -5,13 +5,15 @@
 
 #include "trace/record.h"
 
+static_assert((int)WEIR__SHOWN_MAX == (int)WEIR_DIFFERENCE_CAPACITY, "a difference is shown in full");
+
 /* Runs that differ in one of these cannot be the same. */
 static void compare_headers(const weir_trace_reader *left, const weir_trace_reader *right,
                             weir_trace_difference *difference) {
     static const char *const identities[] = {"trace_version", "manifest_hash", "mix_hash",
                                              "batch_config_hash", "store_hashes"};
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
-        if (weir_trace__same(weir_trace_header(left), weir_trace_header(right), identities[i]))
+        if (weir__same(weir_trace_header(left), weir_trace_header(right), identities[i]))
             continue;
         size_t used = strlen(difference->incomparable);
         snprintf(difference->incomparable + used, sizeof difference->incomparable - used, "%s%s",
@@ -64,8 +66,8 @@ static weir_run_status status_of(const weir_trace_record *end) {
  * or the chain (resumes are in it, and may differ) is left out. */
 static bool is_equal(const weir_env *env, const weir_trace_record *left, const weir_trace_record *right,
                      weir_trace_difference *difference) {
-    static const char *const ignored[] = {"trace_hash", "message", "diagnostics", "status", NULL};
-    weir_trace__field_difference found;
+    static const char *const ignored[] = {"h", "trace_hash", "message", "diagnostics", "status", NULL};
+    weir__difference found;
     if (left->kind == WEIR_TRACE_END && right->kind == WEIR_TRACE_END &&
         status_of(left) != status_of(right)) {
         snprintf(difference->field, sizeof difference->field, "status");
@@ -76,7 +78,7 @@ static bool is_equal(const weir_env *env, const weir_trace_record *left, const w
         snprintf(difference->left, sizeof difference->left, "%s", describe_kind(left->kind));
         snprintf(difference->right, sizeof difference->right, "%s", describe_kind(right->kind));
     } else if (left->kind == WEIR_TRACE_EOF ||
-               !weir_trace__compare(env, &left->map, &right->map, ignored, &found)) {
+               !weir__compare(env, &left->map, &right->map, ignored, &found)) {
         return true;
     } else {
         memcpy(difference->field, found.field, sizeof found.field);

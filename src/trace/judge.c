@@ -224,9 +224,9 @@ static weir_status take_step(weir_trace__judge *j, const weir_trace_record *reco
 /* The tokens of the call that a failure is about. */
 static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                                 const weir_trace__place_of_step *place, weir_error *error) {
-    char was[WEIR_DIFFERENCE_CAPACITY], is[2 * WEIR_HASH_SIZE + 1];
+    char was[WEIR__SHOWN_MAX], is[2 * WEIR_HASH_SIZE + 1];
     weir_cbor_value token, recorded;
-    if (!weir_trace__same(j->header, &record->map, "replay_token"))
+    if (!weir__same(j->header, &record->map, "replay_token"))
         return diverge(j, record, t, "replay_token", "another token", "the one in the header", error);
     if (!place->is_known || place->status != WEIR_OK)
         return WEIR_OK;
@@ -244,7 +244,7 @@ static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_rec
     if (recorded.type == WEIR_CBOR_BYTES && recorded.number == WEIR_HASH_SIZE &&
         memcmp(recorded.data, call.replay_token, WEIR_HASH_SIZE) == 0)
         return WEIR_OK;
-    weir_trace__describe(j->env, &recorded, was);
+    weir__show(j->env, &recorded, was);
     weir__hex_encode(call.replay_token, WEIR_HASH_SIZE, is);
     return diverge(j, record, t, "data_replay_t", was, is, error);
 }
@@ -269,7 +269,8 @@ static weir_status take_failure(weir_trace__judge *j, const weir_trace_record *r
 /* Writes the run_end that the records before lead to, and compares. */
 static weir_status take_end(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
     weir_cbor_value hash, recorded_status;
-    weir_trace__field_difference difference;
+    static const char *const link[] = {"h", NULL};
+    weir__difference difference;
     bool has_failed = j->has_failed;
     uint64_t t = j->next > UINT64_MAX ? UINT64_MAX : (uint64_t)j->next;
     bool has_status = weir_cbor_get(&record->map, "status", &recorded_status);
@@ -285,7 +286,7 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
     if (status != WEIR_OK)
         return status;
     weir_cbor_value expected = weir_cbor_view(j->body.data);
-    if (weir_trace__compare(j->env, &record->map, &expected, NULL, &difference))
+    if (weir__compare(j->env, &record->map, &expected, link, &difference))
         return diverge(j, record, t, difference.field, difference.left, difference.right, error);
     if (!has_failed && !j->is_partial && j->ahead_count > 0)
         return diverge(j, record, t, "t", "missing before the end of the run", "taken", error);
@@ -295,7 +296,7 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
 
 /* What a process's memory was must be recorded of all its steps, or of none. */
 static weir_status check_memory(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    weir_trace__field_difference found;
+    weir__difference found;
     uint64_t t = record->kind == WEIR_TRACE_MEMORY ? weir_trace__uint(&record->map, "t") : j->memory.t;
     weir_status status = WEIR_OK;
     if (weir_trace__commits_follow(&j->memory, j->env, record, &found, &status, error))

@@ -14,16 +14,14 @@ void weir_trace__commits_release(weir_trace__commits *memory, const weir_env *en
     weir__release(env, memory->state);
 }
 
-static bool differs(weir_trace__field_difference *found, const char *field, const char *recorded,
-                    const char *expected) {
+static bool differs(weir__difference *found, const char *field, const char *recorded, const char *expected) {
     snprintf(found->field, sizeof found->field, "%s", field);
     snprintf(found->left, sizeof found->left, "%s", recorded);
     snprintf(found->right, sizeof found->right, "%s", expected);
     return false;
 }
 
-static bool differs_uint(weir_trace__field_difference *found, const char *field, uint64_t recorded,
-                         uint64_t expected) {
+static bool differs_uint(weir__difference *found, const char *field, uint64_t recorded, uint64_t expected) {
     char was[32], is[32];
     snprintf(was, sizeof was, "%llu", (unsigned long long)recorded);
     snprintf(is, sizeof is, "%llu", (unsigned long long)expected);
@@ -75,21 +73,21 @@ static void hash_commit(const weir_cbor_value *state, uint64_t t, uint8_t hash[W
 }
 
 static bool is_hash(const weir_env *env, const weir_cbor_value *map, const char *key,
-                    const uint8_t hash[WEIR_HASH_SIZE], weir_trace__field_difference *found) {
+                    const uint8_t hash[WEIR_HASH_SIZE], weir__difference *found) {
     char expected[2 * WEIR_HASH_SIZE + 1];
     weir_cbor_value recorded;
     weir_cbor_get(map, key, &recorded);
     if (memcmp(recorded.data, hash, WEIR_HASH_SIZE) == 0)
         return true;
     (void)differs(found, key, "", "");
-    weir_trace__describe(env, &recorded, found->left);
+    weir__show(env, &recorded, found->left);
     weir__hex_encode(hash, WEIR_HASH_SIZE, expected);
     snprintf(found->right, sizeof found->right, "\"%s\"", expected);
     return false;
 }
 
 static bool is_of_its_step(const weir_trace__commits *m, const weir_env *env, const weir_cbor_value *map,
-                           const weir_cbor_value *state, weir_trace__field_difference *found) {
+                           const weir_cbor_value *state, weir__difference *found) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir_cbor_value contents;
     uint64_t t = weir_trace__uint(map, "t");
@@ -118,12 +116,12 @@ static bool is_of_its_step(const weir_trace__commits *m, const weir_env *env, co
 /* ---- After another ----------------------------------------------------------------------------- */
 
 static bool is_next_arena(const weir_cbor_value *name, const weir_cbor_value *arena,
-                          const weir_cbor_value *before, weir_trace__field_difference *found) {
+                          const weir_cbor_value *before, weir__difference *found) {
     uint64_t epoch = weir_trace__uint(arena, "epoch"), last = before ? weir_trace__uint(before, "epoch") : 0;
     uint64_t step = weir_trace__uint(arena, "written") > 0;
     char field[sizeof found->field];
     int shown = name->number < 32 ? (int)name->number : 32;
-    if (before && !weir_trace__same(arena, before, "live")) {
+    if (before && !weir__same(arena, before, "live")) {
         snprintf(field, sizeof field, "arenas.%.*s.live", shown, (const char *)name->data);
         return differs(found, field, "another list", "that of the steps before it");
     }
@@ -133,12 +131,11 @@ static bool is_next_arena(const weir_cbor_value *name, const weir_cbor_value *ar
     return differs_uint(found, field, epoch, last + step);
 }
 
-static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state,
-                    weir_trace__field_difference *found) {
+static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state, weir__difference *found) {
     weir_cbor_value arenas, name, arena, old_arenas, old_name, old_arena;
     weir_cbor_value before = m->state ? weir_cbor_view(m->state) : *state;
-    if (!weir_trace__same(state, &before, "plan_hash") || !weir_trace__same(state, &before, "position"))
-        return differs(found, weir_trace__same(state, &before, "plan_hash") ? "position" : "plan_hash",
+    if (!weir__same(state, &before, "plan_hash") || !weir__same(state, &before, "position"))
+        return differs(found, weir__same(state, &before, "plan_hash") ? "position" : "plan_hash",
                        "another one", "that of the steps before it");
     weir_cbor_get(state, "arenas", &arenas);
     weir_cbor_get(&before, "arenas", &old_arenas);
@@ -182,7 +179,7 @@ static void forget(weir_trace__commits *m, const weir_env *env) {
 }
 
 bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, const weir_trace_record *record,
-                                weir_trace__field_difference *found, weir_status *status, weir_error *error) {
+                                weir__difference *found, weir_status *status, weir_error *error) {
     weir_cbor_value state;
     *status = WEIR_OK;
     if (record->kind == WEIR_TRACE_MEMORY) {

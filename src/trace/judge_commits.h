@@ -19,8 +19,8 @@ typedef struct weir_trace__commits {
 /* Takes the next record of the trace, of any kind. False: what is recorded is not what follows, and `found`
  * says in which field. An error (OUT_OF_MEMORY) is in *status. */
 bool weir_trace__commits_follow(weir_trace__commits *memory, const weir_env *env,
-                                const weir_trace_record *record, weir_trace__field_difference *found,
-                                weir_status *status, weir_error *error);
+                                const weir_trace_record *record, weir__difference *found, weir_status *status,
+                                weir_error *error);
 void weir_trace__commits_release(weir_trace__commits *memory, const weir_env *env);
 
 #endif

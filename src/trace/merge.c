@@ -46,7 +46,7 @@ static weir_status check_shared(const merger *m, const char *path, const weir_cb
                                 const char *const *fields) {
     const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
     for (; *fields; fields++)
-        if (!weir_trace__same(first, header, *fields)) {
+        if (!weir__same(first, header, *fields)) {
             char why[96];
             snprintf(why, sizeof why, "its %s is not that of the others", *fields);
             return not_one_run(m, path, why);
@@ -163,12 +163,12 @@ static weir_status uneven(const merger *m, const rank_trace *left, const rank_tr
 /* What two traces record of a step or a failure in the same words; `own` are the fields that may differ. */
 static weir_status check_agreement(const merger *m, const rank_trace *left, const rank_trace *right,
                                    const char *const *own) {
-    weir_trace__field_difference difference;
+    weir__difference difference;
     const weir_trace_record *record = &right->record;
     if (record->kind != left->record.kind)
         return uneven(m, left, right);
     bool is_compared = record->kind == WEIR_TRACE_ITER || record->kind == WEIR_TRACE_FAILURE;
-    if (!is_compared || !weir_trace__compare(m->env, &left->record.map, &record->map, own, &difference))
+    if (!is_compared || !weir__compare(m->env, &left->record.map, &record->map, own, &difference))
         return WEIR_OK;
     return weir_trace__divergence(m->error, right->judge.header, &record->map,
                                   weir_trace__uint(&record->map, "t"), difference.field, difference.right,
@@ -267,11 +267,19 @@ static weir_status merge_step(merger *m) {
 }
 
 static weir_status merge_records(merger *m) {
-    static const char *const by_rank[] = {"indices",        "valid_count", "batch_digest", "data_replay_t",
-                                          "sample_digests", "message",     "diagnostics",  NULL};
-    static const char *const by_world[] = {"indices",       "valid_count",      "batch_digest",
-                                           "data_replay_t", "sample_digests",   "message",
-                                           "diagnostics",   "micro_batch_size", NULL};
+    static const char *const by_rank[] = {
+        "h",       "indices",     "valid_count", "batch_digest", "data_replay_t", "sample_digests",
+        "message", "diagnostics", NULL};
+    static const char *const by_world[] = {"h",
+                                           "indices",
+                                           "valid_count",
+                                           "batch_digest",
+                                           "data_replay_t",
+                                           "sample_digests",
+                                           "message",
+                                           "diagnostics",
+                                           "micro_batch_size",
+                                           NULL};
     const rank_trace *first = &m->ranks[0];
     for (;;) {
         weir_status status = WEIR_OK;

@@ -317,80 +317,11 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
     weir_cbor_text(w, error->failure_operator ? error->failure_operator : "");
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------- */
+/* ---- Members --------------------------------------------------------------------------------- */
 
 const char *weir_run_status_name(weir_run_status status) {
     static const char *const names[] = {"cut", "success", "failed"};
     return (unsigned)status < 3 ? names[status] : "unknown";
-}
-
-void weir_trace__describe(const weir_env *env, const weir_cbor_value *value,
-                          char out[WEIR_DIFFERENCE_CAPACITY]) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, env);
-    if (!value)
-        snprintf(out, WEIR_DIFFERENCE_CAPACITY, "(absent)");
-    else if (weir_json_value(&w, value), weir_json_finish(&w, NULL) != WEIR_OK)
-        snprintf(out, WEIR_DIFFERENCE_CAPACITY, "(no memory to show it)");
-    else
-        snprintf(out, WEIR_DIFFERENCE_CAPACITY, w.size < WEIR_DIFFERENCE_CAPACITY ? "%s" : "%.240s…", w.data);
-    weir_json_release(&w);
-}
-
-/* Canonical values are equal iff their bytes are. */
-static bool is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
-    size_t left_size = (size_t)(weir_cbor_skip(left->item) - left->item);
-    size_t right_size = (size_t)(weir_cbor_skip(right->item) - right->item);
-    return left_size == right_size && memcmp(left->item, right->item, left_size) == 0;
-}
-
-bool weir_trace__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
-    weir_cbor_value left_value, right_value;
-    bool has_left = weir_cbor_get(left, key, &left_value);
-    bool has_right = weir_cbor_get(right, key, &right_value);
-    return has_left == has_right && (!has_left || is_same(&left_value, &right_value));
-}
-
-static bool is_ignored(const weir_cbor_value *key, const char *const *ignored) {
-    bool found = weir_cbor_is_text(key, "h");
-    for (size_t i = 0; ignored && ignored[i]; i++)
-        found = found || weir_cbor_is_text(key, ignored[i]);
-    return found;
-}
-
-static bool differ(const weir_env *env, const weir_cbor_value *key, const weir_cbor_value *left,
-                   const weir_cbor_value *right, weir_trace__field_difference *difference) {
-    int shown = key->number < sizeof difference->field ? (int)key->number : (int)sizeof difference->field - 1;
-    snprintf(difference->field, sizeof difference->field, "%.*s", shown, (const char *)key->data);
-    weir_trace__describe(env, left, difference->left);
-    weir_trace__describe(env, right, difference->right);
-    return true;
-}
-
-/* Both maps are sorted: one pass of a merge. */
-bool weir_trace__compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
-                         const char *const *ignored, weir_trace__field_difference *difference) {
-    weir_cbor_iterator left_it = weir_cbor_children(left);
-    weir_cbor_iterator right_it = weir_cbor_children(right);
-    weir_cbor_value left_key, left_value, right_key, right_value;
-    bool has_left = weir_cbor_next(&left_it, &left_key, &left_value);
-    bool has_right = weir_cbor_next(&right_it, &right_key, &right_value);
-    while (has_left || has_right) {
-        int order = !has_left    ? 1
-                    : !has_right ? -1
-                                 : weir__key_compare(left_key.data, (size_t)left_key.number, right_key.data,
-                                                     (size_t)right_key.number);
-        const weir_cbor_value *key = order <= 0 ? &left_key : &right_key;
-        bool is_equal = order == 0 && is_same(&left_value, &right_value);
-        if (!is_equal && !is_ignored(key, ignored))
-            return differ(env, key, order <= 0 ? &left_value : NULL, order >= 0 ? &right_value : NULL,
-                          difference);
-        if (order <= 0)
-            has_left = weir_cbor_next(&left_it, &left_key, &left_value);
-        if (order >= 0)
-            has_right = weir_cbor_next(&right_it, &right_key, &right_value);
-    }
-    return false;
 }
 
 bool weir_trace__is_best_effort(const weir_cbor_value *header) {

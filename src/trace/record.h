@@ -5,7 +5,7 @@
 #ifndef WEIR_TRACE_RECORD_H
 #define WEIR_TRACE_RECORD_H
 
-#include "base/internal.h"
+#include "base/fields.h"
 #include "weir/trace.h"
 
 enum { WEIR_TRACE__CONTENTS_SIZE = 16 };
@@ -31,25 +31,7 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
                                size_t token_size);
 void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor);
 
-/* ---- Comparing ------------------------------------------------------------------------------- */
-
-typedef struct weir_trace__field_difference {
-    char field[64];
-    char left[WEIR_DIFFERENCE_CAPACITY];
-    char right[WEIR_DIFFERENCE_CAPACITY];
-} weir_trace__field_difference;
-
-/* The first field, in canonical order, in which two maps differ, the link and the fields of `ignored` (ends
- * with NULL) left out. False if there is none. */
-bool weir_trace__compare(const weir_env *env, const weir_cbor_value *left, const weir_cbor_value *right,
-                         const char *const *ignored, weir_trace__field_difference *difference);
-
-/* A value as JSON for a person, cut to fit; NULL is "(absent)". */
-void weir_trace__describe(const weir_env *env, const weir_cbor_value *value,
-                          char out[WEIR_DIFFERENCE_CAPACITY]);
-
-/* Whether both maps have the same value, or none, under a key. */
-bool weir_trace__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key);
+/* ---- Members --------------------------------------------------------------------------------- */
 
 /* Whether a header is that of a run whose steps came in no fixed order. */
 bool weir_trace__is_best_effort(const weir_cbor_value *header);

@@ -239,16 +239,16 @@ static weir_status write_expected(weir_trace__replayer *r, const weir_cbor_value
 
 weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_cbor_value *iter, weir_step *step,
                                        const uint64_t **indices, weir_error *error) {
-    static const char *const digests[] = {"batch_digest", "sample_digests", NULL};
+    static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
-    weir_trace__field_difference difference;
+    weir__difference difference;
     weir_status status = weir_trace__replayer_step(r, iter, step, indices, error);
     if (status == WEIR_OK)
         status = write_expected(r, iter, step, *indices ? *indices : no_indices, error);
     if (status != WEIR_OK)
         return status;
     weir_cbor_value expected = weir_cbor_view(r->body.data);
-    if (weir_trace__compare(r->env, iter, &expected, digests, &difference))
+    if (weir__compare(r->env, iter, &expected, digests, &difference))
         return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), difference.field,
                                       difference.left, difference.right);
     return WEIR_OK;

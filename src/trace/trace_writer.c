@@ -243,13 +243,13 @@ weir_status weir_trace_fail(weir_trace_writer *w, const weir_trace_failure *fail
 /* The header must be the one that this run would write. */
 static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *run,
                                   const weir_trace_reader *reader, weir_error *error) {
-    static const char *const ignored[] = {"build", "operator", "weir_version", NULL};
-    weir_trace__field_difference difference;
+    static const char *const ignored[] = {"h", "build", "operator", "weir_version", NULL};
+    weir__difference difference;
     weir_trace__write_header(&w->body, run);
     weir_status status = weir_cbor_finish(&w->body, error);
     if (status == WEIR_OK) {
         weir_cbor_value expected = weir_cbor_view(w->body.data);
-        if (weir_trace__compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
+        if (weir__compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
             status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                                 "%s is the trace of another run: its %s is %.200s, this run's is %.200s",
                                 w->path, difference.field, difference.left, difference.right);

@@ -54,7 +54,7 @@ static void opening_a_manifest_fails_cleanly(void **state) {
     weir_manifest *manifest = manifest_of_text(manifest_text);
     memcpy(c.hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     weir_manifest_close(manifest);
-    assert_true(sweep_faults(open_manifest, open_manifest_again, &c) >= 90);
+    assert_true(sweep_faults(open_manifest, open_manifest_again, &c) >= 88);
     scratch_remove(c.folder);
 }
 
@@ -142,7 +142,7 @@ static weir_status open_mix(const weir_env *env, void *context, weir_error *erro
 static void everything_from_a_manifest_fails_cleanly(void **state) {
     (void)state;
     weir_manifest *manifest = manifest_of_text(manifest_text);
-    assert_true(sweep_faults(restore_manifest, NULL, manifest) >= 42);
+    assert_true(sweep_faults(restore_manifest, NULL, manifest) >= 40);
     assert_true(sweep_faults(open_sampler, NULL, manifest) >= 8);
     assert_true(sweep_faults(open_mix, NULL, manifest) >= 14);
     weir_manifest_close(manifest);
