@@ -4,6 +4,7 @@
 #define WEIR_BENCH_BATCHES_H
 
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 typedef struct batches_store {
     char store[512];

@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "weir/weir.h"
+#include "weir_tool/plan_tools.h"
 
 /* The program's own generators; they use the public headers only. */
 #include "../cli/model_builder.c"

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_TRACE_CUT = 3, CLI_RUN_FAILED = 4 };
 enum { CLI_PATH_MAX = 4096 };

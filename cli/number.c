@@ -2,6 +2,7 @@
  * where the database has 0: the many doubles that normalise to the same float32 are equally good answers,
  * and the one with the fewest digits is what a person wrote. */
 #include "number.h"
+#include "weir_tool/store_tools.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -18,15 +18,13 @@ enum { WEIR_CBOR_DEPTH_MAX = 64 };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* A streaming writer. The first fault (a key out of order, text that is not UTF-8, too deep, too few or too
- * many items, no memory) sticks; later calls do nothing; weir_cbor_finish reports it. So a sequence of
- * calls needs one check:
+/* A streaming writer, which functions such as weir_plan_write write to. The first fault (no memory, text that
+ * is not UTF-8) sticks; later calls do nothing; weir_cbor_finish reports it. So a sequence of calls needs one
+ * check:
  *
  *   weir_cbor_writer w;
  *   weir_cbor_writer_memory(&w, env);
- *   weir_cbor_map(&w, 1);
- *   weir_cbor_text(&w, "step");                 a key; its text must stay valid until the map is complete
- *   weir_cbor_uint(&w, step);
+ *   weir_plan_write(plan, &w);
  *   status = weir_cbor_finish(&w, error);       then w.data, w.size
  *   weir_cbor_release(&w); */
 typedef struct weir_cbor_level {
@@ -48,31 +46,12 @@ typedef struct weir_cbor_writer {
     weir_cbor_level levels[WEIR_CBOR_DEPTH_MAX + 1];
 } weir_cbor_writer;
 
-/* Into memory that grows (release it), or into a buffer of the caller's. */
+/* Into memory that grows; release it. */
 WEIR_API void weir_cbor_writer_memory(weir_cbor_writer *w, const weir_env *env);
-WEIR_API void weir_cbor_writer_fixed(weir_cbor_writer *w, void *buffer, size_t capacity);
-
-WEIR_API void weir_cbor_uint(weir_cbor_writer *w, uint64_t value);
-WEIR_API void weir_cbor_int(weir_cbor_writer *w, int64_t value);
-WEIR_API void weir_cbor_negative(weir_cbor_writer *w, uint64_t n); /* the integer -1 - n */
-WEIR_API void weir_cbor_bytes(weir_cbor_writer *w, const void *data, size_t size);
-WEIR_API void weir_cbor_text(weir_cbor_writer *w, const char *text);
-WEIR_API void weir_cbor_text_n(weir_cbor_writer *w, const char *text, size_t size);
-WEIR_API void weir_cbor_double(weir_cbor_writer *w, double value);
-WEIR_API void weir_cbor_bool(weir_cbor_writer *w, bool value);
-WEIR_API void weir_cbor_null(weir_cbor_writer *w);
-WEIR_API void weir_cbor_array(weir_cbor_writer *w, uint64_t count);
-WEIR_API void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs);
-
-/* One whole item that is canonical already (as weir_cbor_check accepts it), as the next item. */
-WEIR_API void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size);
 
 /* CBOR_INVALID if the items do not make exactly one value (or, after weir_cbor_restart, a sequence of
  * whole values), OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_cbor_finish(weir_cbor_writer *w, weir_error *error);
-
-/* After a whole value: makes the writer ready for the next one, after it (a CBOR sequence). */
-WEIR_API void weir_cbor_restart(weir_cbor_writer *w);
 
 /* Frees a memory writer's bytes; harmless for the others. */
 WEIR_API void weir_cbor_release(weir_cbor_writer *w);
@@ -108,37 +87,8 @@ WEIR_API WEIR_CHECKED weir_status weir_cbor_check(const void *data, size_t size,
 
 /* Views into bytes that weir_cbor_check accepted: none of these can fail. */
 WEIR_API weir_cbor_value weir_cbor_view(const void *item);
-WEIR_API const uint8_t *weir_cbor_skip(const uint8_t *item); /* the byte after the item */
-
-/* Walks the children of an array (key is left alone and may be NULL) or a map:
- *
- *   weir_cbor_iterator it = weir_cbor_children(&value);
- *   while (weir_cbor_next(&it, &key, &child)) … */
-typedef struct weir_cbor_iterator {
-    const uint8_t *next;
-    uint64_t remaining;
-    bool is_map;
-} weir_cbor_iterator;
-WEIR_API weir_cbor_iterator weir_cbor_children(const weir_cbor_value *container);
-WEIR_API bool weir_cbor_next(weir_cbor_iterator *it, weir_cbor_value *key, weir_cbor_value *child);
-
-/* The value of a map's key; false if the value is not a map or has no such key. */
-WEIR_API bool weir_cbor_get(const weir_cbor_value *map, const char *key, weir_cbor_value *out);
-
-/* Whether a value is this text. */
-WEIR_API bool weir_cbor_is_text(const weir_cbor_value *value, const char *text);
-
-/* An integer from 0 to 2^64-1, given as such or as a text of ASCII digits without leading zeros; false for
- * all else. */
-WEIR_API bool weir_cbor_get_uint(const weir_cbor_value *value, uint64_t *out);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
-
-/* Reads strict JSON text (no duplicate keys, no NUL in strings) and writes it as one CBOR value, with map
- * keys sorted. What is refused is `family` (MANIFEST_INVALID, INVALID_IR, SCHEMA_INVALID, CBOR_INVALID)
- * with line and column; `name` is what the message calls the text, such as its path. */
-WEIR_API WEIR_CHECKED weir_status weir_json_read(const char *text, size_t size, const char *name,
-                                                 weir_status family, weir_cbor_writer *w, weir_error *error);
 
 /* A streaming JSON writer: the caller nests begin and end, the writer sets commas. Like the CBOR writer, a
  * fault (memory, depth) sticks. Text is escaped; bytes that are not UTF-8 become U+FFFD. Any number that is
@@ -155,38 +105,13 @@ typedef struct weir_json_writer {
 } weir_json_writer;
 
 WEIR_API void weir_json_writer_memory(weir_json_writer *w, const weir_env *env);
-WEIR_API void weir_json_object(weir_json_writer *w);
-WEIR_API void weir_json_array(weir_json_writer *w);
-WEIR_API void weir_json_end_object(weir_json_writer *w);
-WEIR_API void weir_json_end_array(weir_json_writer *w);
-WEIR_API void weir_json_key(weir_json_writer *w, const char *key);
-WEIR_API void weir_json_key_n(weir_json_writer *w, const char *key, size_t size);
-WEIR_API void weir_json_uint(weir_json_writer *w, uint64_t value);
-WEIR_API void weir_json_int(weir_json_writer *w, int64_t value);
-WEIR_API void weir_json_double(weir_json_writer *w, double value); /* shortest form that reads back exactly */
-WEIR_API void weir_json_bool(weir_json_writer *w, bool value);
-WEIR_API void weir_json_null(weir_json_writer *w);
-WEIR_API void weir_json_text(weir_json_writer *w, const char *text);
-WEIR_API void weir_json_text_n(weir_json_writer *w, const char *text, size_t size);
-WEIR_API void weir_json_hex(weir_json_writer *w, const void *data, size_t size); /* as lower-case hex text */
-WEIR_API void weir_json_uint_text(weir_json_writer *w, uint64_t value);          /* as a decimal string */
-
-/* A checked CBOR value as JSON: bytes as {"bytes": hex}, integers in full, floats always with a point or
- * exponent, NaN and infinities as {"float": bits in hex}. */
-WEIR_API void weir_json_value(weir_json_writer *w, const weir_cbor_value *value);
 
 /* OUT_OF_MEMORY or CONTRACT_VIOLATION (unbalanced). Then w->data, w->size (a NUL follows). */
 WEIR_API WEIR_CHECKED weir_status weir_json_finish(weir_json_writer *w, weir_error *error);
 WEIR_API void weir_json_release(weir_json_writer *w);
 
-/* After weir_json_finish: breaks the text into lines for people, with a newline at its end. Members of
- * objects down to `depth` have a line each; arrays without objects, and what lies deeper, stay on one.
- * OUT_OF_MEMORY leaves it as it was. */
-WEIR_API WEIR_CHECKED weir_status weir_json_indent(weir_json_writer *w, unsigned depth, weir_error *error);
-
-/* An error record, as JSON object or canonical CBOR map. */
+/* An error record, as JSON object. */
 WEIR_API void weir_error_json(const weir_error *error, weir_json_writer *w);
-WEIR_API void weir_error_cbor(const weir_error *error, weir_cbor_writer *w);
 
 #ifdef __cplusplus
 }

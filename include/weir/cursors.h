@@ -42,14 +42,6 @@ WEIR_API WEIR_CHECKED weir_status weir_cursors_set(weir_cursors *cursors, const 
 WEIR_API WEIR_CHECKED weir_status weir_cursors_advance(weir_cursors *cursors, const char *dataset,
                                                        const weir_step *step, weir_error *error);
 
-/* Writes all cursors as one canonical CBOR map that holds a hash of itself. */
-WEIR_API void weir_cursors_write(const weir_cursors *cursors, weir_cbor_writer *w);
-
-/* Takes over the cursors that were written, of any world size. CBOR_INVALID; CHECKPOINT_MISMATCH if they are
- * damaged or another manifest's or token's. Then all is as it was. */
-WEIR_API WEIR_CHECKED weir_status weir_cursors_restore(weir_cursors *cursors, const void *data, size_t size,
-                                                       weir_error *error);
-
 /* The same as a file that appears whole or not at all (`hash`, of its bytes, may be NULL), and back.
  * IO_ERROR. */
 WEIR_API WEIR_CHECKED weir_status weir_cursors_save(const weir_cursors *cursors, const char *path,

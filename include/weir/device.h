@@ -82,10 +82,6 @@ WEIR_API WEIR_CHECKED weir_status weir_stream_wait(weir_device *device, weir_str
 
 /* An event is done when all that its stream was given before the record is. One that was never recorded is
  * done. */
-WEIR_API WEIR_CHECKED weir_status weir_event_open(weir_device *device, weir_event *out, weir_error *error);
-WEIR_API void weir_event_close(weir_device *device, weir_event event);
-WEIR_API WEIR_CHECKED weir_status weir_event_record(weir_device *device, weir_event event, weir_stream stream,
-                                                    weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_event_query(weir_device *device, weir_event event, bool *is_done,
                                                    weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_event_sync(weir_device *device, weir_event event, weir_error *error);
@@ -98,10 +94,6 @@ WEIR_API WEIR_CHECKED weir_status weir_copy_to_device(weir_device *device, void 
                                                       size_t size, weir_stream stream, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_copy_to_host(weir_device *device, void *to, const void *from,
                                                     size_t size, weir_stream stream, weir_error *error);
-
-/* Writes zeros. */
-WEIR_API WEIR_CHECKED weir_status weir_device_clear(weir_device *device, void *memory, size_t size,
-                                                    weir_stream stream, weir_error *error);
 
 #ifdef __cplusplus
 }

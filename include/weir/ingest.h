@@ -81,10 +81,6 @@ typedef struct weir_ingest_options {
     uint32_t arrow_table_count;
 } weir_ingest_options;
 
-/* A source's location for a person's eyes: without the passwords that it holds. Cut to capacity, which is not
- * 0. Any thread. */
-WEIR_API void weir_location_text(const char *location, char *out, size_t capacity);
-
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
 
 /* What a caller wants to know at once; all else is in the store (weir/store.h). A plain value. */
@@ -132,9 +128,6 @@ WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const w
  * path, OUT_OF_MEMORY. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_check(const weir_env *env, const char *text, size_t size,
                                                     const char *name, weir_error *error);
-
-/* A JSON Schema of the schema, for editors. Static. */
-WEIR_API const char *weir_schema_json_schema(void);
 
 #ifdef __cplusplus
 }

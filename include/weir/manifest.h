@@ -131,19 +131,13 @@ typedef struct weir_dataset {
     uint8_t hash[WEIR_HASH_SIZE];
 } weir_dataset;
 
-/* Reads a manifest from a file, from JSON text (`name` is what messages call it), or from the three
- * documents that a trace header keeps: the normalised manifest, the mix and the batch config, all checked
- * CBOR. The caller closes it. MANIFEST_INVALID naming the JSON path, IO_ERROR, OUT_OF_MEMORY. */
+/* Reads a manifest from a file, or from JSON text (`name` is what messages call it). The caller closes it.
+ * MANIFEST_INVALID naming the JSON path, IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_manifest_open(const weir_env *env, const char *path,
                                                      weir_manifest **out, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_manifest_read(const weir_env *env, const char *json, size_t size,
                                                      const char *name, weir_manifest **out,
                                                      weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_manifest_restore(const weir_env *env,
-                                                        const weir_cbor_value *normalised,
-                                                        const weir_cbor_value *mix,
-                                                        const weir_cbor_value *batch, weir_manifest **out,
-                                                        weir_error *error);
 WEIR_API void weir_manifest_close(weir_manifest *manifest);
 
 WEIR_API uint64_t weir_manifest_seed(const weir_manifest *manifest);
@@ -154,17 +148,10 @@ WEIR_API const weir_batch_config *weir_manifest_batch(const weir_manifest *manif
 /* The stage of a run that names none: eval under the preset eval_sequential, else train. */
 WEIR_API weir_stage weir_manifest_stage(const weir_manifest *manifest);
 
-/* The operator that a stage runs: "UML_OS.Data.NextBatch_v2", or …_v3 if training under this manifest goes
- * through the samples in another order than v2 does. Static. */
-WEIR_API const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage stage);
-
 /* Datasets in bytewise order of their keys. */
 WEIR_API size_t weir_manifest_dataset_count(const weir_manifest *manifest);
 WEIR_API const weir_dataset *weir_manifest_dataset(const weir_manifest *manifest, size_t index);
 WEIR_API const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key); /* or NULL */
-
-/* Whether there is a mix, and the sum of its weights (0 without one). */
-WEIR_API uint32_t weir_manifest_mix_total(const weir_manifest *manifest);
 
 /* Identities. The token is the default replay token; normalised bytes belong to the manifest. */
 WEIR_API const uint8_t *weir_manifest_hash(const weir_manifest *manifest);              /* 32 bytes */
@@ -172,10 +159,6 @@ WEIR_API const uint8_t *weir_manifest_token(const weir_manifest *manifest);     
 WEIR_API const uint8_t *weir_manifest_mix_hash(const weir_manifest *manifest);          /* 32 bytes */
 WEIR_API const uint8_t *weir_manifest_batch_config_hash(const weir_manifest *manifest); /* 32 bytes */
 WEIR_API const uint8_t *weir_manifest_normalised(const weir_manifest *manifest, size_t *size);
-
-/* The mix and the batch config with all defaults, as the maps that their hashes are over. */
-WEIR_API void weir_manifest_write_mix(const weir_manifest *manifest, weir_cbor_writer *w);
-WEIR_API void weir_manifest_write_batch(const weir_manifest *manifest, weir_cbor_writer *w);
 
 #ifdef __cplusplus
 }

@@ -187,22 +187,12 @@ WEIR_API WEIR_CHECKED weir_status weir_plan_make(const weir_env *env, const weir
                                                  weir_error *error);
 WEIR_API void weir_plan_close(weir_plan *plan);
 
-/* The plan's canonical CBOR (weir-plan/1). After it, as a second item, what its tensors are
- * (weir-plan-tensors/1, docs/spec/03b-plan-tensors.md), which is in no hash: nothing if the plan was restored
- * without. A plan file is the first or both; weir_plan_save writes both, as a file that appears whole or not
- * at all. */
+/* The plan's canonical CBOR (weir-plan/1); and a plan file, which has after it what the plan's tensors are
+ * and its metrics, as items that are in no hash (docs/spec/03b-plan-tensors.md, 03e-plan-metrics.md). The
+ * file appears whole or not at all. */
 WEIR_API void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
-WEIR_API void weir_plan_write_tensors(const weir_plan *plan, weir_cbor_writer *w);
 WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
                                                  weir_error *error);
-
-/* A third item, its metrics (weir-plan-metrics/1, docs/spec/03e-plan-metrics.md), which is in no hash either:
- * nothing if the plan was restored without. weir_plan_save writes it too. */
-WEIR_API void weir_plan_write_metrics(const weir_plan *plan, weir_cbor_writer *w);
-
-/* The allocation trace: records as a CBOR sequence, allocation_header, a tensor each, summary
- * (docs/planner.md). Of a restored plan too. */
-WEIR_API void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w);
 
 /* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
  * byte, and its numbers agree with each other. It has no token, no shapes, dtypes, roles and retention ratio
@@ -315,13 +305,6 @@ typedef struct weir_plan_reorder {
 } weir_plan_reorder;
 WEIR_API void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder);
 
-/* The end of time: every death is at most this. */
-WEIR_API uint64_t weir_plan_end(const weir_plan *plan);
-
-/* Bytes live in an arena (rounded sizes) at each position from 0 to weir_plan_end - 1; their largest is the
- * lower bound. `bytes` is the caller's and has weir_plan_end entries. */
-WEIR_API void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes);
-
 /* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 
 /* Live in [lower, upper), lower < upper; a size of 0 is allowed. */
@@ -357,25 +340,6 @@ typedef struct weir_packing_result {
 WEIR_API WEIR_CHECKED weir_status weir_pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                                             const weir_packing_options *options, uint64_t *offsets,
                                             weir_packing_result *result, weir_error *error);
-
-/* Reads the plain CSV that planners share: a header with the columns id, lower, upper, size in any order (a
- * column offset is ignored), a buffer a line, live in [lower, upper). INVALID_IR with the line. The caller
- * owns *packing. */
-WEIR_API WEIR_CHECKED weir_status weir_packing_read_csv(const weir_env *env, const void *data, size_t size,
-                                                        const char *name, weir_packing **packing,
-                                                        weir_error *error);
-
-/* weir_pack of the rows that were read; ids order buffers that are otherwise equal, so the offsets do not
- * depend on the order of the rows. One thread at a time per packing. Errors as weir_pack. */
-WEIR_API WEIR_CHECKED weir_status weir_packing_solve(weir_packing *packing,
-                                                     const weir_packing_options *options,
-                                                     weir_packing_result *result, weir_error *error);
-
-/* After solve: the rows as they were read, with a column offset. *text is terminated and lives as long as
- * the packing. */
-WEIR_API WEIR_CHECKED weir_status weir_packing_csv(weir_packing *packing, const char **text, size_t *size,
-                                                   weir_error *error);
-WEIR_API void weir_packing_close(weir_packing *packing);
 
 #ifdef __cplusplus
 }

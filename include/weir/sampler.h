@@ -16,7 +16,6 @@
 #define WEIR_SAMPLER_H
 
 #include "weir/manifest.h"
-#include "weir/philox.h"
 #include "weir/store.h"
 
 #ifdef __cplusplus
@@ -104,12 +103,6 @@ WEIR_API WEIR_CHECKED weir_status weir_sampler_open(const weir_env *env, const w
                                                     weir_error *error);
 WEIR_API void weir_sampler_close(weir_sampler *sampler);
 
-/* Adds to an error which call it is about, as the sampler's own errors have it: the dataset's key as a
- * diagnostic, the rank, and the replay token of options->cursor; what the error has already stays. For
- * callers that fail before or after the sampler. Any thread. */
-WEIR_API void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_options *options,
-                                     weir_error *error);
-
 /* The step at a cursor. GLOBAL_POSITION_EXCEEDS_CARDINALITY, COUNTER_OVERFLOW. */
 WEIR_API WEIR_CHECKED weir_status weir_sampler_step(weir_sampler *sampler, weir_cursor cursor,
                                                     weir_step *step, weir_error *error);
@@ -124,18 +117,6 @@ WEIR_API WEIR_CHECKED weir_status weir_sampler_index_at(weir_sampler *sampler, u
                                                         weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_sampler_range(weir_sampler *sampler, uint64_t epoch, uint64_t position,
                                                      uint64_t count, uint64_t *out, weir_error *error);
-
-/* The order of n blocks under a seed (SeededBlockPermute_v1), into out[0, n). Any thread.
- * CONTRACT_VIOLATION for n = 0. */
-WEIR_API WEIR_CHECKED weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out,
-                                                     weir_error *error);
-
-/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION if the position is
- * not in the block. Any thread. */
-WEIR_API WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, weir_seed seed,
-                                                       uint64_t block_id, uint64_t block_size,
-                                                       uint64_t cardinality, uint64_t local_position,
-                                                       uint64_t *index, weir_error *error);
 
 /* ---- Mixing: a step is enough ---------------------------------------------------------------- */
 

@@ -291,10 +291,6 @@ WEIR_API void weir_store_close(weir_store *store);
  * through the accessors below asks when done. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_store_status(const weir_store *store, weir_error *error);
 
-/* For readers of raw records, lists and embeddings: verifies the blocks of `size` bytes of the store, all of
- * one section, as the store's `verify` says; false if they are damaged. Any thread. */
-WEIR_API WEIR_CHECKED bool weir_store_touch(const weir_store *store, const void *data, size_t size);
-
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
 
 /* "cell", "derived" or "link". */
@@ -315,19 +311,9 @@ WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uin
 /* The table of a row; WEIR_NONE for a row that is none. */
 WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint32_t row);
 
-/* A row's record (NULL for a row that is none), its time, and its parent by an edge type of its table. */
-WEIR_API const uint8_t *weir_store_record(const weir_store *store, uint32_t row);
+/* A row's time, and its parent by an edge type of its table. */
 WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
 WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
-
-/* The time at an 8-byte slot of a row's record, such as a column's known_slot; WEIR_TIME_ALWAYS if it is
- * null or there is none. */
-WEIR_API int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot);
-
-/* A table's stored time for people: "order_id -> orders.ordered_at". Written to `out`, cut to size and
- * terminated; returns the full length. */
-WEIR_API size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t time, char *out,
-                                     size_t size);
 
 /* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
  * or 1 of a boolean, the category or text number; all 0 if it is null. False if there is no such
@@ -358,10 +344,6 @@ typedef struct weir_key_value {
     weir_text bytes; /* of text and bytes; points into the store */
 } weir_key_value;
 
-/* A CBOR integer, float, text or byte string as a key's value (it borrows the bytes); WEIR_KEY_NONE for all
- * else. */
-WEIR_API weir_key_value weir_key_value_of(const weir_cbor_value *item);
-
 /* The value of a row's key in column `part` of the primary key; false if the table keeps no keys, or
  * there is no such row or column. */
 WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out);
@@ -370,13 +352,6 @@ WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t par
  * are equal are the same key), by binary search; WEIR_NONE if there is none or the table keeps no keys. */
 WEIR_API uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                                       uint32_t count);
-
-/* A row's key for people: 27005, 'AA', (1, 'x'). Written to `out`, cut to size and terminated; returns the
- * full length, 0 if there is no key. And as JSON: the value, or an array of several; bytes as
- * {"bytes": hex}, a missing key as null. */
-WEIR_API size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size);
-WEIR_API size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size);
-WEIR_API void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer *w);
 
 /* The children of a parent row by an edge type into its table that are known at `observation_time`: the
  * first *count of all of them. Returns the place of the first in child_rows and child_times. */
@@ -394,26 +369,9 @@ typedef struct weir_seed_row {
 } weir_seed_row;
 WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint32_t index, weir_seed_row *out);
 
-/* The seed of a task that has this anchor row and this observation time, by binary search; of several the
- * first by split, then by sample. WEIR_NONE if there is none, or if what would say so is damaged. */
-WEIR_API uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row,
-                                       int64_t observation_time);
-
-/* When the label of a seed is known, of a task that has label times; WEIR_TIME_NEVER if it never is, and if
- * there is no such seed. */
-WEIR_API int64_t weir_store_label_time(const weir_store *store, uint32_t task, uint32_t index);
-
-/* Whether a row is a seed of the val or test split of a cell task. */
-WEIR_API bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint32_t row);
-
 /* The text of a category (its value) or of a text; empty for a number that is none. */
 WEIR_API weir_text weir_store_category(const weir_store *store, uint32_t index);
 WEIR_API weir_text weir_store_text(const weir_store *store, uint32_t index);
-
-/* What is embedded for a column ("price of books: in euro") or a category ("genre is crime"): written to
- * `out`, cut to size and terminated; returns the full length. */
-WEIR_API size_t weir_store_column_text(const weir_store *store, uint32_t column, char *out, size_t size);
-WEIR_API size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size);
 
 /* The task, split and cardinality of dataset "<name>/<task>/<split>"; INVALID_DATASET_KEY if there is
  * none. The hash is that of the manifest: SHA-256(CBOR(["dataset_v1", store_hash, task, split])). */
@@ -425,20 +383,6 @@ typedef struct weir_stored_dataset {
 } weir_stored_dataset;
 WEIR_API WEIR_CHECKED weir_status weir_store_dataset(const weir_store *store, const char *key,
                                                      weir_stored_dataset *out, weir_error *error);
-
-/* ---- Timestamps as floats ---------------------------------------------------------------------------------
- * Microseconds since 1970 UTC as the 14 cyclic floats and the z-score; exact tables, no libm, any thread. */
-enum { WEIR_TIMESTAMP_FLOATS = 15 };
-WEIR_API void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
-                                    float out[WEIR_TIMESTAMP_FLOATS]);
-
-/* (value - mean) / std in f64, rounded once to f32, beyond its range the largest finite of its sign. */
-WEIR_API float weir_normalise(double value, const weir_statistics *statistics);
-
-/* ISO 8601 text (the contract's forms) as microseconds; false if it is none. And back,
- * "2024-02-29T12:34:56.789Z", for people. */
-WEIR_API bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros);
-WEIR_API void weir_timestamp_format(int64_t micros, char out[40]);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,6 @@
 #include "weir/device.h"
 #include "weir/ingest.h"
 #include "weir/manifest.h"
-#include "weir/philox.h"
 #include "weir/plan.h"
 #include "weir/prefetch.h"
 #include "weir/remote.h"

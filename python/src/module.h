@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 /* ---- Counted pieces of C ----------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/narrow.h"
 #include "weir/base.h"
+#include "weir_tool/documents.h"
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #endif
 
 #include "base/narrow.h"
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 static inline weir_random weir__philox_block(weir_seed seed, uint32_t domain, uint64_t n) {
     philox4x32_ctr_t counter = {

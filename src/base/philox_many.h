@@ -3,7 +3,7 @@
 #ifndef WEIR_BASE_PHILOX_MANY_H
 #define WEIR_BASE_PHILOX_MANY_H
 
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 enum { WEIR__DRAWS = 16 };
 

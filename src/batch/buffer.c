@@ -3,6 +3,7 @@
 
 #include "base/narrow.h"
 #include "batch/expand_kernel.h"
+#include "weir_tool/store_tools.h"
 
 static const char operator_name[] = "weir.batch.buffer";
 

@@ -7,6 +7,7 @@
 #include "base/block.h"
 #include "batch/text_order.h"
 #include "weir/batch.h"
+#include "weir_tool/philox.h"
 
 /* What the sizes of a batch depend on, at their largest. */
 typedef struct weir_batch__limits {

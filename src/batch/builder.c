@@ -4,6 +4,7 @@
 #include "base/floating.h"
 #include "base/options.h"
 #include "sampler/sampler.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.batch.build";
 

@@ -2,6 +2,7 @@
  * among the task's seeds; one that is there has that seed's label and draws as it does in evaluation, so
  * that what a model is served is what it was tested on, byte for byte. */
 #include "weir/context.h"
+#include "weir_tool/store_tools.h"
 
 #include <stdio.h>
 #include <string.h>

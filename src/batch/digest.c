@@ -11,6 +11,7 @@
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
 #include "batch/recipe.h"
+#include "weir_tool/store_tools.h"
 
 static const char operator_name[] = "weir.batch.digest";
 

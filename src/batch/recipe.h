@@ -7,7 +7,7 @@
 #include "batch/buffer.h"
 #include "batch/rules.h"
 #include "weir/context.h"
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 typedef struct weir_batch__recipe {
     const weir_env *env;

@@ -1,6 +1,7 @@
 /* The public calls: each leads to the device's operation of the same name. */
 #include "device/device.h"
 #include "base/options.h"
+#include "weir_tool/device_work.h"
 
 #include <stdlib.h>
 #include <string.h>

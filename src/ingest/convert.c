@@ -9,6 +9,7 @@
 
 #include "ingest/convert.h"
 #include "weir/store.h"
+#include "weir_tool/store_tools.h"
 
 /* ---- Real numbers as text -------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "ingest/convert.h"
 #include "ingest/csv.h"
 #include "weir/store.h"
+#include "weir_tool/store_tools.h"
 
 enum { HEAD_SIZE = 1 << 20, DELIMITER_RECORDS = 100, HEADER_RECORDS = 1000, FIELDS_MAX = 4096 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ingest/draft.h"
+#include "weir_tool/store_tools.h"
 
 enum { ADVANCE_EVERY = 4096 };
 

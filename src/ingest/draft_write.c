@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ingest/draft.h"
+#include "weir_tool/store_tools.h"
 
 static bool is_table(const void *context, const char *name, size_t size) {
     const weir_ingest__draft *draft = context;

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "ingest/encode.h"
 #include "ingest/like.h"
+#include "weir_tool/store_tools.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 

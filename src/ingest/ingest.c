@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "ingest/like.h"
 #include "store/writer.h"
+#include "weir_tool/ingest_tools.h"
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 

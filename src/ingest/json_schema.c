@@ -1,5 +1,6 @@
 /* The JSON Schema of a schema, for editors that complete and check. */
 #include "weir/ingest.h"
+#include "weir_tool/ingest_tools.h"
 
 static const char json_schema[] =
     "{\n"

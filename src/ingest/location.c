@@ -8,6 +8,7 @@
 #include "ingest/source.h"
 #include "ingest/sql.h"
 #include "weir/ingest.h"
+#include "weir_tool/ingest_tools.h"
 
 #define WHAT_WEIR_READS                                                                                      \
     "weir reads SQLite files, DuckDB files, CSV and Parquet files and folders of them, and postgresql:// "   \

@@ -14,6 +14,7 @@
 #include "ingest/decimal.h"
 #include "ingest/postgres.h"
 #include "weir/store.h"
+#include "weir_tool/store_tools.h"
 
 static const char malformed[] = "has a form that is not its type's";
 static const char infinite_time[] = "is an infinite time, which has no microseconds";

@@ -7,6 +7,7 @@
 #include "ingest/sqlite_source.h"
 #include "ingest/table_query.h"
 #include "weir/store.h"
+#include "weir_tool/store_tools.h"
 
 struct weir_ingest__table_database {
     weir_ingest__source *sqlite;

@@ -10,7 +10,7 @@
 
 #include "ingest/anchor_key.h"
 #include "ingest/like.h"
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 enum { ADVANCE_EVERY = 4096 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ingest/state.h"
+#include "weir_tool/store_tools.h"
 
 static bool has_time(const weir_ingest__table_plan *table) {
     return table->temporal.column != WEIR_NONE || table->temporal.time != WEIR_NONE;

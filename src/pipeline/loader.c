@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "batch/build.h"
 #include "pipeline/prefetch.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.run.open";
 

@@ -6,6 +6,7 @@
 
 #include "sampler/manifest.h"
 #include "sampler/mix.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.run.open";
 

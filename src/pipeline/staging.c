@@ -5,6 +5,7 @@
  * that are queued is told when those were given. */
 #include "pipeline/staging.h"
 #include "pipeline/prefetch.h"
+#include "weir_tool/device_work.h"
 
 #include <string.h>
 

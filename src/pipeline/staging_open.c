@@ -7,6 +7,8 @@
 #include "batch/expand.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/staging.h"
+#include "weir_tool/device_work.h"
+#include "weir_tool/store_tools.h"
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 
 #include "plan/pack.h"
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 #define CSV_OPERATOR "weir.plan.csv"
 

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 /* What a call brings beside the graph, read and checked for types. */
 typedef struct request {

@@ -5,6 +5,7 @@
 
 #include "base/stream.h"
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 #define LOOKS_OPERATOR "weir.plan.restore"
 #define LOOKS_FORMAT   "weir-plan-tensors/1"

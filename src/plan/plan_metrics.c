@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 #define METRICS_OPERATOR "weir.plan.restore"
 #define METRICS_FORMAT   "weir-plan-metrics/1"

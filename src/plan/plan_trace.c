@@ -1,5 +1,6 @@
 /* The allocation trace: canonical CBOR records one after the other, as the seed's section 7 names them. */
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 static void write_name(weir_cbor_writer *w, weir_text name) {
     weir_cbor_text_n(w, name.data, name.size);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "weir_tool/store_tools.h"
 
 enum { SEEDS_MAX = 20000, RUNS = 64, LEAST_OF_A_KIND = 10, CLASSES_TRIED = 4 };
 

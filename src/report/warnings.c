@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/report.h"
+#include "weir_tool/store_tools.h"
 
 typedef struct subject {
     const char *table;

@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "sampler/divide.h"
 #include "weir/manifest.h"
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 enum { WEIR_SAMPLER__PRIMES_MAX = 15 }; /* no uint64 has more distinct odd prime factors */
 

@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "weir/sampler.h"
+#include "weir_tool/sampler_tools.h"
 
 enum { DRAWS = 64 };
 

@@ -5,7 +5,7 @@
 
 #include "base/internal.h"
 #include "sampler/place.h"
-#include "weir/philox.h"
+#include "weir_tool/philox.h"
 
 /* Block numbers in 4 bytes where they fit, in 8 where they do not. */
 typedef struct weir_sampler__block_order {

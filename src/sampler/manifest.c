@@ -1,6 +1,7 @@
 /* A manifest's identity: its normal form, in which a default that is spelt out and one that is left out are
  * the same, and the hashes over it. Also the accessors. */
 #include "sampler/manifest.h"
+#include "weir_tool/sampler_tools.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "base/duration.h"
 #include "sampler/manifest_fields.h"
+#include "weir_tool/store_tools.h"
 
 /* ---- label_visibility: a word, or a list of splits ------------------------------------------- */
 

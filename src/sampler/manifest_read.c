@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "sampler/manifest_fields.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.manifest";
 

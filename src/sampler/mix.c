@@ -7,6 +7,7 @@
 
 #include "base/philox.h"
 #include "sampler/manifest.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.mix.locate";
 

@@ -3,6 +3,7 @@
 #include "sampler/sampler.h"
 
 #include "base/philox.h"
+#include "weir_tool/sampler_tools.h"
 
 static uint64_t rotation_under(const weir_sampler *s, weir_seed seed) {
     return s->data.rotate ? weir__scale(weir__philox_block(seed, WEIR_DOMAIN_ROTATION, 0), s->cardinality)

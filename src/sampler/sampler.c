@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/floating.h"
+#include "weir_tool/sampler_tools.h"
 
 /* Adds which call an error is about, unless it says so already. */
 static void name_call(weir_error *error, const char *dataset, uint32_t rank,

@@ -7,6 +7,7 @@
 
 #include "base/floating.h"
 #include "base/options.h"
+#include "weir_tool/sampler_tools.h"
 
 enum { INSTALMENT_MIN = 64 };
 

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "store/link_pairs.h"
 #include "store/reader.h"
+#include "weir_tool/store_tools.h"
 
 uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
     const weir_store_info *info = &store->info;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "store/reader.h"
+#include "weir_tool/store_tools.h"
 
 static void put_text(weir_json_writer *w, const char *key, const char *text) {
     weir_json_key(w, key);

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "store/reader.h"
+#include "weir_tool/store_tools.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 

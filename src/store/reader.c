@@ -8,6 +8,7 @@
 #include "base/floating.h"
 #include "base/options.h"
 #include "store/reader.h"
+#include "weir_tool/store_tools.h"
 
 static const char operator_name[] = WEIR_STORE__OPERATOR;
 

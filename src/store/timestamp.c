@@ -6,6 +6,7 @@
 #include "store/format.h"
 #include "store/timestamp.h"
 #include "weir/store.h"
+#include "weir_tool/store_tools.h"
 
 #include "store/calendar.h"
 

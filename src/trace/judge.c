@@ -6,6 +6,7 @@
 
 #include "sampler/mix.h"
 #include "trace/replay.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.trace.judge";
 

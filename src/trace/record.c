@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "sampler/manifest.h"
 #include "sampler/sampler.h"
+#include "weir_tool/sampler_tools.h"
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "trace/rebuild.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.trace.replay";
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "trace/record.h"
+#include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.trace.read";
 

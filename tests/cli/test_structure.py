@@ -32,8 +32,10 @@ MAY_USE = {
 }
 
 # Public headers that are not named after their part.
-HEADER_OF = {"arrow": "ingest", "errors": "base", "philox": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "sampler", "context": "batch",
+HEADER_OF = {"arrow": "ingest", "errors": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "sampler", "context": "batch",
              "prefetch": "pipeline", "run": "pipeline", "cursors": "pipeline", "arenas": "plan", "step_memory": "device"}
+TOOL_OF = {"documents": "base", "philox": "base", "store_tools": "store", "sampler_tools": "sampler", "plan_tools": "plan",
+           "device_work": "device", "ingest_tools": "ingest", "cursor_documents": "pipeline"}
 
 # Only the default environment speaks to the system; everything else goes through a weir_env.
 DOOR = {"src/base/env.c", "src/base/guard.c"}
@@ -82,13 +84,13 @@ def includes(path):
 
 def part_of_include(name):
     """The part that an include belongs to; None for the umbrella header and for files of the same folder."""
-    if name == "weir/weir.h" or "/" not in name:
+    if name in ("weir/weir.h", "weir_tool/tools.h") or "/" not in name:
         return None
     folder, rest = name.split("/", 1)
-    if folder != "weir":
-        return folder
     stem = rest.removesuffix(".h")
-    return HEADER_OF.get(stem, stem)
+    if folder == "weir_tool":
+        return TOOL_OF[stem]
+    return HEADER_OF.get(stem, stem) if folder == "weir" else folder
 
 
 def functions(path):
@@ -144,11 +146,23 @@ class Layers(unittest.TestCase):
         others = {"weir/" + path.name for path in sources("include/weir/*.h") if path.name != "weir.h"}
         self.assertEqual(set(includes(ROOT / "include/weir/weir.h")) | {"weir/errors.h"}, others)
 
-    def test_program_and_module_use_public_headers_only(self):
+    def test_tool_headers_follow_the_order(self):
+        for path in sources("include/weir_tool/*.h"):
+            if path.name == "tools.h":
+                continue
+            part = TOOL_OF[path.stem]
+            for name in includes(path):
+                with self.subTest(header=path.name, include=name):
+                    self.assertTrue(name.startswith(("weir/", "weir_tool/")))
+                    self.assertIn(part_of_include(name), {part, *MAY_USE[part]})
+        others = {"weir_tool/" + path.name for path in sources("include/weir_tool/*.h") if path.name != "tools.h"}
+        self.assertEqual(set(includes(ROOT / "include/weir_tool/tools.h")), others)
+
+    def test_program_and_module_use_public_and_tool_headers_only(self):
         for path in sources("cli/*.[ch]", "python/src/*.[ch]"):
             for name in includes(path):
                 with self.subTest(file=path.name, include=name):
-                    self.assertTrue(name.startswith("weir/") or "/" not in name)
+                    self.assertTrue(name.startswith(("weir/", "weir_tool/")) or "/" not in name)
 
 
 class Symbols(unittest.TestCase):
@@ -215,7 +229,7 @@ class Names(unittest.TestCase):
 
     def test_no_name_differs_from_a_public_one_by_an_underscore(self):
         public = set()
-        for path in sources("include/weir/*.h"):
+        for path in sources("include/*/*.h"):
             public.update(re.findall(r"\bweir_\w+", path.read_text(), re.I))
         inside = set()
         for path in sources("src/*/*.[ch]"):
@@ -320,7 +334,7 @@ class Walks(unittest.TestCase):
             own = {beside.name for beside in path.parent.iterdir()}
             for comment in re.findall(r"/\*.*?\*/", path.read_text(), re.S):
                 self.assertEqual(set(name.findall(comment)) - own, set(), path)
-        there = {path.name for path in sources("src/*/*", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "examples/*.c",
+        there = {path.name for path in sources("src/*/*", "include/*/*.h", "cli/*.[ch]", "python/src/*.[ch]", "examples/*.c",
                                                "tests/fuzz/targets/*.c")}
         for path in sources("docs/*.md"):
             self.assertEqual(set(name.findall(path.read_text())) - there, set(), path)
@@ -365,7 +379,7 @@ class Processes(unittest.TestCase):
 
 
 class Size(unittest.TestCase):
-    patterns = "src/*/*.[ch]", "include/weir/*.h", "cli/*.[ch]", "python/src/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
+    patterns = "src/*/*.[ch]", "include/*/*.h", "cli/*.[ch]", "python/src/*.[ch]", "tests/*/*.[ch]", "tests/fuzz/targets/*.[ch]"
     python = "python/weir/*.py", "reference/*.py", "tests/*/*.py", "bench/*.py", "examples/*.py", "tools/*.py"
 
     def test_functions_are_short(self):

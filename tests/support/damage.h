@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "store/format.h"
+#include "weir_tool/store_tools.h"
 
 /* How many sections a file says it has, or the least if it lies. */
 static inline uint32_t sections_in(const uint8_t *data) {

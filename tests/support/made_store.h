@@ -5,6 +5,7 @@
 
 #include "support/memory_env.h"
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 /* What is made: at most these numbers of each, the real ones drawn. With `is_exact`, exactly
  * these (and two tables at least): each table's foreign keys lead to the next one, tasks are anchored at the

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 /* tests/golden/vectors/NAME or tests/golden/NAME, parsed; fails the test where it cannot be. The caller
  * json_decrefs it. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "weir/sampler.h"
+#include "weir_tool/sampler_tools.h"
 
 enum { BLOCKS_MAX = 100000, BATCH_MAX = 4096, STEPS = 3 };
 

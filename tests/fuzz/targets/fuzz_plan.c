@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "require.h"
 #include "weir/weir.h"
+#include "weir_tool/plan_tools.h"
 
 enum { PLAN_START = 0xA5, PLAN_START_LAST = 0xA7, NODES_MAX = 24, EDIT = 3, TENSORS_TRIED = 64 };
 enum { ARENA_BYTES_TRIED = 1 << 20, ENDS_TRIED = 1 << 12 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "weir/prefetch.h"
+#include "weir_tool/documents.h"
 
 enum { WORKERS_TRIED = 64 };
 

@@ -1,13 +1,9 @@
-/* weir/philox.h: the random numbers that orders and draws are made of: Random123's Philox4x32-10. Values
+/* weir_tool/philox.h: the random numbers that orders and draws are made of: Random123's Philox4x32-10. Values
  * without memory of their own; any thread. */
-#ifndef WEIR_PHILOX_H
-#define WEIR_PHILOX_H
+#ifndef WEIR_TOOL_PHILOX_H
+#define WEIR_TOOL_PHILOX_H
 
 #include "weir/base.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Streams with different domains never meet under one seed. */
 typedef enum weir_domain {
@@ -36,12 +32,9 @@ typedef struct weir_random {
     uint64_t k1; /* words 2 and 3: the high half */
 } weir_random;
 
-WEIR_API weir_seed weir_seed_load(const uint8_t bytes[16]);
+weir_seed weir_seed_load(const uint8_t bytes[16]);
 
 /* P(seed, domain, n). */
-WEIR_API weir_random weir_philox(weir_seed seed, uint32_t domain, uint64_t n);
+weir_random weir_philox(weir_seed seed, uint32_t domain, uint64_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif
