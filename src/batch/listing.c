@@ -33,17 +33,6 @@ bool weir_batch__listing_begin(weir_batch__walk *walk) {
     return true;
 }
 
-/* Asks for what a search looks at next. */
-static void fetch_times(const weir_batch__listing *listing) {
-    const uint8_t *times = listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
-    size_t size = 8 * (size_t)listing->unsure;
-    weir_batch__fetch(times);
-    weir_batch__fetch(times + size / 4);
-    weir_batch__fetch(times + size / 2);
-    weir_batch__fetch(times + size / 4 * 3);
-    weir_batch__fetch(times + size - 8);
-}
-
 /* Asks for the pages of short lists, and of what a search looks at first. */
 static void expect_lists(const weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->listing_count; i++) {
@@ -80,7 +69,7 @@ void weir_batch__listing_find(weir_batch__walk *walk) {
         weir_batch__fetch(edge->child_rows + 4 * (size_t)start);
         weir_batch__fetch(edge->child_rows + 4 * ((size_t)end - 1));
         if (edge->child_times)
-            fetch_times(listing);
+            weir_batch__fetch_times(edge->child_times + 8 * (size_t)start, count);
     }
     if (walk->store->reads_ahead)
         expect_lists(walk);
@@ -106,31 +95,16 @@ static uint32_t place_in_list(const weir_batch__listing *listing, uint32_t i) {
 /* Takes each search to the end, or, of a long list, to the quarter in which it ends; says whether one is
  * left. */
 bool weir_batch__listing_search(weir_batch__walk *walk) {
-    enum { SHORT = 32 };
     uint32_t left = 0;
     int64_t limit = walk->outlook.cutoff - (walk->outlook.cutoff == WEIR_TIME_NEVER);
     for (uint32_t i = 0; i < walk->search_count; i++) {
         weir_batch__listing *listing = &walk->listings[walk->searches[i]];
-        const uint8_t *times =
-            listing->rule->edge->child_times + 8 * ((size_t)listing->start + listing->known);
-        if (listing->unsure <= SHORT) {
-            weir_batch__walk_touch(walk, listing->rule->times_in, times, 8 * (size_t)listing->unsure);
-            listing->known += weir_batch__count_up_to(times, listing->unsure, limit);
-            listing->unsure = 0;
-            if (walk->outlook.floor != WEIR_TIME_ALWAYS)
-                leave_out_old(walk, listing);
-            continue;
-        }
-        uint32_t quarter = listing->unsure / 4, quarters = 0;
-        for (uint32_t q = 1; q <= 3; q++) {
-            const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
-            weir_batch__walk_touch(walk, listing->rule->times_in, time, 8);
-            quarters += (int64_t)weir__load64(time) <= limit;
-        }
-        listing->known += quarters * quarter;
-        listing->unsure = quarters < 3 ? quarter : listing->unsure - 3 * quarter;
-        fetch_times(listing);
-        walk->searches[left++] = walk->searches[i];
+        const uint8_t *times = listing->rule->edge->child_times + 8 * (size_t)listing->start;
+        if (weir_batch__narrow_search(walk->store, listing->rule->times_in, times, &listing->known,
+                                      &listing->unsure, limit, &walk->is_corrupt))
+            walk->searches[left++] = walk->searches[i];
+        else if (walk->outlook.floor != WEIR_TIME_ALWAYS)
+            leave_out_old(walk, listing);
     }
     walk->search_count = left;
     return left > 0;

@@ -44,18 +44,27 @@ struct weir_batch__retriever {
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
     struct weir_batch__walker *walkers;
-    struct weir_batch__way *ways;        /* out of each table, … */
-    uint32_t *first_way;                 /* … whose first are these */
-    uint32_t way_count;                  /* the most that a row has */
-    struct weir_batch__found_way *found; /* of the walkers' rows that are not remembered */
-    uint8_t *memos;                      /* what rows lead to: … */
-    uint64_t memo_size;                  /* … so many bytes each, … */
-    uint32_t memo_count;                 /* … a power of two of them */
-    uint32_t serial;                     /* of what sequences see, from 1 on */
-    int64_t seen_cutoff, seen_floor;     /* by the last sequence; … */
-    bool keeps;                          /* … and whether what it remembered holds for others */
-    bool is_early;                       /* the anchor is shown before its time */
-    uint32_t example_table;              /* whose rows are examples; WEIR_NONE: task rows are */
+    struct weir_batch__walkers_at *at; /* which of them do what */
+    uint32_t first_task_row;           /* UINT32_MAX: there are none */
+    uint32_t example_start;            /* the rows that may be examples, in a cell task */
+    uint32_t example_count;
+    struct weir_batch__way *ways;             /* out of each table, … */
+    uint32_t *first_way;                      /* … whose first are these */
+    uint32_t way_count;                       /* the most that a row has */
+    uint32_t *by_table;                       /* scratch of a sort by table */
+    struct weir_batch__found_row *found_rows; /* the walkers' rows that are not remembered, … */
+    struct weir_batch__found_way *found;      /* … what they lead to, … */
+    struct weir_batch__found_way **searches;  /* … and lists of which it is not known how much is shown */
+    uint8_t *memos;                           /* what rows lead to: … */
+    uint8_t *spare_memos;                     /* one for each walker */
+    uint64_t memo_size;                       /* … so many bytes each, … */
+    uint32_t memo_bits;                       /* … 2^memo_bits of them, … */
+    uint32_t memo_ways;                       /* … with room for so many ways, … */
+    uint32_t few;                             /* … or for so many neighbours */
+    uint32_t serial;                          /* of what sequences see, from 1 on */
+    int64_t seen_cutoff, seen_floor;          /* by the last sequence; … */
+    bool keeps;                               /* … and whether what it remembered holds for others */
+    bool is_early;                            /* the anchor is shown before its time */
 
     uint32_t *keys; /* an open table of examples … */
     uint32_t *visits;

@@ -2,6 +2,7 @@
 #ifndef WEIR_BATCH_TIMES_H
 #define WEIR_BATCH_TIMES_H
 
+#include "batch/fetch.h"
 #include "batch/rules.h"
 #include "store/reader.h"
 
@@ -38,6 +39,45 @@ static inline uint32_t weir_batch__times_up_to(const weir_store *store, weir_bat
     if (kind && count > 0)
         *is_corrupt |= !weir_store__touch_in(store, (weir_store__section_kind)kind, times, 8 * (size_t)count);
     return before + weir_batch__count_up_to(times, count, limit);
+}
+
+/* Asks for what a search through `count` times looks at next. */
+static inline void weir_batch__fetch_times(const uint8_t *times, uint32_t count) {
+    size_t size = 8 * (size_t)count;
+    weir_batch__fetch(times);
+    weir_batch__fetch(times + size / 4);
+    weir_batch__fetch(times + size / 2);
+    weir_batch__fetch(times + size / 4 * 3);
+    weir_batch__fetch(times + size - 8);
+}
+
+/* Takes a search for the times up to a limit to its end, or, in a long list, to the quarter in which it ends,
+ * and asks for that: `known` are surely up to it, the `unsure` ones after them may be. Says whether some are
+ * left. */
+static inline bool weir_batch__narrow_search(const weir_store *store, weir_batch__lies_in kind,
+                                             const uint8_t *times, uint32_t *known, uint32_t *unsure,
+                                             int64_t limit, bool *is_corrupt) {
+    enum { SHORT = 32 };
+    times += 8 * (size_t)*known;
+    if (*unsure <= SHORT) {
+        if (kind)
+            *is_corrupt |=
+                !weir_store__touch_in(store, (weir_store__section_kind)kind, times, 8 * (size_t)*unsure);
+        *known += weir_batch__count_up_to(times, *unsure, limit);
+        *unsure = 0;
+        return false;
+    }
+    uint32_t quarter = *unsure / 4, quarters = 0;
+    for (uint32_t q = 1; q <= 3; q++) {
+        const uint8_t *time = times + 8 * ((size_t)(q * quarter) - 1);
+        if (kind)
+            *is_corrupt |= !weir_store__touch_in(store, (weir_store__section_kind)kind, time, 8);
+        quarters += (int64_t)weir__load64(time) <= limit;
+    }
+    *known += quarters * quarter;
+    *unsure = quarters < 3 ? quarter : *unsure - 3 * quarter;
+    weir_batch__fetch_times(times + 8 * (size_t)(quarters * quarter), *unsure);
+    return true;
 }
 
 #endif

@@ -268,7 +268,7 @@ class Labels(RandomCases):
                     "child_policy": rng.choice(["uniform", "latest"]), "max_hops": rng.choice([0, 1, 3]),
                     "since": rng.choice([None, None, "10h", "2d"]), "tensors": ["hops", "example_ids"],
                     "retrieval": {
-                        "walks": rng.choice([0, 3, 40, 70, [64, 65, 129]]), "length": rng.choice([2, 5, 20, [7, 8]]),
+                        "walks": rng.choice([0, 3, 40, 600, [64, 65, 129]]), "length": rng.choice([2, 5, 20, [7, 8]]),
                         "local_cells": rng.choice([1, 8, 20, [3, 30]]), "width": rng.choice([0, 1, 2, [0, 20]]),
                         "order": rng.choice(["visits", "latest"]), "fill": rng.choice([True, False]),
                     },

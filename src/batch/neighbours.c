@@ -1,0 +1,391 @@
+/* See neighbours.h. A row that is new costs a dozen cache misses: its foreign keys, where its lists begin,
+ * the times of its parents and in its lists. So rows are looked at together, in stages: what a stage reads
+ * was asked for in the one before. Rows are sorted by table, and each stage goes way by way, so that what
+ * depends on the table and the way alone is neither asked nor guessed for each row. */
+#include "batch/neighbours.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "base/narrow.h"
+#include "batch/fetch.h"
+#include "batch/times.h"
+
+enum { MEMO_BYTES = 1 << 24, ABREAST = WEIR_BATCH__WALKS_ABREAST };
+
+typedef weir_batch__walker walker;
+
+/* A row, and how many neighbours it has. */
+typedef struct weir_batch__found_row {
+    uint32_t row;
+    uint32_t table;
+    uint64_t count;
+} found_row;
+
+/* Neighbours along a way. */
+typedef struct weir_batch__found_way {
+    uint32_t first;  /* the row of a parent; where a list begins */
+    uint32_t known;  /* that are surely shown, and … */
+    uint32_t unsure; /* … after them those that may be */
+} found_way;
+
+/* New rows of one table. */
+typedef struct run {
+    const weir_batch__table_rules *table;
+    const uint16_t *walkers;
+    found_row *rows;
+    found_way *ways; /* of the first row; those of the others follow, `stride` for each */
+    uint32_t stride;
+    uint32_t count;
+} run;
+
+/* ---- Memory ------------------------------------------------------------------------------------ */
+
+/* The ways out of each table: its foreign keys, then the edge types into it. */
+static void list_ways(weir_batch__retriever *r) {
+    weir_batch__way *next = r->ways;
+    for (uint32_t i = 0; i < r->rules->table_count; i++) {
+        const weir_batch__table_rules *table = &r->rules->tables[i];
+        r->first_way[i] = WEIR__LOW(uint32_t, next - r->ways);
+        for (uint32_t k = 0; k < table->parent_count + table->inbound_count; k++) {
+            const weir_batch__child_rule *rule =
+                k < table->parent_count ? NULL : &table->inbound[k - table->parent_count];
+            const weir_batch__table_rules *to = rule ? rule->children : table->parents[k].parents;
+            *next++ = (weir_batch__way){.child_rows = rule ? rule->edge->child_rows : NULL,
+                                        .row_start = to->row_start,
+                                        .row_count = to->row_count,
+                                        .to_task_rows = !to->records,
+                                        .rows_in = rule ? rule->rows_in : 0};
+        }
+    }
+}
+
+static uint64_t memo_size(uint32_t ways) {
+    uint64_t size = WEIR_BATCH__MEMO_ENDS + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t));
+    return weir__align(size - sizeof(uint32_t), WEIR_BATCH__LINE);
+}
+
+void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
+                                  const weir_batch_config *config) {
+    const weir_batch__rules *rules = r->rules;
+    uint32_t pieces = config->since_is == WEIR_SINCE_EVER ? 1 : 2; /* of a list */
+    uint64_t all_ways = 0;
+    r->way_count = r->memo_ways = 1;
+    for (uint32_t i = 0; i < rules->table_count; i++) {
+        const weir_batch__table_rules *table = &rules->tables[i];
+        uint32_t ways = table->parent_count + table->inbound_count;
+        uint32_t most = table->parent_count + table->inbound_count * pieces;
+        r->way_count = ways > r->way_count ? ways : r->way_count;
+        r->memo_ways = most > r->memo_ways ? most : r->memo_ways;
+        all_ways += ways;
+    }
+    while (memo_size(r->memo_ways + 1) == memo_size(r->memo_ways))
+        r->memo_ways++;
+    r->memo_size = memo_size(r->memo_ways);
+    r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
+    r->memo_bits = 4;
+    while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
+           (uint64_t)1 << r->memo_bits < 2 * (uint64_t)rules->row_count)
+        r->memo_bits++;
+    r->ways = weir__carve(block, all_ways + 1, sizeof *r->ways);
+    r->first_way = weir__carve(block, rules->table_count, sizeof *r->first_way);
+    r->by_table = weir__carve(block, (uint64_t)rules->table_count + 1, sizeof *r->by_table);
+    r->found_rows = weir__carve(block, ABREAST, sizeof *r->found_rows);
+    r->found = weir__carve(block, ABREAST, r->way_count * sizeof *r->found);
+    r->searches = weir__carve(block, ABREAST, r->way_count * sizeof *r->searches);
+    r->memos = weir__carve(block, (uint64_t)1 << r->memo_bits, r->memo_size);
+    r->spare_memos = weir__carve(block, ABREAST, r->memo_size);
+    if (block->memory)
+        list_ways(r);
+}
+
+/* ---- What the store says ----------------------------------------------------------------------- */
+
+/* The table of a row: the last that begins at it or before. */
+static inline uint32_t table_of(const weir_batch__rules *rules, uint32_t row) {
+    const weir_batch__table_rules *first = rules->tables;
+    for (uint32_t count = rules->table_count; count > 1;) {
+        uint32_t half = count / 2;
+        first = row >= first[half].row_start ? first + half : first;
+        count -= half;
+    }
+    return first->number;
+}
+
+/* Sorts walkers by the tables of their rows. */
+static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t count) {
+    uint16_t unsorted[ABREAST];
+    uint32_t tables[ABREAST], *next = r->by_table;
+    memset(next, 0, (r->rules->table_count + 1) * sizeof *next);
+    for (uint32_t k = 0; k < count; k++) {
+        tables[k] = table_of(r->rules, r->walkers[walkers[k]].row);
+        unsorted[k] = walkers[k];
+        next[tables[k] + 1]++;
+    }
+    for (uint32_t i = 0; i < r->rules->table_count; i++)
+        next[i + 1] += next[i];
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t place = next[tables[k]]++;
+        walkers[place] = unsorted[k];
+        r->found_rows[place] = (found_row){.row = r->walkers[unsorted[k]].row, .table = tables[k]};
+    }
+}
+
+/* Asks for the rows' foreign keys, which lie together, and for where their lists begin. */
+static void ask_for_rows(const run *n) {
+    const weir_batch__table_rules *table = n->table;
+    if (table->parent_count > 0)
+        for (uint32_t k = 0; k < n->count; k++)
+            weir_batch__fetch(weir_batch__record_of(table, n->rows[k].row) + table->parents[0].slot);
+    for (uint32_t i = 0; i < table->inbound_count; i++) {
+        const uint8_t *starts = table->inbound[i].edge->starts;
+        for (uint32_t k = 0; k < n->count; k++)
+            weir_batch__fetch(starts + 4 * (size_t)(n->rows[k].row - table->row_start));
+    }
+}
+
+/* The known foreign keys along one way; whether they lead to visible rows is seen when those are near. */
+static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
+    const weir_batch__table_rules *table = n->table;
+    const weir_batch__parent_rule *rule = &table->parents[way];
+    const weir_batch__table_rules *parents = rule->parents;
+    for (uint32_t k = 0; k < n->count; k++) {
+        uint32_t row = n->rows[k].row;
+        const uint8_t *record = weir_batch__record_of(table, row);
+        if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
+            record = r->blank_anchor;
+        else
+            weir_batch__touch(r, WEIR_STORE__SECTION_ROWS, record, table->stride);
+        uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
+        bool is_known =
+            parent != WEIR_NONE && weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
+        bool is_row = index < parents->row_count;
+        r->is_corrupt |= is_known & !is_row;
+        n->ways[(size_t)k * n->stride + way] = (found_way){.first = parent, .known = is_known & is_row};
+        if (parents->time_offset != WEIR_NONE)
+            weir_batch__fetch(parents->records + (size_t)index * parents->stride + parents->time_offset);
+    }
+}
+
+/* The lists of the rows' children along one way. */
+static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
+    const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
+    const weir_edge *edge = rule->edge;
+    bool is_timed = edge->child_times != NULL;
+    for (uint32_t k = 0; k < n->count; k++) {
+        const uint8_t *at = edge->starts + 4 * (size_t)(n->rows[k].row - n->table->row_start);
+        weir_batch__touch(r, rule->starts_in, at, 8);
+        uint32_t start = weir__load32(at), end = weir__load32(at + 4);
+        uint32_t count = start >= end || end > edge->edges ? 0 : end - start;
+        n->ways[(size_t)k * n->stride + way] =
+            (found_way){.first = start, .known = is_timed ? 0 : count, .unsure = is_timed ? count : 0};
+        if (is_timed)
+            weir_batch__fetch(edge->child_times + 8 * ((size_t)end - 1));
+    }
+}
+
+/* Leaves out the parents along one way that are not visible. */
+static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
+    const weir_batch__table_rules *parents = n->table->parents[way].parents;
+    for (uint32_t k = 0; k < n->count; k++) {
+        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        if (found->known > 0)
+            found->known = weir_batch__is_visible(r, parents, found->first);
+        n->rows[k].count += found->known;
+    }
+}
+
+/* Looks at the last of the lists' times along one way, which mostly is shown: then all are. The other lists
+ * are searched. */
+static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
+    const weir_batch__child_rule *rule = &n->table->inbound[way - n->table->parent_count];
+    uint32_t searches = 0;
+    for (uint32_t k = 0; k < n->count; k++) {
+        found_way *found = &n->ways[(size_t)k * n->stride + way];
+        if (found->unsure == 0)
+            continue;
+        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
+        const uint8_t *last = times + 8 * ((size_t)found->unsure - 1);
+        weir_batch__touch(r, rule->times_in, last, 8);
+        bool is_shown = (int64_t)weir__load64(last) <= r->limit;
+        found->known = is_shown ? found->unsure : 0;
+        found->unsure = is_shown ? 0 : found->unsure - 1;
+        if (found->unsure == 0)
+            continue;
+        weir_batch__fetch_times(times, found->unsure);
+        r->searches[searches++] = found;
+    }
+    while (searches > 0) {
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < searches; i++) {
+            found_way *found = r->searches[i];
+            r->searches[left] = found;
+            left += weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->times_in,
+                                              rule->edge->child_times + 8 * (size_t)found->first,
+                                              &found->known, &found->unsure, r->limit, &r->is_corrupt);
+        }
+        searches = left;
+    }
+    for (uint32_t k = 0; k < n->count; k++) {
+        const found_way *found = &n->ways[(size_t)k * n->stride + way];
+        n->rows[k].count += found->known;
+        if (found->known - 1 < r->few) {
+            weir_batch__fetch(rule->edge->child_rows + 4 * (size_t)found->first);
+            weir_batch__fetch(rule->edge->child_rows + 4 * ((size_t)found->first + found->known - 1));
+        }
+    }
+}
+
+/* ---- Memos ------------------------------------------------------------------------------------- */
+
+/* Children of a list that are shown: those from `first` on, and those that follow so many that are too old.
+ */
+typedef struct piece {
+    uint32_t first;
+    uint32_t count;
+} piece;
+
+/* The pieces of a list of which what was always there is shown, and what is not too old. */
+static __attribute__((noinline)) void split_list(weir_batch__retriever *r, const weir_batch__child_rule *rule,
+                                                 const found_way *found, piece out[2]) {
+    const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
+    weir_batch__lies_in kind = r->is_whole ? 0 : rule->times_in;
+    uint32_t recent =
+        weir_batch__times_up_to(r->store, kind, times, found->known, r->outlook->floor - 1, &r->is_corrupt);
+    uint32_t always =
+        weir_batch__times_up_to(r->store, kind, times, recent, WEIR_TIME_ALWAYS, &r->is_corrupt);
+    out[0] = (piece){found->first, always};
+    out[1] = (piece){found->first + recent, found->known - recent};
+}
+
+/* What is shown along a way; returns in how many pieces. */
+static inline uint32_t pieces_of(weir_batch__retriever *r, const weir_batch__table_rules *table, uint32_t way,
+                                 const found_way *found, piece out[2]) {
+    const weir_batch__child_rule *rule =
+        way < table->parent_count ? NULL : &table->inbound[way - table->parent_count];
+    if (__builtin_expect(r->outlook->floor != WEIR_TIME_ALWAYS, 0) && rule && rule->edge->child_times &&
+        found->known > 0) {
+        split_list(r, rule, found, out);
+        return 2;
+    }
+    out[0] = (piece){found->first, found->known};
+    return 1;
+}
+
+/* Writes a row's neighbours, of which there are at most r->few. */
+static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
+                      const found_way *found) {
+    uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS), count = 0;
+    const weir_batch__way *ways = &r->ways[r->first_way[table->number]];
+    for (uint32_t i = 0; i < table->parent_count; i++) {
+        rows[count] = found[i].first;
+        count += found[i].known;
+        if (count == r->few) /* the next would be one too many */
+            break;
+    }
+    for (uint32_t i = table->parent_count; i < table->parent_count + table->inbound_count; i++) {
+        piece pieces[2];
+        uint32_t piece_count = pieces_of(r, table, i, &found[i], pieces);
+        for (uint32_t p = 0; p < piece_count; p++) {
+            const uint8_t *children = ways[i].child_rows + 4 * (size_t)pieces[p].first;
+            if (pieces[p].count > 0)
+                weir_batch__touch(r, ways[i].rows_in, children, 4 * (size_t)pieces[p].count);
+            for (uint32_t k = 0; k < pieces[p].count; k++) {
+                uint32_t row = weir__load32(children + 4 * (size_t)k);
+                r->is_corrupt |= row - ways[i].row_start >= ways[i].row_count;
+                rows[count++] = ways[i].to_task_rows ? r->first_task_row + pieces[p].first + k : row;
+            }
+        }
+    }
+    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+}
+
+/* Writes the ways to a row's neighbours. */
+static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
+                       const found_way *found) {
+    uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
+    uint32_t *bases = weir_batch__memo_bases(memo, r->memo_ways);
+    uint16_t *ways = weir_batch__memo_ways(memo, r->memo_ways);
+    uint32_t count = 0, next = 0;
+    for (uint32_t i = 0; i < table->parent_count + table->inbound_count; i++) {
+        piece pieces[2];
+        uint32_t piece_count = pieces_of(r, table, i, &found[i], pieces);
+        for (uint32_t p = 0; p < piece_count; p++) {
+            if (pieces[p].count == 0)
+                continue;
+            bases[next] = i < table->parent_count ? pieces[p].first : pieces[p].first - count;
+            ways[next] = WEIR__LOW(uint16_t, i);
+            count += pieces[p].count;
+            if (next + 1 < r->memo_ways)
+                ends[next] = count;
+            next++;
+        }
+    }
+    if (count <= r->few) { /* without those that are too old */
+        write_few(r, table, memo, found);
+        return;
+    }
+    for (; next + 1 < r->memo_ways; next++)
+        ends[next] = UINT32_MAX;
+    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_FIRST) = r->first_way[table->number];
+    *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
+}
+
+/* There are fewer than 2^32 rows, but a damaged store may list more. */
+static void write_memos(weir_batch__retriever *r, const run *n) {
+    for (uint32_t k = 0; k < n->count; k++) {
+        uint8_t *memo = r->walkers[n->walkers[k]].memo;
+        const found_way *found = n->ways + (size_t)k * n->stride;
+        if (n->rows[k].count <= r->few)
+            write_few(r, n->table, memo, found);
+        else
+            write_many(r, n->table, memo, found);
+        r->is_corrupt |= n->rows[k].count >= UINT32_MAX;
+        *weir_batch__memo_key(memo) = weir_batch__key_of(r, n->rows[k].row);
+    }
+}
+
+/* Does something for the rows of each table. */
+static void for_each_run(weir_batch__retriever *r, const uint16_t *walkers, uint32_t count,
+                         void (*work)(weir_batch__retriever *, const run *)) {
+    for (uint32_t begin = 0, end; begin < count; begin = end) {
+        uint32_t table = r->found_rows[begin].table;
+        for (end = begin + 1; end < count && r->found_rows[end].table == table;)
+            end++;
+        run n = {.table = &r->rules->tables[table],
+                 .walkers = walkers + begin,
+                 .rows = r->found_rows + begin,
+                 .ways = r->found + (size_t)begin * r->way_count,
+                 .stride = r->way_count,
+                 .count = end - begin};
+        work(r, &n);
+    }
+}
+
+static void ask(weir_batch__retriever *r, const run *n) {
+    (void)r;
+    ask_for_rows(n);
+}
+
+static void find(weir_batch__retriever *r, const run *n) {
+    for (uint32_t i = 0; i < n->table->parent_count; i++)
+        find_parents(r, n, i);
+    for (uint32_t i = 0; i < n->table->inbound_count; i++)
+        find_lists(r, n, n->table->parent_count + i);
+}
+
+static void see(weir_batch__retriever *r, const run *n) {
+    for (uint32_t i = 0; i < n->table->parent_count; i++)
+        see_parents(r, n, i);
+    for (uint32_t i = 0; i < n->table->inbound_count; i++)
+        see_lists(r, n, n->table->parent_count + i);
+}
+
+void weir_batch__remember(weir_batch__retriever *r, uint16_t *walkers, uint32_t count) {
+    sort_by_table(r, walkers, count);
+    for_each_run(r, walkers, count, ask);
+    for_each_run(r, walkers, count, find);
+    for_each_run(r, walkers, count, see);
+    for_each_run(r, walkers, count, write_memos);
+}
