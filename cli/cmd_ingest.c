@@ -1,6 +1,8 @@
 /* weir ingest SOURCE: a database becomes a store, with a report of what a person should look at. An
  * interrupt ends it cleanly, without a temporary file left behind. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "ingest_run.h"
 #include "source_options.h"
@@ -24,9 +26,16 @@ static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     return result;
 }
 
-static int run(const cli_command *self, int argc, char **argv) {
+/* A file in a folder, for which `path` has room; NULL if it is not there. */
+static const char *find_in(const char *folder, const char *name, char *path, size_t capacity) {
+    int size = snprintf(path, capacity, "%s/%s", folder, name);
+    return size > 0 && (size_t)size < capacity && access(path, F_OK) == 0 ? path : NULL;
+}
+
+int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv) {
     bool as_json = false, updates = false, replaces = false;
     const char *schema = NULL;
+    char path[4096];
     cli_ingest_job run = {.options = WEIR_INGEST_OPTIONS};
     cli_source_options source = {0};
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
@@ -43,22 +52,39 @@ static int run(const cli_command *self, int argc, char **argv) {
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
                             CLI_SOURCE_OPTIONS(source)};
+    const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
+    size_t option_count = sizeof options / sizeof *options;
+    if (is_assembly) /* they stand last */
+        option_count -= sizeof of_source / sizeof *of_source;
     char **arguments = cli_long_arguments(argc, argv);
-    int count = arguments ? cli_parse(self, options, sizeof options / sizeof *options, argc, arguments,
-                                      &run.options.source, 1)
-                          : -1;
+    int count =
+        arguments ? cli_parse(self, options, option_count, argc, arguments, &run.options.source, 1) : -1;
     free(arguments);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)
-        return cli_usage(self, "say which source");
+        return cli_usage(self, is_assembly ? "say which folder of runs" : "say which source");
     if (updates && replaces)
         return cli_usage(self, "--update-manifest or --replace-manifest, not both");
     run.options.manifest_mode = updates    ? WEIR_MANIFEST_UPDATE
                                 : replaces ? WEIR_MANIFEST_REPLACE
                                            : WEIR_MANIFEST_KEEP;
     cli_use_source(&source, &run.options);
+    if (is_assembly && !find_in(run.options.source, WEIR_ROW_RUN_LIST, path, sizeof path)) {
+        weir_error error;
+        (void)cli_error(&error, WEIR_SOURCE_ERROR,
+                        "%s is not a folder of runs, or not a complete one: it has no %s, which is written "
+                        "last; 'weir ingest' reads databases",
+                        run.options.source, WEIR_ROW_RUN_LIST);
+        return cli_fail(&error, as_json);
+    }
+    if (is_assembly && !schema)
+        schema = find_in(run.options.source, WEIR_ROW_RUN_SCHEMA, path, sizeof path);
     return ingest(&run, schema, as_json);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+    return cli_ingest_command(self, false, argc, argv);
 }
 
 const cli_command cli_ingest = {

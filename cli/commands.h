@@ -7,6 +7,7 @@
     X(init)                                                                                                  \
     X(schema)                                                                                                \
     X(ingest)                                                                                                \
+    X(assemble)                                                                                              \
     X(info)                                                                                                  \
     X(verify)                                                                                                \
     X(push)                                                                                                  \

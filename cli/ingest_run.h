@@ -18,6 +18,10 @@ typedef struct cli_ingest_job {
     bool is_short_of_memory;
 } cli_ingest_job;
 
+/* The command: `weir ingest`, or `weir assemble`, which has no options of sources and takes the schema that
+ * lies among the runs if none is given. */
+int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv);
+
 /* Runs it. Release it, also after a failure. */
 WEIR_CHECKED weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error);
 void cli_ingest_release(cli_ingest_job *ingest);

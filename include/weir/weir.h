@@ -18,6 +18,7 @@
 #include "weir/prefetch.h"
 #include "weir/remote.h"
 #include "weir/report.h"
+#include "weir/row_run.h"
 #include "weir/run.h"
 #include "weir/sampler.h"
 #include "weir/step_memory.h"

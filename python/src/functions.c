@@ -85,8 +85,7 @@ static PyObject *report_dict(const weir_ingest_report *report) {
         (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
 }
 
-/* Whether the failure is what the caller gets: then it is raised. Lets it go in any case. */
-static bool raise_failure(py_failure *failure, weir_status status) {
+bool py_raise_failure(py_failure *failure, weir_status status) {
     bool is_raised = failure->type && status != WEIR_OK;
     if (is_raised) {
         PyErr_Restore(failure->type, failure->value, failure->traceback);
@@ -114,7 +113,7 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning_context = &heard;
     options->inspect = hear_report;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
-    Py_END_ALLOW_THREADS if (raise_failure(failure, status)) return NULL;
+    Py_END_ALLOW_THREADS if (py_raise_failure(failure, status)) return NULL;
     if (status == WEIR_OK && heard.is_short_of_memory)
         return PyErr_NoMemory();
     return status == WEIR_OK ? report_dict(&report) : py_raise(&error);
@@ -202,7 +201,7 @@ static PyObject *draft(PyObject *module, PyObject *given) {
         Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &w, &error);
         Py_END_ALLOW_THREADS
     }
-    bool is_raised = is_taken && raise_failure(&source.failure, status);
+    bool is_raised = is_taken && py_raise_failure(&source.failure, status);
     release_source(&source);
     if (is_taken && status == WEIR_OK)
         return py_json(&w);
@@ -228,7 +227,7 @@ static PyObject *run_remote(remote_call call, const char *from, const char *to, 
         options->progress_context = &self;
     }
     Py_BEGIN_ALLOW_THREADS status = call(NULL, from, to, options, &report, &error);
-    Py_END_ALLOW_THREADS if (raise_failure(&failure, status)) return NULL;
+    Py_END_ALLOW_THREADS if (py_raise_failure(&failure, status)) return NULL;
     if (status != WEIR_OK)
         return py_raise(&error);
     return Py_BuildValue("{sNsKsKsKsKsK}", "store_hash", py_hex(report.store_hash, WEIR_HASH_SIZE), "bytes",
@@ -339,6 +338,8 @@ PyMethodDef py_functions[] = {
     {"_launcher", launcher, METH_NOARGS, "(rank, world size) by the launcher's variables."},
     {"_ingest", ingest, METH_VARARGS, "Reads a source and writes a store and its manifest."},
     {"_draft", draft, METH_O, "The draft of a source's schema, as JSON text."},
+    {"_write_row_runs", py_write_row_runs, METH_VARARGS,
+     "The rows of a table as files, for a folder of runs."},
     {"_push", push, METH_VARARGS, "Sends a store to a server."},
     {"_pull", pull, METH_VARARGS, "Brings a store from a server."},
     {"_replay", replay, METH_VARARGS, "Re-executes a trace and compares every field."},

@@ -92,6 +92,10 @@ typedef struct py_failure {
     PyObject *type, *value, *traceback;
 } py_failure;
 
+/* Whether the failure is what the caller gets, because the work failed: then it is raised. Lets it go in any
+ * case. */
+bool py_raise_failure(py_failure *failure, weir_status status);
+
 typedef struct py_arrow_function {
     PyObject *function; /* borrowed */
     py_failure *failure;
@@ -107,6 +111,9 @@ typedef struct py_arrow {
 /* From a tuple of (name, table or function, rows), which must outlive it. False with an exception. */
 bool py_arrow_take(py_arrow *self, PyObject *tables, py_failure *failure);
 void py_arrow_release(py_arrow *self);
+
+/* The rows of a table become runs: row_runs.c, a function of the module. */
+PyObject *py_write_row_runs(PyObject *module, PyObject *args);
 
 /* ---- Errors ------------------------------------------------------------------------------------ */
 

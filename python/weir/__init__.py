@@ -23,6 +23,7 @@ from weir._plan import Packing, Plan, pack, plan
 from weir._prefetcher import Prefetcher
 from weir._remote import TransferReport, pull, push
 from weir._replay import ReplayReport, replay
+from weir._row_runs import assemble
 from weir._sampler import BatchSampler, Sampler
 from weir._store import Keys, Store, Table
 from weir._weir import Array
@@ -82,6 +83,7 @@ __all__ = [
     "Target",
     "TransferReport",
     "__version__",
+    "assemble",
     "batch",
     "draft_schema",
     "errors",

@@ -369,6 +369,14 @@ def _ingest(
     /,
 ) -> dict[str, Any]: ...
 def _draft(source: _Path | tuple[tuple[str, object, int], ...], /) -> str: ...
+def _write_row_runs(
+    table: tuple[str, object, int],
+    key: tuple[str, ...],
+    frame_size: int,
+    write: Callable[[bytes], object],
+    end: Callable[[int, int, str], object],
+    /,
+) -> str: ...
 def _push(
     store: _Path,
     url: str,

@@ -82,6 +82,21 @@ weir_status weir__file_read(const weir_env *env, const char *path, size_t max_si
     return status;
 }
 
+bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset) {
+    uint8_t *at = out;
+    while (size > 0) {
+        ssize_t got = env->pread(env->context, file, at, size, offset);
+        if (got <= 0) {
+            errno = got == 0 ? EIO : errno;
+            return false;
+        }
+        at += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size) {
     const uint8_t *at = data;
     while (size > 0) {

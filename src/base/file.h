@@ -15,6 +15,10 @@ WEIR_CHECKED weir_status weir__file_read(const weir_env *env, const char *path, 
 WEIR_CHECKED weir_status weir__file_open(const weir_env *env, const char *path, int *file,
                                          const char *failure_operator, weir_error *error);
 
+/* Reads exactly `size` bytes from `offset` on, however often the system gives only a part. False with errno
+ * set (EIO if the file ends before). */
+bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset);
+
 /* Writes all of it, however often the system takes only a part. False with errno set. */
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
 

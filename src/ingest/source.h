@@ -1,5 +1,5 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB, CSV files and
- * Arrow tables each implement this; ingest knows nothing else of them.
+/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB, CSV files,
+ * runs of rows and Arrow tables each implement this; ingest knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir_ingest__source_kind
  * weir_ingest__source_NAME`, and list it in source.c. The methods are called from one thread at a time a
@@ -193,7 +193,7 @@ static inline bool weir_ingest__source_is_cancelled(const weir_ingest__source_op
 }
 
 typedef struct weir_ingest__source_kind {
-    const char *name; /* "sqlite", "postgresql", "duckdb", "csv", "arrow" */
+    const char *name; /* "sqlite", "postgresql", "duckdb", "csv", "runs", "arrow" */
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
      * look at the file's first bytes. */
@@ -297,5 +297,6 @@ extern const weir_ingest__source_kind weir_ingest__source_duckdb;
 extern const weir_ingest__source_kind weir_ingest__source_sqlite;
 extern const weir_ingest__source_kind weir_ingest__source_csv;
 extern const weir_ingest__source_kind weir_ingest__source_arrow;
+extern const weir_ingest__source_kind weir_ingest__source_runs;
 
 #endif

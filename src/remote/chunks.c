@@ -5,26 +5,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "remote/remote.h"
 
 static const char format_name[] = "weir-chunks/1";
 enum { FIRST_SIZE = 4096, GEAR_SIZE = 256 };
-
-bool weir_remote__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset) {
-    uint8_t *at = out;
-    while (size > 0) {
-        ssize_t got = env->pread(env->context, file, at, size, offset);
-        if (got <= 0) {
-            errno = got == 0 ? EIO : errno;
-            return false;
-        }
-        at += got;
-        offset += (uint64_t)got;
-        size -= (size_t)got;
-    }
-    return true;
-}
 
 bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
     const uint8_t *at = data;
@@ -94,7 +80,7 @@ static bool fill(const weir_remote__chunks *out, int file, uint8_t *buffer, size
     *held -= used;
     uint64_t left = out->size - *read_to;
     size_t more = most - *held < left ? most - *held : (size_t)left;
-    if (!weir_remote__read_at(out->env, file, buffer + *held, more, *read_to))
+    if (!weir__read_at(out->env, file, buffer + *held, more, *read_to))
         return false;
     *held += more;
     *read_to += more;

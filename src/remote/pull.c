@@ -54,7 +54,7 @@ static weir_status open_part(pull *p, weir_error *error) {
 /* Whether the bytes of a file at `offset` are a chunk's; they are in the buffer then. */
 static bool holds(const pull *p, int file, uint64_t offset, const weir_remote__chunk *chunk) {
     uint8_t digest[WEIR_HASH_SIZE];
-    if (!weir_remote__read_at(p->env, file, p->buffer, chunk->size, offset))
+    if (!weir__read_at(p->env, file, p->buffer, chunk->size, offset))
         return false;
     weir__blake3_of(p->buffer, chunk->size, digest);
     return memcmp(digest, chunk->hash, WEIR_HASH_SIZE) == 0;
@@ -162,7 +162,7 @@ static weir_status check_target(const pull *p, weir_error *error) {
     if (env->inspect(env->context, -1, p->path, &info) != 0)
         return WEIR_OK;
     int file = env->open(env->context, p->path, O_RDONLY | O_NONBLOCK, 0);
-    bool is_store = file >= 0 && weir_remote__read_at(env, file, head, sizeof head, 0) &&
+    bool is_store = file >= 0 && weir__read_at(env, file, head, sizeof head, 0) &&
                     memcmp(head, WEIR_STORE__MAGIC, sizeof head) == 0;
     if (file >= 0)
         env->close(env->context, file);

@@ -101,7 +101,7 @@ static weir_status send_next(void *context, weir_remote__http_request *request, 
     const weir_remote__chunk *chunk = &p->chunks.list[request->number];
     if (!weir_remote__http_body(request, p->env, chunk->size))
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, chunk->size);
-    if (!weir_remote__read_at(p->env, p->file, request->body, chunk->size, chunk->offset))
+    if (!weir__read_at(p->env, p->file, request->body, chunk->size, chunk->offset))
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
     weir__blake3_of(request->body, chunk->size, digest);
     if (memcmp(digest, chunk->hash, WEIR_HASH_SIZE) != 0)

@@ -32,7 +32,7 @@ MAY_USE = {
 }
 
 # Public headers that are not named after their part.
-HEADER_OF = {"arrow": "ingest", "errors": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "sampler", "context": "batch",
+HEADER_OF = {"arrow": "ingest", "row_run": "ingest", "errors": "base", "cbor": "base", "manifest": "sampler", "stypes": "store", "tensors": "sampler", "context": "batch",
              "prefetch": "pipeline", "run": "pipeline", "cursors": "pipeline", "arenas": "plan", "step_memory": "device"}
 TOOL_OF = {"documents": "base", "philox": "base", "store_tools": "store", "sampler_tools": "sampler", "plan_tools": "plan",
            "device_work": "device", "ingest_tools": "ingest", "cursor_documents": "pipeline"}

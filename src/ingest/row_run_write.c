@@ -1,0 +1,227 @@
+/* The rows of a table in Arrow's interface become runs. What a stream gives is read by the source that ingest
+ * has for it, so that a row becomes the same values here and there. Rows go into a frame, frames go out as
+ * they are full; where a row has a smaller key than the one before, the file ends and another begins. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/floating.h"
+#include "base/options.h"
+#include "ingest/row_run.h"
+
+#define OPERATOR "weir.row_run.write"
+
+enum { FRAME_SIZE = 1 << 18 };
+
+typedef struct run_writer {
+    const weir_env *env;
+    const weir_row_run_options *options;
+    weir_ingest__source *source;
+    weir_ingest__catalog catalog;
+    weir_ingest__run_table table; /* columns are the catalog's */
+    weir_ingest__cursor *cursor;
+    size_t frame_size;
+    weir_cbor_writer frame; /* rows that did not go out yet */
+    weir_cbor_writer other; /* the header, then the end */
+    weir__blake3 heads;     /* of the file's frames */
+    uint64_t file_size, rows;
+    weir_ingest__kept_key first, last;
+    const weir_ingest__value *before; /* the row before, or its key; NULL at the beginning of a file */
+} run_writer;
+
+static weir_status put(run_writer *w, const void *data, size_t size, weir_error *error) {
+    int code = w->options->write(w->options->context, data, size);
+    w->file_size += size;
+    if (code == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_IO_ERROR, OPERATOR, "the rows of table %s cannot be written: %s",
+                      w->table.name, strerror(code));
+}
+
+static weir_status put_frame(run_writer *w, const weir_cbor_writer *payload, weir_error *error) {
+    uint8_t head[WEIR_INGEST__RUN_HEAD_SIZE];
+    if (payload->size > WEIR_INGEST__RUN_FRAME_MAX)
+        return weir__fail(error, WEIR_SOURCE_ERROR, OPERATOR, "table %s has a row of more than 1 GiB",
+                          w->table.name);
+    weir__store32(head, WEIR__NARROW(uint32_t, payload->size));
+    weir__blake3_of(payload->data, payload->size, head + 4);
+    weir__blake3_update(&w->heads, head, sizeof head);
+    WEIR__TRY(put(w, head, sizeof head, error));
+    return put(w, payload->data, payload->size, error);
+}
+
+static weir_status begin_file(run_writer *w, weir_error *error) {
+    w->file_size = w->rows = 0;
+    weir__blake3_init(&w->heads);
+    w->other.size = 0;
+    weir_cbor_restart(&w->other);
+    weir_ingest__run_write_header(&w->other, &w->table);
+    WEIR__TRY(weir_cbor_finish(&w->other, error));
+    WEIR__TRY(put(w, WEIR_INGEST__RUN_MAGIC, WEIR_INGEST__RUN_MAGIC_SIZE, error));
+    return put_frame(w, &w->other, error);
+}
+
+static weir_status flush(run_writer *w, weir_error *error) {
+    weir_status status = w->frame.size > 0 ? put_frame(w, &w->frame, error) : WEIR_OK;
+    w->frame.size = 0;
+    return status;
+}
+
+static weir_status end_file(run_writer *w, weir_error *error) {
+    weir_row_run_file file;
+    uint8_t size[4];
+    WEIR__TRY(flush(w, error));
+    w->other.size = 0;
+    weir_cbor_restart(&w->other);
+    weir_ingest__run_write_end(&w->other, &w->table, w->first.row, w->before, w->rows);
+    WEIR__TRY(weir_cbor_finish(&w->other, error));
+    WEIR__TRY(put_frame(w, &w->other, error));
+    weir__store32(size, WEIR__NARROW(uint32_t, w->other.size));
+    WEIR__TRY(put(w, size, sizeof size, error));
+    file.rows = w->rows;
+    file.size = w->file_size;
+    weir__blake3_final(&w->heads, file.hash, sizeof file.hash);
+    w->before = NULL;
+    int code = w->options->end ? w->options->end(w->options->context, &file) : 0;
+    if (code == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_IO_ERROR, OPERATOR, "a file of table %s cannot be ended: %s", w->table.name,
+                      strerror(code));
+}
+
+/* Why a row was not taken: text that is not UTF-8, or memory. */
+static weir_status refuse_row(const run_writer *w, const weir_ingest__value *row, weir_error *error) {
+    for (uint32_t c = 0; c < w->table.column_count; c++)
+        if (row[c].type == WEIR_INGEST__TEXT && !weir__utf8_is_valid(row[c].text.data, row[c].text.size))
+            return weir__fail(
+                error, WEIR_SOURCE_ERROR, OPERATOR,
+                "table %s, column %s has text that is not UTF-8; give it as bytes, or leave the "
+                "column out",
+                w->table.name, w->table.columns[c].name);
+    return weir__out_of_memory(error, OPERATOR, w->frame.size);
+}
+
+static weir_status write_row(run_writer *w, const weir_ingest__value *row, weir_error *error) {
+    if (w->before && weir_ingest__run_compare_rows(&w->table, w->before, row) > 0)
+        WEIR__TRY(end_file(w, error));
+    if (!w->before) {
+        WEIR__TRY(begin_file(w, error));
+        if (!weir_ingest__run_keep_key(&w->first, &w->table, row))
+            return weir__out_of_memory(error, OPERATOR, 1);
+    }
+    weir_cbor_restart(&w->frame);
+    weir_cbor_array(&w->frame, w->table.column_count);
+    for (uint32_t c = 0; c < w->table.column_count; c++)
+        weir_ingest__run_write_value(&w->frame, &row[c]);
+    if (w->frame.fault)
+        return refuse_row(w, row, error);
+    w->rows++;
+    w->before = row;
+    return w->frame.size >= w->frame_size ? flush(w, error) : WEIR_OK;
+}
+
+static weir_status write_rows(run_writer *w, weir_error *error) {
+    weir_ingest__rows rows;
+    for (;;) {
+        WEIR__TRY(w->cursor->next(w->cursor, &rows, error));
+        if (rows.row_count == 0)
+            return w->before ? end_file(w, error) : WEIR_OK;
+        for (size_t r = 0; r < rows.row_count; r++)
+            WEIR__TRY(write_row(w, rows.cells + r * w->table.column_count, error));
+        if (!weir_ingest__run_keep_key(&w->last, &w->table, w->before))
+            return weir__out_of_memory(error, OPERATOR, 1);
+        w->before = w->last.row;
+    }
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------- */
+
+static weir_status find_key(run_writer *w, weir_error *error) {
+    const weir_row_run_options *options = w->options;
+    const weir_ingest__catalog_table *from = &w->catalog.tables[0];
+    w->table = (weir_ingest__run_table){
+        .name = from->name, .columns = from->columns, .column_count = from->column_count};
+    w->table.key = weir__allocate(w->env, options->key_count, sizeof *w->table.key);
+    if (!w->table.key)
+        return weir__out_of_memory(error, OPERATOR, options->key_count * sizeof *w->table.key);
+    for (uint32_t i = 0; i < options->key_count; i++) {
+        uint32_t column = weir_ingest__catalog_find_column(from, options->key[i]);
+        bool is_repeated = false;
+        for (uint32_t k = 0; k < i; k++)
+            is_repeated = is_repeated || w->table.key[k] == column;
+        if (column == UINT32_MAX || is_repeated)
+            return weir__fail(error, WEIR_SCHEMA_INVALID, OPERATOR, "table %s: the key %s column %s",
+                              from->name, is_repeated ? "names twice the" : "is not there: there is no",
+                              options->key[i]);
+        w->table.key[w->table.key_count++] = column;
+    }
+    return WEIR_OK;
+}
+
+static void tell_columns(const run_writer *w) {
+    weir_json_writer *out = w->options->columns;
+    if (!out)
+        return;
+    weir_json_array(out);
+    for (uint32_t c = 0; c < w->table.column_count; c++) {
+        weir_json_array(out);
+        weir_json_text(out, w->table.columns[c].name);
+        weir_json_text(out, weir_ingest__run_type_name(&w->table.columns[c]));
+        weir_json_end_array(out);
+    }
+    weir_json_end_array(out);
+}
+
+static weir_status open_table(run_writer *w, weir_error *error) {
+    weir_ingest__source_options from = {
+        .arrow_tables = w->options->table, .arrow_table_count = 1, .arrow_is_read_once = true};
+    WEIR__TRY(weir_ingest__source_open(w->env, &from, &w->source, error));
+    WEIR__TRY(w->source->kind->describe(w->source, &w->catalog, error));
+    WEIR__TRY(find_key(w, error));
+    tell_columns(w);
+    uint32_t count = w->table.column_count;
+    uint32_t *columns = weir__allocate(w->env, count, sizeof *columns);
+    if (!columns)
+        return weir__out_of_memory(error, OPERATOR, count * sizeof *columns);
+    for (uint32_t c = 0; c < count; c++)
+        columns[c] = c;
+    weir_status status =
+        weir_ingest__source_scan(w->source, &w->catalog.tables[0], columns, count, 0, 1, &w->cursor, error);
+    weir__release(w->env, columns);
+    return status;
+}
+
+static void release(run_writer *w) {
+    if (w->cursor)
+        w->cursor->close(w->cursor);
+    weir_ingest__run_release_key(&w->first);
+    weir_ingest__run_release_key(&w->last);
+    weir_cbor_release(&w->frame);
+    weir_cbor_release(&w->other);
+    weir__release(w->env, w->table.key);
+    weir_ingest__catalog_release(&w->catalog);
+    weir_ingest__source_close(w->source);
+}
+
+static weir_status write_table(run_writer *w, weir_error *error) {
+    const weir_row_run_options *options = w->options;
+    if (!options->table || !options->write || (options->key_count > 0 && !options->key))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, OPERATOR,
+                          "there is no table, no key, or nothing to write to");
+    w->frame_size = options->frame_size > 0 ? options->frame_size : FRAME_SIZE;
+    WEIR__TRY(open_table(w, error));
+    return write_rows(w, error);
+}
+
+weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *given, weir_error *error) {
+    weir_row_run_options options;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_row_run_options, OPERATOR, error));
+    run_writer w = {.env = weir__env_or_default(env), .options = &options};
+    w.catalog.env = w.first.env = w.last.env = w.env;
+    weir_cbor_writer_memory(&w.frame, w.env);
+    weir_cbor_writer_memory(&w.other, w.env);
+    weir__floating kept = weir__enter_floating();
+    weir_status status = write_table(&w, error);
+    weir__leave_floating(&kept);
+    release(&w);
+    return status;
+}

@@ -1,0 +1,387 @@
+/* A folder of runs as a source (docs/spec/09-runs-of-rows.md). A scan merges files by key: it opens a file
+ * when it comes to the file's first key, so that as many are open as overlap. Parts of a scan have stretches
+ * of the files, in the order of their first keys. Queries whose results are there are read like tables; all
+ * others are run by SQLite over the tables.
+ *
+ * What must hold: the texts of rows that were handed over stay until the next call, so a call ends before a
+ * file needs its next frame. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/row_run.h"
+#include "ingest/table_query.h"
+
+enum { PIECE_ROWS = 1024 };
+
+typedef struct runs_source {
+    const weir_env *env;
+    weir_ingest__run_list list;
+    weir_ingest__table_query query;
+} runs_source;
+
+typedef struct runs_session {
+    weir_ingest__table_session base;
+    runs_source *shared;
+    bool is_fork;
+} runs_session;
+
+static weir_status no_memory(weir_error *error) {
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+}
+
+/* ---- Merging --------------------------------------------------------------------------------- */
+
+typedef struct open_run {
+    weir_ingest__run_reader *reader;
+    const weir_ingest__value *row; /* its next; NULL: it has to be read from the next frame */
+} open_run;
+
+typedef struct runs_cursor {
+    weir_ingest__cursor base;
+    runs_source *source;
+    const weir_ingest__run_table *table;
+    uint32_t next_file, end_file;
+    open_run *heap; /* the smallest row first; one without a row is smaller than all */
+    size_t heap_capacity;
+    uint32_t open_count;
+    uint32_t *columns;
+    const char **names; /* of a query */
+    weir_ingest__value *cells;
+} runs_cursor;
+
+static int compare(const runs_cursor *cursor, const open_run *a, const open_run *b) {
+    if (!a->row || !b->row)
+        return (a->row != NULL) - (b->row != NULL);
+    return weir_ingest__run_compare_rows(cursor->table, a->row, b->row);
+}
+
+static void sink(runs_cursor *cursor) {
+    open_run *heap = cursor->heap, moved = heap[0];
+    uint32_t at = 0, count = cursor->open_count;
+    for (uint32_t below = 1; below < count; at = below, below = 2 * at + 1) {
+        below += below + 1 < count && compare(cursor, &heap[below + 1], &heap[below]) < 0;
+        if (compare(cursor, &moved, &heap[below]) <= 0)
+            break;
+        heap[at] = heap[below];
+    }
+    heap[at] = moved;
+}
+
+/* Opens the next file; it is the first of the heap, because its row is not known yet. */
+static weir_status open_next(runs_cursor *cursor, weir_error *error) {
+    const weir_ingest__run_file *file = &cursor->table->files[cursor->next_file];
+    open_run run = {0};
+    if (!weir__grow(cursor->source->env, (void **)&cursor->heap, &cursor->heap_capacity,
+                    cursor->open_count + 1, sizeof *cursor->heap))
+        return no_memory(error);
+    WEIR__TRY(weir_ingest__run_reader_open(&cursor->source->list, cursor->table, file, &run.reader, error));
+    for (uint32_t at = cursor->open_count; at > 0; at = (at - 1) / 2)
+        cursor->heap[at] = cursor->heap[(at - 1) / 2];
+    cursor->heap[0] = run;
+    cursor->open_count++;
+    cursor->next_file++;
+    return WEIR_OK;
+}
+
+/* Whether the merge has come to the first key of the next file. */
+static bool is_due(const runs_cursor *cursor) {
+    if (cursor->next_file == cursor->end_file)
+        return false;
+    if (cursor->open_count == 0)
+        return true;
+    const weir_ingest__value *first = cursor->table->files[cursor->next_file].first;
+    const weir_ingest__value *row = cursor->heap[0].row;
+    return first && row && weir_ingest__run_compare_rows(cursor->table, first, row) <= 0;
+}
+
+/* Reads the next row of the first run of the heap, or takes it out if there is none. */
+static weir_status advance(runs_cursor *cursor, weir_error *error) {
+    open_run *run = &cursor->heap[0];
+    WEIR__TRY(weir_ingest__run_reader_next(run->reader, &run->row, error));
+    if (!run->row) {
+        weir_ingest__run_reader_close(run->reader);
+        *run = cursor->heap[--cursor->open_count];
+    }
+    if (cursor->open_count > 0)
+        sink(cursor);
+    return WEIR_OK;
+}
+
+static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
+    runs_cursor *cursor = (runs_cursor *)base;
+    size_t count = 0;
+    *rows = (weir_ingest__rows){.cells = cursor->cells};
+    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                          "table %s is no longer read: it was interrupted", cursor->table->name);
+    while (count < PIECE_ROWS) {
+        if (is_due(cursor)) {
+            WEIR__TRY(open_next(cursor, error));
+            continue;
+        }
+        if (cursor->open_count == 0)
+            break;
+        open_run *run = &cursor->heap[0];
+        if (!run->row) {
+            if (count > 0)
+                break;
+            WEIR__TRY(advance(cursor, error));
+            continue;
+        }
+        for (uint32_t c = 0; c < base->column_count; c++)
+            cursor->cells[count * base->column_count + c] = run->row[cursor->columns[c]];
+        count++;
+        if (weir_ingest__run_reader_has_more(run->reader))
+            WEIR__TRY(advance(cursor, error));
+        else
+            run->row = NULL;
+    }
+    rows->row_count = count;
+    return WEIR_OK;
+}
+
+static void close_cursor(weir_ingest__cursor *base) {
+    runs_cursor *cursor = (runs_cursor *)base;
+    const weir_env *env = cursor->source->env;
+    for (uint32_t i = 0; i < cursor->open_count; i++)
+        weir_ingest__run_reader_close(cursor->heap[i].reader);
+    weir__release(env, cursor->heap);
+    weir__release(env, cursor->columns);
+    weir__release(env, (void *)cursor->names);
+    weir__release(env, cursor->cells);
+    weir__release(env, cursor);
+}
+
+/* A cursor over a stretch of a table's files; `columns` NULL: all of them, with their names. */
+static weir_status open_cursor(runs_source *source, const weir_ingest__run_table *table,
+                               const uint32_t *columns, uint32_t column_count, weir_ingest__cursor **out,
+                               weir_error *error) {
+    const weir_env *env = source->env;
+    runs_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+    if (!cursor)
+        return no_memory(error);
+    cursor->base =
+        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    cursor->source = source;
+    cursor->table = table;
+    cursor->end_file = table->file_count;
+    cursor->columns = weir__allocate(env, column_count, sizeof *cursor->columns);
+    cursor->names = weir__allocate(env, column_count, sizeof *cursor->names);
+    cursor->cells = weir__allocate(env, (size_t)column_count * PIECE_ROWS, sizeof *cursor->cells);
+    if (!cursor->columns || !cursor->names || !cursor->cells) {
+        close_cursor(&cursor->base);
+        return no_memory(error);
+    }
+    for (uint32_t c = 0; c < column_count; c++) {
+        cursor->columns[c] = columns ? columns[c] : c;
+        cursor->names[c] = table->columns[cursor->columns[c]].name;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog_table *from,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
+    runs_source *source = ((runs_session *)session)->shared;
+    const weir_ingest__run_table *table = &source->list.tables[*(const uint32_t *)from->detail];
+    WEIR__TRY(open_cursor(source, table, columns, column_count, out, error));
+    runs_cursor *cursor = (runs_cursor *)*out;
+    uint64_t files = table->file_count;
+    cursor->next_file = WEIR__NARROW(uint32_t, files * part / part_count);
+    cursor->end_file = WEIR__NARROW(uint32_t, files * ((uint64_t)part + 1) / part_count);
+    return WEIR_OK;
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+static const weir_ingest__run_table *find_query(const runs_source *source, const char *sql) {
+    for (uint32_t t = 0; t < source->list.table_count; t++)
+        if (source->list.tables[t].sql && strcmp(source->list.tables[t].sql, sql) == 0)
+            return &source->list.tables[t];
+    return NULL;
+}
+
+static weir_status query(weir_ingest__source *session, const char *sql, weir_ingest__cursor **out,
+                         weir_error *error) {
+    runs_source *source = ((runs_session *)session)->shared;
+    const weir_ingest__run_table *table = find_query(source, sql);
+    if (!table)
+        return weir_ingest__table_query_run(session, sql, out, error);
+    WEIR__TRY(open_cursor(source, table, NULL, table->column_count, out, error));
+    (*out)->column_names = ((runs_cursor *)*out)->names;
+    return WEIR_OK;
+}
+
+static bool add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,
+                        const weir_ingest__run_table *from) {
+    for (uint32_t c = 0; c < from->column_count; c++) {
+        weir_ingest__catalog_column *column =
+            weir_ingest__catalog_add_column(catalog, to, from->columns[c].name, from->columns[c].declared);
+        if (!column)
+            return false;
+        column->is_date = from->columns[c].is_date;
+    }
+    return true;
+}
+
+static weir_status describe_query(weir_ingest__source *session, const char *sql,
+                                  weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                  weir_error *error) {
+    const weir_ingest__run_table *found = find_query(((runs_session *)session)->shared, sql);
+    if (!found)
+        return weir_ingest__table_query_describe(session, sql, catalog, table, error);
+    return add_columns(catalog, table, found) ? WEIR_OK : no_memory(error);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int compare_files(const void *a, const void *b, void *context) {
+    const weir_ingest__run_file *x = a, *y = b;
+    if (!x->first || !y->first)
+        return (x->first != NULL) - (y->first != NULL);
+    int order = weir_ingest__run_compare_rows(context, x->first, y->first);
+    return order != 0 ? order : strcmp(x->path, y->path);
+}
+
+/* Looks at every file, so that the merge knows where each begins. */
+static weir_status inspect_files(runs_source *source, const weir_ingest__source_options *options,
+                                 weir_error *error) {
+    for (uint32_t t = 0; t < source->list.table_count; t++) {
+        weir_ingest__run_table *table = &source->list.tables[t];
+        for (uint32_t f = 0; f < table->file_count; f++) {
+            if (weir_ingest__source_is_cancelled(options))
+                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                                  "%s is no longer read: it was interrupted", source->list.folder);
+            WEIR__TRY(weir_ingest__run_inspect(&source->list, table, &table->files[f], error));
+        }
+        if (table->key_count > 0 && table->file_count > 1)
+            qsort_r(table->files, table->file_count, sizeof *table->files, compare_files, table);
+    }
+    return WEIR_OK;
+}
+
+static void release_shared(runs_source *source) {
+    weir_ingest__table_query_close(&source->query);
+    weir_ingest__run_list_release(&source->list);
+    weir__release(source->env, source);
+}
+
+static void close_session(weir_ingest__source *base) {
+    runs_session *session = (runs_session *)base;
+    if (!session->is_fork)
+        release_shared(session->shared);
+    weir__release(base->env, session);
+}
+
+static weir_status make_session(const weir_env *env, runs_source *shared, bool is_fork,
+                                weir_ingest__source **out, weir_error *error) {
+    runs_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return no_memory(error);
+    *session = (runs_session){
+        .base = {.base = {.kind = &weir_ingest__source_runs, .env = env}, .query = &shared->query},
+        .shared = shared,
+        .is_fork = is_fork};
+    *out = &session->base.base;
+    return WEIR_OK;
+}
+
+static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
+                               weir_ingest__source **out, weir_error *error) {
+    env = weir__env_or_default(env);
+    if (options->search_path_count > 0)
+        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
+                          "$.search_path is for PostgreSQL and DuckDB; runs of rows have no schemas");
+    runs_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
+    if (!shared)
+        return no_memory(error);
+    shared->env = env;
+    weir_ingest__table_query_init(&shared->query);
+    weir_status status = weir_ingest__run_list_open(&shared->list, env, options->location, error);
+    if (status == WEIR_OK)
+        status = inspect_files(shared, options, error);
+    if (status == WEIR_OK)
+        status = make_session(env, shared, false, out, error);
+    if (status != WEIR_OK)
+        release_shared(shared);
+    return status;
+}
+
+static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
+    return make_session(source->env, ((runs_session *)source)->shared, true, out, error);
+}
+
+static bool see_run(void *context, const char *name, bool is_folder, bool is_file) {
+    static const char ending[] = ".rows";
+    size_t size = strlen(name), ending_size = strlen(ending);
+    (void)is_folder;
+    *(bool *)context = is_file && size > ending_size && strcmp(name + size - ending_size, ending) == 0;
+    return !*(bool *)context;
+}
+
+/* A folder with a list, or with runs that nobody has listed yet. */
+static bool accepts(const weir_env *env, const char *location) {
+    char path[4096];
+    bool is_found = false;
+    int size = snprintf(path, sizeof path, "%s/%s", location, WEIR_ROW_RUN_LIST);
+    env = weir__env_or_default(env);
+    if (size < 0 || (size_t)size >= sizeof path)
+        return false;
+    int file = env->open(env->context, path, O_RDONLY | O_NONBLOCK, 0);
+    if (file >= 0) {
+        env->close(env->context, file);
+        return true;
+    }
+    return env->list(env->context, location, see_run, &is_found) == 0 && is_found;
+}
+
+/* ---- The catalog ----------------------------------------------------------------------------- */
+
+static bool fill(const runs_source *source, weir_ingest__catalog *out) {
+    const weir_ingest__run_list *list = &source->list;
+    out->name = weir__copy_text(out->env, list->name, strlen(list->name));
+    if (!out->name)
+        return false;
+    for (uint32_t t = 0; t < list->table_count; t++) {
+        const weir_ingest__run_table *from = &list->tables[t];
+        if (from->sql)
+            continue;
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->name);
+        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
+        if (!number)
+            return false;
+        *number = t;
+        table->detail = number;
+        for (uint32_t f = 0; f < from->file_count; f++) {
+            table->row_estimate += from->files[f].said.rows;
+            out->size_bytes += from->files[f].said.size;
+        }
+        if (!add_columns(out, table, from))
+            return false;
+    }
+    return true;
+}
+
+static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
+    *out = (weir_ingest__catalog){.env = source->env};
+    if (fill(((runs_session *)source)->shared, out))
+        return WEIR_OK;
+    weir_ingest__catalog_release(out);
+    return no_memory(error);
+}
+
+const weir_ingest__source_kind weir_ingest__source_runs = {
+    .name = "runs",
+    .accepts = accepts,
+    .open = open_source,
+    .close = close_session,
+    .fork = fork_session,
+    .describe = describe,
+    .scan = scan,
+    .query = query,
+    .describe_query = describe_query,
+    .interrupt = weir_ingest__table_query_interrupt,
+};
