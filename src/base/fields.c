@@ -393,7 +393,8 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
     for (size_t i = 0; i < shape->count; i++) {
         const weir__field *field = &shape->fields[i];
         bool is_null = is_there[i] && (field->flags & WEIR__NULLABLE) && values[i].type == WEIR_CBOR_NULL;
-        if (!is_there[i] && (field->flags & WEIR__REQUIRED))
+        if (!is_there[i] && (field->flags & WEIR__REQUIRED) &&
+            !(field->is_absent && field->is_absent(object)))
             return weir__refuse(r, field->name, "is missing");
         if (!is_there[i] || is_null)
             continue;

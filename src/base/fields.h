@@ -68,7 +68,7 @@ struct weir__field {
     weir_status (*read)(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                         void *object);
     void (*write)(weir_cbor_writer *w, const weir__field *field, const void *object);
-    bool (*is_absent)(const void *object); /* whether there is no value, which is left out */
+    bool (*is_absent)(const void *object); /* whether there is no value: then it is left out, not required */
 };
 
 struct weir__shape {

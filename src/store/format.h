@@ -74,8 +74,8 @@ bool weir_store__stype_can_be_target(weir_stype stype);
  * if the table has more columns or foreign keys than a store may have. */
 bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
 
-/* "range", "packed" or "cbor". */
-const char *weir_store__key_form_name(weir_key_form form);
+/* Names by their enums' numbers; NULL ends them. */
+extern const char *const weir_store__key_forms[], *const weir_store__before_anchors[];
 
 /* Bytes of a table's part of the section of keys, by its form. UINT64_MAX if they do not fit. */
 enum { WEIR_STORE__KEY_ALIGNMENT = 8, WEIR_STORE__KEYS_A_BLOCK = 64 };
@@ -89,9 +89,6 @@ enum { WEIR_STORE__LINK_ALIGNMENT = 8 };
 
 /* A column that is a task's own: its target, or its observation time. */
 weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype);
-
-/* "keep", "show_known" or "move". */
-const char *weir_store__before_anchor_name(weir_before_anchor rule);
 
 /* Whether "table.column" of a cell task's target is among its drop_columns: they mean it, unless the
  * metadata says that they mean another column that is written alike. */

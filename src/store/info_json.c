@@ -56,7 +56,7 @@ static void put_table(weir_json_writer *w, const weir_store *store, uint32_t num
     put_time(w, store, "time", number, table->temporal_time);
     put_uint(w, "row_bytes", table->stride);
     if (table->key_form != WEIR_KEYS_NONE)
-        put_text(w, "keys", weir_store__key_form_name(table->key_form));
+        put_text(w, "keys", weir_store__key_forms[table->key_form]);
     weir_json_end_object(w);
 }
 
@@ -143,7 +143,7 @@ static void put_task(weir_json_writer *w, const weir_store_info *info, uint32_t 
     put_uint(w, "seeds", task->seed_count);
     put_uint(w, "dropped", task->dropped);
     if (task->before_anchor != WEIR_BEFORE_ANCHOR_KEEP) {
-        put_text(w, "before_anchor", weir_store__before_anchor_name(task->before_anchor));
+        put_text(w, "before_anchor", weir_store__before_anchors[task->before_anchor]);
         put_uint(w, "early", task->early_seeds);
     }
     if (task->has_train_statistics)

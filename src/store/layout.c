@@ -75,10 +75,8 @@ const char *weir_split_name(weir_split split) {
     return (unsigned)split < WEIR_SPLITS ? names[split] : "unknown";
 }
 
-const char *weir_store__key_form_name(weir_key_form form) {
-    static const char *const names[] = {"none", "range", "packed", "cbor"};
-    return (unsigned)form <= WEIR_KEYS_CBOR ? names[form] : "unknown";
-}
+const char *const weir_store__key_forms[] = {"none", "range", "packed", "cbor", NULL};
+const char *const weir_store__before_anchors[] = {"keep", "show_known", "move", NULL};
 
 uint64_t weir_store__keys_size(const weir_table *table) {
     uint64_t offsets =
@@ -92,11 +90,6 @@ uint64_t weir_store__keys_size(const weir_table *table) {
     default:
         return 0;
     }
-}
-
-const char *weir_store__before_anchor_name(weir_before_anchor rule) {
-    static const char *const names[] = {"keep", "show_known", "move"};
-    return (unsigned)rule <= WEIR_BEFORE_ANCHOR_MOVE ? names[rule] : "unknown";
 }
 
 bool weir_store__names_target(const weir_store_info *info, const weir_task *task) {
