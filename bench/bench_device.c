@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "device/kernel.h"
 #include "weir/weir.h"
+#include "weir_tool/device_work.h"
 
 enum { COPIES = 3000, RING = 64, DEPTH = 8, AHEAD = 32, DIGEST_STEPS = 1000, SPINS = 400 };
 

@@ -1,13 +1,8 @@
 /* weir/device.h: a GPU through its driver, or the host in its place (docs/devices.md).
  *
- *   weir_device_options options = {.size = sizeof options};         // or .library = "host"
- *   weir_device_open(NULL, &options, &device, &error);
- *   weir_memory pinned = weir_device_pinned(device), memory = weir_device_memory(device);
- *   void *from = pinned.allocate(pinned.context, size, &error);
- *   void *to = memory.allocate(memory.context, size, &error);
- *   weir_stream_open(device, &stream, &error);
- *   weir_copy_to_device(device, to, from, size, stream, &error);
- *   weir_stream_sync(device, stream, &error);
+ *   weir_device_open_named(NULL, "cuda", &device, &error);          // or "host"
+ *   weir_memory memory = weir_device_memory(device);
+ *   void *data = memory.allocate(memory.context, size, &error);
  *
  * The driver is found at run time: nothing of CUDA is needed to build weir. The device's primary context is
  * used, so PyTorch, JAX and weir share memory, streams and events. A device may be used by any thread; the
@@ -57,9 +52,8 @@ WEIR_API const weir_device_info *weir_device_describe(const weir_device *device)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* The device's own, and the host's that it can read by itself. Both belong to the device. */
+/* It belongs to the device. */
 WEIR_API weir_memory weir_device_memory(weir_device *device);
-WEIR_API weir_memory weir_device_pinned(weir_device *device);
 
 /* ---- Streams and events ---------------------------------------------------------------------- */
 
@@ -68,32 +62,9 @@ WEIR_API weir_memory weir_device_pinned(weir_device *device);
 typedef uintptr_t weir_stream;
 typedef uintptr_t weir_event;
 
-/* A stream that does not wait for the default one. */
-WEIR_API WEIR_CHECKED weir_status weir_stream_open(weir_device *device, weir_stream *out, weir_error *error);
-WEIR_API void weir_stream_close(weir_device *device, weir_stream stream);
-
-/* Waits until all work of the stream is done. A fault of earlier work comes out here, or in any call. */
-WEIR_API WEIR_CHECKED weir_status weir_stream_sync(weir_device *device, weir_stream stream,
-                                                   weir_error *error);
-
-/* Makes what the stream is given from now on wait for an event, as it was recorded last. */
-WEIR_API WEIR_CHECKED weir_status weir_stream_wait(weir_device *device, weir_stream stream, weir_event event,
-                                                   weir_error *error);
-
-/* An event is done when all that its stream was given before the record is. One that was never recorded is
- * done. */
-WEIR_API WEIR_CHECKED weir_status weir_event_query(weir_device *device, weir_event event, bool *is_done,
-                                                   weir_error *error);
+/* Waits for an event. It is done when all that its stream was given before the record is; one that was never
+ * recorded is done. A fault of earlier work comes out here, or in any call. */
 WEIR_API WEIR_CHECKED weir_status weir_event_sync(weir_device *device, weir_event event, weir_error *error);
-
-/* ---- Work on a stream ------------------------------------------------------------------------ */
-
-/* One copy; the host's side must be left alone until it is done. From memory that is not pinned it is slow.
- */
-WEIR_API WEIR_CHECKED weir_status weir_copy_to_device(weir_device *device, void *to, const void *from,
-                                                      size_t size, weir_stream stream, weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_copy_to_host(weir_device *device, void *to, const void *from,
-                                                    size_t size, weir_stream stream, weir_error *error);
 
 #ifdef __cplusplus
 }

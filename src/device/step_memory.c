@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "weir/plan.h"
 #include "weir/step_memory.h"
+#include "weir_tool/device_work.h"
 
 static const char operator_name[] = "weir.step_memory";
 
