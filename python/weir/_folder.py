@@ -1,9 +1,11 @@
-"""A folder of files, here or on any filesystem that pyarrow has (s3://, gs://, abfs://, hdfs://)."""
+"""A folder of files, here or on any filesystem that pyarrow (s3://, gs://, abfs://, hdfs://) or fsspec has."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, BinaryIO, cast
+
+HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}  # what Spark calls a filesystem, as pyarrow does
 
 
 class Folder:
@@ -74,7 +76,23 @@ def copy_here(location: str, folder: str) -> None:
 
 def _remote(location: str) -> tuple[Any, str]:
     try:
-        from pyarrow import fs
+        from pyarrow import ArrowInvalid, fs
     except ImportError as error:
         raise ImportError(f"{location} is on another machine, which needs pyarrow: pip install pyarrow") from error
-    return fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+    scheme, rest = location.split("://", 1)
+    try:
+        found: tuple[Any, str] = fs.FileSystem.from_uri(f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}")
+        return found
+    except ArrowInvalid as error:
+        return _of_fsspec(location, error)
+
+
+def _of_fsspec(location: str, why: Exception) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    try:
+        import fsspec
+    except ImportError:
+        raise ValueError(f"pyarrow has no filesystem for {location}, and fsspec is not installed: {why}") from why
+    system, path = fsspec.core.url_to_fs(location)
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python"
 MODULES = ["weir", *(f"weir.{module.name}" for module in pkgutil.iter_modules(weir.__path__) if module.name != "_weir")]
 
-FRAMEWORKS = [("weir.executorch", "executorch"), ("weir.pyg", "torch_geometric"), ("weir.transformers", "transformers")]
+FRAMEWORKS = [("weir.executorch", "executorch"), ("weir.pyg", "torch_geometric"), ("weir.spark", "pyarrow"), ("weir.spark", "pyspark"),
+              ("weir.transformers", "transformers")]  # fmt: skip
 
 
 def run(*command: str) -> str:
