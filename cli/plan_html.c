@@ -75,6 +75,16 @@ TENSOR_COLUMN(birth, tensor.birth)
 TENSOR_COLUMN(death, tensor.death)
 TENSOR_COLUMN(rank, tensor.rank)
 
+/* Whose place it has: itself, if it is no alias. */
+static uint64_t tensor_owner(const weir_plan *plan, size_t arena, size_t index) {
+    weir_plan_tensor tensor = weir_plan_tensor_at(plan, index);
+    size_t owner = index;
+    (void)arena;
+    if (tensor.is_alias)
+        (void)weir_plan_find(plan, tensor.alias_of.data, tensor.alias_of.size, &owner);
+    return owner;
+}
+
 static uint64_t slot_offset(const weir_plan *plan, size_t arena, size_t index) {
     return weir_plan_slot_at(plan, arena, index).offset;
 }
@@ -112,7 +122,8 @@ static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
         column_value value;
     } columns[] = {{"arena", tensor_arena}, {"type", tensor_type},     {"role", tensor_role},
                    {"slot", tensor_slot},   {"offset", tensor_offset}, {"size", tensor_size},
-                   {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank}};
+                   {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank},
+                   {"owner", tensor_owner}};
     size_t count = weir_plan_tensor_count(plan);
     weir_json_key(w, "tensors");
     weir_json_object(w);

@@ -19,6 +19,10 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
         cli_json_uint(w, "size", tensor.size);
         cli_json_uint(w, "birth", tensor.birth);
         cli_json_uint(w, "death", tensor.death);
+        if (tensor.is_alias) {
+            weir_json_key(w, "alias_of");
+            weir_json_text_n(w, tensor.alias_of.data, tensor.alias_of.size);
+        }
         weir_json_end_object(w);
     }
     weir_json_end_object(w);

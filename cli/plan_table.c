@@ -66,7 +66,7 @@ static size_t largest_live(const weir_plan *plan, size_t arena, uint64_t positio
     *kept = 0;
     for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
-        if (tensor.arena != arena || position < tensor.birth || position >= tensor.death)
+        if (tensor.arena != arena || position < tensor.birth || position >= tensor.death || tensor.is_alias)
             continue;
         live++;
         if (*kept < SHOWN)

@@ -54,6 +54,10 @@ class Tensor:
     role: str
     arena: str
     saved_for_backward: bool | None
+    alias_of: str | None = None
+    alias_offset: int = 0
+    owner: str | None = None  # of an alias: in whose place it lies
+    owner_offset: int = 0
     birth: int = 0
     death: int = 0
     slot: int = 0
@@ -97,8 +101,25 @@ def tensors_of(graph: Graph) -> dict[str, Tensor]:
             role=role,
             arena=given.get("arena", ARENA_OF_ROLE[role]),
             saved_for_backward=given.get("saved_for_backward"),
+            alias_of=given.get("alias_of"),
+            alias_offset=int(given.get("alias_offset", 0)),
         )
+    for tensor in tensors.values():
+        original = tensor
+        while original.alias_of is not None:
+            tensor.owner_offset += original.alias_offset
+            original = tensors[original.alias_of]
+        if original is not tensor:
+            tensor.owner, tensor.arena = original.id, original.arena
     return tensors
+
+
+def without_aliases(graph: Graph) -> Graph:
+    """Every alias as a tensor of its own, where recomputing counts it so."""
+    arenas = {tensor.id: tensor.arena for tensor in tensors_of(graph).values()}
+    names = ("alias_of", "alias_offset")
+    bare = [{k: v for k, v in given.items() if k not in names} for given in graph["tensors"]]
+    return {**graph, "tensors": [{**given, "arena": arenas[given["id"]]} for given in bare]}
 
 
 def nodes_of(graph: Graph) -> list[Node]:
@@ -130,6 +151,10 @@ def graph_hash(graph: Graph) -> bytes:
         }
         if tensor.saved_for_backward is not None:
             entry["saved_for_backward"] = tensor.saved_for_backward
+        if tensor.alias_of is not None:
+            entry["alias_of"] = tensor.alias_of
+            if tensor.alias_offset:
+                entry["alias_offset"] = tensor.alias_offset
         tensors.append(entry)
     nodes = [
         {
@@ -189,6 +214,7 @@ def _kahn(nodes: list[Node]) -> list[Node]:
 class Liveness:
     tensors: dict[str, Tensor]  # gradients included
     overwritten: dict[str, str]  # output -> the input that its producer overwrites, in inference mode
+    too_early: tuple[str, str, str] | None = None  # a write that the rules refuse
 
 
 def analyze_liveness(graph: Graph, mode: str, order: list[str] | None = None) -> Liveness:
@@ -219,9 +245,41 @@ def analyze_liveness(graph: Graph, mode: str, order: list[str] | None = None) ->
             savers = _savers(tensor, users[tensor.id], producer.get(tensor.id))
             tensor.death = max([tensor.death, *(_backward_step(node, n) + 1 for node in savers)])
         tensor.death = max(tensor.death, tensor.birth + 1)
+    too_early = _overwritten_too_early(graph, mode, tensors, nodes, users, producer)
+    for tensor in tensors.values():
+        if tensor.owner is not None:
+            owner = tensors[tensor.owner]
+            owner.death = max(owner.death, tensor.death)
     if mode == "backward":
         tensors.update(_gradients(graph, tensors, nodes, users, producer))
-    return Liveness(tensors, overwritten)
+    return Liveness(tensors, overwritten, too_early)
+
+
+def _place(tensor: Tensor) -> str:
+    return tensor.owner or tensor.id
+
+
+def _overwritten_too_early(
+    graph: Graph,
+    mode: str,
+    tensors: dict[str, Tensor],
+    nodes: list[Node],
+    users: dict[str, list[Node]],
+    producer: dict[str, Node],
+) -> tuple[str, str, str] | None:
+    """The first write into a place that loses a value: (node, what it writes, what is lost)."""
+    for node in nodes:
+        for written in (tensors[name] for name in node.outputs if node.inplace and tensors[name].owner):
+            for tensor in tensors.values():
+                born = producer[tensor.id].position if tensor.id in producer else 0
+                if tensor is written or _place(tensor) != written.owner or born > node.position:
+                    continue
+                needed = any(user.position > node.position for user in users[tensor.id])
+                needed |= tensor.id in graph["outputs"] or (mode == "forward" and bool(tensor.saved_for_backward))
+                needed |= mode == "backward" and bool(_savers(tensor, users[tensor.id], producer.get(tensor.id)))
+                if needed:
+                    return node.id, written.id, tensor.id
+    return None
 
 
 def _backward_step(node: Node, n: int) -> int:
@@ -246,14 +304,18 @@ def _overwritten(
         if not node.inplace or len(node.outputs) != 1:
             continue
         output = tensors[node.outputs[0]]
+        if output.owner is not None:
+            continue
         for name in node.inputs:
             tensor = tensors[name]
+            place = [other for other in tensors.values() if _place(other) == _place(tensor)]
             qualifies = (
-                max(user.position for user in users[name]) == node.position
-                and node.inputs.count(name) == 1
+                max(user.position for other in place for user in users[other.id]) == node.position
+                and [_place(tensors[other]) for other in node.inputs].count(_place(tensor)) == 1
                 and (tensor.size, tensor.dtype, tensor.arena) == (output.size, output.dtype, output.arena)
-                and tensor.role not in ("parameter", "state")
-                and name not in graph["outputs"]
+                and tensors[_place(tensor)].size == output.size
+                and all(other.role not in ("parameter", "state") for other in place)
+                and all(other.id not in graph["outputs"] for other in place)
             )
             if qualifies:
                 found[output.id] = name
@@ -354,7 +416,8 @@ def assign(
     tensors = analyze_liveness(graph, mode, order).tensors if tensors is None else tensors
     members: dict[str, list[Tensor]] = {}
     for tensor in tensors.values():
-        members.setdefault(tensor.arena, []).append(tensor)
+        if tensor.owner is None:
+            members.setdefault(tensor.arena, []).append(tensor)
     summary = {}
     for arena, own in members.items():
         setting = (arenas or {}).get(arena, {})
@@ -373,6 +436,9 @@ def assign(
         }
         if "capacity_bytes" in setting:
             summary[arena]["capacity"] = int(setting["capacity_bytes"])
+    for tensor in tensors.values():
+        if tensor.owner is not None:
+            tensor.slot, tensor.address = tensors[tensor.owner].slot, tensors[tensor.owner].address
     identity = graph_hash(graph)
     rows = {t.id: [t.arena, t.slot, t.address, t.size, t.birth, t.death] for t in tensors.values()}
     encoded = cbor.encode(["tmmu_assignment_v1", identity, mode, rows])

@@ -165,7 +165,8 @@ function clearGround(image, view, extent, ground, paper) {
   for (let y = y0; y < y1; y++) pixels.fill(ground, y * image.width + x0, y * image.width + x1);
 }
 
-// The tensor under a point, or the nearest within `reach` pixels of one too thin to hit; -1 where there is none.
+// The tensor under a point, or the nearest within `reach` pixels of one too thin to hit; -1 where there is none. An
+// alias, drawn later than its owner, is the one that is hit.
 function boxAt(model, offset, view, size, x, y, reach) {
   const position = view.t0 + x / size.width * (view.t1 - view.t0);
   const address = view.b0 + (size.height - y) / size.height * (view.b1 - view.b0);
@@ -173,7 +174,7 @@ function boxAt(model, offset, view, size, x, y, reach) {
   const aroundAddress = reach / size.height * (view.b1 - view.b0);
   let nearest = -1;
   let distance = 1;
-  for (let k = 0; k < model.count; k++) {
+  for (let k = model.count - 1; k >= 0; k--) {
     const dt = Math.max(model.birth[k] - position, position - model.death[k], 0) / aroundPosition;
     if (dt > 1) continue;
     const db = Math.max(offset[k] - address, address - offset[k] - model.height[k], 0) / aroundAddress;

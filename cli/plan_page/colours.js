@@ -71,7 +71,7 @@ function lifetimeShare(model) {
 // How the model's k-th tensor is coloured: {ramp: k -> share on the ramp}, or {classOf: k -> number for the palette}.
 function colourRule(model, colouring) {
   const largest = Math.log2(1 + Math.max(1, model.count ? model.height[model.bySize[0]] : 1));
-  const smallest = Math.log2(1 + Math.max(1, model.count ? model.height[model.bySize[model.count - 1]] : 1));
+  const smallest = Math.log2(1 + Math.max(1, model.count ? model.height[model.bySize.at(-1)] : 1));
   switch (colouring) {
   case "size":
     return {ramp: (k) => (Math.log2(1 + model.height[k]) - smallest) / Math.max(largest - smallest, 1e-9)};

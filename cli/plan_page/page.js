@@ -376,7 +376,7 @@ function startPointer() {
 function step(by) {
   if (model.count === 0) return;
   const place = state.selected < 0 ? (by > 0 ? -1 : 0) : model.bySize.indexOf(placeInModel(model, state.selected));
-  select(model.member[model.bySize[(place + by + model.count) % model.count]]);
+  select(model.member[model.bySize[(place + by + model.bySize.length) % model.bySize.length]]);
 }
 
 // The table for the position before or behind the one that it lists.

@@ -41,24 +41,31 @@ function roundUp(size, alignment) {
   return Math.ceil(size / alignment) * alignment;
 }
 
-// Members stand by packed offset, so that boxes drawn one after the other lie near each other in the picture.
+// A tensor that has no bytes of its own lies in those of its owner.
+function isAlias(tensor) {
+  return Number(tensors.owner[tensor]) !== tensor;
+}
+
+// Members stand by packed offset, so that boxes drawn one after the other lie near each other in the picture, and an
+// alias after its owner, so that it is drawn over it.
 function membersByOffset(arenaIndex) {
   const members = [];
   for (let i = 0; i < tensors.ids.length; i++) if (Number(tensors.arena[i]) === arenaIndex) members.push(i);
   const offset = Float64Array.from(tensors.offset, Number);
-  members.sort((a, b) => offset[a] - offset[b] || a - b);
+  members.sort((a, b) => offset[a] - offset[b] || isAlias(a) - isAlias(b) || a - b);
   return Uint32Array.from(members);
 }
 
-function orderBySize(height) {
-  return Uint32Array.from(height, (_, k) => k).sort((a, b) => height[b] - height[a] || a - b);
+function orderBySize(member, height) {
+  const own = Array.from(height, (_, k) => k).filter((k) => !isAlias(member[k]));
+  return Uint32Array.from(own).sort((a, b) => height[b] - height[a] || a - b);
 }
 
-// Bytes live at each position. An overwritten input dies where its output is born, so sums of tensors are
+// Bytes live at each position, each counted once: those of owners. An overwritten input dies where its output is born, so sums of tensors are
 // sums of buffers too.
 function sumLiveBytes(model) {
   const live = new Float64Array(endOfTime + 1);
-  for (let k = 0; k < model.count; k++) {
+  for (const k of model.bySize) {
     live[model.birth[k]] += model.height[k];
     live[model.death[k]] -= model.height[k];
   }
@@ -73,7 +80,7 @@ function indexOfLargest(values) {
 }
 
 // Everything that is drawn of an arena. `member[k]` is the number in the plan of its k-th tensor, `bySize` lists the k
-// from the largest down.
+// of those with bytes of their own, from the largest down.
 function arenaModel(arenaIndex) {
   if (arenaModels[arenaIndex]) return arenaModels[arenaIndex];
   const arena = plan.arenas[arenaIndex];
@@ -84,13 +91,14 @@ function arenaModel(arenaIndex) {
   const model = {
     index: arenaIndex, name: arena.name, count: member.length, member,
     birth: pick(tensors.birth), death: pick(tensors.death), packedOffset: pick(tensors.offset),
-    slotOffset: Float64Array.from(member, (i) => slotOffset[Number(tensors.slot[i])]),
-    height: Float64Array.from(member, (i) => roundUp(Number(tensors.size[i]), alignment)),
+    slotOffset: Float64Array.from(member, (i) => slotOffset[Number(tensors.slot[i])] + Number(tensors.offset[i])
+      - Number(tensors.offset[Number(tensors.owner[i])])),
+    height: Float64Array.from(member, (i) => isAlias(i) ? Number(tensors.size[i]) : roundUp(Number(tensors.size[i]), alignment)),
     slotAddress: readColumn(arena.slot_address),
     lowerBound: Number(arena.lower_bound), peak: Number(arena.peak_bytes), slotBytes: Number(arena.slot_bytes),
     capacity: arena.capacity === null ? null : Number(arena.capacity),
   };
-  model.bySize = orderBySize(model.height);
+  model.bySize = orderBySize(member, model.height);
   model.live = sumLiveBytes(model);
   model.peakPosition = indexOfLargest(model.live);
   arenaModels[arenaIndex] = model;
@@ -158,6 +166,7 @@ function tensorFacts(tensor) {
     ["offset", wholeNumber.format(BigInt(tensors.offset[tensor]))],
     ["slot", wholeNumber.format(BigInt(tensors.slot[tensor])) + ` at 0x${address.toString(16).padStart(16, "0")}`],
     ["role", `${plan.roles[tensors.role[tensor]]} in ${model.name}`],
+    ...(isAlias(tensor) ? [["in the place of", tensors.ids[Number(tensors.owner[tensor])]]] : []),
     ...(again[tensor] ? [["recomputed", AGAIN[again[tensor]]]] : []),
   ];
 }

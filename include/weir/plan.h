@@ -82,9 +82,12 @@ typedef struct weir_tensor_info {
     weir_tensor_type type;
     weir_tensor_role role;
     weir_choice saved_for_backward;
-    weir_text arena; /* size 0: the role's own */
+    weir_text arena; /* size 0: the role's own, or that of the place it shares */
     const uint64_t *shape;
     size_t rank;
+    bool is_alias; /* it has no bytes of its own, but lies in those of another tensor (03h-aliases.md) */
+    weir_text alias_of;
+    uint64_t alias_offset; /* from this byte of it on */
 } weir_tensor_info;
 
 typedef struct weir_node_info {
@@ -120,10 +123,10 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx(const weir_env *env, co
 WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path,
                                                               weir_graph **graph, weir_error *error);
 
-/* Builds one: tensors first, then the nodes that name them, the outputs, perhaps an order, then finish,
- * which runs the checks that need the whole graph. Each call checks what it is given and leaves the graph
- * as it was if it fails. The caller owns *graph. Same errors as weir_graph_read, and CONTRACT_VIOLATION
- * after finish. */
+/* Builds one: tensors first (an alias after its original), then the nodes that name them, the outputs,
+ * perhaps an order, then finish, which runs the checks that need the whole graph. Each call checks what it is
+ * given and leaves the graph as it was if it fails. The caller owns *graph. Same errors as weir_graph_read,
+ * and CONTRACT_VIOLATION after finish. */
 WEIR_API WEIR_CHECKED weir_status weir_graph_create(const weir_env *env, weir_text name, weir_graph **graph,
                                                     weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *tensor,
@@ -249,6 +252,8 @@ typedef struct weir_plan_tensor {
     uint64_t size;    /* bytes, not rounded */
     uint64_t birth;   /* live in [birth, death) */
     uint64_t death;
+    bool is_alias;      /* it shares the place of `alias_of`, which lives at least as long */
+    weir_text alias_of; /* its owner: no alias itself */
 } weir_plan_tensor;
 
 typedef struct weir_plan_slot {

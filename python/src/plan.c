@@ -193,11 +193,11 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         PyObject *id = text_of(tensor.id);
         PyObject *dict = Py_BuildValue(
-            "{sNsNsssssKsKsKsKsKsK}", "arena", text_of(weir_plan_arena_at(plan, tensor.arena).name), "shape",
-            shape_of(&tensor), "dtype", weir_tensor_type_name(tensor.type), "role",
+            "{sNsNsssssKsKsKsKsKsKsN}", "arena", text_of(weir_plan_arena_at(plan, tensor.arena).name),
+            "shape", shape_of(&tensor), "dtype", weir_tensor_type_name(tensor.type), "role",
             weir_tensor_role_name(tensor.role), "slot", (ull)tensor.slot, "address", (ull)tensor.address,
             "offset", (ull)tensor.offset, "size", (ull)tensor.size, "birth", (ull)tensor.birth, "death",
-            (ull)tensor.death);
+            (ull)tensor.death, "alias_of", tensor.is_alias ? text_of(tensor.alias_of) : Py_NewRef(Py_None));
         if (!id || !dict || PyDict_SetItem(all, id, dict) != 0)
             Py_CLEAR(all);
         Py_XDECREF(id);

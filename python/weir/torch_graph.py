@@ -12,9 +12,9 @@ Example inputs are a tuple, or a dict of keyword arguments. All ways read shapes
 nothing is guessed, and a symbolic dimension is refused with the tensor's name. Parameters become parameters, buffers and
 lifted constants become state; weights that are tied are one tensor. What a model returns is looked through for tensors,
 whatever it is (a ModelOutput, a cache of keys and values): they are the graph's outputs. A value of several tensors
-becomes tensors NAME.0, NAME.1, … Views are torch's own memory under another shape: they are written with `inplace`, so
-that a plan may give them the memory of what they view. Operators that the table of weir-graph/1 does not have keep
-torch's name.
+becomes tensors NAME.0, NAME.1, … Views, and what operators write in place (`relu_`), are torch's own memory under another
+name: they are written with `alias_of`, so that a plan gives them the place that they share. Operators that the table of
+weir-graph/1 does not have keep torch's name.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, NamedTuple
 
 import torch
 import torch.fx
@@ -48,6 +48,9 @@ DTYPES = {
     "uint8": "u8",
     "bool": "bool",
 }
+
+SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i64": 8, "i32": 4, "i16": 2, "i8": 1,
+         "u64": 8, "u32": 4, "u16": 2, "u8": 1, "bool": 1}  # fmt: skip
 
 # Operators of the table, by the names that torch's functions, methods, aten operators and modules have for them.
 OPERATORS = {
@@ -85,11 +88,17 @@ OPERATORS = {
 }
 NAMES = {name: op for op, names in OPERATORS.items() for name in names.split()}
 
-# What shares the memory of its first argument.
-VIEWS = set(
-    "view _unsafe_view flatten unflatten squeeze unsqueeze transpose t permute swapaxes movedim alias detach Flatten "
-    "Identity".split()
-)
+# What shares the memory of its first argument, where torch does not tell (a traced model); the second if that is
+# contiguous.
+VIEWS = set("view _unsafe_view squeeze unsqueeze transpose t permute swapaxes movedim alias detach Identity".split())
+VIEWS_OF_CONTIGUOUS = set("flatten unflatten Flatten".split())
+
+# Operators of the table that write over an input without needing it for the way back, what of them needs its inputs
+# then, and what needs its output; operators that are not in the table need both.
+OVERWRITING = set("add sub neg scale bias_add relu tanh sigmoid exp sqrt".split())
+SAVES_INPUTS = set("mul div gelu silu layernorm rmsnorm matmul conv attention embedding cross_entropy".split())
+SAVES_OUTPUT = set("relu tanh sigmoid exp sqrt softmax".split())
+SAVES_NOTHING = set("add sub neg scale bias_add cast reshape transpose concat slice".split())
 
 
 class GraphError(ValueError):
@@ -137,6 +146,96 @@ def _free(name: str, taken: Any) -> str:
     return unique
 
 
+class _Memory(NamedTuple):
+    """Where a tensor's bytes are while torch runs: some memory, by anything that tells it from others, and the place of
+    the first byte in it."""
+
+    key: Any
+    offset: int
+
+
+def _memory_of(value: Any) -> _Memory | None:
+    """What torch says of it; a traced model's metadata does not, nor does torch before 2.0."""
+    if not isinstance(value, torch.Tensor) or not hasattr(value, "untyped_storage"):
+        return None
+    return _Memory(value.untyped_storage()._cdata, int(value.storage_offset()) * value.element_size())
+
+
+def _is_contiguous(value: Any) -> bool:
+    expected = 1
+    strides = value.stride() if callable(value.stride) else value.stride
+    for size, stride in zip(reversed(value.shape), reversed(tuple(strides))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _saves(op: str, inputs: bool) -> bool:
+    known = SAVES_INPUTS | SAVES_OUTPUT | SAVES_NOTHING
+    return op not in known or op in (SAVES_INPUTS if inputs else SAVES_OUTPUT)
+
+
+class _Places:
+    """Who shares the memory of whom. Goes through the nodes in their order and gives each output that torch has in the
+    memory of another tensor an `alias_of`, unless its bytes are not inside those, or a write would lose a value that
+    somebody needs later, in any mode."""
+
+    def __init__(self, builder: "_Builder", outputs: list[str]) -> None:
+        self.tensors, self.memory = builder.tensors, builder.memory
+        self.nodes, self.overwrites = builder.nodes, builder.overwrites
+        self.outputs = set(outputs)
+        self.owner = {name: name for name in self.tensors}
+        self.members = {name: [name] for name in self.tensors}
+        self.holder: dict[Any, str] = {}  # some memory: the tensor that has it now
+        self.last_use: dict[str, int] = {}
+        self.saved: set[str] = set()
+        for number, node in enumerate(self.nodes):
+            self.last_use.update(dict.fromkeys(node["inputs"], number))
+            self.saved.update(node["inputs"] if _saves(node["op"], True) else ())
+            self.saved.update(node["outputs"] if _saves(node["op"], False) else ())
+
+    def bytes_of(self, name: str) -> int:
+        count = 1
+        for dimension in self.tensors[name]["shape"]:
+            count *= dimension
+        return count * SIZES[self.tensors[name]["dtype"]]
+
+    def share(self) -> None:
+        made = {name for node in self.nodes for name in node["outputs"]}
+        for name in self.tensors:
+            if name not in made and name in self.memory:
+                self.holder.setdefault(self.memory[name].key, name)
+        for number, node in enumerate(self.nodes):
+            for name in node["outputs"]:
+                self.place(number, node, name)
+
+    def place(self, number: int, node: dict[str, Any], name: str) -> None:
+        memory = self.memory[name]
+        owner = self.holder.setdefault(memory.key, name)
+        if owner == name:
+            return
+        offset = memory.offset - self.memory[owner].offset
+        fits = 0 <= offset <= self.bytes_of(owner) - self.bytes_of(name)
+        reads = any(self.owner[given] == owner for given in node["inputs"])
+        writes = node["id"] in self.overwrites
+        if fits and reads and not (writes and self.is_needed(owner, number)):
+            self.tensors[name]["alias_of"] = owner
+            if offset:
+                self.tensors[name]["alias_offset"] = offset
+            self.owner[name] = owner
+            self.members[owner].append(name)
+        elif writes:
+            self.holder[memory.key] = name
+
+    def is_needed(self, owner: str, number: int) -> bool:
+        """Whether a value in this place is needed after the node of this number, in some mode."""
+        return self.nodes[number]["op"] not in OVERWRITING or any(
+            self.last_use.get(name, -1) > number or name in self.outputs or name in self.saved
+            for name in self.members[owner]
+        )
+
+
 class _Builder:
     """Tensors and nodes of a graph; values of fx nodes are known by the ids of their tensors."""
 
@@ -147,6 +246,9 @@ class _Builder:
         self.values: dict[torch.fx.Node, dict[str, str]] = {}  # the path inside the node's value -> tensor id
         self.owned: dict[Any, str] = {}  # parameters and buffers by identity, since one may have several names
         self.node_ids: set[str] = set()
+        self.memory: dict[str, _Memory] = {}
+        self.contiguous: set[str] = set()
+        self.overwrites: set[str] = set()  # nodes that write in place
 
     def tensor(self, name: str, value: Any, role: str | None = None) -> str:
         """Declares a tensor under this name, or the next that is free."""
@@ -155,6 +257,9 @@ class _Builder:
         if role:
             entry["role"] = role
         self.tensors[unique] = entry
+        self.memory[unique] = _memory_of(value) or _Memory(unique, 0)
+        if _is_contiguous(value):
+            self.contiguous.add(unique)
         return unique
 
     def owned_tensor(self, name: str, value: torch.Tensor) -> str:
@@ -173,18 +278,25 @@ class _Builder:
         torch.fx.node.map_arg(arguments, lambda node: found.extend(self.values.get(node, {}).values()))
         return found
 
-    def compute(self, node: torch.fx.Node, op: str, inputs: list[str], value: Any, inplace: bool | None) -> None:
-        """A node and what it produces; a value without tensors (a size, a number) is left out."""
+    def compute(self, node: torch.fx.Node, name: str, inputs: list[str], value: Any, asks: bool) -> None:
+        """A node and what it produces; a value without tensors (a size, a number) is left out. `asks`: it is told to
+        write in place."""
         outputs = {path: self.tensor(node.name + path, leaf) for path, leaf in _leaves(value)}
         self.values[node] = outputs
         if not outputs:
             return
         unique = _free(node.name, self.node_ids)
         self.node_ids.add(unique)
+        op = _operator(name, len(inputs))
         entry: dict[str, Any] = {"id": unique, "op": op, "inputs": inputs, "outputs": list(outputs.values())}
-        if inplace is not None:
-            entry["inplace"] = inplace
         self.nodes.append(entry)
+        if asks or (name.endswith("_") and not name.endswith("__")):
+            entry["inplace"] = True
+            self.overwrites.add(unique)
+        is_view = name in VIEWS or (name in VIEWS_OF_CONTIGUOUS and inputs[:1] and inputs[0] in self.contiguous)
+        if inputs and (is_view or unique in self.overwrites):
+            unknown = [outputs[path] for path, leaf in _leaves(value) if _memory_of(leaf) is None]
+            self.memory.update(dict.fromkeys(unknown, self.memory[inputs[0]]))
 
     def take_item(self, node: torch.fx.Node) -> bool:
         """`value[i]` of a tuple or dict names a part of it: no operation. False if it computes something."""
@@ -207,6 +319,7 @@ class _Builder:
         """The graph. What an output names without computing it (an input, a parameter) needs no place of its own."""
         made = {name for node in self.nodes for name in node["outputs"]}
         kept = [name for name in dict.fromkeys(outputs) if name in made]
+        _Places(self, kept).share()
         return {
             "format": "weir-graph/1",
             "name": self.name,
@@ -220,11 +333,6 @@ def _operator(name: str, tensor_inputs: int) -> str:
     op = NAMES.get(name, name)
     # By a number instead of a tensor: nothing has to be kept for the way back.
     return "scale" if op in ("mul", "div") and tensor_inputs == 1 else op
-
-
-def _inplace(name: str, target_asks: bool) -> bool | None:
-    writes_over = name.endswith("_") and not name.endswith("__")
-    return True if name in VIEWS or writes_over or target_asks else None
 
 
 # ---- torch.fx ----------------------------------------------------------------------------------------------
@@ -255,9 +363,7 @@ def _add_module_call(builder: _Builder, module: torch.nn.Module, node: torch.fx.
     own = [*called.named_parameters(), *called.named_buffers()]
     inputs += [builder.owned_tensor(f"{node.target}.{name}", tensor) for name, tensor in own]
     kind = type(called).__name__
-    builder.compute(
-        node, _operator(kind, len(inputs)), inputs, value, _inplace(kind, getattr(called, "inplace", False))
-    )
+    builder.compute(node, kind, inputs, value, getattr(called, "inplace", False))
 
 
 def _add_call(builder: _Builder, node: torch.fx.Node, value: Any) -> None:
@@ -265,8 +371,7 @@ def _add_call(builder: _Builder, node: torch.fx.Node, value: Any) -> None:
     if name == "getitem" and builder.take_item(node):
         return
     inputs = builder.ids_in((node.args, node.kwargs))
-    asks = node.kwargs.get("inplace") is True
-    builder.compute(node, _operator(name, len(inputs)), inputs, value, _inplace(name, asks))
+    builder.compute(node, name, inputs, value, node.kwargs.get("inplace") is True)
 
 
 def fx_graph(module: torch.fx.GraphModule, name: str | None = None) -> dict[str, Any]:

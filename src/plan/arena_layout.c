@@ -57,6 +57,7 @@ static bool collect_buffers(layout *l, const weir_plan__planned_arena *arena) {
         const weir_plan__row *row = &plan->rows[tensors[i]];
         uint32_t before = l->overwritten ? l->overwritten[tensors[i]] : WEIR__NO_NAME;
         if (before != WEIR__NO_NAME) {
+            before = plan->rows[before].owner;
             l->buffer_of[tensors[i]] = l->buffer_of[before];
             l->buffers[l->buffer_of[before]].upper = row->death;
             continue;
@@ -158,6 +159,9 @@ weir_status weir_plan__lay_out(weir_plan *plan, const uint32_t *overwritten,
     }
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = lay_out_arena(&l, &plan->arenas[a], error);
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (weir_plan__is_alias(plan, i))
+            plan->rows[i].offset += plan->rows[plan->rows[i].owner].offset;
     close_layout(&l);
     return status;
 }

@@ -59,8 +59,8 @@ static weir_plan *copy_plan(const weir_env *env, const weir_plan *plan) {
 
 /* ---- Slots and addresses ----------------------------------------------------------------------- */
 
-/* Lists every slot's tensors by birth: they do not overlap in time, so the last one born by a position is
- * the one that may be live then. */
+/* Lists every slot's tensors (no aliases) by birth: they do not overlap in time, so the last one born by a
+ * position is the one that may be live then. */
 static weir_status list_slots(weir_arenas *set, weir_error *error) {
     const weir_plan *plan = set->plan;
     weir__record *records = weir__allocate(set->env, plan->count, 2 * sizeof *records);
@@ -70,13 +70,16 @@ static weir_status list_slots(weir_arenas *set, weir_error *error) {
         weir__release(set->env, records);
         return weir__out_of_memory(error, WEIR_PLAN__ARENA_OPERATOR, plan->count * sizeof *records);
     }
+    uint32_t used = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
         size_t slot = plan->arenas[plan->rows[i].arena].first_slot + plan->rows[i].slot;
-        records[i] = (weir__record){(uint64_t)slot << 32 | plan->rows[i].birth, i};
+        if (weir_plan__is_alias(plan, i))
+            continue;
+        records[used++] = (weir__record){(uint64_t)slot << 32 | plan->rows[i].birth, i};
         set->slot_starts[slot + 1]++;
     }
-    weir__sort_records(records, records + plan->count, plan->count, NULL, NULL);
-    for (uint32_t i = 0; i < plan->count; i++)
+    weir__sort_records(records, records + plan->count, used, NULL, NULL);
+    for (uint32_t i = 0; i < used; i++)
         set->slot_tensors[i] = records[i].index;
     for (size_t s = 0; s < plan->slot_count; s++)
         set->slot_starts[s + 1] += set->slot_starts[s];
@@ -416,6 +419,7 @@ weir_status weir_arenas_prepare(weir_arenas *arenas, uint64_t batch, uint8_t sta
     for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
         status = locate_memory(arenas, arenas->plan->sorted[i], ZERO_OPERATOR, &memory, &size, error);
     for (uint32_t i = 0; i < arenas->plan->count && status == WEIR_OK; i++)
-        status = zero_tensor(arenas, arenas->plan->sorted[i], error);
+        if (!weir_plan__is_alias(arenas->plan, arenas->plan->sorted[i]))
+            status = zero_tensor(arenas, arenas->plan->sorted[i], error);
     return status ? status : weir_arenas_commit(arenas, batch, state_hash, error);
 }

@@ -25,13 +25,18 @@ enum { WEIR_PLAN__ARENA_NAME_MAX = 64 };
 typedef struct weir_plan__graph_tensor {
     uint64_t bytes;
     uint64_t first_dimension; /* in graph->dimensions */
+    uint64_t alias_offset;    /* in its original */
+    uint64_t owner_offset;    /* in its owner */
     uint32_t rank;
     uint32_t arena;
     uint32_t producer; /* node, or WEIR__NO_NAME */
+    uint32_t alias_of; /* its original, or WEIR__NO_NAME */
+    uint32_t owner;    /* whose place it has: itself if it is no alias; of a finished graph */
     uint8_t type;
     uint8_t role;
     uint8_t saved_for_backward; /* weir_choice */
     bool is_output;
+    bool has_arena; /* it was given */
 } weir_plan__graph_tensor;
 
 typedef struct weir_plan__node {
@@ -54,6 +59,7 @@ struct weir_graph {
     weir_text name;
     bool is_finished;
     bool has_order;
+    bool has_aliases;
 
     weir__names tensor_ids;
     weir__names node_ids;
@@ -110,6 +116,10 @@ weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text 
 weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids, size_t count,
                                         weir_error *error);
 
+/* The original of the tensor declared as number `index`; all tensors are declared. */
+weir_status weir_plan__graph_set_original(weir_graph *graph, uint32_t index, weir_text original,
+                                          uint64_t offset, weir_error *error);
+
 /* Shape and type of the tensor declared as number `index`. */
 weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
                                        const uint64_t *shape, size_t rank, weir_error *error);
@@ -119,6 +129,15 @@ weir_status weir_plan__graph_measure(weir_graph *graph, uint32_t index, weir_err
 
 /* Producers: one at most, none for inputs, parameters and state, one for what is used or an output. */
 weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *error);
+
+/* Aliases (graph_aliases.c): owners of all tensors, and whether they can share a place. */
+weir_status weir_plan__graph_check_aliases(weir_graph *graph, weir_error *error);
+
+/* Whether the node writes into the place of the output, which is an alias: else it only views it. */
+static inline bool weir_plan__node_overwrites(const weir_graph *graph, const weir_plan__node *node,
+                                              uint32_t output) {
+    return node->inplace && graph->tensors[output].alias_of != WEIR__NO_NAME;
+}
 
 /* ---- Names of things (operators.c) ------------------------------------------------------------- */
 

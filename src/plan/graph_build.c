@@ -122,8 +122,29 @@ weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor
     graph->tensors[index] =
         (weir_plan__graph_tensor){.arena = arena,
                                   .producer = WEIR__NO_NAME,
+                                  .alias_of = WEIR__NO_NAME,
+                                  .owner = index,
+                                  .has_arena = info->arena.size > 0,
                                   .role = (uint8_t)info->role,
                                   .saved_for_backward = (uint8_t)info->saved_for_backward};
+    return WEIR_OK;
+}
+
+static weir_status report_no_original(const weir_graph *graph, weir_text id, weir_text original,
+                                      weir_error *error) {
+    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                      "%s: tensor '%.*s' is an alias of '%.*s', which is not declared", graph->source,
+                      WEIR_PLAN__SHOW(id), WEIR_PLAN__SHOW(original));
+}
+
+weir_status weir_plan__graph_set_original(weir_graph *graph, uint32_t index, weir_text original,
+                                          uint64_t offset, weir_error *error) {
+    uint32_t found = weir__names_find(&graph->tensor_ids, original.data, original.size);
+    if (found == WEIR__NO_NAME)
+        return report_no_original(graph, weir__name(&graph->tensor_ids, index), original, error);
+    graph->tensors[index].alias_of = found;
+    graph->tensors[index].alias_offset = offset;
+    graph->has_aliases = true;
     return WEIR_OK;
 }
 
@@ -193,6 +214,8 @@ static weir_status check_tensor_fields(const weir_graph *graph, const weir_tenso
         fault = "an unknown choice of saved_for_backward";
     else if (info->arena.size > WEIR_PLAN__ARENA_NAME_MAX || !is_valid_text(info->arena))
         fault = "an arena name that is not 1 to 64 bytes of UTF-8";
+    else if (info->alias_offset > (info->is_alias ? INT64_MAX : 0))
+        fault = "an alias_offset without is_alias, or one beyond 2^63 - 1";
     if (!fault)
         return WEIR_OK;
     return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: tensor '%.*s' has %s",
@@ -210,6 +233,9 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
                           "%s: tensor '%.*s' has an unknown dtype", graph->source, WEIR_PLAN__SHOW(info->id));
     if (is_new && !weir_plan__shape_bytes(info->type, info->shape, info->rank, &bytes))
         return report_size(graph, info->id, error);
+    if (is_new && info->is_alias &&
+        weir__names_find(&graph->tensor_ids, info->alias_of.data, info->alias_of.size) == WEIR__NO_NAME)
+        return report_no_original(graph, info->id, info->alias_of, error);
     void *memory = graph->dimensions;
     bool grown = info->rank < UINT32_MAX &&
                  weir__grow(graph->env, &memory, &graph->dimension_capacity,
@@ -220,6 +246,8 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     WEIR__TRY(weir_plan__graph_declare_tensor(graph, info, error));
     uint32_t index = graph->tensor_ids.count - 1;
     graph->tensors[index].bytes = bytes;
+    if (info->is_alias)
+        WEIR__TRY(weir_plan__graph_set_original(graph, index, info->alias_of, info->alias_offset, error));
     return weir_plan__graph_set_shape(graph, index, info->type, info->shape, info->rank, error);
 }
 
@@ -381,6 +409,8 @@ weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);
     weir_status status = weir_plan__graph_check_producers(graph, error);
+    if (status == WEIR_OK)
+        status = weir_plan__graph_check_aliases(graph, error);
     if (status == WEIR_OK)
         status = weir_plan__graph_compute_hash(graph, error);
     graph->is_finished = status == WEIR_OK;

@@ -17,6 +17,7 @@ typedef struct reader {
     weir_cbor_value outputs;
     weir_cbor_value order;
     bool has_order;
+    bool has_aliases;
     weir_text graph_name;
     weir_text *texts; /* scratch for the ids of one node */
     size_t text_capacity;
@@ -118,11 +119,12 @@ typedef struct read_tensor {
 
 static weir_status tensor_fields(const reader *r, const weir_cbor_value *map, size_t number,
                                  read_tensor *tensor, weir_error *error) {
-    enum { ID, DTYPE, SHAPE, ROLE, ARENA, SAVED, FIELDS };
+    enum { ID, DTYPE, SHAPE, ROLE, ARENA, SAVED, ALIAS_OF, ALIAS_OFFSET, FIELDS };
     static const field fields[FIELDS] = {
-        {"id", WEIR_CBOR_TEXT, true},     {"dtype", WEIR_CBOR_TEXT, true},
-        {"shape", WEIR_CBOR_ARRAY, true}, {"role", WEIR_CBOR_TEXT, false},
-        {"arena", WEIR_CBOR_TEXT, false}, {"saved_for_backward", WEIR_CBOR_BOOL, false},
+        {"id", WEIR_CBOR_TEXT, true},        {"dtype", WEIR_CBOR_TEXT, true},
+        {"shape", WEIR_CBOR_ARRAY, true},    {"role", WEIR_CBOR_TEXT, false},
+        {"arena", WEIR_CBOR_TEXT, false},    {"saved_for_backward", WEIR_CBOR_BOOL, false},
+        {"alias_of", WEIR_CBOR_TEXT, false}, {"alias_offset", WEIR_CBOR_UINT, false},
     };
     weir_cbor_value values[FIELDS];
     place at = {"tensor", number, {0}};
@@ -137,6 +139,15 @@ static weir_status tensor_fields(const reader *r, const weir_cbor_value *map, si
         tensor->info.arena = weir_plan__text_of(&values[ARENA]);
         if (tensor->info.arena.size == 0 || tensor->info.arena.size > WEIR_PLAN__ARENA_NAME_MAX)
             return fault_at(r, &at, "an arena's name has 1 to 64 bytes, not ", tensor->info.arena, error);
+    }
+    tensor->info.is_alias = values[ALIAS_OF].type == WEIR_CBOR_TEXT;
+    if (tensor->info.is_alias)
+        tensor->info.alias_of = weir_plan__text_of(&values[ALIAS_OF]);
+    if (values[ALIAS_OFFSET].type != WEIR_CBOR_NULL) {
+        tensor->info.alias_offset = values[ALIAS_OFFSET].number;
+        if (!tensor->info.is_alias || tensor->info.alias_offset > INT64_MAX)
+            return fault_at(r, &at, "alias_offset goes with alias_of, and is at most 2^63 - 1", literal(""),
+                            error);
     }
     return WEIR_OK;
 }
@@ -254,8 +265,22 @@ static weir_status declare_tensors(reader *r, weir_graph *graph, weir_error *err
         status = tensor_fields(r, &item, number, &tensor, error);
         if (status == WEIR_OK)
             status = weir_plan__graph_declare_tensor(graph, &tensor.info, error);
+        r->has_aliases |= status == WEIR_OK && tensor.info.is_alias;
     }
     return status;
+}
+
+static weir_status find_originals(reader *r, weir_graph *graph, weir_error *error) {
+    weir_cbor_iterator it = weir_cbor_children(&r->tensors);
+    weir_cbor_value item;
+    read_tensor tensor;
+    for (uint32_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+        WEIR__TRY(tensor_fields(r, &item, i, &tensor, error));
+        if (tensor.info.is_alias)
+            WEIR__TRY(weir_plan__graph_set_original(graph, i, tensor.info.alias_of, tensor.info.alias_offset,
+                                                    error));
+    }
+    return WEIR_OK;
 }
 
 static void copy_ids(const weir_cbor_value *list, weir_text *out) {
@@ -309,6 +334,8 @@ static weir_status declare_list(reader *r, weir_graph *graph, const weir_cbor_va
 
 static weir_status declare_ids(reader *r, weir_graph *graph, weir_error *error) {
     weir_status status = declare_tensors(r, graph, error);
+    if (status == WEIR_OK && r->has_aliases)
+        status = find_originals(r, graph, error);
     if (status == WEIR_OK)
         status = declare_nodes(r, graph, error);
     if (status == WEIR_OK)

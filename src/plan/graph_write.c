@@ -18,6 +18,8 @@ static void write_ids(const weir_graph *graph, weir_cbor_writer *w, const uint32
 typedef enum which_fields { ALL_FIELDS, GIVEN_FIELDS } which_fields;
 
 static bool has_default_arena(const weir_plan__graph_tensor *tensor) {
+    if (tensor->alias_of != WEIR__NO_NAME)
+        return true; /* its owner's */
     switch (tensor->role) {
     case WEIR_ROLE_PARAMETER:
     case WEIR_ROLE_STATE:
@@ -61,7 +63,9 @@ static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t 
     bool with_role = which == ALL_FIELDS || tensor->role != WEIR_ROLE_ACTIVATION;
     bool with_arena = which == ALL_FIELDS || !has_default_arena(tensor);
     bool with_saved = tensor->saved_for_backward != WEIR_CHOICE_DEFAULT;
-    weir_cbor_map(w, 3u + with_role + with_arena + with_saved);
+    bool is_alias = tensor->alias_of != WEIR__NO_NAME;
+    bool with_offset = is_alias && tensor->alias_offset > 0;
+    weir_cbor_map(w, 3u + with_role + with_arena + with_saved + is_alias + with_offset);
     weir_cbor_text(w, "id");
     write_text(w, weir__name(&graph->tensor_ids, index));
     if (with_role) {
@@ -78,6 +82,14 @@ static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t 
     weir_cbor_array(w, tensor->rank);
     for (uint32_t i = 0; i < tensor->rank; i++)
         weir_cbor_uint(w, graph->dimensions[tensor->first_dimension + i]);
+    if (is_alias) {
+        weir_cbor_text(w, "alias_of");
+        write_text(w, weir__name(&graph->tensor_ids, tensor->alias_of));
+    }
+    if (with_offset) {
+        weir_cbor_text(w, "alias_offset");
+        weir_cbor_uint(w, tensor->alias_offset);
+    }
     if (with_saved) {
         weir_cbor_text(w, "saved_for_backward");
         weir_cbor_bool(w, tensor->saved_for_backward == WEIR_CHOICE_TRUE);
@@ -165,6 +177,13 @@ static void json_tensor(const weir_graph *graph, weir_json_writer *w, uint32_t i
     }
     if (!has_default_arena(tensor))
         json_text(w, "arena", weir__name(&graph->arenas, tensor->arena));
+    if (tensor->alias_of != WEIR__NO_NAME) {
+        json_text(w, "alias_of", weir__name(&graph->tensor_ids, tensor->alias_of));
+        if (tensor->alias_offset > 0) {
+            weir_json_key(w, "alias_offset");
+            weir_json_uint(w, tensor->alias_offset);
+        }
+    }
     if (tensor->saved_for_backward != WEIR_CHOICE_DEFAULT) {
         weir_json_key(w, "saved_for_backward");
         weir_json_bool(w, tensor->saved_for_backward == WEIR_CHOICE_TRUE);
@@ -186,6 +205,10 @@ static void json_node(const weir_graph *graph, weir_json_writer *w, uint32_t ind
     if (node->given_saves != WEIR_SAVES_DEFAULT) {
         weir_json_key(w, "saves");
         weir_json_text(w, weir_plan__saves_name(node->saves_inputs, node->saves_output));
+    }
+    if (node->has_cost) {
+        weir_json_key(w, "cost");
+        weir_json_uint(w, node->cost);
     }
     weir_json_end_object(w);
 }

@@ -36,33 +36,153 @@ static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
     }
 }
 
+/* ---- Places that several tensors share ---------------------------------------------------------- */
+
+static uint32_t owner_of(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
+    return l->shares_places ? graph->tensors[tensor].owner : tensor;
+}
+
+/* The last position at which a tensor's own value must still be there. */
+static uint32_t needed_until(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
+                             uint32_t tensor) {
+    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
+    uint32_t nodes = weir_plan__node_count(graph);
+    if (t->is_output || (plan->mode == WEIR_PLAN__FORWARD && saves_by_force(t)))
+        return UINT32_MAX;
+    if (plan->mode == WEIR_PLAN__BACKWARD && l->first_saver[tensor] > 0)
+        return 2 * nodes + 1 - l->first_saver[tensor];
+    return l->last_use[tensor];
+}
+
+static weir_status report_lost(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
+                               uint32_t node, uint32_t output, weir_error *error) {
+    uint32_t position = l->position[node];
+    uint32_t lost = 0;
+    for (bool found = false; !found; lost += !found) {
+        const weir_plan__graph_tensor *t = &graph->tensors[lost];
+        found = t->owner == graph->tensors[output].owner && lost != output &&
+                (t->producer == WEIR__NO_NAME || l->position[t->producer] <= position) &&
+                needed_until(graph, plan, l, lost) > position;
+    }
+    return weir__fail(
+        error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+        "%s: node '%.*s' writes '%.*s' into the place of '%.*s', which is needed afterwards (by "
+        "a later node, as an output or by the backward pass); give '%.*s' a place of its own",
+        graph->source, WEIR_PLAN__SHOW(weir__name(&graph->node_ids, node)),
+        WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, output)),
+        WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, lost)),
+        WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, output)));
+}
+
+/* Of the tensors in a place that are born, the two that are needed longest. */
+typedef struct longest {
+    uint32_t first; /* 1 + a tensor; 0: none */
+    uint32_t second;
+} longest;
+
+static void note_birth(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
+                       uint32_t tensor, longest *of_place) {
+    longest *here = &of_place[graph->tensors[tensor].owner];
+    uint32_t needed = needed_until(graph, plan, l, tensor);
+    if (here->first == 0 || needed > needed_until(graph, plan, l, here->first - 1)) {
+        here->second = here->first;
+        here->first = tensor + 1;
+    } else if (here->second == 0 || needed > needed_until(graph, plan, l, here->second - 1)) {
+        here->second = tensor + 1;
+    }
+}
+
+static weir_status check_node_writes(const weir_graph *graph, const weir_plan *plan,
+                                     const weir_plan__liveness *l, uint32_t node, longest *of_place,
+                                     weir_error *error) {
+    const uint32_t *outputs = weir_plan__node_outputs(graph, &graph->nodes[node]);
+    uint32_t count = graph->nodes[node].output_count;
+    for (uint32_t k = 0; k < count; k++)
+        note_birth(graph, plan, l, outputs[k], of_place);
+    for (uint32_t k = 0; k < count; k++) {
+        longest here = of_place[graph->tensors[outputs[k]].owner];
+        uint32_t other = here.first == outputs[k] + 1 ? here.second : here.first;
+        if (weir_plan__node_overwrites(graph, &graph->nodes[node], outputs[k]) && other != 0 &&
+            needed_until(graph, plan, l, other - 1) > l->position[node])
+            return report_lost(graph, plan, l, node, outputs[k], error);
+    }
+    return WEIR_OK;
+}
+
+/* No value is overwritten that is still needed. */
+static weir_status check_writes(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
+                                weir_error *error) {
+    uint32_t tensors = weir_plan__graph_tensor_count(graph);
+    longest *of_place = weir__allocate_zero(plan->env, tensors, sizeof *of_place);
+    if (!of_place)
+        return weir__out_of_memory(error, LIVENESS_OPERATOR, tensors * sizeof *of_place);
+    for (uint32_t i = 0; i < tensors; i++)
+        if (graph->tensors[i].producer == WEIR__NO_NAME)
+            note_birth(graph, plan, l, i, of_place);
+    weir_status status = WEIR_OK;
+    for (uint32_t place = 0; status == WEIR_OK && place < weir_plan__node_count(graph); place++)
+        status = check_node_writes(graph, plan, l, l->order[place], of_place, error);
+    weir__release(plan->env, of_place);
+    return status;
+}
+
+/* Owners live as long as what lies in their place. */
+static void extend_owners(weir_plan *plan) {
+    for (uint32_t i = 0; i < plan->count; i++) {
+        weir_plan__row *owner = &plan->rows[plan->rows[i].owner];
+        owner->death = plan->rows[i].death > owner->death ? plan->rows[i].death : owner->death;
+        plan->alias_count += weir_plan__is_alias(plan, i);
+    }
+}
+
 /* ---- Inference: inputs that are overwritten ---------------------------------------------------- */
+
+static void note_places(const weir_graph *graph, weir_plan__liveness *l) {
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
+        const weir_plan__graph_tensor *t = &graph->tensors[i];
+        bool stays = t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output;
+        uint32_t last = stays ? UINT32_MAX : l->last_use[i];
+        uint32_t *of_place = &l->place_last[owner_of(graph, l, i)];
+        *of_place = last > *of_place ? last : *of_place;
+    }
+}
 
 static bool may_be_overwritten(const weir_graph *graph, const weir_plan__liveness *l, uint32_t input,
                                uint32_t output, uint32_t position) {
     const weir_plan__graph_tensor *old = &graph->tensors[input];
     const weir_plan__graph_tensor *made = &graph->tensors[output];
-    return l->last_use[input] == position && old->bytes == made->bytes && old->type == made->type &&
-           old->arena == made->arena && old->role != WEIR_ROLE_PARAMETER && old->role != WEIR_ROLE_STATE &&
-           !old->is_output;
+    uint32_t owner = owner_of(graph, l, input);
+    return l->place_last[owner] == position && old->bytes == made->bytes && old->type == made->type &&
+           old->arena == made->arena && graph->tensors[owner].bytes == made->bytes;
 }
 
-/* `seen` counts how often a tensor stands among the node's inputs; it is all zero before and after. */
+/* `seen` counts how often a place stands among the node's inputs; it is all zero before and after. */
 static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, uint32_t index, uint8_t *seen) {
     const weir_plan__node *node = &graph->nodes[index];
     const uint32_t *inputs = weir_plan__inputs(graph, node);
     if (!node->inplace || node->output_count != 1)
         return;
     uint32_t output = weir_plan__node_outputs(graph, node)[0];
+    if (owner_of(graph, l, output) != output)
+        return;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        uint8_t *here = &seen[owner_of(graph, l, inputs[i])];
+        *here = *here == 0 ? 1 : 2;
+    }
     for (uint32_t i = 0; i < node->input_count; i++)
-        seen[inputs[i]] = seen[inputs[i]] == 0 ? 1 : 2;
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (seen[inputs[i]] == 1 && may_be_overwritten(graph, l, inputs[i], output, l->position[index])) {
+        if (seen[owner_of(graph, l, inputs[i])] == 1 &&
+            may_be_overwritten(graph, l, inputs[i], output, l->position[index])) {
             l->overwritten[output] = inputs[i];
             break;
         }
     for (uint32_t i = 0; i < node->input_count; i++)
-        seen[inputs[i]] = 0;
+        seen[owner_of(graph, l, inputs[i])] = 0;
+}
+
+static void find_all_overwritten(const weir_graph *graph, weir_plan__liveness *l) {
+    note_places(graph, l);
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
+        find_overwritten(graph, l, i, l->marks);
 }
 
 /* ---- Births and deaths ------------------------------------------------------------------------- */
@@ -109,7 +229,11 @@ static void fill_rows(const weir_graph *graph, weir_plan *plan, weir_plan__liven
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
         const weir_plan__graph_tensor *tensor = &graph->tensors[i];
         uint32_t birth = birth_of(graph, l, i);
-        plan->rows[i] = (weir_plan__row){.size = tensor->bytes, .birth = birth, .arena = tensor->arena};
+        plan->rows[i] = (weir_plan__row){.size = tensor->bytes,
+                                         .offset = l->shares_places ? tensor->owner_offset : 0,
+                                         .birth = birth,
+                                         .arena = tensor->arena,
+                                         .owner = owner_of(graph, l, i)};
         plan->rows[i].death = death_of(graph, plan, l, i, birth);
         plan->looks[i] = (weir_plan__look){tensor->first_dimension, tensor->rank, tensor->type, tensor->role};
     }
@@ -184,6 +308,7 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
         plan->id_ends[at] = begin + id.size + SUFFIX_SIZE;
         WEIR__TRY(check_gradient_id(graph, weir_plan__id(plan, at), error));
         plan->rows[at] = gradient_row(graph, l, i);
+        plan->rows[at].owner = at;
         plan->looks[at] = plan->looks[i];
         plan->looks[at].role = WEIR_ROLE_GRADIENT;
         at++;
@@ -200,16 +325,19 @@ static bool open_liveness(const weir_env *env, uint32_t tensors, weir_plan__grap
     l->marks = weir__allocate_zero(env, tensors, 1);
     if (mode == WEIR_PLAN__INFERENCE) {
         l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
+        l->place_last = weir__allocate_zero(env, tensors, sizeof *l->place_last);
         if (l->overwritten)
             memset(l->overwritten, 0xFF, tensors * sizeof *l->overwritten);
     }
-    return l->last_use && l->first_saver && l->marks && (mode != WEIR_PLAN__INFERENCE || l->overwritten);
+    bool can_overwrite = mode != WEIR_PLAN__INFERENCE || (l->overwritten && l->place_last);
+    return l->last_use && l->first_saver && l->marks && can_overwrite;
 }
 
 void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *l) {
     weir__release(env, l->last_use);
     weir__release(env, l->first_saver);
     weir__release(env, l->overwritten);
+    weir__release(env, l->place_last);
     weir__release(env, l->marks);
 }
 
@@ -251,13 +379,17 @@ weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan
     note_uses(graph, l);
     if (plan->mode == WEIR_PLAN__BACKWARD)
         gradients = find_gradients(graph, l, &id_bytes);
-    for (uint32_t i = 0; plan->mode == WEIR_PLAN__INFERENCE && i < weir_plan__node_count(graph); i++)
-        find_overwritten(graph, l, i, l->marks);
+    if (plan->mode == WEIR_PLAN__INFERENCE)
+        find_all_overwritten(graph, l);
     if (!open_tensors(graph, plan, gradients, id_bytes))
         return weir__out_of_memory(error, LIVENESS_OPERATOR,
                                    weir_plan__graph_tensor_count(graph) * sizeof *plan->rows);
     fill_rows(graph, plan, l);
     weir_status status = gradients > 0 ? add_gradients(graph, plan, l, error) : WEIR_OK;
+    if (status == WEIR_OK && l->shares_places)
+        status = check_writes(graph, plan, l, error);
+    if (status == WEIR_OK && l->shares_places)
+        extend_owners(plan);
     for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
         plan->end = larger(plan->end, plan->rows[i].death);
     return status;

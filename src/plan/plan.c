@@ -174,7 +174,8 @@ static weir_status check_capacities(const weir_graph *graph, const request *r, w
 
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
-    weir_plan__liveness liveness = {.order = order, .position = position};
+    weir_plan__liveness liveness = {
+        .order = order, .position = position, .shares_places = graph->has_aliases && !r->is_remat};
     weir_status status = choose_order(graph, r, order, position, error);
     if (status == WEIR_OK)
         status = take_token(graph, options, plan, error);
@@ -493,7 +494,10 @@ weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {
                                .offset = row->offset,
                                .size = row->size,
                                .birth = row->birth,
-                               .death = row->death};
+                               .death = row->death,
+                               .is_alias = weir_plan__is_alias(plan, at)};
+    if (tensor.is_alias)
+        tensor.alias_of = weir_plan__id(plan, row->owner);
     if (plan->looks) {
         const weir_plan__look *look = &plan->looks[at];
         tensor.type = (weir_tensor_type)look->type;
@@ -536,7 +540,7 @@ void weir_plan_live_bytes(const weir_plan *plan, size_t arena, uint64_t *bytes) 
     memset(bytes, 0, (size_t)plan->end * sizeof *bytes);
     for (uint32_t i = 0; i < plan->count; i++) {
         const weir_plan__row *row = &plan->rows[i];
-        if (row->arena != arena)
+        if (row->arena != arena || weir_plan__is_alias(plan, i))
             continue;
         bytes[row->birth] += weir_plan__rounded(row->size, alignment);
         if (row->death < plan->end)

@@ -135,9 +135,22 @@ static void write_schedule(const weir_plan *plan, weir__cbor_stream *stream, wei
     }
 }
 
+static void write_aliases(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
+    weir_cbor_text(w, "aliases");
+    weir_cbor_map(w, plan->alias_count);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        uint32_t row = plan->sorted[i];
+        if (!weir_plan__is_alias(plan, row))
+            continue;
+        write_text(w, weir_plan__id(plan, row));
+        write_text(w, weir_plan__id(plan, plan->rows[row].owner));
+        weir__cbor_stream_drain(stream);
+    }
+}
+
 static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     bool recomputes = plan->remat.runs_again > 0;
-    weir_cbor_map(w, 5u + recomputes + (plan->schedule != NULL));
+    weir_cbor_map(w, 5u + recomputes + (plan->schedule != NULL) + (plan->alias_count > 0));
     weir_cbor_text(w, "mode");
     weir_cbor_text(w, weir_plan__mode_name(plan->mode));
     if (recomputes)
@@ -148,6 +161,8 @@ static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cb
         write_arena(&plan->arenas[a], w);
     weir_cbor_text(w, "format");
     weir_cbor_text(w, "weir-plan/1");
+    if (plan->alias_count > 0)
+        write_aliases(plan, stream, w);
     weir_cbor_text(w, "tensors");
     write_tensors(plan, stream, w, true);
     if (plan->schedule)

@@ -20,6 +20,7 @@ typedef struct restorer {
     uint64_t *addresses;               /* what the file says of each tensor */
     bool has_schedule;
     bool has_remat;
+    bool has_aliases;
 } restorer;
 
 static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
@@ -59,7 +60,8 @@ static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor
     weir_cbor_value extra;
     r->has_schedule = weir_cbor_get(root, "schedule", &extra);
     r->has_remat = weir_cbor_get(root, "remat", &extra);
-    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat &&
+    r->has_aliases = weir_cbor_get(root, "aliases", &extra);
+    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat + r->has_aliases &&
                       read_mode(root, &r->plan->mode) && weir_cbor_get(root, "graph_hash", &graph_hash) &&
                       graph_hash.type == WEIR_CBOR_BYTES && graph_hash.number == WEIR_HASH_SIZE &&
                       weir_cbor_get(root, "arenas", arenas) && arenas->type == WEIR_CBOR_MAP &&
@@ -160,7 +162,8 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
                                             .birth = (uint32_t)numbers[BIRTH],
                                             .death = (uint32_t)numbers[DEATH],
                                             .slot = (uint32_t)numbers[SLOT],
-                                            .arena = (uint32_t)numbers[ARENA]};
+                                            .arena = (uint32_t)numbers[ARENA],
+                                            .owner = index};
     return true;
 }
 
@@ -181,6 +184,60 @@ static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, wei
         plan->id_ends[i] = end;
         plan->end = plan->rows[i].death > plan->end ? plan->rows[i].death : plan->end;
     }
+    return WEIR_OK;
+}
+
+/* ---- Aliases ----------------------------------------------------------------------------------- */
+
+/* The row of an id, or WEIR__NO_NAME. Rows stand in the order of CBOR keys, as the file has them. */
+static uint32_t find_row(const weir_plan *plan, const weir_cbor_value *id) {
+    uint32_t low = 0;
+    uint32_t high = plan->count;
+    while (id->type == WEIR_CBOR_TEXT && low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        weir_text at = weir_plan__id(plan, middle);
+        int order = weir__key_compare(at.data, at.size, (const char *)id->data, (size_t)id->number);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return WEIR__NO_NAME;
+}
+
+/* An alias lies inside the bytes and the life of its owner, in its slot and at its address. */
+static bool alias_holds(const restorer *r, uint32_t alias, uint32_t owner) {
+    const weir_plan__row *inner = &r->plan->rows[alias];
+    const weir_plan__row *outer = &r->plan->rows[owner];
+    uint64_t end;
+    return inner->arena == outer->arena && inner->slot == outer->slot &&
+           r->addresses[alias] == r->addresses[owner] && inner->birth >= outer->birth &&
+           inner->death <= outer->death && inner->offset >= outer->offset &&
+           !__builtin_add_overflow(inner->offset - outer->offset, inner->size, &end) && end <= outer->size;
+}
+
+static weir_status read_aliases(restorer *r, const weir_cbor_value *root, weir_error *error) {
+    weir_plan *plan = r->plan;
+    weir_cbor_value aliases, key, value;
+    if (!r->has_aliases)
+        return WEIR_OK;
+    if (!weir_cbor_get(root, "aliases", &aliases) || aliases.type != WEIR_CBOR_MAP || aliases.number == 0)
+        return refuse(r, "its aliases are not a map of ids, or none", nothing, error);
+    weir_cbor_iterator it = weir_cbor_children(&aliases);
+    while (weir_cbor_next(&it, &key, &value)) {
+        uint32_t alias = find_row(plan, &key);
+        uint32_t owner = find_row(plan, &value);
+        if (alias == WEIR__NO_NAME || owner == WEIR__NO_NAME || alias == owner ||
+            !alias_holds(r, alias, owner))
+            return refuse(r, "it does not lie in its owner: the alias ", weir_plan__text_of(&key), error);
+        plan->rows[alias].owner = owner;
+        plan->alias_count++;
+    }
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (weir_plan__is_alias(plan, plan->rows[i].owner))
+            return refuse(r, "it is owned by another alias: the alias ", weir_plan__id(plan, i), error);
     return WEIR_OK;
 }
 
@@ -328,6 +385,8 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
         status = read_arenas(r, &arenas, error);
     if (status == WEIR_OK)
         status = read_tensors(r, &tensors, error);
+    if (status == WEIR_OK)
+        status = read_aliases(r, root, error);
     if (status == WEIR_OK)
         status = collect_arenas(r, error);
     if (status == WEIR_OK)

@@ -40,7 +40,7 @@ static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
 static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *w) {
     weir_plan_tensor tensor = weir_plan_tensor_at(plan, index);
     weir_plan_arena arena = weir_plan_arena_at(plan, tensor.arena);
-    weir_cbor_map(w, 9);
+    weir_cbor_map(w, tensor.is_alias ? 10 : 9);
     weir_cbor_text(w, "size");
     weir_cbor_uint(w, tensor.size);
     weir_cbor_text(w, "type");
@@ -51,6 +51,10 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
     weir_cbor_uint(w, (tensor.size + arena.alignment - 1) & ~(arena.alignment - 1));
     weir_cbor_text(w, "offset");
     weir_cbor_uint(w, tensor.offset);
+    if (tensor.is_alias) {
+        weir_cbor_text(w, "alias_of");
+        write_name(w, tensor.alias_of);
+    }
     weir_cbor_text(w, "tensor_id");
     write_name(w, tensor.id);
     weir_cbor_text(w, "live_range");

@@ -18,11 +18,12 @@ enum { WEIR_PLAN__TOKEN_PREFIX = 8 };
 
 typedef struct weir_plan__row {
     uint64_t size;   /* bytes, not rounded */
-    uint64_t offset; /* in the packed layout */
+    uint64_t offset; /* in the packed layout; of an alias, in its owner, until that has a place */
     uint32_t birth;
     uint32_t death;
     uint32_t slot;
     uint32_t arena; /* in plan->arenas */
+    uint32_t owner; /* the row whose place it has: its own if it is no alias */
 } weir_plan__row;
 
 typedef struct weir_plan__look {
@@ -46,8 +47,8 @@ typedef struct weir_plan__planned_arena {
     uint64_t slot_bytes;
     uint32_t max_live;
     uint32_t first_tensor; /* in plan->by_birth and plan->by_death */
-    uint32_t tensor_count;
-    uint32_t cursor; /* scratch while they are sorted */
+    uint32_t tensor_count; /* that are no aliases */
+    uint32_t cursor;       /* scratch while they are sorted */
     uint32_t slot_count;
     size_t first_slot; /* in plan->slots */
 } weir_plan__planned_arena;
@@ -62,6 +63,7 @@ struct weir_plan {
     bool has_metrics;                              /* made, or restored with them */
 
     uint32_t count;
+    uint32_t alias_count;
     char *id_text;
     uint64_t *id_ends;
     uint32_t *sorted;
@@ -92,6 +94,10 @@ struct weir_plan {
     weir_plan_remat remat;
     weir_plan_reorder reorder;
 };
+
+static inline bool weir_plan__is_alias(const weir_plan *plan, uint32_t index) {
+    return plan->rows[index].owner != index;
+}
 
 static inline weir_text weir_plan__id(const weir_plan *plan, uint32_t index) {
     uint64_t begin = index ? plan->id_ends[index - 1] : 0;
@@ -151,16 +157,18 @@ WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const we
 typedef struct weir_plan__liveness {
     const uint32_t *order;
     const uint32_t *position;
+    bool shares_places;    /* else an alias is a tensor of its own */
     uint32_t *last_use;    /* a tensor: the largest position of its users, 0 for none */
     uint32_t *first_saver; /* a tensor: the smallest position of a node that saves it, 0 for none */
     uint32_t *overwritten; /* a tensor: the input that its producer overwrites, WEIR__NO_NAME for none */
+    uint32_t *place_last;  /* an owner: the largest position that uses its place; UINT32_MAX: it stays */
     uint8_t *marks;    /* a tensor: whether it needs a gradient in backward mode; scratch in inference mode */
     uint64_t retained; /* activations whose death backward mode moved */
     uint64_t activations;
 } weir_plan__liveness;
 
-/* Rows (size, birth, death; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR if
- * a gradient's id is taken. */
+/* Rows (size, birth, death, owner; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR
+ * if a gradient's id is taken, or a place is overwritten too early. */
 WEIR_CHECKED weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                      weir_plan__liveness *liveness, weir_error *error);
 void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liveness);

@@ -222,7 +222,7 @@ weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *
     ordering o = {env, graph, mode, settings, setting_count, NULL};
     *order = NULL;
     *found = (weir_plan_reorder){.is_tried = true};
-    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
+    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX || graph->has_aliases)
         return WEIR_OK;
     o.position = weir__allocate(env, nodes + 1, sizeof *o.position);
     uint32_t *best = weir__allocate(env, nodes + 1, sizeof *best);

@@ -36,6 +36,7 @@ static void fill_instance(void *context, const weir_plan__life *life) {
     a->plan->rows[row].arena = a->graph->tensors[life->tensor].arena;
     a->plan->rows[row].birth = life->birth;
     a->plan->rows[row].death = life->death;
+    a->plan->rows[row].owner = row;
     a->plan->looks[row] = a->plan->looks[life->tensor];
     if (a->overwritten && life->overwrites != WEIR__NO_NAME)
         a->overwritten[row] = row_of(a, life->overwrites, life->overwrites_number);

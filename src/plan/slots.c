@@ -72,7 +72,7 @@ static weir_status name_arenas(weir_plan *plan, const weir__names *names, const 
 static weir_status collect_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
                                   uint32_t *map, weir_error *error) {
     for (uint32_t i = 0; i < plan->count; i++)
-        map[plan->rows[i].arena]++;
+        map[plan->rows[i].arena] += !weir_plan__is_alias(plan, i);
     weir_status status = name_arenas(plan, names, sorted, map, error);
     for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
         plan->rows[i].arena = map[plan->rows[i].arena];
@@ -111,20 +111,27 @@ static size_t count_size(const weir_plan *plan) {
     return counting_pays(plan) ? (size_t)plan->end + 1 : 0;
 }
 
-/* All tensors by time, those of one time in the order of declaration. `counts` has count_size entries. */
+static uint32_t placed_count(const weir_plan *plan) {
+    return plan->count - plan->alias_count;
+}
+
+/* All tensors that have a place of their own by time, those of one time in the order of declaration. `counts`
+ * has count_size entries. */
 static void sort_all(const weir_plan *plan, bool by_birth, uint32_t *counts, weir__record *records,
                      uint32_t *sorted) {
     if (!counting_pays(plan)) {
+        uint32_t used = 0;
         for (uint32_t i = 0; i < plan->count; i++)
-            records[i] = (weir__record){time_of(&plan->rows[i], by_birth), i};
-        weir__sort_records(records, records + plan->count, plan->count, NULL, NULL);
-        for (uint32_t i = 0; i < plan->count; i++)
+            if (!weir_plan__is_alias(plan, i))
+                records[used++] = (weir__record){time_of(&plan->rows[i], by_birth), i};
+        weir__sort_records(records, records + plan->count, used, NULL, NULL);
+        for (uint32_t i = 0; i < used; i++)
             sorted[i] = records[i].index;
         return;
     }
     memset(counts, 0, count_size(plan) * sizeof *counts);
     for (uint32_t i = 0; i < plan->count; i++)
-        counts[time_of(&plan->rows[i], by_birth)]++;
+        counts[time_of(&plan->rows[i], by_birth)] += !weir_plan__is_alias(plan, i);
     uint32_t start = 0;
     for (size_t p = 0; p < count_size(plan); p++) {
         uint32_t here = counts[p];
@@ -132,21 +139,22 @@ static void sort_all(const weir_plan *plan, bool by_birth, uint32_t *counts, wei
         start += here;
     }
     for (uint32_t i = 0; i < plan->count; i++)
-        sorted[counts[time_of(&plan->rows[i], by_birth)]++] = i;
+        if (!weir_plan__is_alias(plan, i))
+            sorted[counts[time_of(&plan->rows[i], by_birth)]++] = i;
 }
 
 /* Arena after arena, each in the order that `sorted` has. */
 static void split_by_arena(const weir_plan *plan, const uint32_t *sorted, uint32_t *out) {
     for (uint32_t a = 0; a < plan->arena_count; a++)
         plan->arenas[a].cursor = plan->arenas[a].first_tensor;
-    for (uint32_t i = 0; i < plan->count; i++)
+    for (uint32_t i = 0; i < placed_count(plan); i++)
         out[plan->arenas[plan->rows[sorted[i]].arena].cursor++] = sorted[i];
 }
 
 static uint32_t count_most_live(const weir_plan *plan, const uint32_t *births, const uint32_t *deaths) {
     uint32_t dead = 0;
     uint32_t most = 0;
-    for (uint32_t i = 0; i < plan->count; i++) {
+    for (uint32_t i = 0; i < placed_count(plan); i++) {
         while (plan->rows[deaths[dead]].death <= plan->rows[births[i]].birth)
             dead++;
         most = i + 1 - dead > most ? i + 1 - dead : most;
@@ -305,7 +313,7 @@ static void give_each_its_own(weir_plan *plan) {
             plan->arenas[a].slot_count = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
         weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
-        if (!arena->reuses)
+        if (!arena->reuses && !weir_plan__is_alias(plan, i))
             plan->rows[i].slot = arena->slot_count++;
     }
 }
@@ -343,6 +351,8 @@ weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error) {
     for (uint32_t a = 0; a < plan->arena_count; a++)
         if (plan->arenas[a].reuses)
             reuse_slots(plan, &plan->arenas[a], heap);
+    for (uint32_t i = 0; i < plan->count; i++)
+        plan->rows[i].slot = plan->rows[plan->rows[i].owner].slot;
     weir__release(plan->env, heap);
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         plan->arenas[a].first_slot = plan->slot_count;

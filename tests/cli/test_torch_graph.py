@@ -61,6 +61,10 @@ class TorchGraph(unittest.TestCase):
         for mode in ("inference", "forward", "backward"):
             validate(plan(path, "--mode", mode))
 
+    def aliases(self, made: dict[str, Any]) -> dict[str, tuple[str, int]]:
+        found = (t for t in made["tensors"] if "alias_of" in t)
+        return {t["id"]: (t["alias_of"], t.get("alias_offset", 0)) for t in found}
+
     def ops(self, made: dict[str, Any]) -> list[str]:
         return [node["op"] for node in made["nodes"]]
 
@@ -93,7 +97,7 @@ class TorchGraph(unittest.TestCase):
         self.assertEqual(nodes["chunk"]["outputs"], ["chunk.0", "chunk.1"])
         self.assertEqual(nodes["attention"]["inputs"][:3], ["chunk.0", "chunk.1", "chunk.1"])
         self.assertEqual(nodes["attention"]["op"], "attention")
-        self.assertEqual(nodes["view"]["inplace"], True)
+        self.assertEqual(self.aliases(made)["view"], ("tied_1", 0))
         self.assertNotIn("size", nodes)
         weights = [t["id"] for t in made["tensors"] if t["shape"] == [8, 8] and t.get("role") == "parameter"]
         self.assertEqual(len([name for name in weights if name.startswith(("tied", "again"))]), 1)
@@ -112,9 +116,38 @@ class TorchGraph(unittest.TestCase):
         ).eval()
         made = torch_graph.traced_graph(model, torch.zeros(1, 3, 8, 8, dtype=torch.float32))
         self.assertEqual(self.ops(made), ["conv", "layernorm", "relu", "Dropout", "MaxPool2d", "reshape", "matmul"])
-        self.assertEqual([node.get("inplace") for node in made["nodes"]], [None, None, True, True, None, True, None])
+        self.assertEqual([node.get("inplace") for node in made["nodes"]], [None, None, True, True, None, None, None])
+        # The operator of Dropout is not in the table: it may need its input on the way back.
+        self.assertEqual(self.aliases(made), {"_2": ("_1", 0), "_5": ("_4", 0)})
         state = [t["id"] for t in made["tensors"] if t.get("role") == "state"]
         self.assertEqual(state, ["1.running_mean", "1.running_var", "1.num_batches_tracked"])
+        self.check_planned(made)
+
+    @unittest.skipUnless(torch is not None and hasattr(torch, "export"), "this torch has no torch.export")
+    def test_places_are_those_of_torch(self) -> None:
+        class Views(nn.Module):
+            def forward(self, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+                both = x @ w
+                left, right = both.chunk(2, dim=1)
+                copied = left.t().reshape(-1).relu_()
+                kept = torch.exp(right)
+                lost = kept.add_(1)  # exp needs its result on the way back
+                wide = right[1:].unsqueeze(0).expand(3, 2, 4)
+                return copied, lost.view(-1) * 2, wide + 1, torch.add(both, 1).add_(1).view(2, -1)
+
+        made = torch_graph.graph_of(Views(), (torch.zeros(3, 5), torch.zeros(5, 8)))
+        expected = {
+            "chunk.0": ("matmul", 0),
+            "chunk.1": ("matmul", 16),
+            "t": ("matmul", 0),
+            "relu_": ("reshape", 0),
+            "view": ("add_", 0),  # not of exp: the write has a place of its own
+            "slice_1": ("matmul", 48),
+            "unsqueeze": ("matmul", 48),
+            "add__1": ("add_1", 0),
+            "view_1": ("add_1", 0),
+        }
+        self.assertEqual(self.aliases(made), expected)
         self.check_planned(made)
 
     def test_an_output_that_is_an_input(self) -> None:

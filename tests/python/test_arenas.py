@@ -51,6 +51,25 @@ class Views(unittest.TestCase):
         arenas.zero("x")
         self.assertEqual(x.numpy().sum(), 0)
 
+    def test_aliases_are_views_of_their_owner(self) -> None:
+        made = graph(x=([4, 3], "f32"))
+        made["tensors"] += [{"id": "row", "shape": [3], "dtype": "f32", "alias_of": "x", "alias_offset": 24}]
+        made["tensors"] += [{"id": "end", "shape": [1], "dtype": "f32", "alias_of": "row", "alias_offset": 8}]
+        made["nodes"] += [{"id": "take", "op": "slice", "inputs": ["x"], "outputs": ["row"]}]
+        made["nodes"] += [{"id": "last", "op": "slice", "inputs": ["row"], "outputs": ["end"]}]
+        made["outputs"] = ["end"]
+        plan = weir.Plan.from_bytes(weir.plan(made, mode="forward").to_bytes())
+        self.assertEqual({k: t["alias_of"] for k, t in plan.tensors.items()}, {"x": None, "row": "x", "end": "x"})
+        arenas = weir.Arenas(plan)
+        arenas["x"].numpy()[:] = numpy.arange(12).reshape(4, 3)
+        self.assertEqual(arenas["row"].numpy().tolist(), [6, 7, 8])
+        arenas.torch("end").add_(1)
+        self.assertEqual(arenas["x"].numpy()[2].tolist(), [6, 7, 9])
+        address, position = plan.tensors["row"]["address"], plan.tensors["end"]["birth"]
+        self.assertEqual(arenas.resolve(address, position).numpy().nbytes, 48)  # the owner
+        arenas.prepare(0)
+        self.assertEqual(arenas["end"].numpy().tolist(), [0])
+
     def test_every_dtype_and_rank(self) -> None:
         kinds = ["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
         shapes: list[list[int]] = [[], [0], [3], [1, 2, 1, 2, 1, 2, 1, 2]]

@@ -78,10 +78,22 @@ def validate(result: dict[str, Any]) -> None:
     """Raises AssertionError where a plan, as `weir plan --json` prints it, breaks a promise."""
     members: dict[str, list[dict[str, Any]]] = {name: [] for name in result["arenas"]}
     for name, tensor in result["tensors"].items():
-        members[tensor["arena"]].append({**tensor, "id": name})
+        if "alias_of" in tensor:
+            _validate_alias(name, tensor, result["tensors"][tensor["alias_of"]])
+        else:
+            members[tensor["arena"]].append({**tensor, "id": name})
     for name, arena in result["arenas"].items():
         assert members[name], f"{name} is empty"
         _validate_arena(name, arena, members[name])
+
+
+def _validate_alias(name: str, alias: dict[str, Any], owner: dict[str, Any]) -> None:
+    assert "alias_of" not in owner, name
+    for key in ("arena", "slot", "address"):
+        assert alias[key] == owner[key], (name, key)
+    assert owner["offset"] <= alias["offset"], name
+    assert alias["offset"] + alias["size"] <= owner["offset"] + owner["size"], name
+    assert owner["birth"] <= alias["birth"] < alias["death"] <= owner["death"], name
 
 
 def _rounded(size: int, alignment: int) -> int:

@@ -72,6 +72,51 @@ static void test_builder_refuses(void **state) {
 }
 
 /* A model may pass on what it was given; an activation that nobody makes is not a result. */
+static weir_status add_alias(weir_graph *graph, const char *id, const char *original, uint64_t offset,
+                             uint64_t elements, weir_error *error) {
+    weir_tensor_info info = {.id = text(id),
+                             .type = WEIR_TENSOR_F32,
+                             .shape = &elements,
+                             .rank = 1,
+                             .is_alias = true,
+                             .alias_of = text(original),
+                             .alias_offset = offset};
+    return weir_graph_add_tensor(graph, &info, error);
+}
+
+static void test_aliases(void **state) {
+    (void)state;
+    weir_error error;
+    weir_graph *graph = new_graph();
+    weir_plan *plan = NULL;
+    weir_plan_options options = {.size = sizeof options, .mode = "forward"};
+    size_t place;
+    assert_ok(add(graph, "x", WEIR_ROLE_INPUT, &error), &error);
+    assert_fails(add_alias(graph, "v", "later", 0, 8, &error), WEIR_INVALID_IR, &error);
+    assert_fails(add_alias(graph, "v", "x", (uint64_t)1 << 63, 8, &error), WEIR_INVALID_IR, &error);
+    weir_tensor_info bad = {.id = text("v"), .type = WEIR_TENSOR_F32, .alias_offset = 4};
+    assert_fails(weir_graph_add_tensor(graph, &bad, &error), WEIR_INVALID_IR, &error);
+    assert_int_equal(weir_graph_tensor_count(graph), 1);
+    assert_ok(add_alias(graph, "v", "x", 32, 8, &error), &error);
+    assert_ok(apply(graph, "n", "x", "v", &error), &error); /* relu: it writes there */
+    assert_ok(weir_graph_finish(graph, &error), &error);
+    assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
+    assert_true(weir_plan_find(plan, "v", 1, &place));
+    weir_plan_tensor alias = weir_plan_tensor_at(plan, place);
+    assert_true(alias.is_alias && alias.alias_of.size == 1 && alias.alias_of.data[0] == 'x');
+    assert_int_equal(alias.offset, 32);
+    assert_int_equal(weir_plan_arena_at(plan, 0).tensors, 1);
+    weir_plan_close(plan);
+    weir_graph_close(graph);
+
+    graph = new_graph();
+    assert_ok(add(graph, "x", WEIR_ROLE_INPUT, &error), &error);
+    assert_ok(add_alias(graph, "v", "x", 32, 25, &error), &error);
+    assert_ok(apply(graph, "n", "x", "v", &error), &error);
+    assert_fails(weir_graph_finish(graph, &error), WEIR_INVALID_IR, &error);
+    weir_graph_close(graph);
+}
+
 static void test_outputs_that_no_node_writes(void **state) {
     (void)state;
     static const struct {
@@ -284,6 +329,7 @@ static void test_reversed_declaration(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_outputs_that_no_node_writes),
         cmocka_unit_test(test_refused_outputs_change_nothing),
         cmocka_unit_test(test_sizes),

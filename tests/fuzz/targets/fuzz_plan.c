@@ -9,7 +9,7 @@
 #include "weir/weir.h"
 #include "weir_tool/plan_tools.h"
 
-enum { PLAN_START = 0xA5, PLAN_START_LAST = 0xA7, NODES_MAX = 24, EDIT = 3, TENSORS_TRIED = 64 };
+enum { PLAN_START = 0xA5, PLAN_START_LAST = 0xA8, NODES_MAX = 24, EDIT = 3, TENSORS_TRIED = 64 };
 enum { ARENA_BYTES_TRIED = 1 << 20, ENDS_TRIED = 1 << 12 };
 
 /* ---- What must hold of an accepted plan -------------------------------------------------------------- */
@@ -18,11 +18,20 @@ static void require_apart(const weir_plan *plan, size_t a, size_t b) {
     weir_plan_tensor left = weir_plan_tensor_at(plan, a), right = weir_plan_tensor_at(plan, b);
     bool are_together =
         left.arena == right.arena && left.birth < right.death && right.birth < left.death && a != b;
-    if (!are_together)
+    if (!are_together || left.is_alias || right.is_alias)
         return;
     require(left.offset + left.size <= right.offset || right.offset + right.size <= left.offset ||
             left.size == 0 || right.size == 0);
     require(left.slot != right.slot && left.address != right.address);
+}
+
+static void require_inside(const weir_plan *plan, const weir_plan_tensor *alias) {
+    size_t found;
+    require(weir_plan_find(plan, alias->alias_of.data, alias->alias_of.size, &found));
+    weir_plan_tensor owner = weir_plan_tensor_at(plan, found);
+    require(!owner.is_alias && owner.arena == alias->arena && owner.slot == alias->slot);
+    require(owner.offset <= alias->offset && alias->offset + alias->size <= owner.offset + owner.size);
+    require(owner.birth <= alias->birth && alias->death <= owner.death);
 }
 
 static void check_tensors(const weir_plan *plan) {
@@ -36,6 +45,8 @@ static void check_tensors(const weir_plan *plan) {
         require(tensor.size <= arena.peak_bytes && tensor.offset <= arena.peak_bytes - tensor.size);
         require(weir_plan_slot_at(plan, tensor.arena, tensor.slot).address == tensor.address);
         require(weir_plan_find(plan, tensor.id.data, tensor.id.size, &found) && found == a);
+        if (tensor.is_alias)
+            require_inside(plan, &tensor);
         for (size_t b = 0; b < a; b++)
             require_apart(plan, a, b);
     }
@@ -70,7 +81,7 @@ static void check_arenas(const weir_plan *plan) {
             memset(memory, 0xA5, size);
         require(weir_arenas_resolve(arenas, name.data, name.size, tensor.address, tensor.birth, &resolved,
                                     &resolved_size, NULL) == WEIR_OK);
-        require(resolved == memory && resolved_size == size);
+        require(tensor.is_alias || (resolved == memory && resolved_size == size));
     }
     weir_arenas_close(arenas);
 }
@@ -105,9 +116,10 @@ static weir_text name_of(char name[8], char kind, unsigned number) {
     return (weir_text){name, (size_t)snprintf(name, 8, "%c%u", kind, number)};
 }
 
-static void add_tensor(weir_graph *graph, unsigned number, uint8_t byte) {
+/* A byte of the kind 2 makes an alias of the tensor before, as far as that is large enough. */
+static void add_tensor(weir_graph *graph, unsigned number, uint8_t before, uint8_t byte) {
     static const char *const arenas[] = {"", "", "", "scratch"};
-    char name[8];
+    char name[8], original[8];
     uint64_t shape[1] = {byte >> 2};
     weir_text arena = {arenas[byte & 3], strlen(arenas[byte & 3])};
     weir_tensor_info info = {.id = name_of(name, 't', number),
@@ -116,6 +128,11 @@ static void add_tensor(weir_graph *graph, unsigned number, uint8_t byte) {
                              .arena = arena,
                              .shape = shape,
                              .rank = 1};
+    if (number > 0 && (byte & 3) == 2 && byte >> 2 <= before >> 2) {
+        info.is_alias = true;
+        info.alias_of = name_of(original, 't', number - 1);
+        info.alias_offset = (uint64_t)((before >> 2) - (byte >> 2)) * 4;
+    }
     require(weir_graph_add_tensor(graph, &info, NULL) == WEIR_OK);
 }
 
@@ -125,7 +142,7 @@ static weir_graph *make_graph(const uint8_t *recipe, unsigned nodes) {
     char names[4][8];
     require(weir_graph_create(NULL, (weir_text){"made", 4}, &graph, NULL) == WEIR_OK);
     for (unsigned i = 0; i <= nodes; i++)
-        add_tensor(graph, i, recipe[i]);
+        add_tensor(graph, i, i > 0 ? recipe[i - 1] : 0, recipe[i]);
     for (unsigned i = 1; i <= nodes; i++) {
         unsigned back = 1 + recipe[i] % 7;
         weir_text inputs[] = {name_of(names[0], 't', i - 1), name_of(names[1], 't', i > back ? i - back : 0)};
@@ -135,7 +152,8 @@ static weir_graph *make_graph(const uint8_t *recipe, unsigned nodes) {
                                .inputs = inputs,
                                .input_count = 2,
                                .outputs = &output,
-                               .output_count = 1};
+                               .output_count = 1,
+                               .inplace = recipe[i] % 5 == 0 ? WEIR_CHOICE_TRUE : WEIR_CHOICE_DEFAULT};
         require(weir_graph_add_node(graph, &node, NULL) == WEIR_OK);
     }
     weir_text last = name_of(names[0], 't', nodes);
@@ -174,7 +192,12 @@ static void try_recipe(const uint8_t *data, size_t size) {
     weir_plan *plan = NULL;
     weir_cbor_writer w;
     char arenas[80];
-    require(weir_plan_make(NULL, graph, &options, &plan, NULL) == WEIR_OK);
+    weir_status status = weir_plan_make(NULL, graph, &options, &plan, NULL);
+    if (status == WEIR_INVALID_IR) { /* a place is overwritten too early */
+        weir_graph_close(graph);
+        return;
+    }
+    require(status == WEIR_OK);
     plan = limited(graph, &options, plan, recipe[nodes + 1], arenas);
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);

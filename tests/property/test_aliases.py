@@ -1,0 +1,133 @@
+"""Tensors that share a place: the program's plans against the reference, on random graphs in all modes, with views and
+operators that write in place; and that no write loses a value that is read later."""
+
+import json
+import random
+import unittest
+
+from reference import plan as reference
+from tests.property.test_plan import MODES, random_arenas, random_graph
+from tests.support.plans import Files, call, validate
+
+
+def with_aliases(graph: dict, rng: random.Random) -> dict:
+    """Some tensors become aliases of what their node reads, or of another tensor that no node makes."""
+    tensors = {tensor["id"]: tensor for tensor in graph["tensors"]}
+    sizes = {tensor.id: tensor.size for tensor in reference.tensors_of(graph).values()}
+
+    def share(alias: str, original: str) -> None:
+        room = sizes[original] - sizes[alias]
+        seen = original
+        while "alias_of" in tensors[seen]:
+            seen = tensors[seen]["alias_of"]
+        if room < 0 or seen == alias or rng.random() < 0.4:
+            return
+        tensors[alias].pop("arena", None)
+        tensors[alias]["alias_of"] = original
+        if rng.random() < 0.5:
+            tensors[alias]["alias_offset"] = rng.randrange(room + 1)
+
+    for node in graph["nodes"]:
+        for output in node["outputs"]:
+            if node["inputs"]:
+                share(output, rng.choice(node["inputs"]))
+    made = {output for node in graph["nodes"] for output in node["outputs"]}
+    free = [name for name in tensors if name not in made and tensors[name].get("role") not in (None, "activation")]
+    for alias in free:
+        if rng.random() < 0.3:
+            share(alias, rng.choice(free))
+    return graph
+
+
+class RandomAliases(unittest.TestCase):
+    def setUp(self) -> None:
+        self.files = Files()
+        self.addCleanup(self.files.close)
+
+    def compare(self, graph: dict, mode: str, arenas: dict) -> str:
+        """What the program answers: "planned", or the first words of why not."""
+        options = ["--mode", mode, "--effort", "1", "--arenas", self.files.add(arenas)]
+        done = call("plan", self.files.add(graph), "--json", *options)
+        too_early = reference.analyze_liveness(graph, mode).too_early
+        if too_early is not None:
+            fault = json.loads(done.stdout)["error"]
+            self.assertEqual(fault["code_id"], "INVALID_IR", fault)
+            node, written, lost = too_early
+            self.assertIn(f"node '{node}' writes '{written}' into the place of '{lost}',", fault["message"])
+            return "refused"
+        self.assertEqual(done.returncode, 0, done.stdout[:500])
+        result = json.loads(done.stdout)
+        expected = reference.assign(graph, mode, arenas=arenas)
+        self.assertEqual(result["graph_hash"], expected.graph_hash.hex())
+        for name, tensor in expected.tensors.items():
+            found = dict(result["tensors"][name])
+            self.assertEqual(found.pop("alias_of", None), tensor.owner, name)
+            offset = found.pop("offset")
+            if tensor.owner is not None:
+                self.assertEqual(offset, result["tensors"][tensor.owner]["offset"] + tensor.owner_offset, name)
+            fields = {key: getattr(tensor, key) for key in found}
+            self.assertEqual(found, {**fields, "address": str(tensor.address)}, name)
+        self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
+        for name, arena in expected.arenas.items():
+            self.assertEqual({key: result["arenas"][name][key] for key in arena}, arena, name)
+        validate(result)
+        return "planned"
+
+    def test_against_the_reference(self) -> None:
+        answers = []
+        for seed in range(100):
+            rng = random.Random(seed)
+            graph = with_aliases(random_graph(rng), rng)
+            for mode in MODES:
+                with self.subTest(seed=seed, mode=mode):
+                    answers.append(self.compare(graph, mode, random_arenas(rng)))
+        self.assertGreater(min(answers.count("planned"), answers.count("refused")), 30, answers)
+
+    def test_places_hold_the_values_that_are_read(self) -> None:
+        """Runs the graph in its plan's bytes, in inference mode: every node writes its number over what it makes,
+        views write nothing, and every read finds what was made there last."""
+        ran = 0
+        for seed in range(300, 360):
+            graph = with_aliases(random_graph(random.Random(seed)), random.Random(seed))
+            done = call("plan", self.files.add(graph), "--json", "--mode", "inference")
+            if done.returncode:
+                continue
+            with self.subTest(seed=seed):
+                self.run_in_place(graph, json.loads(done.stdout)["tensors"])
+            ran += 1
+        self.assertGreater(ran, 20)
+
+    def run_in_place(self, graph: dict, rows: dict) -> None:
+        memory: dict[tuple[str, int], object] = {}
+        expected: dict[str, list] = {}
+
+        def spots(name: str) -> list[tuple[str, int]]:
+            row = rows[name]
+            return [(row["arena"], row["offset"] + k) for k in range(row["size"])]
+
+        def write(name: str, mark: object) -> None:
+            for spot in spots(name):
+                memory[spot] = mark
+
+        tensors = reference.tensors_of(graph)
+        made = {output for node in graph["nodes"] for output in node["outputs"]}
+        for name, tensor in tensors.items():
+            if name not in made and tensor.owner is None:
+                write(name, ("start", name))
+        for name in tensors:
+            if name not in made:
+                expected[name] = [memory.get(spot) for spot in spots(name)]
+        for node in reference.execution_order(graph, reference.nodes_of(graph), None):
+            for name in node.inputs:
+                self.assertEqual([memory.get(spot) for spot in spots(name)], expected[name], (node.id, name))
+            for name in node.outputs:
+                if tensors[name].owner is None or node.inplace:
+                    write(name, (node.id, name))
+            for name in node.outputs:
+                expected[name] = [memory.get(spot) for spot in spots(name)]
+        for name in graph["outputs"]:
+            self.assertEqual([memory.get(spot) for spot in spots(name)], expected[name], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
