@@ -180,7 +180,7 @@ static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         uint32_t count = start >= end || end > edge->edges ? 0 : end - start;
         n->ways[(size_t)k * n->stride + way] =
             (found_way){.first = start, .known = is_timed ? 0 : count, .unsure = is_timed ? count : 0};
-        if (is_timed)
+        if (is_timed && count > 0)
             weir_batch__fetch(edge->child_times + 8 * ((size_t)end - 1));
     }
 }
