@@ -396,7 +396,7 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
         if (!is_there[i] && (field->flags & WEIR__REQUIRED) &&
             !(field->is_absent && field->is_absent(object)))
             return weir__refuse(r, field->name, "is missing");
-        if (!is_there[i] || is_null)
+        if (!is_there[i] || is_null || (field->flags & WEIR__WRITE_ONLY))
             continue;
         WEIR__TRY((field->read ? field->read : weir__read_plain)(r, field, &values[i], object));
         if (field->has)
@@ -496,7 +496,8 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
 }
 
 /* An insertion sort: tables are short, and those that are written often stand in canonical order. */
-void weir__write(weir_cbor_writer *w, const weir__shape *shape, const void *object) {
+static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void *object,
+                      const uint8_t *hash) {
     const weir__field *sorted[WEIR__FIELDS_MAX];
     size_t count = 0;
     for (size_t i = 0; i < shape->count; i++) {
@@ -510,7 +511,11 @@ void weir__write(weir_cbor_writer *w, const weir__shape *shape, const void *obje
             sorted[at] = sorted[at - 1];
         sorted[at] = field;
     }
-    weir_cbor_map(w, count);
+    weir_cbor_map(w, count + (hash != NULL));
+    if (hash) {
+        weir_cbor_text(w, "h");
+        weir_cbor_bytes(w, hash, WEIR_HASH_SIZE);
+    }
     for (size_t i = 0; i < count; i++) {
         weir_cbor_text(w, sorted[i]->name);
         if ((sorted[i]->flags & WEIR__NULLABLE) && is_default(sorted[i], object))
@@ -518,6 +523,15 @@ void weir__write(weir_cbor_writer *w, const weir__shape *shape, const void *obje
         else
             (sorted[i]->write ? sorted[i]->write : weir__write_plain)(w, sorted[i], object);
     }
+}
+
+void weir__write(weir_cbor_writer *w, const weir__shape *shape, const void *object) {
+    write_map(w, shape, object, NULL);
+}
+
+void weir__write_sealed(weir_cbor_writer *w, const weir__shape *shape, const void *object,
+                        const uint8_t hash[WEIR_HASH_SIZE]) {
+    write_map(w, shape, object, hash);
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------- */

@@ -45,10 +45,11 @@ typedef enum weir__kind {
 } weir__kind;
 
 enum {
-    WEIR__REQUIRED = 1,  /* reading: refused if it is missing */
-    WEIR__SPARSE = 2,    /* writing: left out if it is the default */
-    WEIR__NULLABLE = 4,  /* null is the default, and the default is written as null unless it is left out */
-    WEIR__READ_ONLY = 8, /* never written */
+    WEIR__REQUIRED = 1,    /* reading: refused if it is missing */
+    WEIR__SPARSE = 2,      /* writing: left out if it is the default */
+    WEIR__NULLABLE = 4,    /* null is the default, and the default is written as null unless it is left out */
+    WEIR__READ_ONLY = 8,   /* never written */
+    WEIR__WRITE_ONLY = 16, /* never read: any value is passed over */
     WEIR__FIELDS_MAX = 40,
 };
 
@@ -158,6 +159,9 @@ WEIR_CHECKED weir_status weir__reader_copy(weir__reader *r, const weir_cbor_valu
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 void weir__write(weir_cbor_writer *w, const weir__shape *shape, const void *object);
+/* The same with one more pair in front, "h": what is sealed holds a hash of its other pairs. */
+void weir__write_sealed(weir_cbor_writer *w, const weir__shape *shape, const void *object,
+                        const uint8_t hash[WEIR_HASH_SIZE]);
 void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void *object);
 
 /* As weir__read_numbers reads it. */

@@ -15,7 +15,7 @@
 
 static const char operator_name[] = "weir.cursors";
 
-enum { PAIRS = 5, FILE_SIZE_MAX = 1 << 28 };
+enum { FILE_SIZE_MAX = 1 << 28 };
 
 typedef struct dataset_cursor {
     char *key;
@@ -27,6 +27,7 @@ struct weir_cursors {
     const weir_env *env;
     dataset_cursor *list; /* in the order of CBOR keys */
     size_t count;
+    const char *weir_version;
     uint8_t manifest_hash[WEIR_HASH_SIZE];
     uint8_t token_hash[WEIR_HASH_SIZE];
 };
@@ -55,6 +56,7 @@ weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest
     if (!c)
         return weir__out_of_memory(error, operator_name, sizeof *c);
     c->env = env;
+    c->weir_version = weir_version();
     memcpy(c->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
     weir__sha256_of(token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE,
                     c->token_hash);
@@ -146,26 +148,27 @@ weir_status weir_cursors_advance(weir_cursors *c, const char *dataset, const wei
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-static void write_pairs(const void *context, weir_cbor_writer *w) {
-    const weir_cursors *c = context;
-    weir_cbor_text(w, "token_hash");
-    weir_cbor_bytes(w, c->token_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "data_cursors");
+static void write_list(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_cursors *c = object;
+    (void)field;
     weir_cbor_map(w, c->count);
     for (size_t i = 0; i < c->count; i++) {
         weir_cbor_text(w, c->list[i].key);
-        weir_trace__write_cursor(w, c->list[i].cursor);
+        weir__write(w, &weir_trace__cursor_shape, &c->list[i].cursor);
     }
-    weir_cbor_text(w, "weir_version");
-    weir_cbor_text(w, weir_version());
-    weir_cbor_text(w, "manifest_hash");
-    weir_cbor_bytes(w, c->manifest_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "cursors_version");
-    weir_cbor_text(w, CURSORS_VERSION);
 }
 
+static const weir__field fields[] = {
+    {"token_hash", WEIR__BYTES(weir_cursors, token_hash)},
+    {"data_cursors", WEIR__OTHER(NULL, write_list)},
+    {"weir_version", WEIR__TEXT(weir_cursors, weir_version)},
+    {"manifest_hash", WEIR__BYTES(weir_cursors, manifest_hash)},
+    {"cursors_version", WEIR__CONSTANT(CURSORS_VERSION)},
+};
+static const weir__shape shape = WEIR__SHAPE(weir_cursors, fields);
+
 void weir_cursors_write(const weir_cursors *c, weir_cbor_writer *w) {
-    weir_pipeline__sealed_write(w, CURSORS_VERSION, PAIRS, write_pairs, c);
+    weir_pipeline__sealed_write(w, CURSORS_VERSION, &shape, c);
 }
 
 static weir_status mismatch(weir_error *error, const char *field, const char *why) {
@@ -198,13 +201,10 @@ static weir_status check_identity(const weir_cursors *c, const weir_cbor_value *
 
 /* Reads the next cursor of the map, which must be that of dataset `d`. */
 static bool read_cursor(weir_cbor_iterator *it, const dataset_cursor *d, weir_cursor *out) {
-    weir_cbor_value key, value, epoch, index;
-    if (!weir_cbor_next(it, &key, &value) || !weir_cbor_is_text(&key, d->key) ||
-        !weir_cbor_get(&value, "epoch", &epoch) || !weir_cbor_get(&value, "global_index", &index) ||
-        epoch.type != WEIR_CBOR_UINT || index.type != WEIR_CBOR_UINT)
-        return false;
-    *out = (weir_cursor){epoch.number, index.number};
-    return is_inside(d, *out);
+    weir_cbor_value key, value;
+    weir__reader r = {.family = WEIR_CHECKPOINT_MISMATCH};
+    return weir_cbor_next(it, &key, &value) && weir_cbor_is_text(&key, d->key) &&
+           weir__read(&r, &value, &weir_trace__cursor_shape, out) == WEIR_OK && is_inside(d, *out);
 }
 
 weir_status weir_cursors_restore(weir_cursors *c, const void *data, size_t size, weir_error *error) {

@@ -17,6 +17,9 @@
 
 enum { WEIR_PIPELINE__WORKERS_MAX = 4096 };
 
+/* Names by their enums' numbers; NULL ends them. */
+extern const char *const weir_pipeline__policies[], *const weir_pipeline__shard_modes[];
+
 typedef struct weir_pipeline__worker {
     weir_pipeline__ring ring;
 

@@ -6,20 +6,20 @@
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static const char *const policy_names[] = {"strict", "best_effort"};
-static const char *const shard_mode_names[] = {"interleaved", "contiguous"};
+const char *const weir_pipeline__policies[] = {"strict", "best_effort", NULL};
+const char *const weir_pipeline__shard_modes[] = {"interleaved", "contiguous", NULL};
 
 const char *weir_policy_name(weir_policy policy) {
-    return (unsigned)policy < 2 ? policy_names[policy] : "unknown";
+    return (unsigned)policy < 2 ? weir_pipeline__policies[policy] : "unknown";
 }
 
 const char *weir_shard_mode_name(weir_shard_mode mode) {
-    return (unsigned)mode < 2 ? shard_mode_names[mode] : "unknown";
+    return (unsigned)mode < 2 ? weir_pipeline__shard_modes[mode] : "unknown";
 }
 
 weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *error) {
     for (unsigned i = 0; i < 2; i++)
-        if (strcmp(name, policy_names[i]) == 0) {
+        if (strcmp(name, weir_pipeline__policies[i]) == 0) {
             *out = (weir_policy)i;
             return WEIR_OK;
         }
@@ -29,7 +29,7 @@ weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *er
 
 weir_status weir_shard_mode_parse(const char *name, weir_shard_mode *out, weir_error *error) {
     for (unsigned i = 0; i < 2; i++)
-        if (strcmp(name, shard_mode_names[i]) == 0) {
+        if (strcmp(name, weir_pipeline__shard_modes[i]) == 0) {
             *out = (weir_shard_mode)i;
             return WEIR_OK;
         }

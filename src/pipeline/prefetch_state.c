@@ -8,26 +8,104 @@
  * `produced` counts the items that were consumed from the worker; epoch and place (items of its shard that
  * were consumed in that epoch) follow from it, and stand there for readers. Under strict order all of it
  * follows from the number of items that were consumed, and a state in which it does not is refused. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "pipeline/prefetch.h"
 
-enum { STATE_PAIRS = 11, WORKER_PAIRS = 3 };
+#define NUMBER(type, member) WEIR__UINT(type, member, 0, UINT64_MAX), .flags = WEIR__REQUIRED
+
+/* ---- The document ---------------------------------------------------------------------------- */
 
 /* Where a worker stands after its last consumed item. */
 typedef struct worker_place {
     uint64_t epoch;
     uint64_t place;
+    uint64_t consumed;
 } worker_place;
+
+static const weir__field worker_fields[] = {
+    {"epoch", NUMBER(worker_place, epoch)},
+    {"place", NUMBER(worker_place, place)},
+    {"produced", NUMBER(worker_place, consumed)},
+};
+static const weir__shape worker_shape = WEIR__SHAPE(worker_place, worker_fields);
 
 static worker_place place_after(const weir_pipeline__shards *shards, uint32_t worker, uint64_t consumed) {
     if (consumed == 0)
-        return (worker_place){shards->start_epoch, 0};
+        return (worker_place){shards->start_epoch, 0, 0};
     weir_pipeline__cursor last = weir_pipeline__cursor_at(shards, worker, consumed - 1);
-    return (worker_place){last.epoch, last.place + 1};
+    return (worker_place){last.epoch, last.place + 1, consumed};
 }
+
+typedef struct saved_state {
+    weir_pipeline__shards shards;
+    uint64_t key, epochs;
+    weir_policy policy;
+    uint32_t next_worker;
+    weir_cbor_value workers;       /* when it was read: an array of shards.workers entries */
+    const weir_prefetch *prefetch; /* when it is written */
+    const uint64_t *mark;
+} saved_state;
+
+static saved_state state_of(const weir_prefetch *prefetch, const uint64_t *mark) {
+    return (saved_state){.shards = prefetch->shards,
+                         .key = prefetch->key,
+                         .epochs = prefetch->epochs,
+                         .policy = prefetch->policy,
+                         .next_worker = mark ? WEIR__NARROW(uint32_t, mark[0]) : prefetch->next_worker,
+                         .prefetch = prefetch,
+                         .mark = mark};
+}
+
+static weir_status read_workers(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                void *object) {
+    saved_state *saved = object;
+    if (value->type != WEIR_CBOR_ARRAY || value->number != saved->shards.workers)
+        return weir__refuse(r, field->name, "must be a list with an item for each worker");
+    saved->workers = *value;
+    return WEIR_OK;
+}
+
+static void write_workers(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const saved_state *saved = object;
+    const weir_pipeline__worker *workers = saved->prefetch->workers;
+    (void)field;
+    weir_cbor_array(w, saved->shards.workers);
+    for (uint32_t i = 0; i < saved->shards.workers; i++) {
+        uint64_t consumed = saved->mark ? saved->mark[1 + i] : workers[i].consumed;
+        worker_place after = place_after(&saved->shards, i, consumed);
+        weir__write(w, &worker_shape, &after);
+    }
+}
+
+static weir_status check_state(weir__reader *r, void *object) {
+    const saved_state *saved = object;
+    return saved->next_worker < saved->shards.workers
+               ? WEIR_OK
+               : weir__refuse(r, "next_worker", "must be below the number of workers");
+}
+
+/* The first eight are the configuration, which must be equal. */
+enum { CONFIGURATION = 8 };
+static const weir__field fields[] = {
+    {"policy", WEIR__WORD(saved_state, policy, weir_pipeline__policies), .flags = WEIR__REQUIRED},
+    {"shard_mode", WEIR__WORD(saved_state, shards.mode, weir_pipeline__shard_modes), .flags = WEIR__REQUIRED},
+    {"drop_remainder", WEIR__BOOL(saved_state, shards.drop_remainder), .flags = WEIR__REQUIRED},
+    {"length", NUMBER(saved_state, shards.length)},
+    {"key", NUMBER(saved_state, key)},
+    {"epochs", NUMBER(saved_state, epochs)},
+    {"start_position", NUMBER(saved_state, shards.start_position)},
+    {"start_epoch", NUMBER(saved_state, shards.start_epoch)},
+    {"workers", WEIR__UINT(saved_state, shards.workers, 1, WEIR_PIPELINE__WORKERS_MAX),
+     .flags = WEIR__REQUIRED},
+    {"next_worker", WEIR__UINT(saved_state, next_worker, 0, UINT32_MAX), .flags = WEIR__REQUIRED},
+    {"worker_states", WEIR__OTHER(read_workers, write_workers), .flags = WEIR__REQUIRED},
+};
+static const weir__shape shape = WEIR__SHAPE(saved_state, fields, .check = check_state);
+static const weir__shape configuration_shape = {
+    .fields = fields, .count = CONFIGURATION, .size = sizeof(saved_state)};
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
@@ -37,49 +115,13 @@ void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark)
         mark[1 + i] = prefetch->workers[i].consumed;
 }
 
-static void write_worker(const weir_prefetch *prefetch, uint32_t worker, uint64_t consumed,
-                         weir_cbor_writer *w) {
-    worker_place after = place_after(&prefetch->shards, worker, consumed);
-    weir_cbor_map(w, WORKER_PAIRS);
-    weir_cbor_text(w, "epoch");
-    weir_cbor_uint(w, after.epoch);
-    weir_cbor_text(w, "place");
-    weir_cbor_uint(w, after.place);
-    weir_cbor_text(w, "produced");
-    weir_cbor_uint(w, consumed);
-}
-
 void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w) {
     weir_pipeline__prefetch_save(prefetch, NULL, w);
 }
 
 void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w) {
-    const weir_pipeline__shards *shards = &prefetch->shards;
-    weir_cbor_map(w, STATE_PAIRS);
-    weir_cbor_text(w, "key");
-    weir_cbor_uint(w, prefetch->key);
-    weir_cbor_text(w, "epochs");
-    weir_cbor_uint(w, prefetch->epochs);
-    weir_cbor_text(w, "length");
-    weir_cbor_uint(w, shards->length);
-    weir_cbor_text(w, "policy");
-    weir_cbor_text(w, weir_policy_name(prefetch->policy));
-    weir_cbor_text(w, "workers");
-    weir_cbor_uint(w, prefetch->worker_count);
-    weir_cbor_text(w, "shard_mode");
-    weir_cbor_text(w, weir_shard_mode_name(shards->mode));
-    weir_cbor_text(w, "next_worker");
-    weir_cbor_uint(w, mark ? mark[0] : prefetch->next_worker);
-    weir_cbor_text(w, "start_epoch");
-    weir_cbor_uint(w, shards->start_epoch);
-    weir_cbor_text(w, "worker_states");
-    weir_cbor_array(w, prefetch->worker_count);
-    for (uint32_t i = 0; i < prefetch->worker_count; i++)
-        write_worker(prefetch, i, mark ? mark[1 + i] : prefetch->workers[i].consumed, w);
-    weir_cbor_text(w, "drop_remainder");
-    weir_cbor_bool(w, shards->drop_remainder);
-    weir_cbor_text(w, "start_position");
-    weir_cbor_uint(w, shards->start_position);
+    saved_state saved = state_of(prefetch, mark);
+    weir__write(w, &shape, &saved);
 }
 
 /* ---- Refusing -------------------------------------------------------------------------------- */
@@ -101,76 +143,6 @@ static weir_status mismatch(weir_error *error, const char *field, const char *sa
     return status;
 }
 
-static const char use_the_same[] = "resume with the same configuration, or begin without the state";
-
-/* ---- Comparing the configuration ------------------------------------------------------------- */
-
-static bool get_number(const weir_cbor_value *map, const char *key, uint64_t *out) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
-        return false;
-    *out = value.number;
-    return true;
-}
-
-static weir_status compare_number(const weir_cbor_value *state, const char *field, uint64_t now,
-                                  weir_error *error) {
-    uint64_t saved;
-    char saved_text[24], now_text[24];
-    if (!get_number(state, field, &saved))
-        return refuse(error, field);
-    if (saved == now)
-        return WEIR_OK;
-    snprintf(saved_text, sizeof saved_text, "%" PRIu64, saved);
-    snprintf(now_text, sizeof now_text, "%" PRIu64, now);
-    return mismatch(error, field, saved_text, now_text, use_the_same);
-}
-
-static weir_status compare_text(const weir_cbor_value *state, const char *field, const char *now,
-                                weir_error *error) {
-    weir_cbor_value value;
-    char saved[32];
-    if (!weir_cbor_get(state, field, &value) || value.type != WEIR_CBOR_TEXT)
-        return refuse(error, field);
-    if (weir_cbor_is_text(&value, now))
-        return WEIR_OK;
-    snprintf(saved, sizeof saved, "%.*s", WEIR__NARROW(int, value.number < 24 ? value.number : 24),
-             (const char *)value.data);
-    return mismatch(error, field, saved, now, use_the_same);
-}
-
-static weir_status compare_flag(const weir_cbor_value *state, const char *field, bool now,
-                                weir_error *error) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(state, field, &value) || value.type != WEIR_CBOR_BOOL)
-        return refuse(error, field);
-    if ((value.number != 0) == now)
-        return WEIR_OK;
-    return mismatch(error, field, now ? "false" : "true", now ? "true" : "false", use_the_same);
-}
-
-/* All but the number of workers. */
-static weir_status compare_configuration(const weir_prefetch *prefetch, const weir_cbor_value *state,
-                                         weir_error *error) {
-    const weir_pipeline__shards *shards = &prefetch->shards;
-    const struct {
-        const char *field;
-        uint64_t now;
-    } numbers[] = {{"length", shards->length},
-                   {"key", prefetch->key},
-                   {"epochs", prefetch->epochs},
-                   {"start_position", shards->start_position},
-                   {"start_epoch", shards->start_epoch}};
-    weir_status status = compare_text(state, "policy", weir_policy_name(prefetch->policy), error);
-    if (status == WEIR_OK)
-        status = compare_text(state, "shard_mode", weir_shard_mode_name(shards->mode), error);
-    if (status == WEIR_OK)
-        status = compare_flag(state, "drop_remainder", shards->drop_remainder, error);
-    for (size_t i = 0; status == WEIR_OK && i < sizeof numbers / sizeof *numbers; i++)
-        status = compare_number(state, numbers[i].field, numbers[i].now, error);
-    return status;
-}
-
 /* ---- Reading the places ---------------------------------------------------------------------- */
 
 /* What strict order has taken: whole rounds, and in the round under way the workers below next_worker. The
@@ -186,29 +158,22 @@ static uint64_t strict_count(const weir_pipeline__shards *shards, uint32_t worke
     return count < total ? count : total;
 }
 
-/* A saved state that is being read: as it was configured then. */
-typedef struct saved_state {
-    weir_pipeline__shards shards;
-    weir_cbor_value workers; /* an array of shards.workers entries */
-    uint64_t next_worker;
-} saved_state;
-
 /* The count of one worker, checked against what it could be and against its epoch and place. */
 static bool read_worker(const saved_state *saved, uint32_t number, const weir_cbor_value *value,
                         uint64_t *consumed) {
-    uint64_t epoch, place;
-    if (value->type != WEIR_CBOR_MAP || value->number != WORKER_PAIRS ||
-        !get_number(value, "produced", consumed) || !get_number(value, "epoch", &epoch) ||
-        !get_number(value, "place", &place) || *consumed > weir_pipeline__shard_total(&saved->shards, number))
+    worker_place read;
+    weir__reader r = {.family = WEIR_CBOR_INVALID, .unknown = ""};
+    if (weir__read(&r, value, &worker_shape, &read) != WEIR_OK ||
+        read.consumed > weir_pipeline__shard_total(&saved->shards, number))
         return false;
-    worker_place after = place_after(&saved->shards, number, *consumed);
-    return after.epoch == epoch && after.place == place;
+    worker_place after = place_after(&saved->shards, number, read.consumed);
+    *consumed = read.consumed;
+    return after.epoch == read.epoch && after.place == read.place;
 }
 
 /* The count of the worker that gave last; 0 if none has. */
 static bool read_last_worker(const saved_state *saved, uint64_t *consumed) {
-    uint32_t last =
-        WEIR__NARROW(uint32_t, saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
+    uint32_t last = (saved->next_worker ? saved->next_worker : saved->shards.workers) - 1;
     weir_cbor_iterator it = weir_cbor_children(&saved->workers);
     weir_cbor_value value;
     for (uint32_t i = 0; i <= last; i++)
@@ -239,7 +204,7 @@ static weir_status restore_best_effort(weir_prefetch *prefetch, const saved_stat
         if (!weir_cbor_next(&it, NULL, &value) ||
             !read_worker(saved, i, &value, &prefetch->workers[i].consumed))
             return refuse(error, "worker_states holds a place that a worker cannot have");
-    prefetch->next_worker = WEIR__NARROW(uint32_t, saved->next_worker);
+    prefetch->next_worker = saved->next_worker;
     return WEIR_OK;
 }
 
@@ -286,31 +251,36 @@ static weir_status compare_workers(const weir_prefetch *prefetch, const weir_pip
                     "shards, in one pass without a dropped remainder or where it divides every pass");
 }
 
-static weir_status read_workers(const weir_cbor_value *state, saved_state *saved, weir_error *error) {
-    uint64_t workers;
-    if (!get_number(state, "workers", &workers) || workers == 0 || workers > WEIR_PIPELINE__WORKERS_MAX)
-        return refuse(error, "workers");
-    saved->shards.workers = WEIR__NARROW(uint32_t, workers);
-    if (!weir_cbor_get(state, "worker_states", &saved->workers) || saved->workers.type != WEIR_CBOR_ARRAY ||
-        saved->workers.number != workers)
-        return refuse(error, "worker_states");
-    if (!get_number(state, "next_worker", &saved->next_worker) || saved->next_worker >= workers)
-        return refuse(error, "next_worker");
-    return WEIR_OK;
+/* All but the workers. */
+static weir_status compare_configuration(const weir_prefetch *prefetch, const weir_cbor_value *state,
+                                         weir_error *error) {
+    static const char *const ignored[] = {"workers", "next_worker", "worker_states", NULL};
+    uint8_t buffer[512];
+    weir_cbor_writer w;
+    weir__difference difference;
+    saved_state expected = state_of(prefetch, NULL);
+    weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
+    weir__write(&w, &configuration_shape, &expected);
+    WEIR__TRY(weir_cbor_finish(&w, error));
+    weir_cbor_value now = weir_cbor_view(buffer);
+    if (!weir__compare(prefetch->env, state, &now, ignored, &difference))
+        return WEIR_OK;
+    return mismatch(error, difference.field, difference.left, difference.right,
+                    "resume with the same configuration, or begin without the state");
 }
 
 weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state,
                                             weir_error *error) {
     saved_state saved = {.shards = prefetch->shards};
-    if (state->type != WEIR_CBOR_MAP || state->number != STATE_PAIRS)
-        return refuse(error, "it is not a map of 11 pairs");
-    weir_status status = compare_configuration(prefetch, state, error);
-    if (status == WEIR_OK)
-        status = read_workers(state, &saved, error);
-    if (status == WEIR_OK)
-        status = compare_workers(prefetch, &saved.shards, error);
-    if (status != WEIR_OK)
-        return status;
+    weir__reader r = {.error = error,
+                      .family = WEIR_CBOR_INVALID,
+                      .failure_operator = WEIR_PIPELINE__PREFETCH_OPERATOR,
+                      .name = "this is not a state of a prefetcher; use what weir_prefetch_save wrote",
+                      .unknown = "is not a key of a state",
+                      .path = "$"};
+    WEIR__TRY(weir__read(&r, state, &shape, &saved));
+    WEIR__TRY(compare_configuration(prefetch, state, error));
+    WEIR__TRY(compare_workers(prefetch, &saved.shards, error));
     return prefetch->policy == WEIR_POLICY_STRICT ? restore_strict(prefetch, &saved, error)
                                                   : restore_best_effort(prefetch, &saved, error);
 }

@@ -3,27 +3,22 @@
 
 #include <string.h>
 
-static void begin(weir_cbor_writer *w, weir__sha256 *sha, const char *version, uint64_t pairs) {
+static void begin(weir_cbor_writer *w, weir__sha256 *sha, const char *version) {
     weir__sha256_init(sha);
     weir__cbor_writer_hash(w, sha);
     weir_cbor_array(w, 2);
     weir_cbor_text(w, version);
-    weir_cbor_map(w, pairs);
 }
 
-void weir_pipeline__sealed_write(weir_cbor_writer *w, const char *version, uint64_t pairs,
-                                 void (*write_pairs)(const void *context, weir_cbor_writer *w),
-                                 const void *context) {
+void weir_pipeline__sealed_write(weir_cbor_writer *w, const char *version, const weir__shape *shape,
+                                 const void *object) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir__sha256 sha;
     weir_cbor_writer hashing;
-    begin(&hashing, &sha, version, pairs);
-    write_pairs(context, &hashing);
+    begin(&hashing, &sha, version);
+    weir__write(&hashing, shape, object);
     weir__sha256_final(&sha, hash);
-    weir_cbor_map(w, pairs + 1);
-    weir_cbor_text(w, "h");
-    weir_cbor_bytes(w, hash, sizeof hash);
-    write_pairs(context, w);
+    weir__write_sealed(w, shape, object, hash);
 }
 
 bool weir_pipeline__sealed_is_whole(const weir_cbor_value *map, const char *version) {
@@ -33,7 +28,8 @@ bool weir_pipeline__sealed_is_whole(const weir_cbor_value *map, const char *vers
     weir_cbor_value sealed, key, value;
     if (!weir_cbor_get(map, "h", &sealed) || sealed.type != WEIR_CBOR_BYTES || sealed.number != sizeof hash)
         return false;
-    begin(&w, &sha, version, map->number - 1);
+    begin(&w, &sha, version);
+    weir_cbor_map(&w, map->number - 1);
     weir_cbor_iterator it = weir_cbor_children(map);
     while (weir_cbor_next(&it, &key, &value))
         if (!weir_cbor_is_text(&key, "h")) {

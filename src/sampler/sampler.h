@@ -12,6 +12,9 @@
 #include "sampler/population.h"
 #include "weir/sampler.h"
 
+/* Names by their enum's number; NULL ends them. */
+extern const char *const weir_sampler__stages[];
+
 /* The sampling_mode by which a trace tells the stage eval_seeded from train. */
 #define WEIR_SAMPLER__EVAL_SEEDED_MODE "SHUFFLE_EVAL_FEISTEL_V1"
 

@@ -11,9 +11,10 @@
 
 enum { INSTALMENT_MIN = 64 };
 
+const char *const weir_sampler__stages[WEIR_STAGES + 1] = {"train", "eval", "infer", "eval_seeded", NULL};
+
 const char *weir_stage_name(weir_stage stage) {
-    static const char *const names[WEIR_STAGES] = {"train", "eval", "infer", "eval_seeded"};
-    return (unsigned)stage < WEIR_STAGES ? names[stage] : NULL;
+    return (unsigned)stage < WEIR_STAGES ? weir_sampler__stages[stage] : NULL;
 }
 
 weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error) {

@@ -161,13 +161,11 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     write_shuffling(w);
 }
 
-void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor) {
-    weir_cbor_map(w, 2);
-    weir_cbor_text(w, "epoch");
-    weir_cbor_uint(w, cursor.epoch);
-    weir_cbor_text(w, "global_index");
-    weir_cbor_uint(w, cursor.global_index);
-}
+static const weir__field cursor_fields[] = {
+    {"epoch", WEIR__UINT(weir_cursor, epoch, 0, UINT64_MAX), .flags = WEIR__REQUIRED},
+    {"global_index", WEIR__UINT(weir_cursor, global_index, 0, UINT64_MAX), .flags = WEIR__REQUIRED},
+};
+const weir__shape weir_trace__cursor_shape = WEIR__SHAPE(weir_cursor, cursor_fields);
 
 static void write_indices(weir_cbor_writer *w, const weir_trace_iter *iter) {
     weir_cbor_text(w, "indices");
@@ -212,9 +210,9 @@ void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
         weir_cbor_bytes(w, iter->batch_digest, 16);
     }
     weir_cbor_text(w, "cursor_after");
-    weir_trace__write_cursor(w, step->cursor_next);
+    weir__write(w, &weir_trace__cursor_shape, &step->cursor_next);
     weir_cbor_text(w, "cursor_before");
-    weir_trace__write_cursor(w, step->cursor_before);
+    weir__write(w, &weir_trace__cursor_shape, &step->cursor_before);
     weir_cbor_text(w, "data_replay_t");
     weir_cbor_bytes(w, step->data_replay_t, WEIR_HASH_SIZE);
     weir_cbor_text(w, "sampling_mode");
@@ -306,7 +304,7 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
     weir_cbor_bytes(w, token, token_size);
     weir_cbor_text(w, "cursor_before");
     if (failure->cursor)
-        weir_trace__write_cursor(w, *failure->cursor);
+        weir__write(w, &weir_trace__cursor_shape, failure->cursor);
     else
         weir_cbor_null(w);
     weir_cbor_text(w, "data_replay_t");

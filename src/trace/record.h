@@ -29,7 +29,8 @@ void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start
 void weir_trace__write_memory(weir_cbor_writer *w, const weir_trace_memory *memory);
 void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,
                                size_t token_size);
-void weir_trace__write_cursor(weir_cbor_writer *w, weir_cursor cursor);
+
+extern const weir__shape weir_trace__cursor_shape; /* of a weir_cursor */
 
 /* ---- Members --------------------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ void weir_trace__tally_write_end(const weir_trace__tally *tally, const uint8_t t
     weir_cbor_map(w, tally->count);
     for (size_t i = 0; i < tally->count; i++) {
         weir_cbor_text(w, tally->ends[i].key);
-        weir_trace__write_cursor(w, tally->ends[i].cursor);
+        weir__write(w, &weir_trace__cursor_shape, &tally->ends[i].cursor);
     }
     weir_cbor_text(w, "total_samples_seen");
     weir_cbor_uint(w, tally->samples);

@@ -69,11 +69,12 @@ static void a_state_of_another_configuration_is_refused_by_name(void **state) {
     options.state = &kept.value;
     other = options;
     other.policy = WEIR_POLICY_BEST_EFFORT;
-    assert_open_fails(&other, WEIR_CHECKPOINT_MISMATCH, "policy strict, and this prefetcher has best_effort");
+    assert_open_fails(&other, WEIR_CHECKPOINT_MISMATCH,
+                      "policy \"strict\", and this prefetcher has \"best_effort\"");
     other = options;
     other.shard_mode = WEIR_SHARD_CONTIGUOUS;
     assert_open_fails(&other, WEIR_CHECKPOINT_MISMATCH,
-                      "shard_mode interleaved, and this prefetcher has contiguous");
+                      "shard_mode \"interleaved\", and this prefetcher has \"contiguous\"");
     other = options;
     other.drop_remainder = true;
     assert_open_fails(&other, WEIR_CHECKPOINT_MISMATCH, "drop_remainder false, and this prefetcher has true");
