@@ -9,6 +9,7 @@
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
 #include "batch/link_groups.h"
+#include "batch/neighbours.h"
 #include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
@@ -33,6 +34,8 @@ weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__rec
     if (!weir__block_open(&w->scratch, w->env))
         return weir__out_of_memory(error, operator_name, (size_t)w->scratch.size);
     carve(w, recipe);
+    if (w->retriever.rules)
+        WEIR__TRY(weir_batch__share_links(&w->retriever, &recipe->config, error));
     return recipe->with_digests ? weir_batch__digester_open(&w->digester, w->env, &recipe->limits, error)
                                 : WEIR_OK;
 }

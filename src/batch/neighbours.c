@@ -12,15 +12,22 @@
 #include "batch/fetch.h"
 #include "batch/times.h"
 
-enum { MEMO_BYTES = 1 << 24, ABREAST = WEIR_BATCH__WALKS_ABREAST };
+static const char operator_name[] = "weir.batch.build";
 
-typedef weir_batch__walker walker;
+enum {
+    ABREAST = WEIR_BATCH__WALKS_ABREAST,
+    MEMO_BYTES = 1 << 24,
+    MEMO_BYTES_BESIDE_LINKS = 1 << 22, /* rows that have links need no memos */
+    MOST_ROWS_WITH_LINKS = 1 << 24,    /* which are 512 MiB */
+};
 
 /* A row, and how many neighbours it has. */
 typedef struct weir_batch__found_row {
     uint32_t row;
     uint32_t table;
     uint64_t count;
+    int64_t latest; /* of the times that were seen */
+    bool hides;     /* some of its neighbours are not shown */
 } found_row;
 
 /* Neighbours along a way. */
@@ -61,6 +68,25 @@ static void list_ways(weir_batch__retriever *r) {
     }
 }
 
+/* Whether rows have links: not if the store is too large for them, or if what was shown may be too old. */
+static bool has_links(const weir_batch__retriever *r, const weir_batch_config *config) {
+    return config->since_is == WEIR_SINCE_EVER && r->rules->info->row_count <= MOST_ROWS_WITH_LINKS &&
+           !r->store->reads_ahead;
+}
+
+/* Neighbours follow from the task and the splits of the labels that it shows. */
+weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_config *config,
+                                    weir_error *error) {
+    if (!has_links(r, config))
+        return WEIR_OK;
+    const weir_batch__rules *rules = r->rules;
+    uint64_t name =
+        (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_splits << 1 | rules->has_task_rows;
+    uint64_t size = ((uint64_t)rules->info->row_count + 1) * sizeof *r->links; /* one more may be read */
+    r->links = weir_store__share(r->store->commons, name, size);
+    return r->links ? WEIR_OK : weir__out_of_memory(error, operator_name, (size_t)size);
+}
+
 static uint64_t memo_size(uint32_t ways) {
     uint64_t size = WEIR_BATCH__MEMO_ENDS + (uint64_t)ways * (2 * sizeof(uint32_t) + sizeof(uint16_t));
     return weir__align(size - sizeof(uint32_t), WEIR_BATCH__LINE);
@@ -85,7 +111,8 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
     r->memo_size = memo_size(r->memo_ways);
     r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
     r->memo_bits = 4;
-    while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
+    uint64_t most_bytes = has_links(r, config) ? MEMO_BYTES_BESIDE_LINKS : MEMO_BYTES;
+    while (2 * r->memo_size << r->memo_bits <= most_bytes &&
            (uint64_t)1 << r->memo_bits < 2 * (uint64_t)rules->row_count)
         r->memo_bits++;
     r->ways = weir__carve(block, all_ways + 1, sizeof *r->ways);
@@ -119,7 +146,7 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
     uint32_t tables[ABREAST], *next = r->by_table;
     memset(next, 0, (r->rules->table_count + 1) * sizeof *next);
     for (uint32_t k = 0; k < count; k++) {
-        tables[k] = table_of(r->rules, r->walkers[walkers[k]].row);
+        tables[k] = table_of(r->rules, r->rows[walkers[k]]);
         unsorted[k] = walkers[k];
         next[tables[k] + 1]++;
     }
@@ -128,7 +155,8 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
     for (uint32_t k = 0; k < count; k++) {
         uint32_t place = next[tables[k]]++;
         walkers[place] = unsorted[k];
-        r->found_rows[place] = (found_row){.row = r->walkers[unsorted[k]].row, .table = tables[k]};
+        r->found_rows[place] =
+            (found_row){.row = r->rows[unsorted[k]], .table = tables[k], .latest = WEIR_TIME_ALWAYS};
     }
 }
 
@@ -143,6 +171,11 @@ static void ask_for_rows(const run *n) {
         for (uint32_t k = 0; k < n->count; k++)
             weir_batch__fetch(starts + 4 * (size_t)(n->rows[k].row - table->row_start));
     }
+}
+
+static inline void see_time(found_row *row, const uint8_t *at) {
+    int64_t time = (int64_t)weir__load64(at);
+    row->latest = time > row->latest ? time : row->latest;
 }
 
 /* The known foreign keys along one way; whether they lead to visible rows is seen when those are near. */
@@ -161,6 +194,9 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
         bool is_known =
             parent != WEIR_NONE && weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
         bool is_row = index < parents->row_count;
+        n->rows[k].hides |= parent != WEIR_NONE && !is_known;
+        if (is_known && rule->known_slot != WEIR_NONE)
+            see_time(&n->rows[k], record + rule->known_slot);
         r->is_corrupt |= is_known & !is_row;
         n->ways[(size_t)k * n->stride + way] = (found_way){.first = parent, .known = is_known & is_row};
         if (parents->time_offset != WEIR_NONE)
@@ -190,8 +226,12 @@ static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_batch__table_rules *parents = n->table->parents[way].parents;
     for (uint32_t k = 0; k < n->count; k++) {
         found_way *found = &n->ways[(size_t)k * n->stride + way];
-        if (found->known > 0)
+        if (found->known > 0) {
             found->known = weir_batch__is_visible(r, parents, found->first);
+            n->rows[k].hides |= found->known == 0;
+            if (parents->time_offset != WEIR_NONE)
+                see_time(&n->rows[k], weir_batch__record_of(parents, found->first) + parents->time_offset);
+        }
         n->rows[k].count += found->known;
     }
 }
@@ -209,6 +249,8 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         const uint8_t *last = times + 8 * ((size_t)found->unsure - 1);
         weir_batch__touch(r, rule->times_in, last, 8);
         bool is_shown = (int64_t)weir__load64(last) <= r->limit;
+        n->rows[k].hides |= !is_shown;
+        see_time(&n->rows[k], last);
         found->known = is_shown ? found->unsure : 0;
         found->unsure = is_shown ? 0 : found->unsure - 1;
         if (found->unsure == 0)
@@ -332,16 +374,36 @@ static void write_many(weir_batch__retriever *r, const weir_batch__table_rules *
     *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT) = count;
 }
 
+/* Writes the links of a row, if it has any: what its memo says of few neighbours. They hold from its own time
+ * on, before which an anchor may show nothing. */
+static void write_links(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
+                        found_row *found) {
+    if (found->hides || found->count - 1 >= WEIR_BATCH__LINKS || r->is_corrupt)
+        return;
+    if (table->time_offset != WEIR_NONE)
+        see_time(found, weir_batch__record_of(table, found->row) + table->time_offset);
+    if (found->latest > INT64_MAX - 7 || (found->row == r->outlook->anchor_row && r->blank_anchor))
+        return;
+    weir_batch__links *links = &r->links[found->row];
+    const uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS);
+    for (uint32_t i = 0; i < found->count; i++)
+        __atomic_store_n(&links->rows[i], rows[i], __ATOMIC_RELAXED);
+    int64_t time = (found->latest + 7) & ~(int64_t)7;
+    __atomic_store_n(&links->head, weir_batch__head_of(time, found->count), __ATOMIC_RELEASE);
+}
+
 /* There are fewer than 2^32 rows, but a damaged store may list more. */
 static void write_memos(weir_batch__retriever *r, const run *n) {
     for (uint32_t k = 0; k < n->count; k++) {
-        uint8_t *memo = r->walkers[n->walkers[k]].memo;
+        uint8_t *memo = r->row_memos[n->walkers[k]];
         const found_way *found = n->ways + (size_t)k * n->stride;
         if (n->rows[k].count <= r->few)
             write_few(r, n->table, memo, found);
         else
             write_many(r, n->table, memo, found);
         r->is_corrupt |= n->rows[k].count >= UINT32_MAX;
+        if (r->links)
+            write_links(r, n->table, memo, &n->rows[k]);
         *weir_batch__memo_key(memo) = weir_batch__key_of(r, n->rows[k].row);
     }
 }

@@ -1,8 +1,15 @@
-/* What a row leads to, for random walks (retrieve.c). Walks from one row meet the same rows again and again:
- * of 200,000 steps six in seven leave a row that was left before. So what a row leads to is remembered for
- * the sequence, whose cut-off it holds for, in a line or two of memory: a memo. */
+/* What a row leads to, for random walks (retrieve.c), is remembered in two ways.
+ *
+ * A row of few neighbours, all of which are shown, has the same ones for every later cut-off: its links. They
+ * lie by row, in memory that all threads share, for as long as the store is open. Three in five steps leave a
+ * row by its links.
+ *
+ * Any other row has a memo, a line or two of a thread's own memory, which holds for the sequence's cut-off.
+ */
 #ifndef WEIR_BATCH_NEIGHBOURS_H
 #define WEIR_BATCH_NEIGHBOURS_H
+
+#include <stddef.h>
 
 #include "batch/retrieve.h"
 #include "store/reader.h"
@@ -13,12 +20,6 @@ enum {
     WEIR_BATCH__WAYS_OF_A_LINE = 5, /* that a memo of one line has room for */
 };
 
-/* A random walk. */
-typedef struct weir_batch__walker {
-    uint8_t *memo; /* of its row */
-    uint32_t row;
-} weir_batch__walker;
-
 /* Where a foreign key or an edge type leads: to a parent, or to one of a list of children. */
 typedef struct weir_batch__way {
     const uint8_t *child_rows; /* NULL: to a parent */
@@ -27,6 +28,41 @@ typedef struct weir_batch__way {
     bool to_task_rows;
     weir_batch__lies_in rows_in;
 } weir_batch__way;
+
+/* A row's links. The head tells since when they are all shown, and how many there are: written after the rows
+ * and read before them, so that who sees a head sees its rows. They are written more than once if threads
+ * meet at a row, and always the same. */
+enum { WEIR_BATCH__LINKS = 6 };
+typedef struct weir_batch__links {
+    uint64_t head; /* 0: nothing is known */
+    uint32_t rows[WEIR_BATCH__LINKS];
+} weir_batch__links;
+static_assert(sizeof(weir_batch__links) == 32, "a line has two");
+
+/* Heads of later times are smaller: that of `count` links up to a time, which must be a multiple of 8. */
+static inline uint64_t weir_batch__head_of(int64_t time, uint64_t count) {
+    return ~(((uint64_t)time | count) ^ (uint64_t)1 << 63);
+}
+
+/* The least head of links that are all shown at the cut-off: never 0. */
+static inline uint64_t weir_batch__least_head(int64_t cutoff) {
+    return weir_batch__head_of(cutoff < INT64_MAX - 8 ? cutoff : INT64_MAX - 8, 7);
+}
+
+/* How many links a head tells of; of nothing, 7. */
+static inline uint64_t weir_batch__link_count(uint64_t head) {
+    return ~head & 7;
+}
+
+static inline uint64_t weir_batch__head_at(const weir_batch__links *links) {
+    return __atomic_load_n(&links->head, __ATOMIC_ACQUIRE);
+}
+
+/* One link; that after the last may be read too, and says nothing. */
+static inline uint32_t weir_batch__link_at(const weir_batch__links *links, uint64_t index) {
+    const uint8_t *rows = (const uint8_t *)links + offsetof(weir_batch__links, rows);
+    return __atomic_load_n((const uint32_t *)(const void *)rows + index, __ATOMIC_RELAXED);
+}
 
 /* A memo begins with a key, which says what row it is of in which sequence, and the number of neighbours. If
  * these are few enough, the neighbours follow, in order: rows, and for a task row the number of rows of the
@@ -78,10 +114,20 @@ static inline bool weir_batch__is_visible(weir_batch__retriever *r, const weir_b
     return (int64_t)weir__load64(time) <= r->outlook->cutoff;
 }
 
+/* Where a row has its memo, if none is in its place. */
+static inline uint8_t *weir_batch__memo_of(const weir_batch__retriever *r, uint32_t row) {
+    return r->memos + ((row * 0x9E3779B1u) >> (32 - r->memo_bits)) * r->memo_size;
+}
+
 void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
                                   const weir_batch_config *config);
 
-/* Writes the memos of the rows of `count` walkers, which are put into another order. */
+/* Takes the memory of the links, if there is to be any. OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_config *config,
+                                                 weir_error *error);
+
+/* Writes the memos of the rows of `count` walkers, which are put into another order, and the links of those
+ * that have some. */
 void weir_batch__remember(weir_batch__retriever *r, uint16_t *walkers, uint32_t count);
 
 #endif

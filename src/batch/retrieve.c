@@ -2,8 +2,9 @@
  * walks go abreast, and each takes its step in stages: what a stage reads was asked for in the one before,
  * while the others were served. Draws are by (walk, step), so nothing depends on how many go abreast.
  *
- * A step from a row that is remembered (neighbours.h) reads that and the neighbour that it goes to. A task
- * row leads to its anchor alone, which is where the walk came from: such a step reads nothing.
+ * A step by a row's links (neighbours.h) reads these alone, one from a row of many neighbours its memo and
+ * the neighbour that it goes to. A task row leads to its anchor alone, which is where the walk came from:
+ * such a step reads nothing.
  *
  * Nothing is allocated, and every loop is bounded by the budget. */
 #include "batch/retrieve.h"
@@ -25,10 +26,11 @@ static_assert(ABREAST <= UINT16_MAX, "a walker's number is of 16 bits");
 /* Walkers by their numbers, and what they need in a step. */
 typedef struct weir_batch__walkers_at {
     uint16_t moving[ABREAST];    /* take the next step, … */
-    uint16_t few[ABREAST];       /* … from rows of few neighbours … */
-    uint16_t many[ABREAST];      /* … and of many; */
+    uint16_t staying[ABREAST];   /* … from rows whose links do not lead to a row, so that these have … */
+    uint16_t few[ABREAST];       /* … memos of few neighbours … */
+    uint16_t many[ABREAST];      /* … or of many; */
     uint16_t task_rows[ABREAST]; /* are at a task row, from which the next step leads back */
-    uint32_t moving_count, few_count, many_count, task_row_count;
+    uint32_t moving_count, staying_count, few_count, many_count, task_row_count;
     uint32_t visits[ABREAST]; /* places of task rows that were come to */
     uint32_t visit_count;
     uint32_t labels[ABREAST]; /* rows that were come to, whose labels are to be looked at */
@@ -39,8 +41,6 @@ typedef struct weir_batch__walkers_at {
     uint64_t random[ABREAST];
     weir__draws draws[ABREAST / WEIR__DRAWS];
 } walkers_at;
-
-typedef weir_batch__walker walker;
 
 typedef struct weir_batch__ranked_example {
     uint64_t by_time; /* the smaller comes first */
@@ -78,7 +78,8 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         .config = retrieval,
         .philox = weir__philox_many_best(),
         .most = config->max_rows,
-        .walkers = weir__carve(block, ABREAST, sizeof *r->walkers),
+        .rows = weir__carve(block, ABREAST, sizeof *r->rows),
+        .row_memos = weir__carve(block, ABREAST, sizeof *r->row_memos),
         .at = weir__carve(block, 1, sizeof *r->at),
         .keys = weir__carve(block, (uint64_t)1 << bits, sizeof *r->keys),
         .visits = weir__carve(block, (uint64_t)1 << bits, sizeof *r->visits),
@@ -149,22 +150,75 @@ static uint64_t pick(uint64_t random, uint64_t count) {
 /* ---- Walks ------------------------------------------------------------------------------------- */
 
 /* Puts a walk on a row, and asks for what is remembered of it. */
-static inline void stand_on(const weir_batch__retriever *r, walker *w, uint32_t row, uint64_t memo_size) {
-    w->row = row;
-    w->memo = r->memos + ((row * 0x9E3779B1u) >> (32 - r->memo_bits)) * memo_size;
-    weir_batch__fetch(w->memo);
+static inline void stand_on(const weir_batch__retriever *r, uint16_t number, uint32_t row) {
+    r->rows[number] = row;
+    if (__builtin_expect(r->links != NULL, 1))
+        weir_batch__fetch(&r->links[row]);
+    else
+        weir_batch__fetch(weir_batch__memo_of(r, row));
+}
+
+/* Steps by links. Who is not led to a row by them stays. What cannot be foreseen is not a branch. */
+static void step_by_links(weir_batch__retriever *r) {
+    walkers_at *at = r->at;
+    const weir_batch__links *links = r->links;
+    const uint64_t least = r->least_head;
+    const uint32_t first_task_row = r->first_task_row, count = at->moving_count;
+    uint32_t moved = 0, staying = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        uint16_t number = at->moving[k];
+        uint32_t row = r->rows[number];
+        uint64_t head = weir_batch__head_at(&links[row]);
+        uint64_t picked = pick(at->random[number], weir_batch__link_count(head));
+        uint32_t next = weir_batch__link_at(&links[row], picked);
+        uint32_t goes = WEIR__LOW(uint32_t, head >= least) & WEIR__LOW(uint32_t, next < first_task_row);
+        at->staying[staying] = at->moving[moved] = number;
+        staying += 1 - goes;
+        moved += goes;
+        next = row ^ ((row ^ next) & (0 - goes));
+        r->rows[number] = next;
+        weir_batch__fetch(&links[next]);
+    }
+    at->moving_count = moved;
+    at->staying_count = staying;
+    for (uint32_t k = 0; k < moved && r->example_count > 0; k++) {
+        at->labels[at->label_count] = r->rows[at->moving[k]];
+        at->label_count += r->rows[at->moving[k]] - r->example_start < r->example_count;
+    }
+}
+
+/* Lets those go to a task row who are led to one by links. The others need memos, which are asked for. */
+static void step_to_task_rows(weir_batch__retriever *r) {
+    walkers_at *at = r->at;
+    uint32_t staying = 0;
+    for (uint32_t k = 0; k < at->staying_count; k++) {
+        uint16_t number = at->staying[k];
+        const weir_batch__links *links = &r->links[r->rows[number]];
+        uint64_t head = weir_batch__head_at(links);
+        if (__builtin_expect(head >= r->least_head, 0)) {
+            uint64_t picked = pick(at->random[number], weir_batch__link_count(head));
+            at->task_rows[at->task_row_count++] = number;
+            at->visits[at->visit_count++] = weir_batch__link_at(links, picked);
+            continue;
+        }
+        at->staying[staying++] = number;
+        weir_batch__fetch(weir_batch__memo_of(r, r->rows[number]));
+    }
+    at->staying_count = staying;
 }
 
 /* Finds out what the rows lead to that are not remembered. The key of a memo is written at once, so that
  * walks that meet at a new row find out once. */
 static void remember_rows(weir_batch__retriever *r) {
-    walkers_at *at = r->at;
+    const walkers_at *at = r->at;
     uint16_t new_rows[ABREAST];
     uint32_t count = 0;
-    for (uint32_t k = 0; k < at->moving_count; k++) {
-        const walker *w = &r->walkers[at->moving[k]];
-        uint64_t *key = weir_batch__memo_key(w->memo), wanted = weir_batch__key_of(r, w->row);
-        new_rows[count] = at->moving[k];
+    for (uint32_t k = 0; k < at->staying_count; k++) {
+        uint16_t number = at->staying[k];
+        uint8_t *memo = weir_batch__memo_of(r, r->rows[number]);
+        uint64_t *key = weir_batch__memo_key(memo), wanted = weir_batch__key_of(r, r->rows[number]);
+        r->row_memos[number] = memo;
+        new_rows[count] = number;
         count += *key != wanted;
         *key = wanted;
     }
@@ -176,25 +230,23 @@ static void remember_rows(weir_batch__retriever *r) {
 static void tell_apart(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     at->few_count = at->many_count = 0;
-    for (uint32_t k = 0; k < at->moving_count; k++) {
-        uint16_t number = at->moving[k];
-        walker *w = &r->walkers[number];
-        if (__builtin_expect(*weir_batch__memo_key(w->memo) != weir_batch__key_of(r, w->row), 0)) {
-            w->memo = r->spare_memos + number * r->memo_size; /* another row took its place */
+    for (uint32_t k = 0; k < at->staying_count; k++) {
+        uint16_t number = at->staying[k];
+        uint8_t **memo = &r->row_memos[number];
+        if (__builtin_expect(*weir_batch__memo_key(*memo) != weir_batch__key_of(r, r->rows[number]), 0)) {
+            *memo = r->spare_memos + number * r->memo_size; /* another row took its place */
             weir_batch__remember(r, &number, 1);
         }
-        uint32_t count = *weir_batch__memo_words(w->memo, WEIR_BATCH__MEMO_COUNT);
+        uint32_t count = *weir_batch__memo_words(*memo, WEIR_BATCH__MEMO_COUNT);
         at->few[at->few_count] = at->many[at->many_count] = number;
         at->few_count += count - 1 < r->few;
         at->many_count += count > r->few;
     }
 }
 
-/* Goes to a row, or stays if it is a task row, from which the next step leads back. What cannot be foreseen
- * is not a branch. */
-static inline void arrive(weir_batch__retriever *r, uint16_t number, uint32_t row, uint64_t memo_size) {
+/* Goes to a row, or stays if it is a task row, from which the next step leads back. */
+static inline void arrive(weir_batch__retriever *r, uint16_t number, uint32_t row) {
     walkers_at *at = r->at;
-    walker *w = &r->walkers[number];
     bool is_task_row = row >= r->first_task_row;
     at->task_rows[at->task_row_count] = at->moving[at->moving_count] = number;
     at->visits[at->visit_count] = row;
@@ -203,17 +255,16 @@ static inline void arrive(weir_batch__retriever *r, uint16_t number, uint32_t ro
     at->task_row_count += is_task_row;
     at->visit_count += is_task_row;
     at->label_count += row - r->example_start < r->example_count;
-    stand_on(r, w, is_task_row ? w->row : row, memo_size);
+    stand_on(r, number, is_task_row ? r->rows[number] : row);
 }
 
 /* Steps from rows of few neighbours, which are at hand. */
-static inline __attribute__((always_inline)) void step_to_few(weir_batch__retriever *r,
-                                                              const uint64_t memo_size) {
+static void step_to_few(weir_batch__retriever *r) {
     const walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->few_count; k < count; k++) {
-        uint8_t *memo = r->walkers[at->few[k]].memo;
+        uint8_t *memo = r->row_memos[at->few[k]];
         uint64_t picked = pick(at->random[at->few[k]], *weir_batch__memo_words(memo, WEIR_BATCH__MEMO_COUNT));
-        arrive(r, at->few[k], weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS)[picked], memo_size);
+        arrive(r, at->few[k], weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS)[picked]);
     }
 }
 
@@ -222,7 +273,7 @@ static inline __attribute__((always_inline)) void pick_of_many(weir_batch__retri
                                                                const uint32_t ways) {
     walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->many_count; k < count; k++) {
-        uint8_t *memo = r->walkers[at->many[k]].memo;
+        uint8_t *memo = r->row_memos[at->many[k]];
         const uint32_t *ends = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ENDS);
         uint32_t i = 0,
                  picked = WEIR__LOW(uint32_t, pick(at->random[at->many[k]],
@@ -241,8 +292,7 @@ static inline __attribute__((always_inline)) void pick_of_many(weir_batch__retri
 }
 
 /* Goes where the steps from rows of many neighbours lead. */
-static inline __attribute__((always_inline)) void step_to_many(weir_batch__retriever *r,
-                                                               const uint64_t memo_size) {
+static void step_to_many(weir_batch__retriever *r) {
     const walkers_at *at = r->at;
     for (uint32_t k = 0, count = at->many_count; k < count; k++) {
         const weir_batch__way *way = at->ways[k];
@@ -254,7 +304,7 @@ static inline __attribute__((always_inline)) void step_to_many(weir_batch__retri
         }
         if (way->to_task_rows)
             row = r->first_task_row + WEIR__LOW(uint32_t, (at->entries[k] - way->child_rows) / 4);
-        arrive(r, at->many[k], row, memo_size);
+        arrive(r, at->many[k], row);
     }
 }
 
@@ -270,27 +320,36 @@ static void count_visits(weir_batch__retriever *r) {
     at->visit_count = at->label_count = 0;
 }
 
-static inline __attribute__((always_inline)) void go(weir_batch__retriever *r, const uint32_t ways,
-                                                     const uint64_t memo_size) {
+/* Without links, all stay for their memos. */
+static void stay(weir_batch__retriever *r) {
+    walkers_at *at = r->at;
+    memcpy(at->staying, at->moving, at->moving_count * sizeof *at->moving);
+    at->staying_count = at->moving_count;
+    at->moving_count = 0;
+}
+
+static void take_step(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     uint16_t came_back[ABREAST];
     uint32_t count = at->task_row_count; /* that are led back in this step */
     memcpy(came_back, at->task_rows, count * sizeof *came_back);
-    at->moving_count = at->task_row_count = 0;
-    pick_of_many(r, ways);
-    step_to_few(r, memo_size);
-    step_to_many(r, memo_size);
-    memcpy(at->moving + at->moving_count, came_back, count * sizeof *came_back);
-    at->moving_count += count;
-}
-
-static void take_step(weir_batch__retriever *r) {
+    at->task_row_count = 0;
+    if (r->links) {
+        step_by_links(r);
+        step_to_task_rows(r);
+    } else {
+        stay(r);
+    }
     remember_rows(r);
     tell_apart(r);
     if (r->memo_size == WEIR_BATCH__LINE)
-        go(r, WEIR_BATCH__WAYS_OF_A_LINE, WEIR_BATCH__LINE);
+        pick_of_many(r, WEIR_BATCH__WAYS_OF_A_LINE);
     else
-        go(r, r->memo_ways, r->memo_size);
+        pick_of_many(r, r->memo_ways);
+    step_to_few(r);
+    step_to_many(r);
+    memcpy(at->moving + at->moving_count, came_back, count * sizeof *came_back);
+    at->moving_count += count;
     count_visits(r);
 }
 
@@ -304,7 +363,7 @@ static void walk_abreast(weir_batch__retriever *r, const weir_batch__budget *bud
     at->task_row_count = at->visit_count = at->label_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         at->moving[i] = WEIR__LOW(uint16_t, i);
-        stand_on(r, &r->walkers[i], o->anchor_row, r->memo_size);
+        stand_on(r, at->moving[i], o->anchor_row);
     }
     for (uint32_t step = begin; step < budget->length && !r->is_corrupt; step++) {
         uint32_t block = step / 2 * budget->walks + first;
@@ -440,6 +499,7 @@ static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     if (appeared > o->anchor_cutoff && !r->rules->shows_early_anchors)
         r->blank_anchor = r->rules->blank_record;
     r->is_early = appeared > o->cutoff;
+    r->least_head = weir_batch__least_head(o->cutoff);
 }
 
 /* Forgets what rows lead to, unless the sequence that it was remembered for sees the same: the same times,

@@ -43,8 +43,9 @@ struct weir_batch__retriever {
     int64_t limit;               /* the latest time of an edge that is shown */
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
-    struct weir_batch__walker *walkers;
-    struct weir_batch__walkers_at *at; /* which of them do what */
+    uint32_t *rows;                    /* on which the walkers stand, … */
+    uint8_t **row_memos;               /* … their memos, where a step needs them, … */
+    struct weir_batch__walkers_at *at; /* … and which of them do what */
     uint32_t first_task_row;           /* UINT32_MAX: there are none */
     uint32_t example_start;            /* the rows that may be examples, in a cell task */
     uint32_t example_count;
@@ -55,6 +56,8 @@ struct weir_batch__retriever {
     struct weir_batch__found_row *found_rows; /* the walkers' rows that are not remembered, … */
     struct weir_batch__found_way *found;      /* … what they lead to, … */
     struct weir_batch__found_way **searches;  /* … and lists of which it is not known how much is shown */
+    struct weir_batch__links *links;          /* of each row of the store; NULL: there is no such memory */
+    uint64_t least_head;                      /* of links that the sequence may use */
     uint8_t *memos;                           /* what rows lead to: … */
     uint8_t *spare_memos;                     /* one for each walker */
     uint64_t memo_size;                       /* … so many bytes each, … */

@@ -311,10 +311,12 @@ static weir_status make_store(const weir_env *env, const char *path, weir_store 
     weir__arena_init(&store->arena, env);
     store->path = weir__arena_text(&store->arena, path, strlen(path));
     store->touched = weir__arena_take_zero(&store->arena, 1, sizeof *store->touched);
-    if (!store->path || !store->touched) {
+    store->commons = weir__arena_take_zero(&store->arena, 1, sizeof *store->commons);
+    if (!store->path || !store->touched || !store->commons) {
         weir_store_close(store);
         return weir__out_of_memory(error, operator_name, sizeof *store->touched);
     }
+    store->commons->env = env;
     *out = store;
     return WEIR_OK;
 }
@@ -480,6 +482,8 @@ void weir_store_close(weir_store *store) {
         env->unmap(env->context, (void *)store->data, store->size);
     if (store->touched)
         weir_store__touched_close(store->touched);
+    if (store->commons)
+        weir_store__commons_close(store->commons);
     weir__arena_release(&store->arena);
     weir__release(env, store);
 }

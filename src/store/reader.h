@@ -2,6 +2,7 @@
 #ifndef WEIR_STORE_READER_H
 #define WEIR_STORE_READER_H
 
+#include "store/commons.h"
 #include "store/format.h"
 #include "store/touch.h"
 
@@ -14,6 +15,7 @@ struct weir_store {
     bool is_guarded;              /* a page that cannot be read sets touched->unreadable */
     char *path;                   /* as messages call it */
     weir_store__touched *touched; /* what of it was verified; any thread */
+    weir_store__commons *commons; /* what its readers share; any thread */
     weir__arena arena;            /* of everything that info points to outside of the file */
     weir_store_info info;
     weir_section sections[WEIR_STORE__SECTIONS_MOST]; /* what is not there is empty */

@@ -1,8 +1,9 @@
 /* Contexts on demand on the golden shop: a seed of the store has the digest that it has in evaluation, in any
  * company; what is not a seed has a null target and draws by its own seed; nothing is allocated after open;
- * a damaged store never leads outside; wrong requests are refused; walks may forget. (Tests/property compares
- * all tensors with the reference.) */
+ * a damaged store never leads outside; wrong requests are refused; what walks remember, of which time ever,
+ * changes nothing. (Tests/property compares all tensors with the reference.) */
 #include "batch/builder.h"
+#include "batch/neighbours.h"
 #include "support/shop_store.h"
 
 static shop_store shop;
@@ -262,11 +263,20 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
     free(copy);
 }
 
-/* What walks remember of rows is forgotten if there is no room: the same contexts, with two places for all
- * rows as with many. */
-static void test_what_walks_forget_changes_nothing(void **state) {
+/* The time of a seed that is drawn. */
+static int64_t any_time(uint32_t task, random_stream *random) {
+    const weir_task *t = &weir_store_describe(shop.store)->tasks[task];
+    weir_seed_row seed;
+    assert_true(weir_store_seed(shop.store, task, (uint32_t)random_below(random, t->seed_count), &seed));
+    return seed.observation_time;
+}
+
+/* Contexts of any times, one after the other, share what walks have learnt of rows, and forget it if there is
+ * no room: the same contexts as without links, and with two places for all memos. */
+static void test_what_walks_remember_changes_nothing(void **state) {
     (void)state;
     weir_error error;
+    random_stream random = {17};
     weir_manifest *kept = manifest;
     manifest = shop_manifest(&shop, 1, "",
                              "\"sequence_length\": 300, \"max_rows\": 100, \"labels\": true, "
@@ -275,16 +285,18 @@ static void test_what_walks_forget_changes_nothing(void **state) {
                        *cramped = open_contexts(shop.store, "rating", 1);
     weir_batch_buffer *from, *to;
     const weir_store_info *info = weir_store_describe(shop.store);
-    uint32_t task = 0, examples = 0;
+    uint32_t task = 0, examples = 0, linked = 0;
     while (strcmp(info->tasks[task].name, "rating") != 0)
         task++;
     const weir_table *anchor = &info->tables[info->tasks[task].anchor_table];
     assert_true(roomy->worker.retriever.memo_bits > 1);
     cramped->worker.retriever.memo_bits = 1;
+    cramped->worker.retriever.links = NULL;
     assert_ok(weir_batch_buffer_open(&roomy, 1, NULL, &from, &error), &error);
     assert_ok(weir_batch_buffer_open(&cramped, 1, NULL, &to, &error), &error);
     for (uint32_t i = 0; i < anchor->row_count; i += test_stride()) {
-        weir_context_request request = {.row = anchor->row_start + i};
+        weir_context_request request = {
+            .row = anchor->row_start + i, .has_time = i % 3 > 0, .time = any_time(task, &random)};
         assert_ok(weir_context_build(roomy, &request, 1, from, &error), &error);
         assert_ok(weir_context_build(cramped, &request, 1, to, &error), &error);
         const weir_batch *batch = weir_batch_view(from), *same = weir_batch_view(to);
@@ -294,6 +306,9 @@ static void test_what_walks_forget_changes_nothing(void **state) {
             examples += batch->visits[k] != WEIR_NONE && batch->visits[k] > 0;
     }
     assert_true(examples * test_stride() > 100);
+    for (uint32_t row = 0; row < info->row_count; row++)
+        linked += roomy->worker.retriever.links[row].head != 0;
+    assert_true(linked > 100);
     weir_batch_buffer_close(from);
     weir_batch_buffer_close(to);
     weir_batch_builder_close(roomy);
@@ -327,7 +342,7 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_allocated_after_open),
         cmocka_unit_test(test_opening_survives_faults),
         cmocka_unit_test(test_a_damaged_store_never_leads_outside),
-        cmocka_unit_test(test_what_walks_forget_changes_nothing),
+        cmocka_unit_test(test_what_walks_remember_changes_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

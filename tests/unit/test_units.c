@@ -3,13 +3,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "batch/build.h"
+#include "batch/builder.h"
 #include "support/shop_store.h"
 
 enum { WORKERS = 4, SEQUENCES = 41 };
 
 static shop_store shop;
-static const char config[] = "\"sequence_length\": 90, \"child_width\": 5";
 
 typedef struct shared {
     weir_batch__recipe recipe;
@@ -81,8 +80,7 @@ static void run(shared *s, void *(*work)(void *)) {
         pthread_join(threads[i], NULL);
 }
 
-static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
-    (void)state;
+static void check_batches(const char *config) {
     static const uint32_t units[] = {1, 3, WEIR_BATCH__UNIT, SEQUENCES};
     weir_error error;
     weir_batch_builder *builder;
@@ -93,6 +91,7 @@ static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
     begin(&s, manifest);
     assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &alone, &error), &error);
+    builder->worker.retriever.links = NULL; /* it does not know what they have learnt */
     for (uint64_t i = 0; i < 12; i++) {
         weir_cursor cursor = {i, i % 3};
         s.unit = units[i % 4];
@@ -117,6 +116,18 @@ static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
     weir_manifest_close(manifest);
 }
 
+static void test_a_batch_does_not_depend_on_who_builds_it(void **state) {
+    (void)state;
+    check_batches("\"sequence_length\": 90, \"child_width\": 5");
+}
+
+/* Threads tell each other where rows lead. */
+static void test_walks_do_not_depend_on_what_others_remember(void **state) {
+    (void)state;
+    check_batches("\"sequence_length\": 90, \"labels\": true, "
+                  "\"retrieval\": {\"walks\": 300, \"length\": 7, \"local_cells\": 9}");
+}
+
 static int set_up(void **state) {
     (void)state;
     shop_store_open(&shop);
@@ -130,6 +141,9 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_batch_does_not_depend_on_who_builds_it)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_batch_does_not_depend_on_who_builds_it),
+        cmocka_unit_test(test_walks_do_not_depend_on_what_others_remember),
+    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
