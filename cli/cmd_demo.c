@@ -236,7 +236,7 @@ static void print_what_next(const demo *d) {
            d->store, d->store, manifest, d->folder, d->store, manifest, d->database, d->schema, d->store);
     printf(
         "\nThen, with your own database (a SQLite or DuckDB file, a folder of Parquet or CSV files, or\n"
-        "postgresql://USER@HOST/NAME):\n"
+        "postgresql://USER@HOST/NAME or mysql://USER@HOST/NAME):\n"
         "  weir init mine.sqlite                    asks what to predict; makes schema, store and report\n"
         "  weir ingest mine.sqlite --schema mine.schema.json -o mine.weir     after an edit of the schema\n"
         "  weir info mine.weir                      its tables, tasks and datasets\n"

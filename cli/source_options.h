@@ -28,9 +28,8 @@ typedef struct cli_source_options {
     "[--null T]... [--delimiter C] [--quote C] [--header | --no-header] [--pg-schema S] [--source-timeout "  \
     "S]"
 #define CLI_SOURCE_HELP                                                                                      \
-    "  SOURCE            a SQLite or DuckDB file, postgresql://..., a .csv or .parquet file, or a folder "   \
-    "or\n"                                                                                                   \
-    "                    pattern of such files\n"                                                            \
+    "  SOURCE            a SQLite or DuckDB file, postgresql://..., mysql://..., a .csv or .parquet file,\n" \
+    "                    or a folder or pattern of such files\n"                                             \
     "  --null T          CSV: a text that stands for null, such as NA; may be given several times\n"         \
     "  --delimiter C     CSV: the character between fields (found by default), \\t for a tab\n"              \
     "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \

@@ -12,7 +12,7 @@
 
 #define WHAT_WEIR_READS                                                                                      \
     "weir reads SQLite files, DuckDB files, CSV and Parquet files and folders of them, and postgresql:// "   \
-    "URLs"
+    "and mysql:// URLs"
 
 /* A beginning of the location, or of the file's bytes, or an ending of its name; and the answer. */
 typedef struct answer {
@@ -21,17 +21,12 @@ typedef struct answer {
 } answer;
 
 static const answer schemes[] = {
-    {"mysql://",
-     "is MySQL, which weir does not read; copy the tables into SQLite, DuckDB or Parquet files, for "
-     "example with DuckDB's extension mysql"},
-    {"mariadb://",
-     "is MariaDB, which weir does not read; copy the tables into SQLite, DuckDB or Parquet files, "
-     "for example with DuckDB's extension mysql"},
     {"sqlite:", "is a URL; give the path of the SQLite file alone, such as shop.sqlite"},
     {"sqlite3:", "is a URL; give the path of the SQLite file alone, such as shop.sqlite"},
     {"duckdb:", "is a URL; give the path of the DuckDB file alone, such as shop.duckdb"},
     {"file:", "is a URL; give the path alone"},
-    {"jdbc:", "is a URL of Java's; give a path, or postgresql://user@host/database"},
+    {"jdbc:",
+     "is a URL of Java's; give a path, postgresql://user@host/database or mysql://user@host/database"},
     {"s3:", "is remote; copy the files here first, or make them tables of a database"},
     {"http:", "is remote; download it first"},
     {"https:", "is remote; download it first"},
@@ -123,6 +118,15 @@ void weir_ingest__redact_location(const char *location, char *message, size_t ca
             at += is_quoted;
             redact_parts(at, strcspn(at, is_quoted ? "'" : "& "), message, capacity);
         }
+}
+
+weir_status weir_ingest__source_fail(weir_error *error, const char *location, const char *what,
+                                     const char *text) {
+    char message[512];
+    weir__one_line(text, message, sizeof message);
+    weir_ingest__redact_location(location, message, sizeof message);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what,
+                      *message ? message : "the server said nothing");
 }
 
 void weir_location_text(const char *location, char *out, size_t capacity) {

@@ -14,6 +14,7 @@
 
 #include "ingest/source.h"
 #include "ingest/sql.h"
+#include "ingest/text_rows.h"
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
@@ -53,24 +54,11 @@ PGresult *weir_ingest__pg_exec(weir_ingest__pg_session *session, const char *sta
 /* Runs a statement whose rows do not matter; false if it failed. */
 bool weir_ingest__pg_run(weir_ingest__pg_session *session, const char *statement);
 
-/* Rows of text, all of one number of columns; null is "". */
-typedef struct weir_ingest__pg_rows {
-    const weir_env *env;
-    uint32_t column_count;
-    size_t row_count;
-    void *text; /* the cells, terminated, */
-    size_t text_size, text_capacity;
-    void *cells; /* and where each begins: size_t */
-    size_t cell_count, cell_capacity;
-} weir_ingest__pg_rows;
-
 /* Runs a statement about the catalog and gives its rows, which have `column_count` columns and end, or it is
  * SOURCE_ERROR. The caller releases them (also rows that are all zero). */
 WEIR_CHECKED weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const char *statement,
                                                    uint32_t column_count, const char *what,
-                                                   weir_ingest__pg_rows *out, weir_error *error);
-void weir_ingest__pg_rows_release(weir_ingest__pg_rows *rows);
-const char *weir_ingest__pg_cell(const weir_ingest__pg_rows *rows, size_t row, uint32_t column);
+                                                   weir_ingest__text_rows *out, weir_error *error);
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 

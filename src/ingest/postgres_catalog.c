@@ -28,17 +28,9 @@ static bool read_number(const char *text, size_t size, uint32_t *out) {
     return weir__decimal_parse(text, size, &number) && weir__fits(number, out);
 }
 
-static bool number_at(const weir_ingest__pg_rows *rows, size_t row, uint32_t column, uint32_t *out) {
-    const char *text = weir_ingest__pg_cell(rows, row, column);
+static bool number_at(const weir_ingest__text_rows *rows, size_t row, uint32_t column, uint32_t *out) {
+    const char *text = weir_ingest__text_rows_cell(rows, row, column);
     return read_number(text, strlen(text), out);
-}
-
-/* A number that only helps to share out work: 0 if it is none. */
-static uint64_t estimate_at(const weir_ingest__pg_rows *rows, size_t row, uint32_t column) {
-    const char *text = weir_ingest__pg_cell(rows, row, column);
-    double estimate;
-    bool is_one = weir_ingest__parse_real(text, strlen(text), &estimate) && estimate > 0 && estimate < 1e18;
-    return is_one ? (uint64_t)estimate : 0;
 }
 
 /* The attribute numbers of an int2[] in text form, "{3,1}"; 0, which no attribute has, for one that is none.
@@ -150,7 +142,7 @@ static bool is_enum(const listing *list, uint32_t type) {
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status add_tables(listing *list, const weir_ingest__pg_rows *rows, weir_error *error) {
+static weir_status add_tables(listing *list, const weir_ingest__text_rows *rows, weir_error *error) {
     list->tables = weir__allocate_zero(list->catalog->env, rows->row_count, sizeof *list->tables);
     if (!list->tables)
         return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
@@ -159,13 +151,14 @@ static weir_status add_tables(listing *list, const weir_ingest__pg_rows *rows, w
         listed_table *listed = &list->tables[i];
         if (!number_at(rows, i, 0, &listed->oid) || (i > 0 && listed->oid <= list->tables[i - 1].oid))
             return bad_number(error);
-        bool is_visible = *weir_ingest__pg_cell(rows, i, 4) == 't';
-        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table_of(
-            list->catalog, weir_ingest__pg_cell(rows, i, 2), weir_ingest__pg_cell(rows, i, 1), is_visible);
+        bool is_visible = *weir_ingest__text_rows_cell(rows, i, 4) == 't';
+        weir_ingest__catalog_table *table =
+            weir_ingest__catalog_add_table_of(list->catalog, weir_ingest__text_rows_cell(rows, i, 2),
+                                              weir_ingest__text_rows_cell(rows, i, 1), is_visible);
         if (!table)
             return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *table);
-        table->row_estimate = estimate_at(rows, i, 3);
-        table->is_view = *weir_ingest__pg_cell(rows, i, 5) == 'v';
+        table->row_estimate = weir_ingest__text_rows_estimate(rows, i, 3);
+        table->is_view = *weir_ingest__text_rows_cell(rows, i, 5) == 'v';
         table->is_hidden = table->is_hidden || table->is_view;
         list->table_count++;
     }
@@ -173,7 +166,7 @@ static weir_status add_tables(listing *list, const weir_ingest__pg_rows *rows, w
 }
 
 static weir_status add_domains(listing *list, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     weir_status status = weir_ingest__pg_read_rows(
         list->session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, describing,
         &rows, error);
@@ -190,12 +183,12 @@ static weir_status add_domains(listing *list, weir_error *error) {
     }
     if (!status && list->domain_count > 0)
         qsort(list->domains, list->domain_count, sizeof *list->domains, compare_domains);
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
 static weir_status add_enums(listing *list, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     weir_status status = weir_ingest__pg_read_rows(
         list->session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, describing, &rows, error);
     if (status)
@@ -209,7 +202,7 @@ static weir_status add_enums(listing *list, weir_error *error) {
             status = bad_number(error);
     if (!status && list->enum_count > 0)
         qsort(list->enums, list->enum_count, sizeof *list->enums, compare_types);
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
@@ -232,7 +225,7 @@ static bool add_column(listing *list, uint32_t number, const char *name, uint32_
 
 /* A table's attributes ascend, and so do the tables. */
 static weir_status add_columns(listing *list, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
@@ -249,12 +242,12 @@ static weir_status add_columns(listing *list, weir_error *error) {
             uint32_t count = list->catalog->tables[table].column_count;
             if (count > 0 && attribute <= list->tables[table].attributes[count - 1])
                 status = bad_number(error);
-            else if (!add_column(list, table, weir_ingest__pg_cell(&rows, i, 2), attribute, type))
+            else if (!add_column(list, table, weir_ingest__text_rows_cell(&rows, i, 2), attribute, type))
                 status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
                                              sizeof(weir_ingest__catalog_column));
         }
     }
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
@@ -295,7 +288,7 @@ static bool add_foreign_key(listing *list, uint32_t table, const char *attribute
 }
 
 static weir_status add_keys(listing *list, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
@@ -303,17 +296,17 @@ static weir_status add_keys(listing *list, weir_error *error) {
         5, describing, &rows, error);
     for (size_t i = 0; !status && i < rows.row_count; i++) {
         uint32_t table, oid, parent = 0;
-        bool is_primary = *weir_ingest__pg_cell(&rows, i, 1) == 'p';
+        bool is_primary = *weir_ingest__text_rows_cell(&rows, i, 1) == 'p';
         if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent)))
             status = bad_number(error);
         else if (find_table(list, oid, &table) &&
-                 !(is_primary ? add_primary_key(list, table, weir_ingest__pg_cell(&rows, i, 2))
-                              : add_foreign_key(list, table, weir_ingest__pg_cell(&rows, i, 2), parent,
-                                                weir_ingest__pg_cell(&rows, i, 4))))
+                 !(is_primary ? add_primary_key(list, table, weir_ingest__text_rows_cell(&rows, i, 2))
+                              : add_foreign_key(list, table, weir_ingest__text_rows_cell(&rows, i, 2), parent,
+                                                weir_ingest__text_rows_cell(&rows, i, 4))))
             status =
                 weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof(weir_ingest__catalog_key));
     }
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
@@ -339,7 +332,7 @@ enum { ROWS_A_BLOCK = 60 };
 /* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
  * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
 static weir_status add_sizes(listing *list, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     weir_status status = weir_ingest__pg_read_rows(
         list->session,
         "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
@@ -355,18 +348,18 @@ static weir_status add_sizes(listing *list, weir_error *error) {
         if (!number_at(&rows, i, 0, &oid) || !find_table(list, oid, &table))
             continue;
         if (!list->catalog->tables[table].is_hidden)
-            list->catalog->size_bytes += estimate_at(&rows, i, 2);
+            list->catalog->size_bytes += weir_ingest__text_rows_estimate(&rows, i, 2);
         weir_ingest__pg_table *detail = list->catalog->tables[table].detail;
-        if (*weir_ingest__pg_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
+        if (*weir_ingest__text_rows_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
             detail->block_count = 0;
         if (list->catalog->tables[table].row_estimate == 0)
             list->catalog->tables[table].row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
     }
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
-static weir_status fill(listing *list, const weir_ingest__pg_rows *tables, weir_error *error) {
+static weir_status fill(listing *list, const weir_ingest__text_rows *tables, weir_error *error) {
     weir_status status = add_tables(list, tables, error);
     if (!status)
         status = add_domains(list, error);
@@ -400,7 +393,7 @@ weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__c
     weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
     *out = (weir_ingest__catalog){.env = source->env};
     listing list = {.session = session, .catalog = out};
-    weir_ingest__pg_rows tables = {0};
+    weir_ingest__text_rows tables = {0};
     const char *name = PQdb(session->connection);
     out->name = weir__copy_text(source->env, name ? name : "", strlen(name ? name : ""));
     weir_status status =
@@ -415,7 +408,7 @@ weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__c
     if (!status)
         status = fill(&list, &tables, error);
     release_listing(&list);
-    weir_ingest__pg_rows_release(&tables);
+    weir_ingest__text_rows_release(&tables);
     if (status) {
         weir_ingest__catalog_release(out);
         *out = (weir_ingest__catalog){.env = source->env};

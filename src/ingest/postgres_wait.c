@@ -15,9 +15,7 @@
 
 enum {
     POLL_MS = 100,
-    RESULTS_MAX = 256,          /* of one statement */
-    CATALOG_ROWS_MAX = 1 << 22, /* rows and bytes of one answer about the catalog */
-    CATALOG_BYTES_MAX = 1 << 28,
+    RESULTS_MAX = 256, /* of one statement */
 };
 
 static const char strange_answer[] = "the server answered what PostgreSQL does not";
@@ -122,41 +120,22 @@ bool weir_ingest__pg_run(weir_ingest__pg_session *session, const char *statement
 
 /* ---- Rows of the catalog --------------------------------------------------------------------- */
 
-void weir_ingest__pg_rows_release(weir_ingest__pg_rows *rows) {
-    if (!rows->env)
-        return;
-    weir__release(rows->env, rows->text);
-    weir__release(rows->env, rows->cells);
-    *rows = (weir_ingest__pg_rows){0};
-}
-
-const char *weir_ingest__pg_cell(const weir_ingest__pg_rows *rows, size_t row, uint32_t column) {
-    return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
-}
-
-static weir_status add_cell(weir_ingest__pg_rows *rows, const PGresult *result, uint32_t column,
+static weir_status add_cell(weir_ingest__text_rows *rows, const PGresult *result, uint32_t column,
                             weir_error *error) {
-    const char *text = PQgetvalue(result, 0, WEIR__NARROW(int, column));
-    size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, column));
-    if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
-        !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
-    memcpy((char *)rows->text + rows->text_size, text, size);
-    ((char *)rows->text)[rows->text_size + size] = 0;
-    ((size_t *)rows->cells)[rows->cell_count++] = rows->text_size;
-    rows->text_size += size + 1;
-    return WEIR_OK;
+    int number = WEIR__NARROW(int, column);
+    return weir_ingest__text_rows_add(rows, PQgetvalue(result, 0, number),
+                                      (size_t)PQgetlength(result, 0, number), error);
 }
 
-static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__pg_rows *rows,
+static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__text_rows *rows,
                            const PGresult *result, const char *what, weir_error *error) {
     weir_status status = WEIR_OK;
     if (PQnfields(result) != WEIR__NARROW(int, rows->column_count) || PQntuples(result) != 1) {
         weir_ingest__pg_hang_up(session, strange_answer);
         return weir_ingest__pg_fail(error, session, NULL, what);
     }
-    if (rows->row_count == CATALOG_ROWS_MAX || rows->text_size > CATALOG_BYTES_MAX) {
-        weir_ingest__pg_hang_up(session, "the catalog is larger than that of any database that weir reads");
+    if (weir_ingest__text_rows_are_full(rows)) {
+        weir_ingest__pg_hang_up(session, WEIR_INGEST__TEXT_ROWS_FULL);
         return weir_ingest__pg_fail(error, session, NULL, what);
     }
     for (uint32_t i = 0; i < rows->column_count && !status; i++)
@@ -167,9 +146,9 @@ static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__pg_row
 
 /* Row by row, so that an answer without end is noticed before memory is. */
 weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const char *statement,
-                                      uint32_t column_count, const char *what, weir_ingest__pg_rows *out,
+                                      uint32_t column_count, const char *what, weir_ingest__text_rows *out,
                                       weir_error *error) {
-    *out = (weir_ingest__pg_rows){.env = session->base.env, .column_count = column_count};
+    *out = (weir_ingest__text_rows){.env = session->base.env, .column_count = column_count};
     weir_status status = WEIR_OK;
     bool is_complete = false;
     if (!session->connection || PQsendQuery(session->connection, statement) != 1 ||
@@ -189,6 +168,6 @@ weir_status weir_ingest__pg_read_rows(weir_ingest__pg_session *session, const ch
     if (!status && !is_complete)
         status = weir_ingest__pg_fail(error, session, NULL, what);
     if (status)
-        weir_ingest__pg_rows_release(out);
+        weir_ingest__text_rows_release(out);
     return status;
 }

@@ -6,8 +6,8 @@
 #include "ingest/sql.h"
 
 static const weir_ingest__source_kind *const kinds[] = {
-    &weir_ingest__source_postgres, &weir_ingest__source_runs,   &weir_ingest__source_csv,
-    &weir_ingest__source_duckdb,   &weir_ingest__source_sqlite,
+    &weir_ingest__source_postgres, &weir_ingest__source_mysql,  &weir_ingest__source_runs,
+    &weir_ingest__source_csv,      &weir_ingest__source_duckdb, &weir_ingest__source_sqlite,
 };
 
 /* Reading the beginning of a pipe or a device would wait for ever, or take what cannot be given back. */

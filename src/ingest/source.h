@@ -1,4 +1,4 @@
-/* A source: a database that rows are read from. SQLite, PostgreSQL, DuckDB, CSV files,
+/* A source: a database that rows are read from. SQLite, PostgreSQL, MySQL, DuckDB, CSV files,
  * runs of rows and Arrow tables each implement this; ingest knows nothing else of them.
  *
  * How a source is added: write source_NAME.c with a `const weir_ingest__source_kind
@@ -193,7 +193,7 @@ static inline bool weir_ingest__source_is_cancelled(const weir_ingest__source_op
 }
 
 typedef struct weir_ingest__source_kind {
-    const char *name; /* "sqlite", "postgresql", "duckdb", "csv", "runs", "arrow" */
+    const char *name; /* "sqlite", "postgresql", "mysql", "duckdb", "csv", "runs", "arrow" */
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
      * look at the file's first bytes. */
@@ -273,6 +273,11 @@ WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const
  * that may quote it. */
 void weir_ingest__redact_location(const char *location, char *message, size_t capacity);
 
+/* SOURCE_ERROR: "<what>: <a server's or its library's own words in one line>", without the location's secrets
+ * (a library quotes what it cannot read). */
+weir_status weir_ingest__source_fail(weir_error *error, const char *location, const char *what,
+                                     const char *text);
+
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */
 WEIR_CHECKED weir_status weir_ingest__source_scan(weir_ingest__source *source,
@@ -293,6 +298,7 @@ WEIR_CHECKED weir_status weir_ingest__catalog_complete(weir_ingest__source *sour
                                                        weir_ingest__catalog_table *table, weir_error *error);
 
 extern const weir_ingest__source_kind weir_ingest__source_postgres;
+extern const weir_ingest__source_kind weir_ingest__source_mysql;
 extern const weir_ingest__source_kind weir_ingest__source_duckdb;
 extern const weir_ingest__source_kind weir_ingest__source_sqlite;
 extern const weir_ingest__source_kind weir_ingest__source_csv;

@@ -17,21 +17,12 @@
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* libpq quotes what it cannot read. */
-static weir_status fail_with(weir_error *error, const char *location, const char *what, const char *text) {
-    char message[512];
-    weir__one_line(text, message, sizeof message);
-    weir_ingest__redact_location(location, message, sizeof message);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what,
-                      *message ? message : "the server said nothing");
-}
-
 weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_session *session,
                                  const PGresult *result, const char *what) {
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
         text = session->fault ? session->fault : PQerrorMessage(session->connection);
-    return fail_with(error, session->options->location, what, text);
+    return weir_ingest__source_fail(error, session->options->location, what, text);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -53,8 +44,9 @@ static weir_status connect_session(weir_ingest__pg_session *session, weir_error 
     char *parse_error = NULL;
     PQconninfoOption *options = PQconninfoParse(session->options->location, &parse_error);
     if (!options) {
-        weir_status status = fail_with(error, session->options->location, "the database's URL cannot be read",
-                                       parse_error ? parse_error : "out of memory");
+        weir_status status =
+            weir_ingest__source_fail(error, session->options->location, "the database's URL cannot be read",
+                                     parse_error ? parse_error : "out of memory");
         PQfreemem(parse_error);
         return status;
     }
@@ -190,7 +182,7 @@ static weir_status import_snapshot(weir_ingest__pg_session *session, const char 
 
 /* The schemas that have tables, for a message. */
 static weir_status fail_for_schema(weir_ingest__pg_session *session, const char *name, weir_error *error) {
-    weir_ingest__pg_rows rows;
+    weir_ingest__text_rows rows;
     char found[300] = "none";
     if (weir_ingest__pg_read_rows(
             session,
@@ -203,8 +195,8 @@ static weir_status fail_for_schema(weir_ingest__pg_session *session, const char 
     size_t used = 0;
     for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 weir_ingest__pg_cell(&rows, i, 0));
-    weir_ingest__pg_rows_release(&rows);
+                                 weir_ingest__text_rows_cell(&rows, i, 0));
+    weir_ingest__text_rows_release(&rows);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "the database has no schema %s; schemas with tables: %s", name, found);
 }
@@ -212,14 +204,14 @@ static weir_status fail_for_schema(weir_ingest__pg_session *session, const char 
 static weir_status has_schema(weir_ingest__pg_session *session, const char *name, bool *out,
                               weir_error *error) {
     weir_ingest__sql sql = {.env = session->base.env};
-    weir_ingest__pg_rows rows = {0};
+    weir_ingest__text_rows rows = {0};
     weir_ingest__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
     weir_ingest__sql_add_literal(&sql, name);
     weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name))
                                     : weir_ingest__pg_read_rows(session, sql.data, 1,
                                                                 "cannot look for the schema", &rows, error);
     *out = status == WEIR_OK && rows.row_count > 0;
-    weir_ingest__pg_rows_release(&rows);
+    weir_ingest__text_rows_release(&rows);
     weir_ingest__sql_release(&sql);
     return status;
 }

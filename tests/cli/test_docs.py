@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from tests.support import postgres
+from tests.support import mariadb, postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 WEIR = os.environ["WEIR"]
@@ -194,6 +194,19 @@ class Tasks(unittest.TestCase):
         with postgres.Server(binaries) as server:
             server.run(";\n".join(statements))
             self.expect_same(self.ingest("PostgreSQL", server.url()))
+
+    def test_mysql(self) -> None:
+        programs = mariadb.find_programs()
+        if not programs:
+            self.skipTest("MariaDB's server is not installed")
+        statements = ["CREATE TABLE customers (customer_id int PRIMARY KEY, city text, joined_at datetime)",
+                      "CREATE TABLE orders (order_id int PRIMARY KEY, customer_id int, total double, ordered_at datetime)"]  # fmt: skip
+        for table, rows in (("customers", CUSTOMERS), ("orders", ORDERS)):
+            statements.append(f"INSERT INTO {table} VALUES {', '.join(map(str, rows))}")
+        with mariadb.Server(programs) as server:
+            server.run("CREATE DATABASE sales")
+            server.run(";\n".join(statements), "sales")
+            self.expect_same(self.ingest("MySQL", server.url("sales")))
 
     def test_duckdb(self) -> None:
         try:

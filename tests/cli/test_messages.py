@@ -31,7 +31,7 @@ class Messages(unittest.TestCase):
 
     def test_a_source_that_weir_does_not_read(self) -> None:
         for command in (("schema",), ("ingest", "-o", "x.weir")):
-            self.refuse((*command, "mysql://root@localhost/chinook"), "is MySQL, which weir does not read; copy the tables into")
+            self.refuse((*command, "oracle://root@localhost/chinook"), "is a URL that weir does not know; weir reads SQLite files")
             self.refuse((*command, "chinook.sqlite"), "chinook.sqlite cannot be opened: No such file or directory; check the path",
                         "weir reads SQLite files")  # fmt: skip
 

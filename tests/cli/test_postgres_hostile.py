@@ -157,7 +157,7 @@ class Hostile(unittest.TestCase):
         for location in (f"postgresql://u:s3cr/et@127.0.0.1:{port}/d", "postgresql://u:s3cr?et@h:1:2/d",
                          "postgresql://u@127.0.0.1:1/d?password=other&password=s3cret", "postgresql://u:s3c%72et@[h/d",
                          "postgresql://127.0.0.1:1/d?no_such=1&password=s3cret", "u:s3cr/et@host/d", "u:s3cret@host",
-                         "host=h password=s3cret dbname=d", "host=h PASSWORD='s3cr et' dbname=d", "mysql://u:s3cret@h/d",
+                         "host=h password=s3cret dbname=d", "host=h PASSWORD='s3cr et' dbname=d", "mysql://u:s3cret@127.0.0.1:1/d",
                          "postgress://u:s3cret@h/d", "jdbc:postgresql://h/d?password=s3cret"):
             for command in (["ingest", location], ["schema", location]):
                 with self.subTest(location=location):

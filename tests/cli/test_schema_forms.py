@@ -321,8 +321,6 @@ class Forms(unittest.TestCase):
                               ("rows.csv.gz", "\x1f\x8b")):
             (self.folder / name).write_text(content, "latin-1")
         for location, words in (
-            ("mysql://root:secret@localhost/shop", "mysql://\u2026 is MySQL, which weir does not read"),
-            ("mariadb://u:secret@h/d", "is MariaDB, which weir does not read"),
             ("oracle://u:secret@h/d", "is a URL that weir does not know"),
             ("sqlite:///shop.sqlite", "give the path of the SQLite file alone"),
             ("missing.sqlite", "missing.sqlite cannot be opened: No such file or directory"),

@@ -292,7 +292,7 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     weir_ingest__cursor *cursor;
     weir_ingest__source_options options = {.location = location};
     weir_status status = weir_ingest__source_open(env, &options, &session, error);
-    if (!status)
+    if (!status && session->kind->fork)
         status = session->kind->fork(session, &second, error);
     if (!status)
         status = session->kind->describe(session, &catalog, error);

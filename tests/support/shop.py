@@ -1,7 +1,7 @@
-"""The test shop with one type a column, so that any database can hold it: the same rows as SQLite, PostgreSQL and
-DuckDB statements, and a schema whose queries all of them run.
+"""The test shop with one type a column, so that any database can hold it: the same rows as SQLite, PostgreSQL,
+MySQL and DuckDB statements, and a schema whose queries all of them run.
 
-What PostgreSQL and DuckDB have types of their own for (times, booleans, bytes, decimals) is given in those types."""
+What the servers and DuckDB have types of their own for (times, booleans, bytes, decimals) is given in those types."""
 import datetime
 import json
 import os
@@ -116,6 +116,20 @@ def for_postgres():
 
     return "SET TimeZone = 'UTC';\n" + ";\n".join(
         statements(types, lambda value: f"'\\x{value.hex()}'", foreign_keys)) + ";\n"
+
+
+def for_mysql():
+    """For a database whose collation takes texts of different bytes for different."""
+    def types(kind):
+        return {"integer": "bigint", "real": "double", "text": "varchar(700)", "boolean": "boolean", "blob": "blob",
+                "time": "datetime(6)", "decimal": "decimal(12, 2)"}[kind]
+
+    def foreign_keys():
+        return [f"ALTER TABLE {name_of(table)} ADD FOREIGN KEY ({name_of(column)}) REFERENCES {name_of(parent)} "
+                f"({name_of(KEYS[parent][0])})" for table, keys in FOREIGN_KEYS.items() for column, parent in keys.items()]
+
+    return ("SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES', foreign_key_checks = 0;\n" + ";\n".join(
+        statements(types, lambda value: f"X'{value.hex()}'", foreign_keys)) + ";\n")
 
 
 def for_duckdb():

@@ -1,6 +1,6 @@
 """A small database with what other shops lack: keys of several columns, tables whose time is their parent's, a view,
-a query as a table, and names with dots. The statements are the same for SQLite, PostgreSQL and DuckDB, and so must
-be the store."""
+a query as a table, and names with dots. The statements are the same for SQLite, PostgreSQL, MySQL and DuckDB, and
+so must be the store."""
 import json
 import sqlite3
 

@@ -1,0 +1,67 @@
+/* Finding MariaDB's client library, libmariadb.so.3. (MySQL's own, libmysqlclient, has other functions for
+ * calls that do not block.) */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest/mysql_api.h"
+
+#define HOW_TO_GET_IT                                                                                        \
+    "install MariaDB's client library (Debian: libmariadb3; Fedora: mariadb-connector-c), or name its file " \
+    "with WEIR_MARIADB"
+
+/* Never unloaded: it registers plugins and functions that run at the end of the process. */
+static void *load(const char *path) {
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_error *error) {
+    static const struct {
+        const char *name;
+        size_t offset; /* of its pointer */
+    } functions[] = {
+#define FUNCTION(result, name, parameters) {"mysql_" #name, offsetof(weir_ingest__my_api, call_##name)},
+        WEIR_INGEST__MY_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *address = dlsym(library, functions[i].name);
+        memcpy((char *)out + functions[i].offset, &address, sizeof address);
+        if (!address)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                              "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT,
+                              functions[i].name);
+    }
+    return WEIR_OK;
+}
+
+/* The library prepares itself at its first use, which must not happen in two threads at once. */
+static bool prepare(const weir_ingest__my_api *api) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    bool is_ready = api->call_server_init(0, NULL, NULL) == 0;
+    pthread_mutex_unlock(&lock);
+    return is_ready;
+}
+
+weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
+    const char *named = getenv("WEIR_MARIADB");
+    bool is_named = named && *named;
+    void *library = load(is_named ? named : "libmariadb.so.3");
+    if (!library) {
+        char reason[256];
+        const char *text = dlerror();
+        weir__one_line(text ? text : "", reason, sizeof reason);
+        return weir__fail(
+            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+            "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
+            reason);
+    }
+    WEIR__TRY(find_functions(library, out, error));
+    if (!prepare(out))
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                          "MariaDB's client library cannot be used: it does not start");
+    return WEIR_OK;
+}

@@ -1,0 +1,384 @@
+/* Scans and queries of MySQL. Both become one statement whose rows are streamed as text, one at a time: the
+ * server makes them while they are read, and the library keeps one. A batch copies the texts of its rows;
+ * its size is bounded by cells and by bytes, whatever the table. A row that the batch has no room for stays
+ * with the library and begins the next.
+ *
+ * What has no exact text is converted by the server: a FLOAT (of which MySQL writes six digits) as the DOUBLE
+ * that it is, a GEOMETRY as its well-known text. In a query the former needs a query around it, which needs
+ * columns of different names; the latter is refused, with what to write instead. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ingest/mysql.h"
+
+enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BYTES = 1 << 20 };
+
+typedef struct column {
+    char *name; /* for messages and for the names of a query's columns */
+    char *from; /* of a query: the table and the column there that it passes on, each terminated; or NULL */
+    weir_ingest__my_form form;
+} column;
+
+typedef struct my_cursor {
+    weir_ingest__cursor base;
+    weir_ingest__my_session *session;
+    char *what; /* "table orders" or "the query", for messages */
+    weir_ingest__my_result result;
+    bool is_ended;
+    column *columns;
+    const char **names;
+    size_t batch_rows;
+    weir_ingest__value *cells;
+    void *text; /* of the batch's cells */
+    size_t text_size, text_capacity;
+    weir_ingest__my_row pending; /* a row that is not in a batch yet */
+} my_cursor;
+
+static void close_cursor(weir_ingest__cursor *base) {
+    my_cursor *cursor = (my_cursor *)base;
+    const weir_env *env = cursor->session->base.env;
+    if (cursor->result)
+        weir_ingest__my_leave(cursor->session, cursor->result, cursor->is_ended);
+    cursor->session->is_reading = false;
+    for (uint32_t i = 0; cursor->columns && i < base->column_count; i++) {
+        weir__release(env, cursor->columns[i].name);
+        weir__release(env, cursor->columns[i].from);
+    }
+    weir__release(env, cursor->columns);
+    weir__release(env, cursor->names);
+    weir__release(env, cursor->cells);
+    weir__release(env, cursor->text);
+    weir__release(env, cursor->what);
+    weir__release(env, cursor);
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static weir_status server_failure(const my_cursor *cursor, weir_error *error) {
+    char what[256];
+    snprintf(what, sizeof what, "cannot read %s", cursor->what);
+    return weir_ingest__my_fail(error, cursor->session, NULL, what);
+}
+
+static weir_status bad_value(const my_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                      "a value of column %s of %s %s; change it in the database, leave the column out of the "
+                      "schema, or read it by a query that has NULL in its place",
+                      cursor->columns[number].name, cursor->what, fault);
+}
+
+static weir_status refuse_column(const my_cursor *cursor, uint32_t number, const char *type, const char *form,
+                                 weir_error *error) {
+    char instead[2 * WEIR_INGEST__MY_NAME_MAX];
+    snprintf(instead, sizeof instead, form, cursor->columns[number].name);
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                      "column %s of %s is a %s, which weir does not read; write %s instead",
+                      cursor->columns[number].name, cursor->what, type, instead);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static bool is_kept(weir_ingest__my_form form) {
+    return form == WEIR_INGEST__MY_AS_TEXT || form == WEIR_INGEST__MY_AS_BYTES;
+}
+
+/* Whether the batch has room for the pending row's texts; made if it is the first. */
+static weir_status make_room(my_cursor *cursor, const unsigned long *sizes, bool is_first, bool *out,
+                             weir_error *error) {
+    size_t needed = cursor->text_size;
+    for (uint32_t i = 0; i < cursor->base.column_count; i++)
+        if (cursor->pending[i] && is_kept(cursor->columns[i].form))
+            needed += sizes[i];
+    if (is_first && !weir__grow(cursor->session->base.env, &cursor->text, &cursor->text_capacity, needed, 1))
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, needed);
+    *out = needed <= cursor->text_capacity;
+    return WEIR_OK;
+}
+
+static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_ingest__value *cells,
+                            weir_error *error) {
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        const char *data = cursor->pending[i];
+        weir_ingest__my_form form = cursor->columns[i].form;
+        if (!data) {
+            cells[i] = (weir_ingest__value){.type = WEIR_INGEST__NULL};
+            continue;
+        }
+        if (is_kept(form)) {
+            char *kept = (char *)cursor->text + cursor->text_size;
+            memcpy(kept, data, sizes[i]);
+            cursor->text_size += sizes[i];
+            data = kept;
+        }
+        const char *fault = weir_ingest__my_decode(form, data, sizes[i], &cells[i]);
+        if (fault)
+            return bad_value(cursor, i, fault, error);
+    }
+    return WEIR_OK;
+}
+
+static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
+    my_cursor *cursor = (my_cursor *)base;
+    size_t row = 0;
+    bool has_room = true;
+    cursor->text_size = 0;
+    while (row < cursor->batch_rows && !cursor->is_ended) {
+        if (!cursor->pending && !weir_ingest__my_fetch(cursor->session, cursor->result, &cursor->pending))
+            return server_failure(cursor, error);
+        cursor->is_ended = !cursor->pending;
+        if (cursor->is_ended)
+            break;
+        const unsigned long *sizes = cursor->session->api.call_fetch_lengths(cursor->result);
+        WEIR__TRY(make_room(cursor, sizes, row == 0, &has_room, error));
+        if (!has_room)
+            break;
+        WEIR__TRY(read_row(cursor, sizes, cursor->cells + row++ * base->column_count, error));
+        cursor->pending = NULL;
+    }
+    *rows = (weir_ingest__rows){.row_count = row, .cells = cursor->cells};
+    return WEIR_OK;
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static weir_status make_cursor(weir_ingest__my_session *session, const char *what, my_cursor **out,
+                               weir_error *error) {
+    const weir_env *env = session->base.env;
+    if (session->is_reading)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                          "cannot read %s: the session's last cursor is still open", what);
+    my_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+    if (!cursor)
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
+    session->is_reading = true;
+    cursor->session = session;
+    cursor->base = (weir_ingest__cursor){.next = next_rows, .close = close_cursor};
+    cursor->what = weir__copy_text(env, what, strlen(what));
+    if (!cursor->what) {
+        close_cursor(&cursor->base);
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(what));
+    }
+    *out = cursor;
+    return WEIR_OK;
+}
+
+static bool make_columns(my_cursor *cursor, uint32_t count) {
+    const weir_env *env = cursor->session->base.env;
+    size_t rows = BATCH_CELLS / (count ? count : 1);
+    rows = rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : rows < BATCH_ROWS_MIN ? BATCH_ROWS_MIN : rows;
+    cursor->batch_rows = rows;
+    cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
+    cursor->base.column_count = cursor->columns ? count : 0;
+    cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
+    cursor->cells = weir__allocate(env, rows * count, sizeof *cursor->cells);
+    return cursor->columns && cursor->names && cursor->cells &&
+           weir__grow(env, &cursor->text, &cursor->text_capacity, BATCH_BYTES, 1);
+}
+
+static bool set_name(my_cursor *cursor, uint32_t number, const char *name) {
+    cursor->columns[number].name = weir__copy_text(cursor->session->base.env, name, strlen(name));
+    cursor->names[number] = cursor->columns[number].name;
+    return cursor->names[number] != NULL;
+}
+
+/* Runs the statement; after this only next and close are called. */
+static weir_status start(my_cursor *cursor, const char *statement, weir_error *error) {
+    weir_ingest__my_session *session = cursor->session;
+    if (!weir_ingest__my_run(session, statement, &cursor->result))
+        return server_failure(cursor, error);
+    uint32_t expected = cursor->base.column_count > 0 ? cursor->base.column_count : 1;
+    if (!cursor->result || session->api.call_num_fields(cursor->result) != expected) {
+        weir_ingest__my_hang_up(session, "the server gives another number of columns than it was asked for");
+        return server_failure(cursor, error);
+    }
+    const weir_ingest__my_field *fields = session->api.call_fetch_fields(cursor->result);
+    for (uint32_t i = 0; i < cursor->base.column_count; i++)
+        cursor->columns[i].form = weir_ingest__my_type_of(&fields[i]).form;
+    return WEIR_OK;
+}
+
+/* A column, as it is read. */
+static void add_column(weir_ingest__sql *sql, const char *name, weir_ingest__my_form form, bool is_first) {
+    weir_ingest__sql_add(sql, is_first ? "SELECT " : ", ");
+    if (form == WEIR_INGEST__MY_AS_GEOMETRY)
+        weir_ingest__sql_add(sql, "ST_AsText(");
+    weir_ingest__sql_add_identifier(sql, name);
+    if (form == WEIR_INGEST__MY_AS_GEOMETRY)
+        weir_ingest__sql_add(sql, ")");
+    if (form == WEIR_INGEST__MY_AS_FLOAT)
+        weir_ingest__sql_add(sql, " * 1e0");
+}
+
+/* ---- Scans ----------------------------------------------------------------------------------- */
+
+/* A table is not shared out: part 0 has all rows, and there is one session. */
+static weir_status start_scan(my_cursor *cursor, const weir_ingest__catalog_table *table,
+                              const uint32_t *columns, uint32_t column_count, uint32_t part,
+                              weir_error *error) {
+    const weir_ingest__my_table *detail = table->detail;
+    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    bool has_memory = make_columns(cursor, column_count);
+    for (uint32_t i = 0; i < column_count && has_memory; i++) {
+        has_memory = set_name(cursor, i, table->columns[columns[i]].name);
+        add_column(&sql, table->columns[columns[i]].name, detail->forms[columns[i]], i == 0);
+    }
+    if (column_count == 0)
+        weir_ingest__sql_add(&sql, "SELECT 1"); /* rows without cells are counted */
+    weir_ingest__sql_add(&sql, " FROM %s%s", table->sql_name, part > 0 ? " WHERE 1 = 0" : "");
+    weir_status status = !has_memory || sql.failed
+                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+                             : start(cursor, sql.data, error);
+    weir_ingest__sql_release(&sql);
+    return status;
+}
+
+weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                                 const uint32_t *columns, uint32_t column_count, uint32_t part,
+                                 uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
+    const weir_ingest__my_table *detail = table->detail;
+    char what[WEIR_INGEST__MY_NAME_MAX + 8];
+    my_cursor *cursor;
+    (void)part_count;
+    if (!detail->has_snapshots)
+        return weir__fail(
+            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+            "table %s is kept by %s, which has no snapshots, so its rows could change while they "
+            "are read; ALTER TABLE %s ENGINE = InnoDB, or leave it out of the schema",
+            table->name, *detail->engine ? detail->engine : "an engine", table->name);
+    snprintf(what, sizeof what, "table %s", table->name);
+    WEIR__TRY(make_cursor((weir_ingest__my_session *)source, what, &cursor, error));
+    weir_status status = start_scan(cursor, table, columns, column_count, part, error);
+    if (status) {
+        close_cursor(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+static bool origin_of(const weir_ingest__cursor *base, uint32_t number, const weir_ingest__catalog *catalog,
+                      weir_ingest__origin *out) {
+    const char *table = ((const my_cursor *)base)->columns[number].from;
+    for (uint32_t t = 0; table && t < catalog->table_count; t++) {
+        const weir_ingest__catalog_table *candidate = &catalog->tables[t];
+        if (candidate->query || candidate->is_view || strcmp(candidate->bare, table) != 0)
+            continue;
+        *out = (weir_ingest__origin){candidate,
+                                     weir_ingest__catalog_find_column(candidate, table + strlen(table) + 1)};
+        return out->column != UINT32_MAX;
+    }
+    return false;
+}
+
+/* Where a column comes from, if that is a table of this database. */
+static bool set_origin(my_cursor *cursor, uint32_t number, const weir_ingest__my_field *field) {
+    if (!*field->org_table || !*field->org_name || strcmp(field->db, cursor->session->database) != 0)
+        return true;
+    size_t table_size = strlen(field->org_table) + 1, name_size = strlen(field->org_name) + 1;
+    char *from = weir__allocate(cursor->session->base.env, table_size + name_size, 1);
+    if (!from)
+        return false;
+    memcpy(from, field->org_table, table_size);
+    memcpy(from + table_size, field->org_name, name_size);
+    cursor->columns[number].from = from;
+    return true;
+}
+
+static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_columns *described,
+                                     weir_error *error) {
+    const weir_ingest__my_field *fields = described->fields;
+    uint32_t count = described->count;
+    if (count == 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                          "the query returns no columns");
+    bool has_memory = make_columns(cursor, count);
+    for (uint32_t i = 0; i < count && has_memory; i++) {
+        has_memory = set_name(cursor, i, fields[i].name) && set_origin(cursor, i, &fields[i]);
+        cursor->columns[i].form = weir_ingest__my_type_of(&fields[i]).form;
+    }
+    cursor->base.column_names = cursor->names;
+    cursor->base.origin = origin_of;
+    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+}
+
+/* Names of columns are equal in MySQL whatever their case. */
+static bool has_repeated_name(const my_cursor *cursor) {
+    for (uint32_t i = 1; i < cursor->base.column_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcasecmp(cursor->names[i], cursor->names[k]) == 0)
+                return true;
+    return false;
+}
+
+/* Whether the query needs one around it. */
+static weir_status check_query(const my_cursor *cursor, bool *needs_more, weir_error *error) {
+    *needs_more = false;
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
+            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
+        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT && has_repeated_name(cursor))
+            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
+        *needs_more = *needs_more || cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
+    }
+    return WEIR_OK;
+}
+
+/* The line breaks end a comment that the query may end with. */
+static void add_query(weir_ingest__sql *sql, const my_cursor *cursor, const char *query, bool needs_more) {
+    size_t size = weir_ingest__sql_trimmed_size(query);
+    for (uint32_t i = 0; i < cursor->base.column_count && needs_more; i++)
+        add_column(sql, cursor->names[i], cursor->columns[i].form, i == 0);
+    if (needs_more)
+        weir_ingest__sql_add(sql, " FROM (\n");
+    weir_ingest__sql_add_text(sql, query, size);
+    if (needs_more)
+        weir_ingest__sql_add(sql, "\n) AS weir_query");
+}
+
+static weir_status start_query(my_cursor *cursor, const char *query, weir_error *error) {
+    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    weir_ingest__my_columns described;
+    bool needs_more;
+    WEIR__TRY(weir_ingest__my_columns_read(cursor->session, query, &described, error));
+    weir_status status = set_query_columns(cursor, &described, error);
+    weir_ingest__my_columns_release(cursor->session, &described);
+    if (!status)
+        status = check_query(cursor, &needs_more, error);
+    if (status)
+        return status;
+    add_query(&sql, cursor, query, needs_more);
+    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(query))
+                        : start(cursor, sql.data, error);
+    weir_ingest__sql_release(&sql);
+    return status;
+}
+
+weir_status weir_ingest__my_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
+                                  weir_error *error) {
+    my_cursor *cursor;
+    WEIR__TRY(make_cursor((weir_ingest__my_session *)source, "the query", &cursor, error));
+    weir_status status = start_query(cursor, sql, error);
+    if (status) {
+        close_cursor(&cursor->base);
+        return status;
+    }
+    *out = &cursor->base;
+    return WEIR_OK;
+}
+
+weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const char *sql,
+                                           weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+                                           weir_error *error) {
+    weir_ingest__my_session *session = (weir_ingest__my_session *)source;
+    weir_ingest__my_columns described;
+    WEIR__TRY(weir_ingest__my_columns_read(session, sql, &described, error));
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < described.count && !status; i++)
+        if (!weir_ingest__catalog_add_column(catalog, table, described.fields[i].name,
+                                             weir_ingest__my_type_of(&described.fields[i]).declared))
+            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    weir_ingest__my_columns_release(session, &described);
+    return status;
+}

@@ -1,0 +1,43 @@
+/* See text_rows.h. */
+#include <string.h>
+
+#include "ingest/convert.h"
+#include "ingest/text_rows.h"
+
+enum { ROWS_MAX = 1 << 22, BYTES_MAX = 1 << 28 };
+
+weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char *text, size_t size,
+                                       weir_error *error) {
+    if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
+        !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
+    if (size > 0)
+        memcpy((char *)rows->text + rows->text_size, text, size);
+    ((char *)rows->text)[rows->text_size + size] = 0;
+    ((size_t *)rows->cells)[rows->cell_count++] = rows->text_size;
+    rows->text_size += size + 1;
+    return WEIR_OK;
+}
+
+const char *weir_ingest__text_rows_cell(const weir_ingest__text_rows *rows, size_t row, uint32_t column) {
+    return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
+}
+
+bool weir_ingest__text_rows_are_full(const weir_ingest__text_rows *rows) {
+    return rows->row_count >= ROWS_MAX || rows->text_size > BYTES_MAX;
+}
+
+void weir_ingest__text_rows_release(weir_ingest__text_rows *rows) {
+    if (!rows->env)
+        return;
+    weir__release(rows->env, rows->text);
+    weir__release(rows->env, rows->cells);
+    *rows = (weir_ingest__text_rows){0};
+}
+
+uint64_t weir_ingest__text_rows_estimate(const weir_ingest__text_rows *rows, size_t row, uint32_t column) {
+    const char *text = weir_ingest__text_rows_cell(rows, row, column);
+    double estimate;
+    bool is_one = weir_ingest__parse_real(text, strlen(text), &estimate) && estimate > 0 && estimate < 1e18;
+    return is_one ? (uint64_t)estimate : 0;
+}
