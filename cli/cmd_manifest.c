@@ -14,6 +14,10 @@ static int print_text(const weir_manifest *manifest) {
     printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",
            weir_manifest_global_batch_size(manifest), weir_manifest_seed(manifest),
            weir_manifest_data(manifest)->sampler_block_size);
+    const weir_choices *lengths = &weir_manifest_batch(manifest)->lengths;
+    for (uint32_t i = 0; i < lengths->count && lengths->count > 1; i++)
+        printf("%s%" PRIu32 "%s", i ? ", " : "training steps of ", lengths->values[i],
+               i + 1 < lengths->count ? "" : " cells a sequence, in turn\n");
     printf("training runs %s\n", weir_manifest_operator(manifest, WEIR_STAGE_TRAIN));
     for (size_t i = 0; i < weir_manifest_dataset_count(manifest); i++) {
         const weir_dataset *dataset = weir_manifest_dataset(manifest, i);

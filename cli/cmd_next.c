@@ -13,7 +13,7 @@ typedef struct request {
     bool as_json, trace_indices;
 } request;
 
-static void write_metadata(weir_json_writer *w, const weir_step *step) {
+static void write_metadata(weir_json_writer *w, const weir_step *step, const weir_manifest *manifest) {
     weir_json_key(w, "metadata");
     weir_json_object(w);
     cli_json_uint(w, "epoch", step->cursor_before.epoch);
@@ -26,13 +26,15 @@ static void write_metadata(weir_json_writer *w, const weir_step *step) {
     weir_json_key(w, "effective_q");
     weir_json_double(w, step->effective_q);
     cli_json_uint(w, "sampler_block_size", step->sampler_block_size);
+    if (weir_manifest_batch(manifest)->lengths.count > 1)
+        cli_json_uint(w, "sequence_length", step->sequence_length);
     cli_json_hex(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
     cli_json_hex(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
     cli_json_hex(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
     weir_json_end_object(w);
 }
 
-static int print_step_json(const weir_step *step, const uint64_t *indices) {
+static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
@@ -43,7 +45,7 @@ static int print_step_json(const weir_step *step, const uint64_t *indices) {
     weir_json_end_array(&w);
     cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
-    write_metadata(&w, step);
+    write_metadata(&w, step, manifest);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }
@@ -120,7 +122,7 @@ static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer 
             result = cli_fail(&error, r->as_json);
             break;
         }
-        result = r->as_json ? print_step_json(&step, indices) : print_step(&step, indices);
+        result = r->as_json ? print_step_json(&step, indices, manifest) : print_step(&step, indices);
         cursor = step.cursor_next;
     }
     free(indices);

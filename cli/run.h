@@ -22,7 +22,7 @@ typedef struct cli_running {
     /* What happened. */
     uint64_t began_ns; /* the program, by the clock of cli_run_now_ns */
     uint64_t batches;
-    uint64_t batch_size; /* samples of a full batch on this rank */
+    uint64_t room; /* samples that its batches would have on this rank if all were full */
     uint64_t samples;
     uint64_t bytes;
     cli_run_dataset *datasets; /* room for all of the manifest's; NULL: not counted */

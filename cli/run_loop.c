@@ -40,7 +40,7 @@ static void count(cli_running *run, const weir_taken *taken) {
     if (run->batches == 0)
         run->first_batch_ns = cli_run_now_ns() - run->began_ns;
     run->batches++;
-    run->batch_size = taken->batch->step.micro_batch_size;
+    run->room += taken->batch->step.micro_batch_size;
     run->samples += taken->batch->step.valid_count;
     run->bytes += taken->batch->size;
     count_dataset(run, taken);

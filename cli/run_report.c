@@ -91,10 +91,10 @@ static void print_text(const cli_running *run, bool with_files) {
         printf("rank %" PRIu32 " of %" PRIu32 ": ", info->rank, info->world_size);
     printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
            info->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
-    if (run->samples < run->batches * run->batch_size)
-        printf("  %" PRIu64 " fewer than %" PRIu64 " x %" PRIu64
+    if (run->samples < run->room)
+        printf("  %" PRIu64 " fewer than %" PRIu64 " full batches have"
                ": the last batch of an epoch has the samples that are left\n",
-               run->batches * run->batch_size - run->samples, run->batches, run->batch_size);
+               run->room - run->samples, run->batches);
     if (run->batches > 0) {
         printf("  ");
         print_rates(stdout, run, run->loop_ns);

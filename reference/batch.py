@@ -10,7 +10,7 @@ digest takes the global ones.
 import math
 import struct
 from collections.abc import Callable, Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import row_order
@@ -182,9 +182,10 @@ class BatchBuilder:
         step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
         task, split = self._tasks[dataset]
         seeds = task.seeds_of(split)
-        maker = SequenceMaker(self.store, task, self.manifest.batch)
+        length = self.sampler.sequence_length(dataset, stage, cursor)
+        maker = SequenceMaker(self.store, task, replace(self.manifest.batch, lengths=(length,)))
         sequences = []
-        positions = self.sampler.positions_of_rank(world_size, rank, cursor)
+        positions = self.sampler.positions_of_rank(dataset, world_size, rank, stage, cursor)
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
             walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
@@ -207,7 +208,7 @@ class BatchBuilder:
         group_size = self._group_size(task, stage)
         if pad:
             sequences += [nothing_but_padding() for _ in range(group_size * len(positions) - len(sequences))]
-        return self._collated(dataset, task, sequences, step.cursor_next, group_size)
+        return self._collated(maker.config, dataset, task, sequences, step.cursor_next, group_size)
 
     def _group_size(self, task: Task, stage: str) -> int:
         """How many sequences a sample has."""
@@ -231,9 +232,14 @@ class BatchBuilder:
         return sha256_of([*parts, context_seed] if context_seed else parts)[:16]
 
     def _collated(
-        self, dataset: str, task: Task, sequences: list[Sequence], cursor_next: Cursor, group_size: int = 1
+        self,
+        config: BatchConfig,
+        dataset: str,
+        task: Task,
+        sequences: list[Sequence],
+        cursor_next: Cursor,
+        group_size: int = 1,
     ) -> TrainingBatch:
-        config = self.manifest.batch
         length = config.sequence_length
         row_count = max((len(sequence.rows) for sequence in sequences), default=0)
         if config.pad_rows and sequences:

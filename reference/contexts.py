@@ -54,7 +54,7 @@ def build_contexts(builder: BatchBuilder, task_name: str, requests: list[Request
         if sample == NO_SAMPLE and maker.task_rows is not None:
             maker.task_rows.admit(seed)
         sequences.append(maker.make(seed, draws, sample, 0, position))
-    return builder._collated("", task, sequences, Cursor(0, 0))
+    return builder._collated(maker.config, "", task, sequences, Cursor(0, 0))
 
 
 def _row_of(task: Task, request: Request) -> int:

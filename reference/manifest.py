@@ -162,7 +162,7 @@ class Since:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    sequence_length: int = 1024
+    lengths: tuple[int, ...] = (1024,)  # of the steps, in turn; of all but train the largest
     max_hops: int = 4
     child_width: int | dict[str, tuple[int, ...]] = DEFAULT_WIDTH  # an object has *, always
     child_policy: str = "uniform"
@@ -182,12 +182,18 @@ class BatchConfig:
     since: Since = Since()
 
     @property
+    def sequence_length(self) -> int:
+        return max(self.lengths)
+
+    @property
     def widths(self) -> dict[str, tuple[int, ...]] | None:
         return self.child_width if isinstance(self.child_width, dict) else None
 
     def normalised(self) -> dict[str, Any]:
         """What was added after the first manifests appears only if it is not the default."""
         normalised = asdict(self)
+        del normalised["lengths"]
+        normalised["sequence_length"] = list(self.lengths) if len(self.lengths) > 1 else self.lengths[0]
         for name, default in (
             ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False),
             ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0),
@@ -240,8 +246,15 @@ class Manifest:
         """The stage of a run that names none."""
         return "eval" if self.data.preset == "eval_sequential" else "train"
 
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The samples of a training step of each length, in turn."""
+        longest = self.batch.sequence_length
+        return [self.global_batch_size * longest // length for length in self.batch.lengths]
+
     def operator(self, stage: str) -> str:
-        is_v2 = stage in ("eval", "infer") or (stage == "train" and self.data.is_literally_v2)
+        is_literal = self.data.is_literally_v2 and len(self.batch.lengths) == 1
+        is_v2 = stage in ("eval", "infer") or (stage == "train" and is_literal)
         return "UML_OS.Data.NextBatch_v2" if is_v2 else "UML_OS.Data.NextBatch_v3"
 
     def draws_by_population(self, dataset_key: str) -> bool:
@@ -299,7 +312,7 @@ def _manifest(value: Any) -> Manifest:
         key: _dataset(dataset, f"$.datasets.{key}")
         for key, dataset in _any_object(members["datasets"], "$.datasets").items()
     }
-    return Manifest(
+    manifest = Manifest(
         global_batch_size=_integer(members["global_batch_size"], "$.global_batch_size"),
         datasets=datasets,
         seed=_integer(members.get("seed", 0), "$.seed"),
@@ -308,6 +321,11 @@ def _manifest(value: Any) -> Manifest:
         batch=_batch_config(members.get("batch", {})),
         accountant=_accountant(members["accountant"]) if "accountant" in members else None,
     )
+    cells = manifest.global_batch_size * manifest.batch.sequence_length
+    is_whole = all(cells % length == 0 for length in manifest.batch.lengths)
+    if not is_whole or sum(manifest.batch_sizes) > LARGEST_UINT64:
+        _refuse("$.batch.sequence_length", "leaves batches of a size that is not whole, or too large")
+    return manifest
 
 
 def _dataset(value: Any, path: str) -> Dataset:
@@ -372,7 +390,7 @@ def _accountant(value: Any) -> Accountant:
 
 def _batch_config(value: Any) -> BatchConfig:
     readers = {
-        "sequence_length": _integer_between(1, 65_536),
+        "sequence_length": _choices(1, 65_536),
         "max_hops": _integer_between(0, 64),
         "child_width": _child_width,
         "child_policy": _one_of(CHILD_POLICIES),
@@ -392,7 +410,8 @@ def _batch_config(value: Any) -> BatchConfig:
         "links": _links,
     }
     members = _object(value, "$.batch", optional=readers)
-    config = BatchConfig(**{name: readers[name](member, f"$.batch.{name}") for name, member in members.items()})
+    read = {name: readers[name](member, f"$.batch.{name}") for name, member in members.items()}
+    config = BatchConfig(lengths=read.pop("sequence_length", (1024,)), **read)
     if config.retrieval is not None and not config.labels:
         _refuse("$.batch.retrieval", "needs labels")
     if config.retrieval is not None and config.retrieval.has_width and config.widths is not None:

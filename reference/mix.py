@@ -50,23 +50,35 @@ class Mixer:
 
     def cursor_of_batch(self, key: str, batch_number: int) -> Cursor:
         n = self.manifest.datasets[key].cardinality
-        batch_size = self.manifest.global_batch_size
         if n == 0:
             raise WeirError("CARDINALITY_MISMATCH", f"the dataset {key!r} is empty")
-        if batch_size == 0:
+        if self.manifest.global_batch_size == 0:
             raise WeirError("BATCH_SIZE_INCONSISTENT", "global_batch_size is 0")
         if self.manifest.data.is_stream:
-            epoch, global_index = divmod(batch_number * batch_size, n)
+            epoch, global_index = divmod(self._start_of_batch(batch_number), n)
         else:
-            epoch, batch_in_epoch = divmod(batch_number, self._batches_in_an_epoch(n, batch_size))
-            global_index = batch_in_epoch * batch_size
+            epoch, batch_in_epoch = divmod(batch_number, self._batches_in_an_epoch(n))
+            global_index = self._start_of_batch(batch_in_epoch)
         if epoch > LARGEST_UINT64:
             raise WeirError("COUNTER_OVERFLOW", "the epoch would pass 2^64-1")
         return Cursor(epoch, global_index)
 
-    def _batches_in_an_epoch(self, n: int, batch_size: int) -> int:
-        whole, rest = divmod(n, batch_size)
-        batches = whole if self.manifest.data.drop_last or rest == 0 else whole + 1
+    def _start_of_batch(self, number: int) -> int:
+        """How many positions the batches before one take; their sizes come in turn (docs/spec/02c-lengths.md)."""
+        sizes = self.manifest.batch_sizes
+        rounds, turn = divmod(number, len(sizes))
+        return rounds * sum(sizes) + sum(sizes[:turn])
+
+    def _batches_in_an_epoch(self, n: int) -> int:
+        sizes = self.manifest.batch_sizes
+        rounds, rest = divmod(n, sum(sizes))
+        batches = rounds * len(sizes)
+        for size in sizes:
+            if rest >= size or (rest > 0 and not self.manifest.data.drop_last):
+                batches += 1
+            else:
+                break
+            rest = max(rest - size, 0)
         if batches == 0:
             raise WeirError("BATCH_SIZE_INCONSISTENT", "with drop_last no epoch has a batch", cardinality=n)
         return batches

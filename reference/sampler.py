@@ -6,7 +6,8 @@ seeded Fisher-Yates shuffle, the short block at the end stays at the end, and in
 placed by a seeded bijection, affine or Feistel. So the sample at any position is found without its
 neighbours. The positions of a step are cut into contiguous slices, one a rank; what a sample is does not
 depend on how many ranks there are. Evaluation reads the samples in their own order, or, seeded, in one order
-that never changes (docs/spec/02b-eval-order.md). `next_batch` is pure: it takes a cursor and returns the next one.
+that never changes (docs/spec/02b-eval-order.md). Training steps may have several lengths and sizes, in turn
+(docs/spec/02c-lengths.md). `next_batch` is pure: it takes a cursor and returns the next one.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from . import philox
@@ -271,7 +273,7 @@ class Sampler:
         """This rank's share of a training step, each as (epoch, block, original index)."""
         n = self.manifest.datasets[dataset_key].cardinality
         samples = []
-        for position in self.positions_of_rank(world_size, rank, cursor):
+        for position in self.positions_of_rank(dataset_key, world_size, rank, "train", cursor):
             if self.manifest.data.is_stream:
                 epochs_ahead, position = divmod(position, n)
             elif position >= self._epoch_limit(dataset_key, "train"):
@@ -289,17 +291,18 @@ class Sampler:
         begun in the epoch before."""
         if self.manifest.draws_by_population(dataset_key):
             return 0
-        batch_size = self.manifest.global_batch_size
-        first_step = cursor.global_index % batch_size - (batch_size if self.manifest.data.is_stream else 0)
+        sizes = self.manifest.batch_sizes
         order = self._epoch_order(dataset_key, cursor.epoch)
-        return len(
-            {
-                order.sample_at(position)[0]
-                for start in range(first_step, cursor.global_index + 1, batch_size)
-                for position in self.positions_of_rank(world_size, rank, Cursor(cursor.epoch, start))
-                if 0 <= position < self._epoch_limit(dataset_key, "train")
-            }
-        )
+        turn, start, blocks = self._turn(dataset_key, cursor), cursor.global_index, set()
+        least = -max(sizes) if self.manifest.data.is_stream else 0
+        while start >= least:
+            share = sizes[turn] // world_size
+            for position in range(start + rank * share, start + (rank + 1) * share):
+                if 0 <= position < self._epoch_limit(dataset_key, "train"):
+                    blocks.add(order.sample_at(position)[0])
+            turn = (turn - 1) % len(sizes)
+            start -= sizes[turn]
+        return len(blocks)
 
     def _evaluated_samples(
         self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor
@@ -307,15 +310,39 @@ class Sampler:
         """This rank's share of an evaluation step: always of full length, wrapped, with the count of those
         that lie before the end."""
         n = self.manifest.datasets[dataset_key].cardinality
-        positions = self.positions_of_rank(world_size, rank, cursor)
+        positions = self.positions_of_rank(dataset_key, world_size, rank, stage, cursor)
         indices = [position % n for position in positions]
         if stage == "eval_seeded":
             seed = self.epoch_seed(dataset_key, 0)
             indices = [feistel_offset(0, position, n, seed) for position in indices]
         return indices, sum(position < n for position in positions)
 
-    def positions_of_rank(self, world_size: int, rank: int, cursor: Cursor) -> range:
-        micro_batch_size = self.manifest.global_batch_size // world_size
+    # -- Steps of several lengths --
+
+    def _turn(self, dataset_key: str, cursor: Cursor) -> int:
+        """Which of the lengths the training step at a cursor has."""
+        sizes, starts = self.manifest.batch_sizes, list(accumulate(self.manifest.batch_sizes, initial=0))
+        if len(sizes) == 1:
+            return 0
+        is_stream, n = self.manifest.data.is_stream, self.manifest.datasets[dataset_key].cardinality
+        place = (cursor.global_index + (cursor.epoch * n if is_stream else 0)) % starts[-1]
+        if place not in starts:
+            raise WeirError("CONTRACT_VIOLATION", f"no batch of {dataset_key!r} begins at {cursor}")
+        return starts.index(place)
+
+    def batch_size(self, dataset_key: str, stage: str, cursor: Cursor) -> int:
+        """B of the step at a cursor."""
+        if stage != "train":
+            return self.manifest.global_batch_size
+        return self.manifest.batch_sizes[self._turn(dataset_key, cursor)]
+
+    def sequence_length(self, dataset_key: str, stage: str, cursor: Cursor) -> int:
+        """S of the step at a cursor."""
+        batch = self.manifest.batch
+        return batch.lengths[self._turn(dataset_key, cursor)] if stage == "train" else batch.sequence_length
+
+    def positions_of_rank(self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor) -> range:
+        micro_batch_size = self.batch_size(dataset_key, stage, cursor) // world_size
         first = cursor.global_index + rank * micro_batch_size
         return range(first, first + micro_batch_size)
 
@@ -323,15 +350,17 @@ class Sampler:
         """Where an epoch ends: at N, or, where training drops the last partial batch, before it."""
         n = self.manifest.datasets[dataset_key].cardinality
         if stage == "train" and self.manifest.data.drop_last and not self.manifest.data.is_stream:
-            return n // self.manifest.global_batch_size * self.manifest.global_batch_size
+            sizes = self.manifest.batch_sizes
+            rounds = n // sum(sizes) * sum(sizes)
+            return rounds + max(start for start in accumulate(sizes, initial=0) if rounds + start <= n)
         return n
 
     def _produced_count(self, dataset_key: str, stage: str, cursor: Cursor) -> int:
         """The global positions that a step consumes: a whole batch, or what is left of the epoch."""
         if stage == "train" and self.manifest.data.is_stream:
-            return self.manifest.global_batch_size
+            return self.batch_size(dataset_key, stage, cursor)
         remaining = max(0, self._epoch_limit(dataset_key, stage) - cursor.global_index)
-        return min(self.manifest.global_batch_size, remaining)
+        return min(self.batch_size(dataset_key, stage, cursor), remaining)
 
     def _advanced(self, dataset_key: str, stage: str, cursor: Cursor) -> Cursor:
         """The cursor after a step; its epoch may be one too large for 64 bits, which `_check` refuses."""
@@ -347,29 +376,31 @@ class Sampler:
 
     def _check(self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor) -> None:
         """The nine checks, in the order of the specification: the first that fails is the error."""
-        batch_size = self.manifest.global_batch_size
+        sizes = [self.manifest.global_batch_size] + (self.manifest.batch_sizes if stage == "train" else [])
         is_strict_train = stage == "train" and not self.manifest.data.is_stream
         if stage not in STAGES:
             raise WeirError("INVALID_STAGE_TYPE", f"the stage {stage!r} is not one of {', '.join(STAGES)}")
         if stage == "train" and self.manifest.stage != "train":
             raise WeirError("INVALID_STAGE_TYPE", "the manifest's preset is eval_sequential")
         n = self._dataset(dataset_key).cardinality
-        if world_size == 0 or batch_size == 0 or batch_size % world_size != 0 or batch_size < world_size:
-            raise WeirError(
-                "BATCH_SIZE_INCONSISTENT",
-                f"global_batch_size {batch_size} is not a positive multiple of world_size {world_size}",
-                global_batch_size=batch_size,
-                world_size=world_size,
-            )
+        for batch_size in sizes:
+            if world_size == 0 or batch_size == 0 or batch_size % world_size != 0:
+                raise WeirError(
+                    "BATCH_SIZE_INCONSISTENT",
+                    f"a batch of {batch_size} is not a positive multiple of world_size {world_size}",
+                    global_batch_size=batch_size,
+                    world_size=world_size,
+                )
         if rank >= world_size:
             raise WeirError("CONTRACT_VIOLATION", f"rank {rank} is not below world_size {world_size}")
         self._check_block_size()
-        if is_strict_train and self.manifest.data.drop_last and batch_size > n:
+        if is_strict_train and self.manifest.data.drop_last and self.manifest.batch_sizes[0] > n:
             raise WeirError("BATCH_SIZE_INCONSISTENT", "with drop_last no epoch has a batch", cardinality=n)
         self._check_accountant(dataset_key, stage)
         self._check_population(dataset_key, stage)
         if cursor.global_index >= n:
             _refuse_position(cursor.global_index, n)
+        batch_size = self.batch_size(dataset_key, stage, cursor)
         if not is_strict_train and cursor.global_index + batch_size > LARGEST_UINT64:
             raise WeirError("COUNTER_OVERFLOW", "the position would pass 2^64-1")
         if self._advanced(dataset_key, stage, cursor).epoch > LARGEST_UINT64:
@@ -398,8 +429,10 @@ class Sampler:
         subsampling_mode, _ = self.modes(stage, dataset_key)
         if accountant.subsampling_mode not in (None, subsampling_mode):
             raise WeirError("CONTRACT_VIOLATION", f"the run's subsampling_mode is {subsampling_mode}")
-        if accountant.effective_q not in (None, self._effective_q(dataset_key)):
-            raise WeirError("CONTRACT_VIOLATION", f"the run's effective_q is {self._effective_q(dataset_key)!r}")
+        for batch_size in self.manifest.batch_sizes:
+            effective_q = self._effective_q(dataset_key, batch_size)
+            if accountant.effective_q not in (None, effective_q):
+                raise WeirError("CONTRACT_VIOLATION", f"the run's effective_q is {effective_q!r}")
 
     def _check_population(self, dataset_key: str, stage: str) -> None:
         if stage == "train" and self.manifest.draws_by_population(dataset_key):
@@ -414,15 +447,16 @@ class Sampler:
 
     # -- Metadata --
 
-    def _effective_q(self, dataset_key: str) -> float:
-        n = self.manifest.datasets[dataset_key].cardinality
-        return float(self.manifest.global_batch_size) / float(n)
+    def _effective_q(self, dataset_key: str, batch_size: int) -> float:
+        return float(batch_size) / float(self.manifest.datasets[dataset_key].cardinality)
 
     def _metadata(
         self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor, block_count: int
     ) -> dict[str, Any]:
         subsampling_mode, sampling_mode = self.modes(stage, dataset_key)
+        has_list = len(self.manifest.batch.lengths) > 1
         return {
+            **({"sequence_length": self.sequence_length(dataset_key, stage, cursor)} if has_list else {}),
             "epoch": cursor.epoch,
             "global_position": cursor.global_index,
             "is_shuffled": stage in ("train", "eval_seeded"),
@@ -430,7 +464,7 @@ class Sampler:
             "blocks_materialized": block_count,
             "subsampling_mode": subsampling_mode,
             "sampling_mode": sampling_mode,
-            "effective_q": self._effective_q(dataset_key),
+            "effective_q": self._effective_q(dataset_key, self.batch_size(dataset_key, stage, cursor)),
             "sampler_block_size": self.manifest.data.sampler_block_size,
             "sampler_config_hash": self.sampler_config_hash(stage, dataset_key),
             "epoch_seed_hash": hashlib.sha256(self.epoch_seed(dataset_key, cursor.epoch)).digest(),

@@ -118,6 +118,9 @@ def iter_record(
     with_indices: bool = False,
 ) -> Record:
     """The record of step t; a run that builds batches adds their digests."""
+    global_batch_size = manifest.global_batch_size
+    if batch.metadata.get("sequence_length"):
+        global_batch_size = global_batch_size * manifest.batch.sequence_length // batch.metadata["sequence_length"]
     record = {
         "type": "iter",
         "t": t,
@@ -125,8 +128,8 @@ def iter_record(
         "cursor_before": _cursor_map(cursor_before),
         "cursor_after": _cursor_map(batch.cursor_next),
         "valid_count": batch.valid_count,
-        "micro_batch_size": manifest.global_batch_size // world_size,
-        "global_batch_size": manifest.global_batch_size,
+        "micro_batch_size": global_batch_size // world_size,
+        "global_batch_size": global_batch_size,
     }
     for name in METADATA_IN_AN_ITER_RECORD:
         record[name] = batch.metadata[name]

@@ -58,7 +58,8 @@ typedef struct weir_data_config {
     bool rotate;
 } weir_data_config;
 
-/* Several values of a number: of `retrieval`, where one is drawn for each sequence; of a width, by hop. */
+/* Several values of a number: of `sequence_length`, whose steps take them in turn; of `retrieval`, where one
+ * is drawn for each sequence; of a width, by hop. */
 enum { WEIR_CHOICES_MAX = 64 };
 typedef struct weir_choices {
     uint32_t count; /* at least 1 */
@@ -94,7 +95,8 @@ typedef struct weir_edge_width {
 
 /* The manifest's `batch`. Texts and lists belong to the manifest. */
 typedef struct weir_batch_config {
-    uint32_t sequence_length;
+    uint32_t sequence_length; /* the longest of … */
+    weir_choices lengths;     /* … those that training steps have in turn (docs/spec/02c-lengths.md) */
     uint32_t max_hops;
     uint32_t child_width;
     const weir_edge_width *widths; /* instead of child_width; … */
@@ -141,6 +143,8 @@ WEIR_API WEIR_CHECKED weir_status weir_manifest_read(const weir_env *env, const 
 WEIR_API void weir_manifest_close(weir_manifest *manifest);
 
 WEIR_API uint64_t weir_manifest_seed(const weir_manifest *manifest);
+/* The samples of a step, over all ranks; of a training step of the longest sequences if it has several
+ * lengths. */
 WEIR_API uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest);
 WEIR_API const weir_data_config *weir_manifest_data(const weir_manifest *manifest);
 WEIR_API const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest);

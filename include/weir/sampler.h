@@ -73,7 +73,7 @@ typedef struct weir_sampler_options {
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;                /* this rank's indices; in train always global_batch_size / world_size */
+    uint64_t count;                /* this rank's indices; but in strict train always micro_batch_size */
     uint64_t valid_count;          /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t
@@ -81,8 +81,10 @@ typedef struct weir_step {
     uint64_t blocks_materialized_this_epoch; /* distinct blocks of this rank's samples of the cursor's
                                                 epoch, from the epoch's first step to this one */
     uint64_t sampler_block_size;
-    uint64_t micro_batch_size;
-    uint64_t global_batch_size;
+    uint64_t micro_batch_size; /* global_batch_size / world_size */
+    uint64_t
+        global_batch_size; /* of this step: the manifest's, if training steps do not have several lengths */
+    uint32_t sequence_length; /* of this step */
     double effective_q;
     bool is_shuffled;
     const char *subsampling_mode;
@@ -103,7 +105,8 @@ WEIR_API WEIR_CHECKED weir_status weir_sampler_open(const weir_env *env, const w
                                                     weir_error *error);
 WEIR_API void weir_sampler_close(weir_sampler *sampler);
 
-/* The step at a cursor. GLOBAL_POSITION_EXCEEDS_CARDINALITY, COUNTER_OVERFLOW. */
+/* The step at a cursor. GLOBAL_POSITION_EXCEEDS_CARDINALITY, COUNTER_OVERFLOW; CONTRACT_VIOLATION if training
+ * steps have several lengths and none of them begins there. */
 WEIR_API WEIR_CHECKED weir_status weir_sampler_step(weir_sampler *sampler, weir_cursor cursor,
                                                     weir_step *step, weir_error *error);
 

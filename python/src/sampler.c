@@ -77,6 +77,7 @@ static bool describe_step(PyObject *dict, const weir_step *step) {
            py_set(dict, "blocks_materialized", PyLong_FromUnsignedLongLong(step->blocks_materialized)) &&
            py_set(dict, "sampler_block_size", PyLong_FromUnsignedLongLong(step->sampler_block_size)) &&
            py_set(dict, "micro_batch_size", PyLong_FromUnsignedLongLong(step->micro_batch_size)) &&
+           py_set(dict, "sequence_length", PyLong_FromUnsignedLong(step->sequence_length)) &&
            py_set(dict, "effective_q", PyFloat_FromDouble(step->effective_q)) &&
            py_set(dict, "is_shuffled", PyBool_FromLong(step->is_shuffled)) &&
            py_set(dict, "subsampling_mode", py_text(step->subsampling_mode)) &&

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from weir import _weir, _wrappers
@@ -43,6 +45,7 @@ class Sampler(_weir.Sampler):
     manifest: Manifest
     _is_stream: bool
     _drops_last: bool
+    _starts: list[int]  # where each size of batch begins in a round of all of them, and where that ends
     _cursor: Cursor  # where the next loop begins …
     _given: int  # … and what is left out there, since it was given before
     _now: _Step | None  # the step that a loop is in
@@ -68,6 +71,7 @@ class Sampler(_weir.Sampler):
         data = opened.document["data"]
         self._is_stream = stage == "train" and data.get("epoch_boundary") == "stream"
         self._drops_last = stage == "train" and bool(data.get("drop_last"))
+        self._starts = _batch_starts(opened, stage)
         self._cursor, self._given = self._epoch_start(0), 0
         self._now, self._reader = None, None
         self._token = opened.token if token is None else token
@@ -77,7 +81,7 @@ class Sampler(_weir.Sampler):
 
     @property
     def batch_size(self) -> int:
-        """Samples of this rank in a full step."""
+        """Samples of this rank in a full step; of the longest sequences, if steps have several lengths."""
         return self.manifest.global_batch_size // self.world_size
 
     def step(self, epoch: int, position: int) -> dict[str, Any]:
@@ -86,10 +90,9 @@ class Sampler(_weir.Sampler):
 
     def first_step_of(self, epoch: int) -> int:
         """The first step that begins in an epoch, of a run over this dataset alone that begins at epoch 0."""
-        size, count = self.manifest.global_batch_size, self.cardinality
         if self._is_stream:
-            return -(-epoch * count // size)
-        return epoch * (count // size if self._drops_last else -(-count // size))
+            return self._batches_up_to(epoch * self.cardinality)
+        return epoch * self._batches_up_to(self.cardinality, self._drops_last)
 
     def steps_in(self, epoch: int) -> int:
         """The number of steps that begin in an epoch."""
@@ -97,15 +100,25 @@ class Sampler(_weir.Sampler):
 
     def cursor_of(self, step: int) -> Cursor:
         """(epoch, position) of a step of a run over this dataset alone, counted from the first of epoch 0."""
-        size, count = self.manifest.global_batch_size, self.cardinality
         if self._is_stream:
-            return divmod(step * size, count)
+            return divmod(self._start_of(step), self.cardinality)
         epoch, step_in_epoch = divmod(step, self.steps_in(0))
-        return epoch, step_in_epoch * size
+        return epoch, self._start_of(step_in_epoch)
+
+    def _start_of(self, batch: int) -> int:
+        """The positions that the batches before one take."""
+        rounds, turn = divmod(batch, len(self._starts) - 1)
+        return rounds * self._starts[-1] + self._starts[turn]
+
+    def _batches_up_to(self, end: int, drops_last: bool = False) -> int:
+        """The batches that begin before a position, the last one left out if it is to be dropped and goes beyond it."""
+        rounds, rest = divmod(end, self._starts[-1])
+        batches = rounds * (len(self._starts) - 1) + bisect_left(self._starts, rest)
+        return batches - (drops_last and self._start_of(batches) > end)
 
     def _epoch_start(self, epoch: int) -> Cursor:
         """Where the first step of an epoch begins: after the batch that the epoch before ends in."""
-        return epoch, -epoch * self.cardinality % self.manifest.global_batch_size if self._is_stream else 0
+        return epoch, self._start_of(self.first_step_of(epoch)) - epoch * self.cardinality if self._is_stream else 0
 
     # ---- As torch's samplers ----
 
@@ -126,12 +139,17 @@ class Sampler(_weir.Sampler):
 
     def __len__(self) -> int:
         """Samples of this rank in the epoch."""
-        steps = self.steps_in(self.epoch)
-        if steps == 0:
+        if self.steps_in(self.epoch) == 0:
             return 0
-        epoch, position = self._epoch_start(self.epoch)
-        last = self.step(epoch, position + (steps - 1) * self.manifest.global_batch_size)
-        return (steps - 1) * self.batch_size + int(last["valid_count"])
+        first = self._epoch_start(self.epoch)[1]
+        last = self._last_step()
+        return (last["position"] - first) // self.world_size + int(last["valid_count"])
+
+    def _last_step(self) -> dict[str, Any]:
+        """The last step that begins in the epoch, which must have one, and its position."""
+        batch = self.first_step_of(self.epoch + 1) - 1
+        epoch, position = self.cursor_of(batch)
+        return {**self.step(epoch, position), "position": position}
 
     def __iter__(self) -> Iterator[int]:
         for step in self._steps():
@@ -198,11 +216,22 @@ class Sampler(_weir.Sampler):
     def _check_place(self, epoch: int, position: int, given: int) -> None:
         """Refuses a place that no loop of this sampler comes to."""
         start = position + epoch * self.cardinality if self._is_stream else position
-        if position >= self.cardinality or start % self.manifest.global_batch_size or given > self.batch_size:
+        turn = bisect_left(self._starts, start % self._starts[-1])
+        size = self._starts[turn + 1] - self._starts[turn] if start % self._starts[-1] == self._starts[turn] else -1
+        if position >= self.cardinality or given * self.world_size > size:
             raise ValueError(f"the state is damaged: no step begins at position {position} of epoch {epoch}")
 
     def __repr__(self) -> str:
         return f"<weir.Sampler {self.dataset} ({self.stage}), rank {self.rank} of {self.world_size}>"
+
+
+def _batch_starts(manifest: Manifest, stage: str) -> list[int]:
+    """The sums of the batch sizes that steps have in turn: one, but in a training of several lengths."""
+    size = manifest.global_batch_size
+    lengths = manifest.batch_config["sequence_length"]
+    if stage != "train" or isinstance(lengths, int):
+        return [0, size]
+    return list(accumulate((size * max(lengths) // length for length in lengths), initial=0))
 
 
 def _mismatch(name: str, saved: object, own: object, way_out: str) -> CheckpointMismatch:
@@ -254,7 +283,8 @@ class BatchSampler:
 
     def __len__(self) -> int:
         """Steps in the epoch that have samples for this rank."""
-        return -(-len(self.sampler) // self.batch_size)
+        steps = self.sampler.steps_in(self.sampler.epoch)
+        return steps - (steps > 0 and self.sampler._last_step()["valid_count"] == 0)
 
     def __iter__(self) -> Iterator[list[int]]:
         for step in self.sampler._steps():

@@ -74,6 +74,9 @@ class Trainer(transformers.Trainer):
         if not isinstance(dataloader, Dataset):
             return int(super().num_examples(dataloader))
         loader = dataloader.loader
+        lengths = loader.manifest.batch_config["sequence_length"]
+        if loader.stage == "train" and not isinstance(lengths, int):  # of each length as many steps
+            return len(loader) * sum(loader.manifest.global_batch_size * max(lengths) // s for s in lengths) // len(lengths)
         count = len(loader) * loader.manifest.global_batch_size
         if loader.stage == "train":
             return count

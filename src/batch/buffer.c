@@ -87,15 +87,17 @@ void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, u
     batch->size = end;
 }
 
-weir_batch_room weir_batch__room_of(const weir_batch__limits *l) {
+void weir_batch__limit_sums(weir_batch__limits *l) {
     weir_batch batch = {0};
     weir_batch__place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
     uint64_t blobs = plus(before, times(l->sequences, l->blob));
-    return (weir_batch_room){
+    l->room = (weir_batch_room){
         .compact = aligned(plus(aligned(blobs), times(l->texts, 2 * l->dim))),
         .tensors = aligned(batch.size),
     };
+    l->all_rows = times(l->sequences, l->walked_rows);
+    l->all_texts = times(l->sequences, l->walked_texts);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) {
@@ -113,6 +115,10 @@ weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const
         .dim = larger(a->dim, b->dim),
         .blob = larger(a->blob, b->blob),
         .tensors = a->tensors | b->tensors,
+        .all_rows = larger(a->all_rows, b->all_rows),
+        .all_texts = larger(a->all_texts, b->all_texts),
+        .room = {.compact = larger(a->room.compact, b->room.compact),
+                 .tensors = larger(a->room.tensors, b->room.tensors)},
     };
 }
 
@@ -124,9 +130,9 @@ static void carve_lists(weir_batch_buffer *b) {
     b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
     b->anchors = weir__carve(&b->lists, l->sequences, sizeof *b->anchors);
     b->group_digests = weir__carve(&b->lists, l->sequences, sizeof *b->group_digests);
-    b->rows = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->rows);
-    b->visits = weir__carve(&b->lists, times(l->sequences, l->walked_rows), sizeof *b->visits);
-    b->uses = weir__carve(&b->lists, times(l->sequences, l->walked_texts), sizeof *b->uses);
+    b->rows = weir__carve(&b->lists, l->all_rows, sizeof *b->rows);
+    b->visits = weir__carve(&b->lists, l->all_rows, sizeof *b->visits);
+    b->uses = weir__carve(&b->lists, l->all_texts, sizeof *b->uses);
     b->texts = weir__carve(&b->lists, l->texts, sizeof *b->texts);
 }
 
@@ -157,7 +163,7 @@ weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limit
         return weir__out_of_memory(error, operator_name, sizeof *b);
     b->env = env;
     b->limits = *limits;
-    b->room = weir_batch__room_of(limits);
+    b->room = limits->room;
     if (!open_memory(b, memory)) {
         uint64_t size = plus(b->room.compact, b->room.tensors);
         weir_status status = weir__fail(

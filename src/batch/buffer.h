@@ -18,8 +18,11 @@ typedef struct weir_batch__limits {
     uint64_t walked_texts; /* cells of a sequence that use one */
     uint64_t texts;        /* U */
     uint64_t dim;
-    uint64_t blob;    /* bytes of a sequence in the compact form */
-    uint64_t tensors; /* the optional ones that there are: bit i for weir_tensor_id i */
+    uint64_t blob;      /* bytes of a sequence in the compact form */
+    uint64_t tensors;   /* the optional ones that there are: bit i for weir_tensor_id i */
+    uint64_t all_rows;  /* walked in a batch */
+    uint64_t all_texts; /* cells of a batch that use one */
+    weir_batch_room room;
 } weir_batch__limits;
 
 /* What is known of a sequence before its walk. */
@@ -46,6 +49,8 @@ struct weir_batch_buffer {
     bool owns_tensors;
     bool hides_anchors;
     weir_batch batch;
+    uint32_t tensors_asked; /* of its batch, as in limits */
+    uint32_t row_stride;    /* of rows and visits, between two of its sequences */
 
     /* While it is built, by any threads. */
     _Atomic uint64_t used; /* bytes of the compact form that have an owner */
@@ -59,7 +64,7 @@ struct weir_batch_buffer {
     uint64_t *digests;
     uint32_t *anchors;
     uint64_t *group_digests;
-    uint32_t *rows;   /* limits.walked_rows a sequence */
+    uint32_t *rows;   /* row_stride a sequence */
     uint32_t *visits; /* the same */
     weir_batch__text_use *uses;
     uint32_t *texts; /* the store's numbers, ascending */
@@ -69,9 +74,10 @@ struct weir_batch_buffer {
 void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, uint64_t rows, uint64_t texts,
                        uint64_t dim, uint64_t tensors);
 
-weir_batch_room weir_batch__room_of(const weir_batch__limits *limits);
+/* Sets what follows from the other limits, of batches of one length. */
+void weir_batch__limit_sums(weir_batch__limits *limits);
 
-/* Both as large as the larger one. */
+/* What holds batches of either. */
 weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b);
 
 WEIR_CHECKED weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,

@@ -24,7 +24,7 @@ static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
     weir_batch__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir_batch__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     w->writer.mask_permille = recipe->stage == WEIR_STAGE_TRAIN ? recipe->config.mask_permille : 0;
-    weir_batch__text_sorter_carve(&w->sorter, &w->scratch, l->sequences * l->walked_texts);
+    weir_batch__text_sorter_carve(&w->sorter, &w->scratch, l->all_texts);
 }
 
 weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__recipe *recipe,
@@ -94,7 +94,9 @@ void weir_batch__empty(const weir_batch__recipe *r, weir_batch_buffer *b, const 
     b->batch = (weir_batch){.step = *step,
                             .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
                             .group_size = r->group_size,
-                            .sequence_length = r->config.sequence_length};
+                            .sequence_length = step->sequence_length};
+    b->tensors_asked = r->config.tensors;
+    b->row_stride = weir_batch__row_stride(r, step->sequence_length);
     b->used = 8 * (uint64_t)COMPACT_WORDS + sequence_count * SEQUENCE_SIZE;
     b->use_count = 0;
     b->is_corrupt = false;
@@ -129,6 +131,7 @@ static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, 
     weir_batch__walk_begin(walk, &(weir_batch__walk_start){.walk_seed = sample->walk_seed,
                                                            .position = sample->walk_position,
                                                            .observation_time = seed->observation_time,
+                                                           .sequence_length = b->batch.sequence_length,
                                                            .seed = number,
                                                            .table = sample->table,
                                                            .row = seed->row});
@@ -225,7 +228,7 @@ static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t
         [COMPACT_ROWS] = batch->row_count,
         [COMPACT_TEXTS] = texts_at,
         [COMPACT_TEXT_SIZE] = text_size,
-        [COMPACT_TENSORS] = b->limits.tensors,
+        [COMPACT_TENSORS] = b->tensors_asked,
     };
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         bool is_shared = i == WEIR_TEXT_BATCH_EMBEDDINGS || batch->sequence_count == 0;
@@ -256,7 +259,7 @@ static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
         batch->tensors[WEIR_ANCHOR_ROW].shape[0] = batch->tensors[WEIR_ANCHOR_ROW].size = 0;
     batch->rows = b->rows;
     batch->visits = b->visits;
-    batch->row_stride = WEIR__LOW(uint32_t, b->limits.walked_rows);
+    batch->row_stride = b->row_stride;
     batch->sample_digests = b->digests;
     batch->group_digests = r->group_size > 1 ? b->group_digests : b->digests;
     batch->has_digests = r->with_digests;
@@ -281,7 +284,7 @@ weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *
     uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
     weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
-                      info->embedding_dim, b->limits.tensors);
+                      info->embedding_dim, b->tensors_asked);
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
     if (info->embedding_dim > 0 && !weir_batch__copy_texts(r->store, b->texts, texts, b->compact + texts_at))

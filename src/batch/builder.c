@@ -47,8 +47,7 @@ static weir_batch__limits limits_of_all(weir_batch_builder *const *builders, siz
 }
 
 weir_batch_room weir_batch_capacity(weir_batch_builder *const *builders, size_t count) {
-    weir_batch__limits limits = limits_of_all(builders, count);
-    return weir_batch__room_of(&limits);
+    return limits_of_all(builders, count).room;
 }
 
 weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count,

@@ -271,7 +271,7 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
         .edges = walk->rules->may_repeat_parents ? weir_batch__unique_edges(&writer->orders, walk->row_count,
                                                                             walk->edges, walk->edge_count)
                                                  : walk->edge_count,
-        .tensors = WEIR__LOW(uint32_t, buffer->limits.tensors),
+        .tensors = buffer->tensors_asked,
         .seen = moment_of((uint64_t)walk->outlook.cutoff),
     };
     uint64_t size = records_offset(&s) + walk->record_bytes;
@@ -291,8 +291,8 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     uint32_t count = WEIR__LOW(uint32_t, end - writer->uses);
     uint32_t first = atomic_fetch_add_explicit(&buffer->use_count, count, memory_order_relaxed);
     memcpy(buffer->uses + first, writer->uses, count * sizeof *writer->uses);
-    uint32_t *rows = buffer->rows + index * buffer->limits.walked_rows;
-    uint32_t *visits = buffer->visits + index * buffer->limits.walked_rows;
+    uint32_t *rows = buffer->rows + (size_t)index * buffer->row_stride;
+    uint32_t *visits = buffer->visits + (size_t)index * buffer->row_stride;
     for (uint32_t r = 0; r < walk->row_count; r++) {
         bool starts_part = r == 0 || walk->rows[r].part != walk->rows[r - 1].part;
         rows[r] = walk->rows[r].row;

@@ -215,7 +215,10 @@ static weir_status check_call(const weir_batch_builder *b, uint32_t count, const
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
                                                    const weir_context_request *requests, uint32_t count,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    weir_step step = {.count = count, .valid_count = count, .micro_batch_size = count};
+    weir_step step = {.count = count,
+                      .valid_count = count,
+                      .micro_batch_size = count,
+                      .sequence_length = b->recipe.config.sequence_length};
     weir_status status = check_call(b, count, buffer, error);
     if (status != WEIR_OK)
         return status;

@@ -1,11 +1,13 @@
 /* See recipe.h. */
 #include "batch/recipe.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/narrow.h"
 #include "batch/compact.h"
 #include "batch/link_groups.h"
+#include "sampler/manifest.h"
 
 static const char operator_name[] = "weir.batch.build";
 
@@ -97,31 +99,65 @@ weir_seed weir_batch__walk_seed(const weir_batch__recipe *recipe, uint64_t epoch
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static weir_status find_limits(weir_batch__recipe *r, uint64_t sequences, weir_error *error) {
+/* The limits of a batch of so many sequences of up to so many cells. */
+static weir_status limit_batch(const weir_batch__recipe *r, uint64_t sequences, uint32_t length,
+                               weir_batch__limits *l, weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
-    weir_batch__limits *l = &r->limits;
-    bool is_countable = sequences <= UINT32_MAX / r->config.sequence_length &&
+    bool is_countable = sequences <= UINT32_MAX / length &&
                         weir_batch__walk_knows(&r->rules, &r->config) <= WEIR_BATCH__KNOWN_ROWS_MAX;
     if (is_countable) {
         *l = (weir_batch__limits){.sequences = sequences,
-                                  .length = r->config.sequence_length,
+                                  .length = length,
                                   .dim = info->embedding_dim,
                                   .tensors = r->config.tensors};
-        weir_batch__limit_sequences(l, &r->rules, r->config.sequence_length, rows);
+        weir_batch__limit_sequences(l, &r->rules, length, rows);
         l->rows = r->config.pad_rows ? r->config.max_rows : l->walked_rows;
         l->texts =
             sequences * l->walked_texts < info->text_count ? sequences * l->walked_texts : info->text_count;
-        weir_batch_room room = weir_batch__room_of(l);
+        weir_batch__limit_sums(l);
         /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
-        is_countable = room.compact / 4 <= UINT32_MAX && room.tensors <= PTRDIFF_MAX;
+        is_countable = l->room.compact / 4 <= UINT32_MAX && l->room.tensors <= PTRDIFF_MAX;
     }
     if (is_countable)
         return WEIR_OK;
     return weir__fail(
         error, WEIR_OUT_OF_MEMORY, operator_name,
         "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
-        (unsigned long long)sequences, r->config.sequence_length);
+        (unsigned long long)sequences, length);
+}
+
+/* Adds batches of a length to those that the recipe makes. */
+static weir_status add_length(weir_batch__recipe *r, uint64_t sequences, uint32_t length, weir_error *error) {
+    weir_batch__limits limits;
+    WEIR__TRY(limit_batch(r, sequences, length, &limits, error));
+    r->limits = r->stride_count > 0 ? weir_batch__limits_of_both(&r->limits, &limits) : limits;
+    r->strides[r->stride_count++] =
+        (struct weir_batch__row_stride){length, WEIR__NARROW(uint32_t, limits.walked_rows)};
+    return WEIR_OK;
+}
+
+/* Those of every turn in train, else those of the longest. */
+static weir_status add_lengths(weir_batch__recipe *r, const weir_batch_options *options, weir_error *error) {
+    const weir_sampler__turns *turns = &options->manifest->turns;
+    bool is_train = options->stage == WEIR_STAGE_TRAIN;
+    for (uint32_t i = 0; i < (is_train ? turns->count : 1); i++) {
+        uint64_t samples =
+            is_train ? weir_sampler__turn_size(turns, i) : weir_manifest_global_batch_size(options->manifest);
+        uint64_t sequences;
+        if (__builtin_mul_overflow(samples / options->world_size, r->group_size, &sequences))
+            sequences = UINT64_MAX;
+        WEIR__TRY(add_length(r, sequences, is_train ? turns->lengths[i] : r->config.sequence_length, error));
+    }
+    return WEIR_OK;
+}
+
+uint32_t weir_batch__row_stride(const weir_batch__recipe *r, uint32_t sequence_length) {
+    uint32_t i = 0;
+    while (i < r->stride_count && r->strides[i].sequence_length != sequence_length)
+        i++;
+    assert(i < r->stride_count);
+    return r->strides[i].rows;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -148,11 +184,8 @@ weir_status weir_batch__recipe_open(weir_batch__recipe *r, const weir_env *env,
             task->name);
     weir_status status = weir_batch__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
     r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
-    uint64_t samples = weir_manifest_global_batch_size(options->manifest) / options->world_size, sequences;
     r->group_size = weir_batch__group_size(task, &r->config, r->stage);
-    if (__builtin_mul_overflow(samples, r->group_size, &sequences))
-        sequences = UINT64_MAX;
-    return status ? status : find_limits(r, sequences, error);
+    return status ? status : add_lengths(r, options, error);
 }
 
 weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *r, const weir_env *env,
@@ -167,7 +200,8 @@ weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *r, const we
                               .config = *weir_manifest_batch(options->manifest)};
     weir_status status = weir_batch__rules_open(&r->rules, env, r->store, task, &r->config, error);
     r->config.widths = NULL;
-    return status ? status : find_limits(r, options->most_requests ? options->most_requests : 1, error);
+    uint64_t sequences = options->most_requests ? options->most_requests : 1;
+    return status ? status : add_length(r, sequences, r->config.sequence_length, error);
 }
 
 void weir_batch__recipe_close(weir_batch__recipe *recipe) {

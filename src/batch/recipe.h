@@ -15,6 +15,11 @@ typedef struct weir_batch__recipe {
     weir_population *population; /* the recipe's own, or NULL */
     weir_batch_config config;
     weir_batch__limits limits;
+    struct weir_batch__row_stride {
+        uint32_t sequence_length;
+        uint32_t rows; /* that a sequence of that length walks at most */
+    } strides[WEIR_CHOICES_MAX];
+    uint32_t stride_count;
     weir_batch__rules rules;
     weir_stage stage;
     uint64_t cardinality;
@@ -45,6 +50,9 @@ void weir_batch__recipe_close(weir_batch__recipe *recipe);
 /* Sets whose walk seeds these are: those of a dataset, under a manifest and a token (NULL: its own). */
 void weir_batch__recipe_seed_by(weir_batch__recipe *recipe, const weir_manifest *manifest, const void *token,
                                 size_t token_size, const char *dataset);
+
+/* How many rows a sequence of a length that its batches have walks at most. */
+uint32_t weir_batch__row_stride(const weir_batch__recipe *recipe, uint32_t sequence_length);
 
 /* The walk's seed in an epoch of the samples; evaluation always walks as in epoch 0. */
 weir_seed weir_batch__walk_seed(const weir_batch__recipe *recipe, uint64_t epoch);

@@ -58,7 +58,6 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
     *walk = (weir_batch__walk){
         .store = store,
         .rules = rules,
-        .sequence_length = config->sequence_length,
         .max_rows = config->max_rows,
         .max_hops = config->max_hops,
         .policy = config->child_policy,
@@ -455,6 +454,7 @@ void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start
     walk->record_bytes = 0;
     walk->has_grown = walk->is_corrupt = false;
     walk->observation_time = start->observation_time;
+    walk->sequence_length = start->sequence_length;
     walk->outlook =
         (weir_batch__outlook){.seed = start->walk_seed,
                               .position = start->position,

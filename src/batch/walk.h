@@ -127,6 +127,7 @@ typedef struct weir_batch__walk_start {
     weir_seed walk_seed;
     uint64_t position;
     int64_t observation_time;
+    uint32_t sequence_length;
     uint32_t seed;  /* its number in the task; WEIR_NONE: it is none of the store's */
     uint32_t table; /* of its anchor … */
     uint32_t row;   /* … row */

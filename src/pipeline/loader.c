@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "batch/build.h"
 #include "pipeline/prefetch.h"
+#include "sampler/manifest.h"
 #include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.run.open";
@@ -236,7 +237,7 @@ static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error
 
 static weir_status open_consumer(weir_pipeline__loader *loader, weir_error *error) {
     const weir_pipeline__schedule *run = &loader->schedule;
-    uint64_t share = weir_manifest_global_batch_size(run->manifest) / run->world_size;
+    uint64_t share = weir_sampler__most_samples(run->manifest, run->stage) / run->world_size;
     weir_status status = WEIR_OK;
     if (run->is_mixed)
         status = weir_mix_open(loader->env, run->manifest, run->token, run->token_size, &loader->mix, error);
@@ -302,7 +303,7 @@ static weir_status check_dealing(const weir_pipeline__loader *loader, weir_error
 /* In best effort each worker has its own batches: whichever is ready. A lane without a step would be idle. */
 static void choose_lanes(weir_pipeline__loader *loader) {
     const weir_run_options *o = loader->options;
-    uint64_t sequences = weir_manifest_global_batch_size(o->manifest) / o->world_size;
+    uint64_t sequences = weir_sampler__most_samples(o->manifest, o->stage) / o->world_size;
     uint64_t workers = o->workers;
     loader->lane_count = o->workers;
     if (workers == 1 || o->policy != WEIR_POLICY_STRICT || sequences <= ALONE_MAX)

@@ -53,50 +53,108 @@ static unsigned __int128 floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t 
     return sum;
 }
 
-/* A rank's positions of an epoch: `width` of every `stride`, the first of them at `first`, which lies before
- * the epoch if a streamed batch began in the one before. */
+/* A rank's positions of an epoch: its share of each batch is a tooth. Teeth are counted from the first batch
+ * of the round that begins at `origin`, which lies before the epoch if a streamed batch began in the one
+ * before. */
 typedef struct comb {
-    __int128 first;
-    uint64_t stride;
-    uint64_t width;
+    const weir_sampler__turns *turns;
+    __int128 origin;
+    uint32_t world_size;
+    uint32_t rank;
 } comb;
 
+typedef struct tooth {
+    uint64_t round;
+    uint32_t turn;
+} tooth;
+
+static uint64_t width_of(const comb *c, tooth t) {
+    return weir_sampler__turn_size(c->turns, t.turn) / c->world_size;
+}
+
+static __int128 start_of(const comb *c, tooth t) {
+    return c->origin + (__int128)t.round * weir_sampler__round_size(c->turns) + c->turns->starts[t.turn] +
+           (__int128)c->rank * width_of(c, t);
+}
+
+static __int128 end_of(const comb *c, tooth t) {
+    return start_of(c, t) + width_of(c, t);
+}
+
+static tooth next_of(const comb *c, tooth t) {
+    return t.turn + 1 < c->turns->count ? (tooth){t.round, t.turn + 1} : (tooth){t.round + 1, 0};
+}
+
+/* The first tooth that ends after a position, and the first that does not begin before one. */
+static tooth first_after(const comb *c, __int128 position) {
+    __int128 rounds = (position - c->origin) / weir_sampler__round_size(c->turns);
+    tooth t = {position < c->origin ? 0 : (uint64_t)rounds, 0};
+    while (end_of(c, t) <= position)
+        t = next_of(c, t);
+    return t;
+}
+
+static tooth first_from(const comb *c, __int128 position) {
+    __int128 rounds = (position - c->origin) / weir_sampler__round_size(c->turns);
+    tooth t = {position < c->origin ? 0 : (uint64_t)rounds, 0};
+    while (start_of(c, t) < position)
+        t = next_of(c, t);
+    return t;
+}
+
+static __int128 teeth_between(const comb *c, tooth from, tooth to) {
+    return ((__int128)to.round - from.round) * c->turns->count + to.turn - from.turn;
+}
+
+/* The blocks that lie wholly between a tooth and the next, summed over `count` teeth a round apart. There are
+ * none if a gap is shorter than a block. */
+static uint64_t count_skipped(const comb *c, tooth t, uint64_t count, __int128 shift, uint64_t block_size) {
+    __int128 end = end_of(c, t), next = start_of(c, next_of(c, t));
+    if (next - end < block_size)
+        return 0;
+    uint64_t round = weir_sampler__round_size(c->turns);
+    return (uint64_t)(floor_sum(count, block_size, round, (uint64_t)(next + shift)) -
+                      floor_sum(count, block_size, round, (uint64_t)(end - 1 + shift)) - count);
+}
+
 /* The blocks that the comb touches in [from, to), where position p lies at place p + shift of the order. Sets
- * the first and the last one. Blocks between two teeth are left out only if a gap is as long as a block. */
+ * the first and the last one. */
 static uint64_t count_touched(const comb *c, uint64_t from, uint64_t to, __int128 shift, uint64_t block_size,
                               uint64_t *first_block, uint64_t *last_block) {
-    __int128 stride = c->stride, width = c->width;
-    __int128 first_tooth = from < c->first + width ? 0 : (from - c->first - width) / stride + 1;
-    __int128 last_tooth = to <= c->first ? -1 : (to - 1 - c->first) / stride;
-    if (from >= to || first_tooth > last_tooth)
+    if (from >= to)
         return 0;
-    __int128 start = c->first + first_tooth * stride, end = c->first + last_tooth * stride + width;
+    tooth first = first_after(c, from), beyond = first_from(c, to);
+    __int128 teeth = teeth_between(c, first, beyond);
+    if (teeth <= 0)
+        return 0;
+    tooth last = beyond.turn > 0 ? (tooth){beyond.round, beyond.turn - 1}
+                                 : (tooth){beyond.round - 1, c->turns->count - 1};
+    __int128 start = start_of(c, first), end = end_of(c, last);
     start = start < from ? from : start;
     end = end > to ? to : end;
     *first_block = (uint64_t)(start + shift) / block_size;
     *last_block = (uint64_t)(end - 1 + shift) / block_size;
-    uint64_t skipped = 0, gap = c->stride - c->width;
-    if (gap >= block_size) {
-        uint64_t teeth = (uint64_t)(last_tooth - first_tooth);
-        uint64_t second = (uint64_t)(c->first + (first_tooth + 1) * stride + shift);
-        uint64_t before = teeth ? second - gap - 1 : 0; /* the last position of the first tooth */
-        skipped = (uint64_t)(floor_sum(teeth, block_size, c->stride, second) -
-                             floor_sum(teeth, block_size, c->stride, before) - teeth);
-    }
+    uint64_t skipped = 0, turns = c->turns->count, gaps = (uint64_t)(teeth - 1);
+    tooth t = first;
+    for (uint32_t i = 0; i < turns && i < gaps; i++, t = next_of(c, t))
+        skipped += count_skipped(c, t, (gaps - i - 1) / turns + 1, shift, block_size);
     return *last_block - *first_block + 1 - skipped;
 }
 
-uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor) {
+uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor, uint32_t turn) {
     bool is_stream = weir_sampler__is_stream(s);
-    uint64_t batch = s->global_batch_size, limit = is_stream ? s->cardinality : s->epoch_limit;
+    uint64_t batch = weir_sampler__turn_size(&s->turns, turn), round = weir_sampler__round_size(&s->turns);
+    uint64_t limit = is_stream ? s->cardinality : s->epoch_limit;
     bool is_last = cursor.global_index >= limit || batch >= limit - cursor.global_index;
     uint64_t end = is_last ? limit : cursor.global_index + batch;
     uint64_t rotation = weir_sampler__rotation(s, cursor.epoch);
     uint64_t cut = s->cardinality - rotation; /* positions from here on lie at the order's beginning */
-    comb c = {.first = (__int128)(cursor.global_index % batch) - (is_stream ? (__int128)batch : 0) +
-                       (__int128)s->rank * s->micro_batch_size,
-              .stride = batch,
-              .width = s->micro_batch_size};
+    __int128 round_start = (__int128)cursor.global_index - s->turns.starts[turn];
+    __int128 origin = (round_start % round + round) % round;
+    comb c = {.turns = &s->turns,
+              .origin = is_stream ? origin - round : origin,
+              .world_size = s->world_size,
+              .rank = s->rank};
     uint64_t early_first = 0, early_last = 0, late_first = 0, late_last = 0;
     uint64_t early = count_touched(&c, 0, end < cut ? end : cut, rotation, s->data.sampler_block_size,
                                    &early_first, &early_last);

@@ -87,6 +87,11 @@ uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest) {
     return manifest->global_batch_size;
 }
 
+uint64_t weir_sampler__most_samples(const weir_manifest *manifest, weir_stage stage) {
+    return stage == WEIR_STAGE_TRAIN ? weir_sampler__largest_turn(&manifest->turns)
+                                     : manifest->global_batch_size;
+}
+
 const weir_data_config *weir_manifest_data(const weir_manifest *manifest) {
     return &manifest->data;
 }
@@ -103,7 +108,7 @@ const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage sta
     const weir_data_config *data = &manifest->data;
     bool is_literal = data->intra_block == WEIR_INTRA_AFFINE_V1 && !data->rotate &&
                       data->block_order == WEIR_BLOCKS_FISHER_YATES_V1 &&
-                      data->sampling == WEIR_SAMPLING_SHUFFLED;
+                      data->sampling == WEIR_SAMPLING_SHUFFLED && manifest->batch.lengths.count == 1;
     bool is_sequential = stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
     bool is_v2 = is_sequential || (stage == WEIR_STAGE_TRAIN && is_literal);
     return is_v2 ? WEIR_SAMPLER__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";

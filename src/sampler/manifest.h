@@ -3,6 +3,7 @@
 #define WEIR_SAMPLER_MANIFEST_H
 
 #include "base/arena.h"
+#include "sampler/turns.h"
 #include "weir/manifest.h"
 #include "weir/store.h"
 #include "weir/tensors.h"
@@ -24,9 +25,10 @@ struct weir_manifest {
     uint64_t global_batch_size;
     weir_data_config data;
     weir_batch_config batch;
-    weir__arena arena;      /* of what was read: datasets, texts, lists */
-    weir_dataset *datasets; /* bytewise by key */
-    size_t *key_order;      /* indices of datasets in CBOR key order */
+    weir_sampler__turns turns; /* of training batches */
+    weir__arena arena;         /* of what was read: datasets, texts, lists */
+    weir_dataset *datasets;    /* bytewise by key */
+    size_t *key_order;         /* indices of datasets in CBOR key order */
     uint32_t dataset_count;
     uint32_t mix_total;
     uint8_t preset;     /* of `data`, 0: none */
@@ -51,6 +53,9 @@ weir_dataset *weir_sampler__manifest_find(const weir_manifest *manifest, const v
 WEIR_CHECKED weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const char *key,
                                                         const char *failure_operator,
                                                         const weir_dataset **out, weir_error *error);
+
+/* The most samples that a step of a stage has, over all ranks. */
+uint64_t weir_sampler__most_samples(const weir_manifest *manifest, weir_stage stage);
 
 /* As in the file; the first, "shuffled", is what a manifest without data.sampling has. */
 const char *weir_sampler__sampling_name(weir_sampling sampling);

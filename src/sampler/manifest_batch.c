@@ -258,7 +258,7 @@ static const char *const identifiers[] = {"keep", "omit", NULL};
 
 /* Keys that came later than the first version are sparse: the hash of a manifest without them stays. */
 static const weir__field fields[] = {
-    {"sequence_length", WEIR__UINT(weir_manifest, batch.sequence_length, 1, 65536), .otherwise = 1024},
+    {"sequence_length", WEIR__NUMBERS(weir_manifest, batch.lengths, 1, 65536), .otherwise = 1024},
     {"max_hops", WEIR__UINT(weir_manifest, batch.max_hops, 0, 64), .otherwise = 4},
     {"child_width", WEIR__UINT(weir_manifest, batch.child_width, 0, WIDTH_MAX), .otherwise = 16,
      .read = read_widths, .write = write_widths},

@@ -207,6 +207,23 @@ static const weir__shape accountant_shape =
 
 /* ---- The document ---------------------------------------------------------------------------- */
 
+/* Across its parts: the batch size must be whole for every length. */
+weir_status weir_sampler__check_manifest(weir__reader *r, void *object) {
+    weir_manifest *manifest = object;
+    weir_batch_config *batch = &manifest->batch;
+    batch->sequence_length = 0;
+    for (uint32_t i = 0; i < batch->lengths.count; i++)
+        if (batch->lengths.values[i] > batch->sequence_length)
+            batch->sequence_length = batch->lengths.values[i];
+    if (weir_sampler__turns_make(&manifest->turns, manifest->global_batch_size, &batch->lengths))
+        return WEIR_OK;
+    return weir__refuse(
+        r, "batch.sequence_length",
+        "gives batches of a size that is not whole, or too large: a step of length s has global_batch_size * "
+        "%u / s samples; use lengths that divide the longest one",
+        batch->sequence_length);
+}
+
 enum { NORMALISED = 4 };
 
 static const weir__field fields[] = {
@@ -221,6 +238,7 @@ static const weir__field fields[] = {
     {"batch", WEIR__SPREAD(&weir_sampler__batch_shape)},
     {"accountant", WEIR__OBJECT(weir_manifest, accountant, &accountant_shape)},
 };
-const weir__shape weir_sampler__manifest_shape = WEIR__SHAPE(weir_manifest, fields);
+const weir__shape weir_sampler__manifest_shape =
+    WEIR__SHAPE(weir_manifest, fields, .check = weir_sampler__check_manifest);
 const weir__shape weir_sampler__normalised_shape = {
     .fields = fields, .count = NORMALISED, .size = sizeof(weir_manifest)};

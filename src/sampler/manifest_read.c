@@ -83,8 +83,11 @@ weir_status weir_manifest_restore(const weir_env *env, const weir_cbor_value *no
     if (status == WEIR_OK)
         status = weir_sampler__read_mix(&r, mix, manifest);
     if (status == WEIR_OK) {
-        (void)weir__enter(&r, "batch", strlen("batch"));
+        size_t outer = weir__enter(&r, "batch", strlen("batch"));
         status = weir__read(&r, batch, &weir_sampler__batch_shape, manifest);
+        weir__leave(&r, outer);
     }
+    if (status == WEIR_OK)
+        status = weir_sampler__check_manifest(&r, manifest);
     return complete(manifest, status, out, error);
 }

@@ -137,16 +137,16 @@ static void schedule_period(weir_mix *mix, uint64_t period) {
 static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
                                weir_cursor *cursor, weir_error *error) {
     const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_sampler__turns *turns = &manifest->turns;
     uint64_t n = dataset->cardinality;
-    uint64_t batch = weir_manifest_global_batch_size(manifest);
     if (n == 0)
         return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
                           "dataset '%s' has cardinality 0; take it out of the mix", dataset->key);
-    if (batch == 0)
+    if (weir_manifest_global_batch_size(manifest) == 0)
         return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
                           "global_batch_size is 0; choose at least 1");
     if (data->epoch_boundary == WEIR_BOUNDARY_STREAM) {
-        unsigned __int128 position = (unsigned __int128)q * batch;
+        unsigned __int128 position = weir_sampler__turns_start(turns, q);
         if (position / n > UINT64_MAX)
             return weir__fail(error, WEIR_COUNTER_OVERFLOW, operator_name,
                               "batch %llu of dataset '%s' lies beyond epoch 2^64-1; the step is too large",
@@ -154,14 +154,14 @@ static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset
         *cursor = (weir_cursor){(uint64_t)(position / n), (uint64_t)(position % n)};
         return WEIR_OK;
     }
-    uint64_t per_epoch = n / batch + (!data->drop_last && n % batch != 0);
+    uint64_t per_epoch = weir_sampler__turns_in_epoch(turns, n, data->drop_last);
     if (per_epoch == 0)
         return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
-                          "dataset '%s' has %llu samples, fewer than global_batch_size %llu, and drop_last "
-                          "is set; lower the "
-                          "batch size or unset drop_last",
-                          dataset->key, (unsigned long long)n, (unsigned long long)batch);
-    *cursor = (weir_cursor){q / per_epoch, q % per_epoch * batch};
+                          "dataset '%s' has %llu samples, fewer than a batch of %llu, and drop_last is set; "
+                          "lower global_batch_size or unset drop_last",
+                          dataset->key, (unsigned long long)n,
+                          (unsigned long long)weir_sampler__turn_size(turns, 0));
+    *cursor = (weir_cursor){q / per_epoch, (uint64_t)weir_sampler__turns_start(turns, q % per_epoch)};
     return WEIR_OK;
 }
 

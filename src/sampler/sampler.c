@@ -61,12 +61,12 @@ static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_er
 /* Train within an epoch: a rank's share of the last batch may be short or empty. False if the epoch
  * cannot be counted on. */
 static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
-    uint64_t limit = s->epoch_limit;
+    uint64_t limit = s->epoch_limit, size = step->global_batch_size, share = step->micro_batch_size;
     uint64_t remaining = cursor.global_index < limit ? limit - cursor.global_index : 0;
-    uint64_t rank_start = s->rank * s->micro_batch_size;
-    uint64_t produced = remaining < s->global_batch_size ? remaining : s->global_batch_size;
+    uint64_t rank_start = s->rank * share;
+    uint64_t produced = remaining < size ? remaining : size;
     uint64_t mine = remaining > rank_start ? remaining - rank_start : 0;
-    step->count = step->valid_count = mine < s->micro_batch_size ? mine : s->micro_batch_size;
+    step->count = step->valid_count = mine < share ? mine : share;
     step->effective_batch_size = produced;
     if (remaining > produced) {
         step->cursor_next = (weir_cursor){cursor.epoch, cursor.global_index + produced};
@@ -78,11 +78,11 @@ static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *st
 
 static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
     uint64_t end, epoch;
-    if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end) ||
+    if (__builtin_add_overflow(cursor.global_index, step->global_batch_size, &end) ||
         __builtin_add_overflow(cursor.epoch, end / s->cardinality, &epoch))
         return false;
-    step->count = step->valid_count = s->micro_batch_size;
-    step->effective_batch_size = s->global_batch_size;
+    step->count = step->valid_count = step->micro_batch_size;
+    step->effective_batch_size = step->global_batch_size;
     step->cursor_next = (weir_cursor){epoch, end % s->cardinality};
     return true;
 }
@@ -90,15 +90,15 @@ static bool step_stream(const weir_sampler *s, weir_cursor cursor, weir_step *st
 /* A pass of eval, infer or eval_seeded: every rank has the full shape; what lies beyond the last sample is
  * wrapped and does not count as valid. */
 static bool step_pass(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
-    uint64_t end;
-    if (__builtin_add_overflow(cursor.global_index, s->global_batch_size, &end))
+    uint64_t end, size = step->global_batch_size, share = step->micro_batch_size;
+    if (__builtin_add_overflow(cursor.global_index, size, &end))
         return false;
-    uint64_t first = cursor.global_index + s->rank * s->micro_batch_size;
+    uint64_t first = cursor.global_index + s->rank * share;
     uint64_t valid = first < s->cardinality ? s->cardinality - first : 0;
     uint64_t remaining = s->cardinality - cursor.global_index;
-    step->count = s->micro_batch_size;
-    step->valid_count = valid < s->micro_batch_size ? valid : s->micro_batch_size;
-    step->effective_batch_size = remaining < s->global_batch_size ? remaining : s->global_batch_size;
+    step->count = share;
+    step->valid_count = valid < share ? valid : share;
+    step->effective_batch_size = remaining < size ? remaining : size;
     if (end < s->cardinality) {
         step->cursor_next = (weir_cursor){cursor.epoch, end};
         return true;
@@ -107,17 +107,16 @@ static bool step_pass(const weir_sampler *s, weir_cursor cursor, weir_step *step
     return cursor.epoch != UINT64_MAX;
 }
 
-static weir_cursor first_position(const weir_sampler *s, weir_cursor cursor) {
-    return (weir_cursor){cursor.epoch, cursor.global_index + s->rank * s->micro_batch_size};
+/* This rank's first position of a step. */
+static weir_cursor first_position(const weir_sampler *s, const weir_step *step) {
+    weir_cursor cursor = step->cursor_before;
+    return (weir_cursor){cursor.epoch, cursor.global_index + s->rank * step->micro_batch_size};
 }
 
 static void describe(weir_sampler *s, weir_cursor cursor, weir_step *step) {
-    step->cursor_before = cursor;
     step->is_shuffled = s->stage == WEIR_STAGE_TRAIN || s->stage == WEIR_STAGE_EVAL_SEEDED;
     step->sampler_block_size = s->data.sampler_block_size;
-    step->micro_batch_size = s->micro_batch_size;
-    step->global_batch_size = s->global_batch_size;
-    step->effective_q = weir__quotient(s->global_batch_size, s->cardinality);
+    step->effective_q = weir__quotient(step->global_batch_size, s->cardinality);
     step->subsampling_mode = s->subsampling_mode;
     step->sampling_mode = s->sampling_mode;
     memcpy(step->sampler_config_hash, s->sampler_config_hash, WEIR_HASH_SIZE);
@@ -137,26 +136,37 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
         return weir_sampler__fail_at(
             s, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY, cursor,
             "lies beyond the dataset; an epoch's positions are below its cardinality", error);
+    uint32_t turn = weir_sampler__turn_of(s, cursor);
+    if (turn == s->turns.count)
+        return weir_sampler__fail_at(
+            s, WEIR_CONTRACT_VIOLATION, cursor,
+            "lies inside a batch: the steps have several lengths, and none begins there; take cursors from "
+            "steps, or from where a step is located",
+            error);
     weir_step made;
     memset(&made, 0, sizeof made);
+    made.cursor_before = cursor;
+    made.sequence_length = s->turns.lengths[turn];
+    made.global_batch_size = weir_sampler__turn_size(&s->turns, turn);
+    made.micro_batch_size = made.global_batch_size / s->world_size;
     bool advanced = s->stage != WEIR_STAGE_TRAIN ? step_pass(s, cursor, &made)
                     : weir_sampler__is_stream(s) ? step_stream(s, cursor, &made)
                                                  : step_strict(s, cursor, &made);
-    unsigned __int128 end = (unsigned __int128)cursor.global_index + s->global_batch_size;
+    unsigned __int128 end = (unsigned __int128)cursor.global_index + made.global_batch_size;
     if (!advanced || !weir_sampler__can_draw(s, cursor.epoch, end - 1))
         return counter_overflow(s, cursor, error);
     describe(s, cursor, &made);
     if (s->is_shuffled) {
         made.blocks_materialized =
-            made.count ? weir_sampler__step_blocks(s, first_position(s, cursor), made.count) : 0;
-        made.blocks_materialized_this_epoch = weir_sampler__epoch_blocks(s, cursor);
+            made.count ? weir_sampler__step_blocks(s, first_position(s, &made), made.count) : 0;
+        made.blocks_materialized_this_epoch = weir_sampler__epoch_blocks(s, cursor, turn);
     }
     *step = made;
     return WEIR_OK;
 }
 
 void weir_sampler_indices(weir_sampler *s, const weir_step *step, uint64_t *out) {
-    weir_cursor first = first_position(s, step->cursor_before);
+    weir_cursor first = first_position(s, step);
     if (s->stage != WEIR_STAGE_TRAIN) {
         weir_sampler__fill_pass(s, first.global_index, step->count, out);
         return;

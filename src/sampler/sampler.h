@@ -35,9 +35,8 @@ struct weir_sampler {
     bool is_shuffled;       /* by blocks: neither in order nor from a population */
     weir_data_config data;
     uint64_t cardinality;
-    uint64_t global_batch_size;
-    uint64_t micro_batch_size;
-    uint64_t epoch_limit; /* positions of an epoch that are used */
+    weir_sampler__turns turns; /* of its batches; one if it does not train */
+    uint64_t epoch_limit;      /* positions of an epoch that are used */
     uint64_t full_blocks;
     weir_sampler__divisor by_block_size;
     uint32_t world_size;
@@ -63,6 +62,17 @@ struct weir_sampler {
 
 static inline bool weir_sampler__is_stream(const weir_sampler *s) {
     return s->stage == WEIR_STAGE_TRAIN && s->data.epoch_boundary == WEIR_BOUNDARY_STREAM;
+}
+
+/* The turn of the batch that begins at a cursor; turns.count if none does. A single size may begin anywhere.
+ */
+static inline uint32_t weir_sampler__turn_of(const weir_sampler *s, weir_cursor cursor) {
+    if (s->turns.count == 1)
+        return 0;
+    unsigned __int128 place = cursor.global_index;
+    if (weir_sampler__is_stream(s))
+        place += (unsigned __int128)cursor.epoch * s->cardinality;
+    return weir_sampler__turn_at(&s->turns, (uint64_t)(place % weir_sampler__round_size(&s->turns)));
 }
 
 /* ---- identity.c ------------------------------------------------------------------------------ */
@@ -107,9 +117,9 @@ bool weir_sampler__can_draw(const weir_sampler *s, uint64_t epoch, unsigned __in
  */
 uint64_t weir_sampler__step_blocks(const weir_sampler *s, weir_cursor from, uint64_t count);
 
-/* Distinct blocks of this rank's samples of the cursor's epoch, over all its steps, the one at the cursor
- * included. */
-uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor);
+/* Distinct blocks of this rank's samples of the cursor's epoch, over all its steps, the one at the cursor, of
+ * that turn, included. */
+uint64_t weir_sampler__epoch_blocks(const weir_sampler *s, weir_cursor cursor, uint32_t turn);
 
 /* Adds to an error of a step at a cursor which call it is about, as weir_sampler_name_call does. */
 __attribute__((cold)) void weir_sampler__name_step(const weir_sampler *s, weir_cursor cursor,

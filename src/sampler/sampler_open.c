@@ -82,14 +82,35 @@ static weir_status check_batch_size(uint64_t batch, uint32_t world, const char *
     return status;
 }
 
+/* The batch size, and in train those of all lengths. */
+static weir_status check_batch_sizes(const weir_manifest *manifest, const weir_sampler_options *options,
+                                     const char *failure_operator, weir_error *error) {
+    const weir_sampler__turns *turns = &manifest->turns;
+    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    weir_status status = check_batch_size(batch, options->world_size, failure_operator, error);
+    for (uint32_t i = 0; i < turns->count && options->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+        uint64_t size = weir_sampler__turn_size(turns, i);
+        if (size % options->world_size == 0)
+            continue;
+        status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
+                            "a step of %u cells a sequence has %llu samples, which is not a multiple of "
+                            "world_size %u; choose lengths that divide the longest one",
+                            turns->lengths[i], (unsigned long long)size, options->world_size);
+        weir__note_uint(error, "sequence_length", turns->lengths[i]);
+        weir__note_uint(error, "global_batch_size", size);
+        weir__note_uint(error, "world_size", options->world_size);
+    }
+    return status;
+}
+
 static weir_status check_config(const weir_manifest *manifest, const weir_dataset *dataset,
                                 const weir_sampler_options *options, const char *failure_operator,
                                 weir_error *error) {
-    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    uint64_t batch = weir_sampler__turn_size(&manifest->turns, 0);
     const weir_data_config *data = weir_manifest_data(manifest);
     weir_status status = check_cardinality(dataset, options, failure_operator, error);
     if (status == WEIR_OK)
-        status = check_batch_size(batch, options->world_size, failure_operator, error);
+        status = check_batch_sizes(manifest, options, failure_operator, error);
     if (status != WEIR_OK)
         return status;
     if (options->rank >= options->world_size) {
@@ -107,8 +128,8 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
     if (is_strict_train && data->drop_last && batch > dataset->cardinality) {
         status = weir__fail(
             error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
-            "global_batch_size %llu is larger than dataset '%s' (%llu samples) and drop_last is set, so an "
-            "epoch would have no batch; lower the batch size or unset drop_last",
+            "a batch of %llu samples is larger than dataset '%s' (%llu samples) and drop_last is set, so an "
+            "epoch would have no batch; lower global_batch_size or unset drop_last",
             (unsigned long long)batch, dataset->key, (unsigned long long)dataset->cardinality);
         weir__note_uint(error, "global_batch_size", batch);
         weir__note_uint(error, "cardinality", dataset->cardinality);
@@ -118,7 +139,7 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
 
 /* Enough work a step that the next epoch's order is done when this epoch ends. */
 static uint64_t instalment_of(const weir_sampler *s) {
-    uint64_t steps = s->epoch_limit / s->global_batch_size;
+    uint64_t steps = s->epoch_limit / weir_sampler__largest_turn(&s->turns);
     uint64_t work = s->full_blocks > UINT64_MAX / 2 ? UINT64_MAX : 2 * s->full_blocks;
     uint64_t share = steps ? work / steps + 1 : work;
     return share > INSTALMENT_MIN ? share : INSTALMENT_MIN;
@@ -134,14 +155,17 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
     s->data = *weir_manifest_data(manifest);
     s->data.weight_column = NULL; /* the manifest's */
     s->cardinality = dataset->cardinality;
-    s->global_batch_size = weir_manifest_global_batch_size(manifest);
     s->world_size = options->world_size;
     s->rank = options->rank;
-    s->micro_batch_size = s->global_batch_size / s->world_size;
-    s->epoch_limit = s->cardinality;
+    if (s->stage == WEIR_STAGE_TRAIN)
+        s->turns = manifest->turns;
+    else
+        s->turns = (weir_sampler__turns){.count = 1,
+                                         .lengths = {manifest->batch.sequence_length},
+                                         .starts = {0, manifest->global_batch_size}};
     bool is_strict_train = s->stage == WEIR_STAGE_TRAIN && s->data.epoch_boundary == WEIR_BOUNDARY_STRICT;
-    if (is_strict_train && s->data.drop_last)
-        s->epoch_limit -= s->cardinality % s->global_batch_size;
+    s->epoch_limit =
+        weir_sampler__turns_limit(&s->turns, s->cardinality, is_strict_train && s->data.drop_last);
     s->full_blocks = s->cardinality / s->data.sampler_block_size;
     s->by_block_size = weir_sampler__divisor_make(s->data.sampler_block_size);
     s->instalment = instalment_of(s);
@@ -171,11 +195,19 @@ static weir_status open_orders(weir_sampler *s, weir_error *error) {
     return status;
 }
 
+/* A share that some batch has and that is not the assumed one; else the assumed one. */
+static double other_share(const weir_sampler *s, double assumed) {
+    double q = assumed;
+    for (uint32_t i = 0; i < s->turns.count && q == assumed; i++)
+        q = weir__quotient(weir_sampler__turn_size(&s->turns, i), s->cardinality);
+    return q;
+}
+
 /* What a privacy accountant assumes about the run must be what the sampler does. */
 static weir_status check_accountant(const weir_sampler *s, const weir_sampler__accountant *accountant,
                                     weir_error *error) {
     weir_status status = WEIR_OK;
-    double q = weir__quotient(s->global_batch_size, s->cardinality);
+    double q = other_share(s, accountant->effective_q);
     if (s->stage != WEIR_STAGE_TRAIN)
         return WEIR_OK;
     if (accountant->subsampling_mode && strcmp(accountant->subsampling_mode, s->subsampling_mode) != 0) {

@@ -138,7 +138,7 @@ class Summary(WithFolder):
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], rf"\Asteps 0 to {STEPS}: {STEPS} batches, \d+ samples, [\d.]+ [kMG]?B in [\d.]+ s\Z")
         samples = int(re.search(r"(\d+) samples", lines[0])[1])
-        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} fewer than {STEPS} x 8: the last batch of an epoch has the samples "
+        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} fewer than {STEPS} full batches have: the last batch of an epoch has the samples "
                                        "that are left")
         self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s; "
                                    r"first batch after \d+ ms\Z")

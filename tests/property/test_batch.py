@@ -23,6 +23,7 @@ sys.path.insert(1, str(PROJECT_ROOT / "tests"))
 from reference.batch import BatchBuilder  # noqa: E402
 from reference.errors import WeirError  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
+from reference.mix import Mixer  # noqa: E402
 from reference.sampler import Cursor  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database, random_database, wide_database  # noqa: E402
@@ -125,6 +126,12 @@ def any_step(rng: random.Random, manifest: Json) -> Json:
         "world_size": world_size,
         "rank": rng.randrange(world_size),
     }
+    if isinstance(manifest["batch"]["sequence_length"], list) and step["stage"] == "train" and rng.random() < 0.97:
+        try:
+            cursor = Mixer(Manifest.read(json.dumps(manifest))).cursor_of_batch(dataset, rng.choice([0, 1, 2, 3, 5, 99]))
+            step["epoch"], step["position"] = cursor.epoch, cursor.global_index
+        except WeirError:  # a dataset of which all is dropped
+            pass
     if rng.random() < 0.2:
         step["token"] = rng.randbytes(rng.choice([64, 64, 65, 100])).hex()
     if rng.random() < 0.3:
@@ -180,6 +187,8 @@ class RandomDatabases(Case):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)
                 document["batch"].update(any_labels(rng))
+                if rng.random() < 0.3:
+                    document["batch"]["sequence_length"] = rng.choice([[100], [300, 100], [7, 42, 21, 42], [120, 8]])
                 if rng.random() < 0.3:
                     document["batch"]["child_width"] = any_widths(rng, store)
                     document["batch"].get("retrieval", {}).pop("width", None)
@@ -248,6 +257,8 @@ class RandomDatabases(Case):
             document = any_manifest(rng, datasets, batch_size=24)
             document["batch"].update(any_labels(rng))
             document["data"]["drop_last"] = False
+            lengths = document["batch"]["sequence_length"]
+            document["batch"]["sequence_length"] = rng.choice([lengths, [42, 7, 21]])
             manifest.write_text(json.dumps(document))
             step = {**any_step(rng, document), "world_size": 1, "rank": 0, "pad": False}
             step["position"] = min(step["position"], datasets[step["dataset"]]["cardinality"] - 1)

@@ -210,9 +210,17 @@ def any_widths(rng: random.Random) -> dict[str, Json]:
     return {name: rng.choice([0, 4096, [7], [128, 8], list(range(64))]) for name in names}
 
 
+def any_length(rng: random.Random) -> Json:
+    """A number, or several: mostly such that every batch size is whole."""
+    longest = rng.choice([1, 12, 60, 1024, 65536])
+    divisors = [n for n in range(1, 65) if longest % n == 0]
+    several = [longest // rng.choice(divisors) for _ in range(rng.choice([1, 2, 3, 7, 64]))]
+    return rng.choice([rng.randint(1, 65536), several, several, [rng.randint(1, 20), 12]])
+
+
 def any_batch_config(rng: random.Random) -> dict[str, Json]:
     everything = {
-        "sequence_length": rng.randint(1, 65536),
+        "sequence_length": any_length(rng),
         "max_hops": rng.randint(0, 64),
         "child_width": rng.choice([rng.randint(0, 4096), any_widths(rng)]),
         "child_policy": rng.choice(["uniform", "recent", "latest"]),
@@ -370,6 +378,8 @@ class ProgramAgainstReference(unittest.TestCase):
             "world-size": world_size,
             "rank": rng.randrange(world_size),
         }
+        if rng.random() < 0.8:
+            begin_at_a_batch(manifest, call, rng)
         accident = rng.choice([None] * 6 + [break_some_rules, make_batch_giant])
         if accident:
             accident(manifest, call, rng)
@@ -489,6 +499,20 @@ def any_position(n: int, batch_size: int, rng: random.Random) -> int:
     on_a_batch = rng.randrange(n) // batch_size * batch_size
     near_the_end = max(0, n - rng.randint(1, 3 * batch_size))
     return rng.choice([0, on_a_batch, near_the_end, rng.randrange(n), n - 1])
+
+
+def begin_at_a_batch(manifest: dict[str, Json], call: dict[str, Any], rng: random.Random) -> None:
+    """If steps have several lengths, a cursor at which one begins: one of the last of its epoch, or any."""
+    if not isinstance(manifest.get("batch", {}).get("sequence_length"), list):
+        return
+    try:
+        mixer = Mixer(Manifest.read(json.dumps(as_written(manifest, rng))))
+        batches = mixer._batches_in_an_epoch(manifest["datasets"][call["dataset"]]["cardinality"])
+        number = rng.choice([rng.randrange(batches), max(0, batches - rng.randint(1, 4)), any_uint64(rng)])
+        cursor = mixer.cursor_of_batch(call["dataset"], number)
+    except WeirError:
+        return
+    call["epoch"], call["position"] = cursor.epoch, cursor.global_index
 
 
 def break_some_rules(manifest: dict[str, Json], call: dict[str, Any], rng: random.Random) -> None:
