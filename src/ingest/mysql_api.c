@@ -22,7 +22,7 @@ static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_
         const char *name;
         size_t offset; /* of its pointer */
     } functions[] = {
-#define FUNCTION(result, name, parameters) {"mysql_" #name, offsetof(weir_ingest__my_api, call_##name)},
+#define FUNCTION(result, name, parameters) {#name, offsetof(weir_ingest__my_api, name)},
         WEIR_INGEST__MY_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
@@ -41,7 +41,7 @@ static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_
 static bool prepare(const weir_ingest__my_api *api) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    bool is_ready = api->call_server_init(0, NULL, NULL) == 0;
+    bool is_ready = api->mysql_server_init(0, NULL, NULL) == 0;
     pthread_mutex_unlock(&lock);
     return is_ready;
 }

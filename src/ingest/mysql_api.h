@@ -77,6 +77,8 @@ enum { /* options */
        WEIR_INGEST__MY_OPT_RESTRICTED_AUTH = 7026,
 };
 
+enum { WEIR_INGEST__MY_TLS_LIBRARY = 22 }; /* what the library may be asked */
+
 /* What a call that was started waits for, and what has come. */
 enum {
     WEIR_INGEST__MY_WAIT_READ = 1,
@@ -85,45 +87,46 @@ enum {
     WEIR_INGEST__MY_WAIT_TIMEOUT = 8,
 };
 
-/* Every function that is used: X(result, name without "mysql_", parameters). Those that wait for a server
+/* Every function that is used: X(result, name, parameters). Those that wait for a server
  * come in pairs: _start gives what it waits for (0: it has ended), _cont goes on. */
 #define WEIR_INGEST__MY_FUNCTIONS(X)                                                                         \
-    X(int, server_init, (int, char **, char **))                                                             \
-    X(weir_ingest__my_connection, init, (weir_ingest__my_connection))                                        \
-    X(int, options, (weir_ingest__my_connection, int, const void *))                                         \
-    X(void, set_local_infile_handler,                                                                        \
+    X(int, mysql_server_init, (int, char **, char **))                                                       \
+    X(weir_ingest__my_connection, mysql_init, (weir_ingest__my_connection))                                  \
+    X(int, mysql_options, (weir_ingest__my_connection, int, const void *))                                   \
+    X(void, mysql_set_local_infile_handler,                                                                  \
       (weir_ingest__my_connection, int (*)(void **, const char *, void *),                                   \
        int (*)(void *, char *, unsigned int), void (*)(void *), int (*)(void *, char *, unsigned int),       \
        void *))                                                                                              \
-    X(int, real_connect_start,                                                                               \
+    X(int, mysql_real_connect_start,                                                                         \
       (weir_ingest__my_connection *, weir_ingest__my_connection, const char *, const char *, const char *,   \
        const char *, unsigned int, const char *, unsigned long))                                             \
-    X(int, real_connect_cont, (weir_ingest__my_connection *, weir_ingest__my_connection, int))               \
-    X(void, close, (weir_ingest__my_connection))                                                             \
-    X(int, get_socket, (weir_ingest__my_connection))                                                         \
-    X(const char *, get_ssl_cipher, (weir_ingest__my_connection))                                            \
-    X(unsigned int, errno, (weir_ingest__my_connection))                                                     \
-    X(const char *, error, (weir_ingest__my_connection))                                                     \
-    X(int, real_query_start, (int *, weir_ingest__my_connection, const char *, unsigned long))               \
-    X(int, real_query_cont, (int *, weir_ingest__my_connection, int))                                        \
-    X(weir_ingest__my_result, use_result, (weir_ingest__my_connection))                                      \
-    X(char, more_results, (weir_ingest__my_connection))                                                      \
-    X(int, fetch_row_start, (weir_ingest__my_row *, weir_ingest__my_result))                                 \
-    X(int, fetch_row_cont, (weir_ingest__my_row *, weir_ingest__my_result, int))                             \
-    X(unsigned long *, fetch_lengths, (weir_ingest__my_result))                                              \
-    X(unsigned int, num_fields, (weir_ingest__my_result))                                                    \
-    X(weir_ingest__my_field *, fetch_fields, (weir_ingest__my_result))                                       \
-    X(void, free_result, (weir_ingest__my_result))                                                           \
-    X(weir_ingest__my_statement, stmt_init, (weir_ingest__my_connection))                                    \
-    X(int, stmt_prepare_start, (int *, weir_ingest__my_statement, const char *, unsigned long))              \
-    X(int, stmt_prepare_cont, (int *, weir_ingest__my_statement, int))                                       \
-    X(weir_ingest__my_result, stmt_result_metadata, (weir_ingest__my_statement))                             \
-    X(const char *, stmt_error, (weir_ingest__my_statement))                                                 \
-    X(int, stmt_close_start, (char *, weir_ingest__my_statement))                                            \
-    X(int, stmt_close_cont, (char *, weir_ingest__my_statement, int))
+    X(int, mysql_real_connect_cont, (weir_ingest__my_connection *, weir_ingest__my_connection, int))         \
+    X(void, mysql_close, (weir_ingest__my_connection))                                                       \
+    X(int, mysql_get_socket, (weir_ingest__my_connection))                                                   \
+    X(char, mariadb_get_infov, (weir_ingest__my_connection, int, void *, ...))                               \
+    X(const char *, mysql_get_ssl_cipher, (weir_ingest__my_connection))                                      \
+    X(unsigned int, mysql_errno, (weir_ingest__my_connection))                                               \
+    X(const char *, mysql_error, (weir_ingest__my_connection))                                               \
+    X(int, mysql_real_query_start, (int *, weir_ingest__my_connection, const char *, unsigned long))         \
+    X(int, mysql_real_query_cont, (int *, weir_ingest__my_connection, int))                                  \
+    X(weir_ingest__my_result, mysql_use_result, (weir_ingest__my_connection))                                \
+    X(char, mysql_more_results, (weir_ingest__my_connection))                                                \
+    X(int, mysql_fetch_row_start, (weir_ingest__my_row *, weir_ingest__my_result))                           \
+    X(int, mysql_fetch_row_cont, (weir_ingest__my_row *, weir_ingest__my_result, int))                       \
+    X(unsigned long *, mysql_fetch_lengths, (weir_ingest__my_result))                                        \
+    X(unsigned int, mysql_num_fields, (weir_ingest__my_result))                                              \
+    X(weir_ingest__my_field *, mysql_fetch_fields, (weir_ingest__my_result))                                 \
+    X(void, mysql_free_result, (weir_ingest__my_result))                                                     \
+    X(weir_ingest__my_statement, mysql_stmt_init, (weir_ingest__my_connection))                              \
+    X(int, mysql_stmt_prepare_start, (int *, weir_ingest__my_statement, const char *, unsigned long))        \
+    X(int, mysql_stmt_prepare_cont, (int *, weir_ingest__my_statement, int))                                 \
+    X(weir_ingest__my_result, mysql_stmt_result_metadata, (weir_ingest__my_statement))                       \
+    X(const char *, mysql_stmt_error, (weir_ingest__my_statement))                                           \
+    X(int, mysql_stmt_close_start, (char *, weir_ingest__my_statement))                                      \
+    X(int, mysql_stmt_close_cont, (char *, weir_ingest__my_statement, int))
 
 typedef struct weir_ingest__my_api {
-#define WEIR_INGEST__MY_MEMBER(result, name, parameters) result(*call_##name) parameters;
+#define WEIR_INGEST__MY_MEMBER(result, name, parameters) result(*name) parameters;
     WEIR_INGEST__MY_FUNCTIONS(WEIR_INGEST__MY_MEMBER)
 #undef WEIR_INGEST__MY_MEMBER
 } weir_ingest__my_api;

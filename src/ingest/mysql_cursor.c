@@ -128,7 +128,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
         cursor->is_ended = !cursor->pending;
         if (cursor->is_ended)
             break;
-        const unsigned long *sizes = cursor->session->api.call_fetch_lengths(cursor->result);
+        const unsigned long *sizes = cursor->session->api.mysql_fetch_lengths(cursor->result);
         WEIR__TRY(make_room(cursor, sizes, row == 0, &has_room, error));
         if (!has_room)
             break;
@@ -187,11 +187,11 @@ static weir_status start(my_cursor *cursor, const char *statement, weir_error *e
     if (!weir_ingest__my_run(session, statement, &cursor->result))
         return server_failure(cursor, error);
     uint32_t expected = cursor->base.column_count > 0 ? cursor->base.column_count : 1;
-    if (!cursor->result || session->api.call_num_fields(cursor->result) != expected) {
+    if (!cursor->result || session->api.mysql_num_fields(cursor->result) != expected) {
         weir_ingest__my_hang_up(session, "the server gives another number of columns than it was asked for");
         return server_failure(cursor, error);
     }
-    const weir_ingest__my_field *fields = session->api.call_fetch_fields(cursor->result);
+    const weir_ingest__my_field *fields = session->api.mysql_fetch_fields(cursor->result);
     for (uint32_t i = 0; i < cursor->base.column_count; i++)
         cursor->columns[i].form = weir_ingest__my_type_of(&fields[i]).form;
     return WEIR_OK;

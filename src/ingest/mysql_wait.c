@@ -101,7 +101,7 @@ static int pass_on(weir_ingest__my_session *session, int waiting) {
 
 /* The same while the library connects, with a socket of its own. */
 static int poll_socket(weir_ingest__my_session *session, int waiting) {
-    struct pollfd socket = {.fd = session->api.call_get_socket(session->connection)};
+    struct pollfd socket = {.fd = session->api.mysql_get_socket(session->connection)};
     socket.events = WEIR__LOW(short, (waits_for(waiting, WEIR_INGEST__MY_WAIT_READ) ? POLLIN : 0) |
                                          (waits_for(waiting, WEIR_INGEST__MY_WAIT_WRITE) ? POLLOUT : 0));
     if (poll(&socket, 1, POLL_MS) <= 0)
@@ -109,11 +109,21 @@ static int poll_socket(weir_ingest__my_session *session, int waiting) {
     return waiting & (WEIR_INGEST__MY_WAIT_READ | WEIR_INGEST__MY_WAIT_WRITE | WEIR_INGEST__MY_WAIT_EXCEPT);
 }
 
+/* Whether the library's calls return if they wait inside TLS. Over GnuTLS they do not: then the library
+ * keeps its own socket, and what is said above of servers without end holds only without TLS. */
+static bool can_take_over(const weir_ingest__my_session *session) {
+    const char *library = NULL;
+    return !session->api.mysql_get_ssl_cipher(session->connection) ||
+           (session->api.mariadb_get_infov(session->connection, WEIR_INGEST__MY_TLS_LIBRARY, &library) == 0 &&
+            library && strstr(library, "OpenSSL"));
+}
+
 /* The library goes on as the only one who talks to the server, but over us. */
 static bool take_over(weir_ingest__my_session *session) {
-    int pair[2] = {-1, -1}, theirs = session->api.call_get_socket(session->connection);
+    int pair[2] = {-1, -1}, theirs = session->api.mysql_get_socket(session->connection);
     session->server = fcntl(theirs, F_DUPFD_CLOEXEC, 0);
-    bool is_done = session->server >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
+    bool is_done =
+        session->server >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0;
     is_done = is_done && dup3(pair[0], theirs, O_CLOEXEC) >= 0;
     if (pair[0] >= 0)
         close(pair[0]);
@@ -218,7 +228,7 @@ static void set_options(weir_ingest__my_session *session, const weir_ingest__my_
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].value)
-            session->api.call_options(session->connection, all[i].option, all[i].value);
+            session->api.mysql_options(session->connection, all[i].option, all[i].value);
 }
 
 bool weir_ingest__my_connect(weir_ingest__my_session *session, const weir_ingest__my_url *url) {
@@ -227,17 +237,17 @@ bool weir_ingest__my_connect(weir_ingest__my_session *session, const weir_ingest
     const char no = 0;
     call c = {.most_bytes = UINT64_MAX};
     set_options(session, url);
-    int waiting = api->call_real_connect_start(&connected, session->connection, url->host, url->user,
-                                               url->password, url->database, url->port, url->socket, 0);
+    int waiting = api->mysql_real_connect_start(&connected, session->connection, url->host, url->user,
+                                                url->password, url->database, url->port, url->socket, 0);
     while (waiting)
-        waiting = api->call_real_connect_cont(&connected, session->connection, await(session, waiting, &c));
-    if (!connected || session->fault || !take_over(session))
+        waiting = api->mysql_real_connect_cont(&connected, session->connection, await(session, waiting, &c));
+    if (!connected || session->fault || (can_take_over(session) && !take_over(session)))
         return false;
     /* Again, because the user's files may say otherwise. */
-    api->call_options(session->connection, WEIR_INGEST__MY_OPT_RECONNECT, &no);
-    api->call_set_local_infile_handler(session->connection, refuse_file, read_nothing, end_nothing,
-                                       say_refused, NULL);
-    if (url->needs_tls && !api->call_get_ssl_cipher(session->connection))
+    api->mysql_options(session->connection, WEIR_INGEST__MY_OPT_RECONNECT, &no);
+    api->mysql_set_local_infile_handler(session->connection, refuse_file, read_nothing, end_nothing,
+                                        say_refused, NULL);
+    if (url->needs_tls && !api->mysql_get_ssl_cipher(session->connection))
         weir_ingest__my_hang_up(session, "the connection is not encrypted, as ssl-mode wants it");
     return !session->fault;
 }
@@ -246,7 +256,7 @@ void weir_ingest__my_close(weir_ingest__my_session *session) {
     size_t sent;
     bool is_open = session->end >= 0;
     if (session->connection)
-        session->api.call_close(session->connection);
+        session->api.mysql_close(session->connection);
     if (is_open && take_in(&session->out, session->end))
         give(&session->out, session->server, &sent);
     close_sockets(session);
@@ -262,13 +272,13 @@ bool weir_ingest__my_run(weir_ingest__my_session *session, const char *statement
     *out = NULL;
     if (session->fault)
         return false;
-    int waiting = api->call_real_query_start(&failed, session->connection, statement, strlen(statement));
+    int waiting = api->mysql_real_query_start(&failed, session->connection, statement, strlen(statement));
     while (waiting)
-        waiting = api->call_real_query_cont(&failed, session->connection, await(session, waiting, &c));
+        waiting = api->mysql_real_query_cont(&failed, session->connection, await(session, waiting, &c));
     if (failed || session->fault)
         return false;
-    *out = api->call_use_result(session->connection);
-    return *out || api->call_errno(session->connection) == 0;
+    *out = api->mysql_use_result(session->connection);
+    return *out || api->mysql_errno(session->connection) == 0;
 }
 
 bool weir_ingest__my_fetch(weir_ingest__my_session *session, weir_ingest__my_result result,
@@ -276,12 +286,12 @@ bool weir_ingest__my_fetch(weir_ingest__my_session *session, weir_ingest__my_res
     const weir_ingest__my_api *api = &session->api;
     call c = {.most_bytes = UINT64_MAX}; /* the library has a limit for rows */
     *out = NULL;
-    int waiting = api->call_fetch_row_start(out, result);
+    int waiting = api->mysql_fetch_row_start(out, result);
     while (waiting)
-        waiting = api->call_fetch_row_cont(out, result, await(session, waiting, &c));
-    if (session->fault || (!*out && api->call_errno(session->connection) != 0))
+        waiting = api->mysql_fetch_row_cont(out, result, await(session, waiting, &c));
+    if (session->fault || (!*out && api->mysql_errno(session->connection) != 0))
         return false;
-    if (!*out && api->call_more_results(session->connection))
+    if (!*out && api->mysql_more_results(session->connection))
         weir_ingest__my_hang_up(session, strange_answer);
     return !session->fault;
 }
@@ -294,7 +304,7 @@ void weir_ingest__my_leave(weir_ingest__my_session *session, weir_ingest__my_res
         if (!is_ended && session->received - began > LEFT_BYTES_MAX)
             weir_ingest__my_hang_up(session, "a statement was left before its end");
     }
-    session->api.call_free_result(result);
+    session->api.mysql_free_result(result);
 }
 
 weir_status weir_ingest__my_columns_read(weir_ingest__my_session *session, const char *query,
@@ -304,20 +314,21 @@ weir_status weir_ingest__my_columns_read(weir_ingest__my_session *session, const
     int failed = 1;
     call c = {.most_bytes = HEAD_BYTES_MAX};
     *out = (weir_ingest__my_columns){0};
-    out->statement = session->fault ? NULL : api->call_stmt_init(session->connection);
+    out->statement = session->fault ? NULL : api->mysql_stmt_init(session->connection);
     if (!out->statement)
         return weir_ingest__my_fail(error, session, NULL, what);
-    int waiting = api->call_stmt_prepare_start(&failed, out->statement, query, strlen(query));
+    int waiting = api->mysql_stmt_prepare_start(&failed, out->statement, query, strlen(query));
     while (waiting)
-        waiting = api->call_stmt_prepare_cont(&failed, out->statement, await(session, waiting, &c));
+        waiting = api->mysql_stmt_prepare_cont(&failed, out->statement, await(session, waiting, &c));
     if (failed || session->fault) {
-        weir_status status = weir_ingest__my_fail(error, session, api->call_stmt_error(out->statement), what);
+        weir_status status =
+            weir_ingest__my_fail(error, session, api->mysql_stmt_error(out->statement), what);
         weir_ingest__my_columns_release(session, out);
         return status;
     }
-    out->result = api->call_stmt_result_metadata(out->statement);
-    out->count = out->result ? api->call_num_fields(out->result) : 0;
-    out->fields = out->result ? api->call_fetch_fields(out->result) : NULL;
+    out->result = api->mysql_stmt_result_metadata(out->statement);
+    out->count = out->result ? api->mysql_num_fields(out->result) : 0;
+    out->fields = out->result ? api->mysql_fetch_fields(out->result) : NULL;
     return WEIR_OK;
 }
 
@@ -326,10 +337,10 @@ void weir_ingest__my_columns_release(weir_ingest__my_session *session, weir_inge
     char unused;
     call c = {.most_bytes = HEAD_BYTES_MAX};
     if (columns->result)
-        api->call_free_result(columns->result);
-    int waiting = api->call_stmt_close_start(&unused, columns->statement);
+        api->mysql_free_result(columns->result);
+    int waiting = api->mysql_stmt_close_start(&unused, columns->statement);
     while (waiting)
-        waiting = api->call_stmt_close_cont(&unused, columns->statement, await(session, waiting, &c));
+        waiting = api->mysql_stmt_close_cont(&unused, columns->statement, await(session, waiting, &c));
     *columns = (weir_ingest__my_columns){0};
 }
 
@@ -337,7 +348,7 @@ void weir_ingest__my_columns_release(weir_ingest__my_session *session, weir_inge
 
 static weir_status add_row(weir_ingest__my_session *session, weir_ingest__text_rows *rows,
                            weir_ingest__my_result result, weir_ingest__my_row row, weir_error *error) {
-    const unsigned long *sizes = session->api.call_fetch_lengths(result);
+    const unsigned long *sizes = session->api.mysql_fetch_lengths(result);
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < rows->column_count && !status; i++)
         status = weir_ingest__text_rows_add(rows, row[i], row[i] ? sizes[i] : 0, error);
@@ -354,7 +365,7 @@ weir_status weir_ingest__my_read_rows(weir_ingest__my_session *session, const ch
     weir_ingest__my_result result;
     weir_ingest__my_row row = NULL;
     bool is_fine = weir_ingest__my_run(session, statement, &result);
-    if (is_fine && (!result || session->api.call_num_fields(result) != column_count))
+    if (is_fine && (!result || session->api.mysql_num_fields(result) != column_count))
         weir_ingest__my_hang_up(session, strange_answer);
     weir_status status = WEIR_OK;
     while (is_fine && !session->fault && !status) {

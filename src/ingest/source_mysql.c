@@ -20,7 +20,7 @@ weir_status weir_ingest__my_fail(weir_error *error, const weir_ingest__my_sessio
     if (session->fault)
         text = session->fault;
     else if (!text)
-        text = session->api.call_error(session->connection);
+        text = session->api.mysql_error(session->connection);
     return weir_ingest__source_fail(error, session->options->location, what, text);
 }
 
@@ -126,7 +126,7 @@ static weir_status connect_session(weir_ingest__my_session *session, weir_error 
     if (!status)
         status = weir_ingest__my_load(&session->api, error);
     if (!status) {
-        session->connection = session->api.call_init(NULL);
+        session->connection = session->api.mysql_init(NULL);
         if (!session->connection)
             status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
         else if (!weir_ingest__my_connect(session, &url))

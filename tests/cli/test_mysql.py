@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -81,13 +82,30 @@ class WithoutServer(unittest.TestCase):
 class MySql(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(PROGRAMS, "--max-allowed-packet=64M")
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.certificate = cls.make_certificate(holder.name) if shutil.which("openssl") else None
+        tls = [f"--ssl-cert={cls.certificate}", f"--ssl-key={cls.certificate}"] if cls.certificate else []
+        cls.server = Server(PROGRAMS, "--max-allowed-packet=64M", *tls)
         cls.server.__enter__()
         cls.addClassCleanup(cls.server.stop)
         cls.make("types", TYPES)
         cls.make("big", """CREATE TABLE big (id bigint PRIMARY KEY, word text);
             INSERT INTO big SELECT seq, repeat('word ', seq % 40) FROM seq_1_to_60000;
             DELETE FROM big WHERE id % 7 = 0; CREATE TABLE empty (i int)""")
+
+    @staticmethod
+    def make_certificate(folder):
+        """One file with a key and a certificate of its own, for 127.0.0.1."""
+        os.chmod(folder, 0o755)
+        path, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "9",
+                        "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", path],
+                       check=True, capture_output=True)
+        with open(path, "ab") as whole, open(key, "rb") as part:
+            whole.write(part.read())
+        os.chmod(path, 0o644)
+        return path
 
     @classmethod
     def make(cls, name, sql):
@@ -274,7 +292,7 @@ class MySql(unittest.TestCase):
     def test_one_snapshot(self):
         """Two tables that a writer changes together all the time have the same version in a scan of both."""
         self.make("moving", "CREATE TABLE a (version int); CREATE TABLE b (version int); "
-                  "INSERT INTO a SELECT 0 FROM seq_1_to_2000; INSERT INTO b SELECT * FROM a")
+                  "INSERT INTO a SELECT 0 FROM seq_1_to_500; INSERT INTO b SELECT * FROM a")
         with start(self.server.client("moving"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as writer:
             writer.stdin.write(b"BEGIN; UPDATE a SET version = version + 1; UPDATE b SET version = version + 1; COMMIT;\n" * 60)
             writer.stdin.flush()
@@ -319,6 +337,23 @@ class MySql(unittest.TestCase):
                 with self.subTest(url=url):
                     self.assertEqual(rows(scan(url, env=env), 'odd "na`me')[0][14], ["t", "Kraków"])
 
+    def test_encrypted_connections(self):
+        if not self.certificate:
+            self.skipTest("no openssl here to make a certificate")
+        self.server.run("CREATE USER careful IDENTIFIED BY 's3cret-w0rd' REQUIRE SSL; GRANT ALL ON *.* TO careful")
+        expected = lines(scan(self.server.url("big"), "--count"))
+        for query in ("ssl-mode=required", f"ssl-mode=verify_identity&ssl-ca={self.certificate}"):
+            with self.subTest(query=query):
+                self.assertEqual(lines(scan(self.server.url("big", user="careful", query=query), "--stop-early", "--count")), expected)
+        self.assert_fails(self.server.url("big", user="careful"), "Access denied")
+        self.assert_fails(self.server.url("big", query="ssl-mode=verify_identity"), "certificate")
+        with Proxy(self.server.port, cut_after=60000) as proxy:
+            self.assert_fails(self.server.url("big", port=proxy.port, query="ssl-mode=required"), "table big")
+        with tempfile.TemporaryDirectory() as folder:
+            self.make("slow", "CREATE TABLE t (id int PRIMARY KEY, w double); INSERT INTO t VALUES (1, 0.5)")
+            check_signals(self, self.server.url("slow", query="ssl-mode=required"), folder,
+                          "SELECT 1 AS id, '2024-01-01' AS at, sleep(30) AS y")
+
     # ---- Failures
 
     def test_signals_inside_a_query(self):
@@ -334,7 +369,6 @@ class MySql(unittest.TestCase):
         self.assert_fails(self.server.url(), "names no database", "types")
         self.assert_fails(self.server.url("types", password="wrong-" + self.server.password[:4]), "Access denied")
         self.assert_fails(self.server.url("types", port=free_port()), "cannot connect")
-        self.assert_fails(self.server.url("types", query="ssl-mode=required"), "cannot connect")
         with tempfile.TemporaryDirectory() as folder:
             _, message = self.weir("schema", self.server.url("types"), "--pg-schema", "sales")
             self.assertIn("the URL of a MySQL server names the database", message)

@@ -172,6 +172,15 @@ class Hostile(unittest.TestCase):
                 self.assert_error(*self.ingest_from(server), "cannot connect")
                 self.assertNotIn(b"s3cret", server.heard)
 
+    def test_a_server_without_encryption_is_refused_if_it_is_asked_for(self):
+        """The library logs in all the same unless it is to verify the server; no statement follows."""
+        for mode, is_login_sent in (("required", True), ("verify_identity", False)):
+            server = FakeMySql()
+            server.url += "?ssl-mode=" + mode
+            self.assert_error(*self.ingest_from(server), "cannot connect")
+            self.assertEqual(b"mysql_native_password" in server.heard, is_login_sent)
+            self.assertNotIn(b"SET NAMES", server.heard)
+
     def test_no_file_is_sent(self):
         secret = os.path.join(self.folder, "..", "weir-mysql-secret")
         with open(secret, "w", encoding="ascii") as file:

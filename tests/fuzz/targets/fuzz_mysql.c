@@ -254,32 +254,33 @@ static weir_ingest__my_result make_result(answer from) {
 
 /* ---- In place of the library --------------------------------------------------------------------------- */
 
-static int fake_server_init(int count, char **arguments, char **groups) {
+static int fake_mysql_server_init(int count, char **arguments, char **groups) {
     (void)count, (void)arguments, (void)groups;
     return 0;
 }
 
-static weir_ingest__my_connection fake_init(weir_ingest__my_connection connection) {
+static weir_ingest__my_connection fake_mysql_init(weir_ingest__my_connection connection) {
     (void)connection;
     return &server;
 }
 
-static int fake_options(weir_ingest__my_connection connection, int option, const void *value) {
+static int fake_mysql_options(weir_ingest__my_connection connection, int option, const void *value) {
     (void)connection, (void)option, (void)value;
     return 0;
 }
 
-static void fake_set_local_infile_handler(weir_ingest__my_connection connection,
-                                          int (*init)(void **, const char *, void *),
-                                          int (*read_some)(void *, char *, unsigned int), void (*end)(void *),
-                                          int (*fail)(void *, char *, unsigned int), void *context) {
+static void fake_mysql_set_local_infile_handler(weir_ingest__my_connection connection,
+                                                int (*init)(void **, const char *, void *),
+                                                int (*read_some)(void *, char *, unsigned int),
+                                                void (*end)(void *),
+                                                int (*fail)(void *, char *, unsigned int), void *context) {
     (void)connection, (void)init, (void)read_some, (void)end, (void)fail, (void)context;
 }
 
-static int fake_real_connect_start(weir_ingest__my_connection *out, weir_ingest__my_connection connection,
-                                   const char *host, const char *user, const char *password,
-                                   const char *database, unsigned int port, const char *path,
-                                   unsigned long flags) {
+static int fake_mysql_real_connect_start(weir_ingest__my_connection *out,
+                                         weir_ingest__my_connection connection, const char *host,
+                                         const char *user, const char *password, const char *database,
+                                         unsigned int port, const char *path, unsigned long flags) {
     (void)user, (void)database, (void)port, (void)path, (void)flags;
     require(strcmp(host, "h") == 0 && strcmp(password, PASSWORD) == 0);
     connection->socket = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -287,35 +288,40 @@ static int fake_real_connect_start(weir_ingest__my_connection *out, weir_ingest_
     return 0;
 }
 
-static int fake_real_connect_cont(weir_ingest__my_connection *out, weir_ingest__my_connection connection,
-                                  int events) {
+static int fake_mysql_real_connect_cont(weir_ingest__my_connection *out,
+                                        weir_ingest__my_connection connection, int events) {
     (void)out, (void)connection, (void)events;
     return 0;
 }
 
-static void fake_close(weir_ingest__my_connection connection) {
+static void fake_mysql_close(weir_ingest__my_connection connection) {
     close(connection->socket);
 }
 
-static int fake_get_socket(weir_ingest__my_connection connection) {
+static int fake_mysql_get_socket(weir_ingest__my_connection connection) {
     return connection->socket;
 }
 
-static const char *fake_get_ssl_cipher(weir_ingest__my_connection connection) {
+static char fake_mariadb_get_infov(weir_ingest__my_connection connection, int what, void *out, ...) {
+    (void)connection, (void)what, (void)out;
+    return 1;
+}
+
+static const char *fake_mysql_get_ssl_cipher(weir_ingest__my_connection connection) {
     (void)connection;
     return NULL;
 }
 
-static unsigned fake_errno(weir_ingest__my_connection connection) {
+static unsigned fake_mysql_errno(weir_ingest__my_connection connection) {
     return connection->fault;
 }
 
-static const char *fake_error(weir_ingest__my_connection connection) {
+static const char *fake_mysql_error(weir_ingest__my_connection connection) {
     return connection->fault ? "the server is gone" : "";
 }
 
-static int fake_real_query_start(int *failed, weir_ingest__my_connection connection, const char *text,
-                                 unsigned long size) {
+static int fake_mysql_real_query_start(int *failed, weir_ingest__my_connection connection, const char *text,
+                                       unsigned long size) {
     int asked = 0;
     require(strlen(text) == size);
     while (!strstr(text, parts[asked]))
@@ -329,20 +335,20 @@ static int fake_real_query_start(int *failed, weir_ingest__my_connection connect
     return 0;
 }
 
-static int fake_real_query_cont(int *failed, weir_ingest__my_connection connection, int events) {
+static int fake_mysql_real_query_cont(int *failed, weir_ingest__my_connection connection, int events) {
     (void)failed, (void)connection, (void)events;
     return 0;
 }
 
-static weir_ingest__my_result fake_use_result(weir_ingest__my_connection connection) {
+static weir_ingest__my_result fake_mysql_use_result(weir_ingest__my_connection connection) {
     return make_result(connection->now);
 }
 
-static char fake_more_results(weir_ingest__my_connection connection) {
+static char fake_mysql_more_results(weir_ingest__my_connection connection) {
     return connection->has_more;
 }
 
-static int fake_fetch_row_start(weir_ingest__my_row *out, weir_ingest__my_result result) {
+static int fake_mysql_fetch_row_start(weir_ingest__my_row *out, weir_ingest__my_result result) {
     char *to = result->text;
     bool is_over = result->left.size == 0 || result->columns == 0;
     server.fault = is_over && result->left.kind == CUT;
@@ -364,34 +370,34 @@ static int fake_fetch_row_start(weir_ingest__my_row *out, weir_ingest__my_result
     return 0;
 }
 
-static int fake_fetch_row_cont(weir_ingest__my_row *out, weir_ingest__my_result result, int events) {
+static int fake_mysql_fetch_row_cont(weir_ingest__my_row *out, weir_ingest__my_result result, int events) {
     (void)out, (void)result, (void)events;
     return 0;
 }
 
-static unsigned long *fake_fetch_lengths(weir_ingest__my_result result) {
+static unsigned long *fake_mysql_fetch_lengths(weir_ingest__my_result result) {
     return result->sizes;
 }
 
-static unsigned fake_num_fields(weir_ingest__my_result result) {
+static unsigned fake_mysql_num_fields(weir_ingest__my_result result) {
     return result->columns;
 }
 
-static weir_ingest__my_field *fake_fetch_fields(weir_ingest__my_result result) {
+static weir_ingest__my_field *fake_mysql_fetch_fields(weir_ingest__my_result result) {
     return result->fields;
 }
 
-static void fake_free_result(weir_ingest__my_result result) {
+static void fake_mysql_free_result(weir_ingest__my_result result) {
     free(result);
 }
 
-static weir_ingest__my_statement fake_stmt_init(weir_ingest__my_connection connection) {
+static weir_ingest__my_statement fake_mysql_stmt_init(weir_ingest__my_connection connection) {
     (void)connection;
     return &statement;
 }
 
-static int fake_stmt_prepare_start(int *failed, weir_ingest__my_statement prepared, const char *text,
-                                   unsigned long size) {
+static int fake_mysql_stmt_prepare_start(int *failed, weir_ingest__my_statement prepared, const char *text,
+                                         unsigned long size) {
     require(strlen(text) == size);
     set_own_row(text);
     prepared->now = answer_to(Q_PREPARE);
@@ -399,27 +405,27 @@ static int fake_stmt_prepare_start(int *failed, weir_ingest__my_statement prepar
     return 0;
 }
 
-static int fake_stmt_prepare_cont(int *failed, weir_ingest__my_statement prepared, int events) {
+static int fake_mysql_stmt_prepare_cont(int *failed, weir_ingest__my_statement prepared, int events) {
     (void)failed, (void)prepared, (void)events;
     return 0;
 }
 
-static weir_ingest__my_result fake_stmt_result_metadata(weir_ingest__my_statement prepared) {
+static weir_ingest__my_result fake_mysql_stmt_result_metadata(weir_ingest__my_statement prepared) {
     return make_result(prepared->now);
 }
 
-static const char *fake_stmt_error(weir_ingest__my_statement prepared) {
+static const char *fake_mysql_stmt_error(weir_ingest__my_statement prepared) {
     (void)prepared;
     return "it cannot be prepared";
 }
 
-static int fake_stmt_close_start(char *failed, weir_ingest__my_statement prepared) {
+static int fake_mysql_stmt_close_start(char *failed, weir_ingest__my_statement prepared) {
     (void)prepared;
     *failed = 0;
     return 0;
 }
 
-static int fake_stmt_close_cont(char *failed, weir_ingest__my_statement prepared, int events) {
+static int fake_mysql_stmt_close_cont(char *failed, weir_ingest__my_statement prepared, int events) {
     (void)failed, (void)prepared, (void)events;
     return 0;
 }
@@ -427,7 +433,7 @@ static int fake_stmt_close_cont(char *failed, weir_ingest__my_statement prepared
 weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     (void)error;
     *out = (weir_ingest__my_api){
-#define FUNCTION(result, name, parameters) .call_##name = fake_##name,
+#define FUNCTION(result, name, parameters) .name = fake_##name,
         WEIR_INGEST__MY_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
