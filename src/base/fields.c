@@ -87,6 +87,7 @@ static bool is_default(const weir__field *field, const void *object) {
     case WEIR__KIND_TEXT:
         return *(const char *const *)place_of(field, object) == NULL;
     case WEIR__KIND_TEXTS:
+    case WEIR__KIND_NAMES:
     case WEIR__KIND_LIST:
     case WEIR__KIND_MAP:
         return count_of(field, object) == 0;
@@ -113,7 +114,8 @@ size_t weir__enter(weir__reader *r, const void *key, size_t size) {
     const char *text = key;
     bool is_plain = size > 0;
     for (size_t i = 0; i < size; i++)
-        is_plain = is_plain && ((text[i] >= 'a' && text[i] <= 'z') || text[i] == '_');
+        is_plain = is_plain && ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') ||
+                                (text[i] >= '0' && text[i] <= '9') || text[i] == '_');
     snprintf(r->path + length, sizeof r->path - length, is_plain ? ".%.*s" : "[\"%.*s\"]",
              WEIR__NARROW(int, size < 200 ? size : 200), text);
     return length;
@@ -211,8 +213,8 @@ static weir_status read_word(weir__reader *r, const weir__field *field, const we
             return WEIR_OK;
         }
         size_t used = strlen(choices);
-        snprintf(choices + used, sizeof choices - used, "%s \"%s\"", i > field->least ? " or" : "",
-                 field->words[i]);
+        const char *between = i == field->least ? "" : field->words[i + 1] ? "," : " or";
+        snprintf(choices + used, sizeof choices - used, "%s \"%s\"", between, field->words[i]);
     }
     return weir__refuse(r, field->name, "%s", choices);
 }
@@ -239,15 +241,19 @@ static weir_status begin_items(weir__reader *r, const weir__field *field, const 
 
 static weir_status read_texts(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                               void *object) {
-    weir_cbor_value item;
+    bool is_one = field->kind == WEIR__KIND_NAMES && value->type == WEIR_CBOR_TEXT;
+    const char *wanted =
+        field->kind == WEIR__KIND_NAMES ? "must be a name or a list of names" : "must be a list of strings";
+    weir_cbor_value item = *value, list = *value;
     const char **texts;
-    if (value->type != WEIR_CBOR_ARRAY)
-        return weir__refuse(r, field->name, "must be a list of strings");
-    WEIR__TRY(begin_items(r, field, value, sizeof *texts, object, &texts));
+    if (!is_one && value->type != WEIR_CBOR_ARRAY)
+        return weir__refuse(r, field->name, "%s", wanted);
+    list.number = is_one ? 1 : list.number;
+    WEIR__TRY(begin_items(r, field, &list, sizeof *texts, object, &texts));
     weir_cbor_iterator it = weir_cbor_children(value);
-    for (size_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+    for (size_t i = 0; is_one ? i == 0 : weir_cbor_next(&it, NULL, &item); i++) {
         if (!is_text(&item))
-            return weir__refuse(r, field->name, "must be a list of strings");
+            return weir__refuse(r, field->name, "%s", wanted);
         WEIR__TRY(weir__reader_copy(r, &item, &texts[i]));
     }
     memcpy(place(field, object), &texts, sizeof texts);
@@ -336,6 +342,7 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
     case WEIR__KIND_TEXT:
         return read_text(r, field, value, object);
     case WEIR__KIND_TEXTS:
+    case WEIR__KIND_NAMES:
         return read_texts(r, field, value, object);
     case WEIR__KIND_NUMBERS:
         return weir__read_numbers(r, field->name, value, field->least, field->most, place(field, object),
@@ -371,13 +378,22 @@ static weir_status find_values(weir__reader *r, const weir_cbor_value *map, cons
             i++;
         if (i < shape->count) {
             values[i] = value;
-            is_there[i] = true;
+            is_there[i] =
+                !r->skips_nulls || value.type != WEIR_CBOR_NULL || shape->fields[i].kind == WEIR__KIND_VALUE;
         } else if (r->unknown) {
             (void)weir__enter(r, key.data, (size_t)key.number);
             return weir__refuse(r, NULL, "%s", r->unknown);
         }
     }
     return WEIR_OK;
+}
+
+/* What is no text where one must be is the reader's family: the type is wrong, not what it means. */
+static weir_status family_of(const weir__field *field, bool is_there, const weir_cbor_value *value,
+                             weir_status family) {
+    bool takes_text = field->kind == WEIR__KIND_WORD || field->kind == WEIR__KIND_TEXT;
+    bool is_meant = field->family && !(is_there && takes_text && value->type != WEIR_CBOR_TEXT);
+    return is_meant ? field->family : family;
 }
 
 weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir__shape *shape,
@@ -389,9 +405,11 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
     weir__fill_defaults(shape, object);
     WEIR__TRY(find_values(r, value, shape, values, is_there));
     const weir_cbor_value *outer = r->map;
+    weir_status family = r->family;
     r->map = value;
     for (size_t i = 0; i < shape->count; i++) {
         const weir__field *field = &shape->fields[i];
+        r->family = family_of(field, is_there[i], &values[i], family);
         bool is_null = is_there[i] && (field->flags & WEIR__NULLABLE) && values[i].type == WEIR_CBOR_NULL;
         if (!is_there[i] && (field->flags & WEIR__REQUIRED) &&
             !(field->is_absent && field->is_absent(object)))
@@ -402,6 +420,7 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
         if (field->has)
             *(bool *)((char *)object + field->has) = true;
     }
+    r->family = family;
     if (shape->check)
         WEIR__TRY(shape->check(r, object));
     r->map = outer;
@@ -470,6 +489,7 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         weir_cbor_text(w, *(const char *const *)at);
         break;
     case WEIR__KIND_TEXTS:
+    case WEIR__KIND_NAMES:
         write_texts(w, field, object);
         break;
     case WEIR__KIND_NUMBERS:

@@ -34,6 +34,7 @@ typedef enum weir__kind {
     WEIR__KIND_WORD,     /* an enum or bool: the number of the word in `words` */
     WEIR__KIND_TEXT,     /* const char *, without a NUL inside */
     WEIR__KIND_TEXTS,    /* const char *const *, a list of texts; how many is at `count` */
+    WEIR__KIND_NAMES,    /* the same; one text stands for a list of it */
     WEIR__KIND_NUMBERS,  /* uint32_t[], one number or a list of them; how many is at `count` */
     WEIR__KIND_BYTES,    /* so many bytes; in JSON as hex */
     WEIR__KIND_CONSTANT, /* one text, words[0], and nothing in the struct */
@@ -64,6 +65,7 @@ struct weir__field {
     unsigned flags;
     uint64_t otherwise; /* the default: a number, a word or false; of all else zero */
     size_t has;         /* if not 0: where a bool says whether there is a value */
+    weir_status family; /* if not 0: the status of what is refused here, but for another type than text */
 
     /* Hooks, instead of what the kind does; `object` is the struct of the table. */
     weir_status (*read)(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
@@ -92,6 +94,8 @@ struct weir__shape {
 #define WEIR__TEXT(type, member)        .kind = WEIR__KIND_TEXT, WEIR__AT(type, member)
 #define WEIR__TEXTS(type, member, number)                                                                    \
     .kind = WEIR__KIND_TEXTS, WEIR__AT(type, member), .count = offsetof(type, number)
+#define WEIR__NAMES(type, member, number)                                                                    \
+    .kind = WEIR__KIND_NAMES, WEIR__AT(type, member), .count = offsetof(type, number)
 #define WEIR__NUMBERS(type, member, low, high)                                                               \
     .kind = WEIR__KIND_NUMBERS, WEIR__AT(type, member.values), .count = offsetof(type, member.count),        \
     .least = (low), .most = (high)
@@ -123,6 +127,7 @@ struct weir__reader {
     const char *name;           /* what messages begin with, such as the file's name */
     const char *unknown;        /* what is said of a key that is not in the table; NULL: it is passed over */
     bool is_json;               /* numbers may be decimal texts, hashes hex, reals whole */
+    bool skips_nulls;           /* null is as if the key was not there, but for WEIR__KIND_VALUE */
     void *context;              /* for hooks */
     const weir_cbor_value *map; /* the one that is being read: for hooks that ask what else is in it */
     char path[WEIR__PATH_MAX];

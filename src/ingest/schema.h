@@ -29,6 +29,8 @@ typedef struct weir_ingest__schema_column {
     bool has_known_at;                 /* the schema says something */
     weir_ingest__schema_time known_at; /* none: null */
     weir_ingest__time_form form;       /* of a timestamp */
+    weir_cbor_value written_known_at;  /* as the document says it: resolved after all tables are read */
+    weir_cbor_value written_key;
 } weir_ingest__schema_column;
 
 /* A foreign key, of one column (also one that is written at its column) or several. */
@@ -38,8 +40,10 @@ typedef struct weir_ingest__schema_key {
     uint32_t column_count;
     const char *table;
     const char *const *to; /* as many columns of that table */
+    uint32_t to_count;
     bool has_known_at;
     weir_ingest__schema_time known_at;
+    weir_cbor_value written_known_at;
 } weir_ingest__schema_key;
 
 typedef struct weir_ingest__schema_table {
@@ -50,8 +54,12 @@ typedef struct weir_ingest__schema_table {
     weir_ingest__schema_time temporal;
     weir_ingest__schema_column *columns;
     uint32_t column_count;
-    weir_ingest__schema_key *foreign_keys;
+    weir_ingest__schema_key *foreign_keys; /* those of columns, then those that are listed */
     uint32_t foreign_key_count;
+    weir_ingest__schema_key *listed_keys;
+    uint32_t listed_key_count;
+    weir_cbor_value written_temporal;
+    bool says_keys;
     bool keeps_keys; /* in the store */
     bool has_csv;
     weir_ingest__csv_options csv;
@@ -119,6 +127,7 @@ typedef struct weir_ingest__schema {
     const char *const *search_path;
     uint32_t search_path_count;
     weir_ingest__csv_options csv;
+    bool keeps_keys;                   /* of tables that do not say */
     weir_ingest__schema_table *tables; /* in bytewise order of name */
     uint32_t table_count;
     weir_ingest__schema_task *tasks; /* in bytewise order of name */

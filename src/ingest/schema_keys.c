@@ -7,7 +7,7 @@
 
 /* ---- table.column ------------------------------------------------------------------------------ */
 
-/* Where the dot is: the first behind the name of a table. SIZE_MAX if there is none. */
+/* Where the dot is: the first after the name of a table. SIZE_MAX if there is none. */
 static size_t find_dot(const char *text, size_t size, weir_ingest__is_table is_table, const void *context) {
     for (size_t i = 0; i < size; i++)
         if (text[i] == '.' && is_table(context, text, i))
@@ -23,30 +23,33 @@ static bool is_schema_table(const void *context, const char *name, size_t size) 
     return false;
 }
 
-weir_ingest__schema_name weir_ingest__schema_joined(weir_ingest__schema_reader *r,
-                                                    const weir_cbor_value *value, const char *key,
-                                                    weir_status status) {
-    uint32_t count = 0;
+weir_status weir_ingest__schema_joined(weir__reader *r, const char *key, const weir_cbor_value *value,
+                                       weir_status family, weir_ingest__schema_name *out) {
+    static const char missing[] = "names a table that the schema does not have";
+    const weir_ingest__schema *schema = r->context;
     if (value->type == WEIR_CBOR_ARRAY) {
-        const char *const *names = weir_ingest__schema_list(r, value, key, &count);
-        if (count != 2)
-            weir_ingest__schema_refuse(r, status, key, "must be table.column, or a list of table and column");
-        else if (!weir_ingest__schema_find_table(r->schema, names[0]))
-            weir_ingest__schema_refuse(r, status, key, "names a table that the schema does not have");
-        return count == 2 ? (weir_ingest__schema_name){names[0], names[1]}
-                          : (weir_ingest__schema_name){"", ""};
+        weir_ingest__schema_time list;
+        weir__field field = {key, WEIR__NAMES(weir_ingest__schema_time, names, count)};
+        WEIR__TRY(weir__read_plain(r, &field, value, &list));
+        r->family = family;
+        if (list.count != 2)
+            return weir__refuse(r, key, "must be table.column, or a list of table and column");
+        *out = (weir_ingest__schema_name){list.names[0], list.names[1]};
+        return weir_ingest__schema_find_table(schema, out->table) ? WEIR_OK : weir__refuse(r, key, missing);
     }
-    const char *text = (const char *)value->data;
+    weir_cbor_value table = *value, column = *value;
     size_t size = value->type == WEIR_CBOR_TEXT ? (size_t)value->number : 0;
-    size_t dot = find_dot(text, size, is_schema_table, r->schema);
-    if (size == 0 || !memchr(text, '.', size))
-        weir_ingest__schema_refuse(r, status, key, "must be table.column");
-    else if (dot == SIZE_MAX)
-        weir_ingest__schema_refuse(r, status, key, "names a table that the schema does not have");
+    size_t dot = find_dot((const char *)value->data, size, is_schema_table, schema);
+    r->family = family;
+    if (size == 0 || !memchr(value->data, '.', size))
+        return weir__refuse(r, key, "must be table.column");
     if (dot == SIZE_MAX)
-        return (weir_ingest__schema_name){"", ""};
-    return (weir_ingest__schema_name){weir_ingest__schema_copy(r, text, dot),
-                                      weir_ingest__schema_copy(r, text + dot + 1, size - dot - 1)};
+        return weir__refuse(r, key, missing);
+    table.number = dot;
+    column.data += dot + 1;
+    column.number -= dot + 1;
+    WEIR__TRY(weir__reader_copy(r, &table, &out->table));
+    return weir__reader_copy(r, &column, &out->column);
 }
 
 /* ---- Foreign keys ------------------------------------------------------------------------------ */
@@ -60,132 +63,99 @@ static bool has_repeated(const char *const *names, uint32_t count) {
 }
 
 /* The columns' names joined by "+". */
-static const char *default_name(weir_ingest__schema_reader *r, const weir_ingest__schema_key *key) {
-    size_t size = 0;
+static weir_status default_name(weir__reader *r, weir_ingest__schema_key *key) {
+    size_t size = 1;
+    char *name;
     for (uint32_t i = 0; i < key->column_count; i++)
         size += strlen(key->columns[i]) + 1;
-    char *name = weir_ingest__schema_take(r, size + 1, 1), *at = name;
-    for (uint32_t i = 0; i < key->column_count && name; i++)
-        at = stpcpy(stpcpy(at, i == 0 ? "" : "+"), key->columns[i]);
-    return name ? name : "";
+    WEIR__TRY(weir__reader_take(r, size, 1, &name));
+    key->name = name;
+    for (uint32_t i = 0; i < key->column_count; i++)
+        name = stpcpy(stpcpy(name, i == 0 ? "" : "+"), key->columns[i]);
+    return WEIR_OK;
 }
 
-/* The parent's primary key where the schema names no columns of it. */
-static void settle_parent(weir_ingest__schema_reader *r, weir_ingest__schema_key *key, uint32_t to_count) {
-    const weir_ingest__schema_table *parent = weir_ingest__schema_find_table(r->schema, key->table);
-    if (!parent) {
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "table",
-                                   "names a table that the schema does not have");
-    } else if (!key->to && parent->primary_key_count != key->column_count) {
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, NULL,
-                                   "has %u columns, but the primary key of %s has %u; say which with \"to\"",
-                                   key->column_count, parent->name, parent->primary_key_count);
-    } else if (!key->to) {
+/* The parent's primary key if the schema names no columns of it. */
+static weir_status settle_parent(weir__reader *r, weir_ingest__schema_key *key) {
+    const weir_ingest__schema_table *parent = weir_ingest__schema_find_table(r->context, key->table);
+    if (!parent)
+        return weir__refuse(r, "table", "names a table that the schema does not have");
+    if (!key->to && parent->primary_key_count != key->column_count)
+        return weir__refuse(r, NULL,
+                            "has %u columns, but the primary key of %s has %u; say which with \"to\"",
+                            key->column_count, parent->name, parent->primary_key_count);
+    if (!key->to)
         key->to = parent->primary_key;
-    } else if (to_count != key->column_count || has_repeated(key->to, to_count)) {
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "to",
-                                   "must be as many different names as columns");
-    }
+    else if (key->to_count != key->column_count || has_repeated(key->to, key->to_count))
+        return weir__refuse(r, "to", "must be as many different names as columns");
+    return WEIR_OK;
 }
 
-static void read_key(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                     weir_ingest__schema_key *key) {
-    static const char *const keys[] = {"columns", "table", "to", "name", "known_at", NULL};
-    weir_cbor_value value;
-    uint32_t to_count = 0;
-    if (!weir_ingest__schema_is_map(r, map))
-        return;
-    weir_ingest__schema_only_keys(r, map, keys);
-    key->columns = weir_ingest__schema_names(r, map, "columns", &key->column_count);
-    if (r->status == WEIR_OK && (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
-                                 has_repeated(key->columns, key->column_count)))
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "columns", "must be 1 to %d different names",
-                                   WEIR_INGEST__KEY_COLUMNS_MAX);
-    key->table = weir_ingest__schema_text(r, map, "table", true);
-    key->to = weir_ingest__schema_names(r, map, "to", &to_count);
-    key->name = weir_ingest__schema_text(r, map, "name", false);
-    key->has_known_at = weir_cbor_get(map, "known_at", &value);
-    if (r->status != WEIR_OK)
-        return;
+static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
+    if (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
+        has_repeated(key->columns, key->column_count))
+        return weir__refuse(r, "columns", "must be 1 to %d different names", WEIR_INGEST__KEY_COLUMNS_MAX);
     if (!key->name)
-        key->name = default_name(r, key);
+        WEIR__TRY(default_name(r, key));
     else if (*key->name == 0)
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "name", "must not be empty");
-    settle_parent(r, key, to_count);
+        return weir__refuse(r, "name", "must not be empty");
+    return settle_parent(r, key);
 }
 
 /* A key that is written at its column. */
-static void read_column_key(weir_ingest__schema_reader *r, const weir_cbor_value *value,
-                            const weir_ingest__schema_column *column, weir_ingest__schema_key *key) {
-    const char **names = weir_ingest__schema_take(r, 2, sizeof *names);
-    weir_ingest__schema_name to = weir_ingest__schema_joined(r, value, "foreign_key", WEIR_SCHEMA_INVALID);
-    if (!names)
-        return;
+static weir_status read_column_key(weir__reader *r, const weir_ingest__schema_column *column,
+                                   weir_ingest__schema_key *key) {
+    const char **names;
+    weir_ingest__schema_name to;
+    WEIR__TRY(weir_ingest__schema_joined(r, "foreign_key", &column->written_key, r->family, &to));
+    WEIR__TRY(weir__reader_take(r, 2, sizeof *names, &names));
     names[0] = column->name;
     names[1] = to.column;
     *key = (weir_ingest__schema_key){
         .name = column->name, .columns = names, .column_count = 1, .table = to.table, .to = names + 1};
+    return WEIR_OK;
 }
 
-static void check_names(weir_ingest__schema_reader *r, const weir_ingest__schema_table *table) {
-    for (uint32_t i = 1; i < table->foreign_key_count && r->status == WEIR_OK; i++)
+static bool is_written(const weir_cbor_value *value) {
+    return value->item && value->type != WEIR_CBOR_NULL;
+}
+
+/* Two steps down: "columns" and a column's name. */
+static size_t enter_column(weir__reader *r, const weir_ingest__schema_column *column) {
+    size_t outer = weir__enter(r, "columns", strlen("columns"));
+    (void)weir__enter(r, column->name, strlen(column->name));
+    return outer;
+}
+
+static size_t enter_key(weir__reader *r, uint32_t number) {
+    size_t outer = weir__enter(r, "foreign_keys", strlen("foreign_keys"));
+    (void)weir__enter_item(r, number);
+    return outer;
+}
+
+static weir_status read_table_keys(weir__reader *r, weir_ingest__schema_table *table) {
+    WEIR__TRY(weir__reader_take(r, (size_t)table->column_count + table->listed_key_count,
+                                sizeof *table->foreign_keys, &table->foreign_keys));
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        if (!is_written(&table->columns[c].written_key))
+            continue;
+        size_t outer = enter_column(r, &table->columns[c]);
+        WEIR__TRY(read_column_key(r, &table->columns[c], &table->foreign_keys[table->foreign_key_count++]));
+        weir__leave(r, outer);
+    }
+    for (uint32_t i = 0; i < table->listed_key_count; i++) {
+        size_t outer = enter_key(r, i);
+        WEIR__TRY(settle_key(r, &table->listed_keys[i]));
+        weir__leave(r, outer);
+        table->foreign_keys[table->foreign_key_count++] = table->listed_keys[i];
+    }
+    for (uint32_t i = 1; i < table->foreign_key_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->foreign_keys[i].name, table->foreign_keys[k].name) == 0)
-                weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "foreign_keys",
-                                           "%s is the name of two foreign keys; give one a \"name\"",
-                                           table->foreign_keys[i].name);
-}
-
-static void read_table_keys(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                            weir_ingest__schema_table *table) {
-    weir_cbor_value columns, column, value, list = {0}, item;
-    bool has_list = weir_ingest__schema_find(map, "foreign_keys", &list);
-    if (has_list && list.type != WEIR_CBOR_ARRAY) {
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "foreign_keys", "must be a list");
-        return;
-    }
-    size_t most = table->column_count + (has_list ? (size_t)list.number : 0);
-    table->foreign_keys = weir_ingest__schema_take(r, most, sizeof *table->foreign_keys);
-    if (!table->foreign_keys || !weir_cbor_get(map, "columns", &columns))
-        return;
-    size_t length = weir_ingest__schema_enter(r, "columns");
-    for (uint32_t c = 0; c < table->column_count && r->status == WEIR_OK; c++) {
-        if (!weir_cbor_get(&columns, table->columns[c].name, &column) ||
-            !weir_ingest__schema_find(&column, "foreign_key", &value))
-            continue;
-        size_t inner = weir_ingest__schema_enter(r, table->columns[c].name);
-        read_column_key(r, &value, &table->columns[c], &table->foreign_keys[table->foreign_key_count++]);
-        weir_ingest__schema_leave(r, inner);
-    }
-    weir_ingest__schema_leave(r, length);
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    length = weir_ingest__schema_enter(r, "foreign_keys");
-    for (uint64_t i = 0; has_list && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item); i++) {
-        size_t inner = weir_ingest__schema_enter_item(r, i);
-        read_key(r, &item, &table->foreign_keys[table->foreign_key_count++]);
-        weir_ingest__schema_leave(r, inner);
-    }
-    weir_ingest__schema_leave(r, length);
-    check_names(r, table);
-}
-
-/* Calls `each` for every table with what the document says of it. */
-static void for_each_table(weir_ingest__schema_reader *r, const weir_cbor_value *tables,
-                           void (*each)(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                        weir_ingest__schema_table *table)) {
-    weir_cbor_value map;
-    for (uint32_t t = 0; t < r->schema->table_count && r->status == WEIR_OK; t++) {
-        weir_ingest__schema_table *table = &r->schema->tables[t];
-        if (!weir_cbor_get(tables, table->name, &map))
-            continue;
-        size_t length = weir_ingest__schema_enter(r, table->name);
-        each(r, &map, table);
-        weir_ingest__schema_leave(r, length);
-    }
-}
-
-void weir_ingest__schema_read_keys(weir_ingest__schema_reader *r, const weir_cbor_value *tables) {
-    for_each_table(r, tables, read_table_keys);
+                return weir__refuse(r, "foreign_keys",
+                                    "%s is the name of two foreign keys; give one a \"name\"",
+                                    table->foreign_keys[i].name);
+    return WEIR_OK;
 }
 
 /* ---- Times ------------------------------------------------------------------------------------- */
@@ -194,9 +164,9 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* The next part of "a -> b -> c", without the blanks around it; moves `at` behind the arrow, to NULL at the
- * end. */
-static const char *next_part(weir_ingest__schema_reader *r, const char **at) {
+/* The next part of "a -> b -> c", without the blanks around it; moves `at` to what follows the arrow, to NULL
+ * at the end. */
+static weir_status next_part(weir__reader *r, const char **at, const char **part) {
     const char *arrow = strstr(*at, "->"), *first = *at;
     const char *end = arrow ? arrow : first + strlen(first);
     *at = arrow ? arrow + 2 : NULL;
@@ -204,111 +174,93 @@ static const char *next_part(weir_ingest__schema_reader *r, const char **at) {
         first++;
     while (end > first && is_blank(end[-1]))
         end--;
-    return weir_ingest__schema_copy(r, first, (size_t)(end - first));
+    weir_cbor_value text = {.data = (const uint8_t *)first, .number = (uint64_t)(end - first)};
+    return weir__reader_copy(r, &text, part);
 }
 
-/* Splits the text form. Behind each foreign key stands the table that it leads to, and a dot. */
-static void split_time(weir_ingest__schema_reader *r, const weir_ingest__schema_table *table, const char *key,
-                       const char *text, weir_ingest__schema_time *out) {
-    const char **names = weir_ingest__schema_take(r, WEIR_INGEST__TIME_KEYS_MAX + 2, sizeof *names);
-    const char *at = text;
-    out->names = names;
-    while (at && r->status == WEIR_OK && out->count < WEIR_INGEST__TIME_KEYS_MAX + 2) {
-        const char *part = next_part(r, &at);
+/* Splits the text form. After each foreign key stands the table that it leads to, and a dot. */
+static weir_status split_time(weir__reader *r, const weir_ingest__schema_table *table, const char *key,
+                              weir_ingest__schema_time *out) {
+    const char *text = out->names[0], *at = text, **names;
+    WEIR__TRY(weir__reader_take(r, WEIR_INGEST__TIME_KEYS_MAX + 2, sizeof *names, &names));
+    *out = (weir_ingest__schema_time){.names = names};
+    while (at && out->count < WEIR_INGEST__TIME_KEYS_MAX + 2) {
+        const char *part;
+        WEIR__TRY(next_part(r, &at, &part));
         if (out->count > 0) {
-            const weir_ingest__schema_key *before =
-                weir_ingest__schema_find_key(table, names[out->count - 1]);
-            if (!before) {
-                weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key,
-                                           "says %s, but %s has no foreign key %s", text, table->name,
-                                           names[out->count - 1]);
-                return;
-            }
+            const char *last = names[out->count - 1];
+            const weir_ingest__schema_key *before = weir_ingest__schema_find_key(table, last);
+            if (!before)
+                return weir__refuse(r, key, "says %s, but %s has no foreign key %s", text, table->name, last);
             size_t size = strlen(before->table);
-            if (strncmp(part, before->table, size) != 0 || part[size] != '.') {
-                weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key,
-                                           "says %s, but %s leads to %s: say %s.COLUMN behind it", text,
-                                           names[out->count - 1], before->table, before->table);
-                return;
-            }
-            table = weir_ingest__schema_find_table(r->schema, before->table);
+            if (strncmp(part, before->table, size) != 0 || part[size] != '.')
+                return weir__refuse(r, key, "says %s, but %s leads to %s: say %s.COLUMN after it", text, last,
+                                    before->table, before->table);
+            table = weir_ingest__schema_find_table(r->context, before->table);
             part += size + 1;
         }
         names[out->count++] = part;
     }
+    return WEIR_OK;
 }
 
 /* Foreign keys that are there, then a timestamp column. */
-static void check_time(weir_ingest__schema_reader *r, const weir_ingest__schema_table *table, const char *key,
-                       const weir_ingest__schema_time *time) {
-    if (r->status == WEIR_OK && (time->count == 0 || time->count > WEIR_INGEST__TIME_KEYS_MAX + 1))
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key,
-                                   "must be a column, or at most %d foreign keys and a column",
-                                   WEIR_INGEST__TIME_KEYS_MAX);
-    for (uint32_t i = 0; i + 1 < time->count && r->status == WEIR_OK; i++) {
-        const weir_ingest__schema_key *step = weir_ingest__schema_find_key(table, time->names[i]);
+static weir_status read_time(weir__reader *r, const weir_ingest__schema_table *table, const char *key,
+                             const weir_cbor_value *written, weir_ingest__schema_time *out) {
+    weir__field field = {key, WEIR__NAMES(weir_ingest__schema_time, names, count)};
+    if (!is_written(written))
+        return WEIR_OK;
+    WEIR__TRY(weir__read_plain(r, &field, written, out));
+    if (written->type == WEIR_CBOR_TEXT && strstr(out->names[0], "->") &&
+        !weir_ingest__schema_find_column(table, out->names[0]))
+        WEIR__TRY(split_time(r, table, key, out));
+    if (out->count == 0 || out->count > WEIR_INGEST__TIME_KEYS_MAX + 1)
+        return weir__refuse(r, key, "must be a column, or at most %d foreign keys and a column",
+                            WEIR_INGEST__TIME_KEYS_MAX);
+    for (uint32_t i = 0; i + 1 < out->count; i++) {
+        const weir_ingest__schema_key *step = weir_ingest__schema_find_key(table, out->names[i]);
         if (!step)
-            weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key,
-                                       "goes through %s, which is not a foreign key of %s", time->names[i],
-                                       table->name);
-        else
-            table = weir_ingest__schema_find_table(r->schema, step->table);
+            return weir__refuse(r, key, "goes through %s, which is not a foreign key of %s", out->names[i],
+                                table->name);
+        table = weir_ingest__schema_find_table(r->context, step->table);
     }
-    if (r->status != WEIR_OK)
-        return;
-    const char *name = time->names[time->count - 1];
+    const char *name = out->names[out->count - 1];
     const weir_ingest__schema_column *column = weir_ingest__schema_find_column(table, name);
     if (!column)
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key,
-                                   "names %s, which is not among the columns of %s", name, table->name);
-    else if (column->stype != WEIR_TIMESTAMP)
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key, "names %s.%s, which is not a timestamp",
-                                   table->name, name);
+        return weir__refuse(r, key, "names %s, which is not among the columns of %s", name, table->name);
+    if (column->stype != WEIR_TIMESTAMP)
+        return weir__refuse(r, key, "names %s.%s, which is not a timestamp", table->name, name);
+    return WEIR_OK;
 }
 
-static void read_time(weir_ingest__schema_reader *r, const weir_ingest__schema_table *table,
-                      const weir_cbor_value *map, const char *key, weir_ingest__schema_time *out) {
-    weir_cbor_value value;
-    if (r->status != WEIR_OK || !weir_ingest__schema_find(map, key, &value))
-        return;
-    out->names = weir_ingest__schema_list(r, &value, key, &out->count);
-    bool is_text = value.type == WEIR_CBOR_TEXT && r->status == WEIR_OK;
-    if (is_text && strstr(out->names[0], "->") && !weir_ingest__schema_find_column(table, out->names[0])) {
-        const char *text = out->names[0];
-        out->count = 0;
-        split_time(r, table, key, text, out);
+static weir_status read_table_times(weir__reader *r, weir_ingest__schema_table *table) {
+    WEIR__TRY(read_time(r, table, "temporal_column", &table->written_temporal, &table->temporal));
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        weir_ingest__schema_column *column = &table->columns[c];
+        size_t outer = enter_column(r, column);
+        WEIR__TRY(read_time(r, table, "known_at", &column->written_known_at, &column->known_at));
+        weir__leave(r, outer);
     }
-    check_time(r, table, key, out);
+    uint32_t first = table->foreign_key_count - table->listed_key_count;
+    for (uint32_t i = 0; i < table->listed_key_count; i++) {
+        weir_ingest__schema_key *key = &table->foreign_keys[first + i];
+        size_t outer = enter_key(r, i);
+        WEIR__TRY(read_time(r, table, "known_at", &key->written_known_at, &key->known_at));
+        weir__leave(r, outer);
+    }
+    return WEIR_OK;
 }
 
-static void read_table_times(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                             weir_ingest__schema_table *table) {
-    weir_cbor_value columns, column, list, item;
-    read_time(r, table, map, "temporal_column", &table->temporal);
-    size_t length = weir_ingest__schema_enter(r, "columns");
-    for (uint32_t c = 0; c < table->column_count && weir_cbor_get(map, "columns", &columns); c++) {
-        if (!weir_cbor_get(&columns, table->columns[c].name, &column))
-            continue;
-        size_t inner = weir_ingest__schema_enter(r, table->columns[c].name);
-        read_time(r, table, &column, "known_at", &table->columns[c].known_at);
-        weir_ingest__schema_leave(r, inner);
+weir_status weir_ingest__schema_join_tables(weir__reader *r, weir_ingest__schema *schema) {
+    size_t outer = weir__enter(r, "tables", strlen("tables"));
+    for (uint32_t i = 0; i < 2 * schema->table_count; i++) { /* all keys, then all times */
+        weir_ingest__schema_table *table = &schema->tables[i % schema->table_count];
+        size_t inner = weir__enter(r, table->name, strlen(table->name));
+        WEIR__TRY((i < schema->table_count ? read_table_keys : read_table_times)(r, table));
+        weir__leave(r, inner);
     }
-    weir_ingest__schema_leave(r, length);
-    if (!weir_ingest__schema_find(map, "foreign_keys", &list))
-        return;
-    uint32_t key = table->foreign_key_count - WEIR__NARROW(uint32_t, list.number); /* they stand last */
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    length = weir_ingest__schema_enter(r, "foreign_keys");
-    for (uint64_t i = 0; r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item); i++) {
-        size_t inner = weir_ingest__schema_enter_item(r, i);
-        read_time(r, table, &item, "known_at", &table->foreign_keys[key++].known_at);
-        weir_ingest__schema_leave(r, inner);
-    }
-    weir_ingest__schema_leave(r, length);
-}
-
-void weir_ingest__schema_read_times(weir_ingest__schema_reader *r, const weir_cbor_value *tables) {
-    for_each_table(r, tables, read_table_times);
+    weir__leave(r, outer);
+    return WEIR_OK;
 }
 
 bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const weir_ingest__schema_time *b) {

@@ -1,11 +1,9 @@
-/* Reads a schema from JSON. It is turned into canonical CBOR first and walked with one set of helpers
- * (schema_reader.h); the first fault sticks and is reported with its JSON path. What needs the source
- * (whether a table or column exists) is checked later, by resolve.c.
+/* Reads a schema from JSON. It is turned into canonical CBOR first and read by tables of fields; the first
+ * fault is reported with its JSON path. What needs the source (whether a table or column exists) is checked
+ * later, by resolve.c.
  *
  * Tables and their columns are read first; then what joins tables, which may stand before them in the text:
  * foreign keys and times (schema_keys.c), then tasks (schema_tasks.c). */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,398 +11,254 @@
 #include "ingest/schema_reader.h"
 #include "weir/ingest.h"
 
-void weir_ingest__schema_refuse(weir_ingest__schema_reader *r, weir_status status, const char *key,
-                                const char *format, ...) {
-    char what[300];
-    va_list arguments;
-    if (r->status != WEIR_OK)
-        return;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    const char *dot = key && *key ? "." : "";
-    r->status = weir__fail(r->error, status, WEIR_INGEST__SCHEMA_OPERATOR, "%s: %s%s%s %s", r->name, r->path,
-                           dot, key ? key : "", what);
-    char path[WEIR_DIAGNOSTIC_CAPACITY];
-    int size = snprintf(path, sizeof path, "%s%s%s", r->path, dot, key ? key : "");
-    weir__note_text(r->error, "path", path,
-                    size < WEIR__NARROW(int, sizeof path) ? (size_t)size : sizeof path - 1);
-}
-
-static void refuse(weir_ingest__schema_reader *r, const char *key, const char *what) {
-    weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, key, "%s", what);
-}
-
-static void out_of_memory(weir_ingest__schema_reader *r, size_t size) {
-    if (r->status == WEIR_OK)
-        r->status = weir__out_of_memory(r->error, WEIR_INGEST__SCHEMA_OPERATOR, size);
-}
-
-/* ---- Paths ----------------------------------------------------------------------------------- */
-
-size_t weir_ingest__schema_enter(weir_ingest__schema_reader *r, const char *key) {
-    size_t length = strlen(r->path);
-    snprintf(r->path + length, sizeof r->path - length, ".%.200s", key);
-    return length;
-}
-
-size_t weir_ingest__schema_enter_item(weir_ingest__schema_reader *r, uint64_t item) {
-    size_t length = strlen(r->path);
-    snprintf(r->path + length, sizeof r->path - length, "[%llu]", (unsigned long long)item);
-    return length;
-}
-
-void weir_ingest__schema_leave(weir_ingest__schema_reader *r, size_t length) {
-    r->path[length] = 0;
-}
-
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-void *weir_ingest__schema_take(weir_ingest__schema_reader *r, size_t count, size_t size) {
-    void *memory = weir__arena_take_zero(&r->schema->arena, count, size);
-    if (!memory)
-        out_of_memory(r, count * size);
-    return memory;
+#define NAME(id, number, name, ...) #name,
+const char *const weir_ingest__stypes[] = {WEIR_STYPES(NAME) NULL};
+#undef NAME
+const char *const weir_ingest__units[] = {"s", "ms", "us", "ns", NULL};
+
+weir_status weir_ingest__schema_format(weir__reader *r, const weir__field *field,
+                                       const weir_cbor_value *value, void *object) {
+    weir_ingest__time_form *form = (void *)((char *)object + field->offset);
+    weir_ingest__time_format *format;
+    if (value->type != WEIR_CBOR_TEXT)
+        return weir__refuse(r, field->name, "must be a string");
+    WEIR__TRY(weir__reader_take(r, 1, sizeof *format, &format));
+    const char *wrong =
+        weir_ingest__time_format_compile((const char *)value->data, (size_t)value->number, format);
+    if (wrong || form->says_unit)
+        return weir__refuse(r, field->name, "%s", wrong ? wrong : "stands beside unit; say one of them");
+    form->format = format;
+    return WEIR_OK;
 }
 
-const char *weir_ingest__schema_copy(weir_ingest__schema_reader *r, const char *text, size_t size) {
-    const char *copied = weir__arena_text(&r->schema->arena, text, size);
-    if (!copied)
-        out_of_memory(r, size);
-    return copied ? copied : "";
-}
-
-static const char *copy(weir_ingest__schema_reader *r, const weir_cbor_value *text) {
-    return weir_ingest__schema_copy(r, (const char *)text->data, (size_t)text->number);
-}
-
-bool weir_ingest__schema_find(const weir_cbor_value *map, const char *key, weir_cbor_value *out) {
-    return weir_cbor_get(map, key, out) && out->type != WEIR_CBOR_NULL;
-}
-
-const char *weir_ingest__schema_text(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                     const char *key, bool is_required) {
-    weir_cbor_value value;
-    if (!weir_ingest__schema_find(map, key, &value)) {
-        if (is_required)
-            refuse(r, key, "is missing");
-        return NULL;
-    }
-    if (value.type != WEIR_CBOR_TEXT) {
-        refuse(r, key, "must be text");
-        return NULL;
-    }
-    return copy(r, &value);
-}
-
-bool weir_ingest__schema_bool(weir_ingest__schema_reader *r, const weir_cbor_value *map, const char *key,
-                              bool otherwise) {
-    weir_cbor_value value;
-    if (!weir_ingest__schema_find(map, key, &value))
-        return otherwise;
-    if (value.type != WEIR_CBOR_BOOL)
-        refuse(r, key, "must be true or false");
-    return value.number != 0;
-}
-
-void weir_ingest__schema_only_keys(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                   const char *const *allowed) {
-    weir_cbor_iterator it = weir_cbor_children(map);
-    weir_cbor_value key, child;
-    while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
-        size_t i = 0;
-        while (allowed[i] && !weir_cbor_is_text(&key, allowed[i]))
-            i++;
-        if (!allowed[i]) {
-            char name[100];
-            snprintf(name, sizeof name, "%.*s", key.number < 80 ? WEIR__NARROW(int, key.number) : 80,
-                     (const char *)key.data);
-            refuse(r, name, "is not a key that a schema has");
-        }
-    }
-}
-
-bool weir_ingest__schema_is_map(weir_ingest__schema_reader *r, const weir_cbor_value *value) {
-    if (value->type != WEIR_CBOR_MAP)
-        refuse(r, NULL, "must be an object");
-    return r->status == WEIR_OK && value->type == WEIR_CBOR_MAP;
-}
-
-const char *const *weir_ingest__schema_list(weir_ingest__schema_reader *r, const weir_cbor_value *value,
-                                            const char *key, uint32_t *count) {
-    weir_cbor_value item;
-    bool is_one = value->type == WEIR_CBOR_TEXT;
-    *count = 0;
-    if (!is_one && value->type != WEIR_CBOR_ARRAY) {
-        refuse(r, key, "must be a name or a list of names");
-        return NULL;
-    }
-    const char **texts = weir_ingest__schema_take(r, is_one ? 1 : (size_t)value->number, sizeof *texts);
-    if (is_one && texts) {
-        texts[(*count)++] = copy(r, value);
-        return texts;
-    }
-    weir_cbor_iterator it = weir_cbor_children(value);
-    while (texts && r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
-        if (item.type != WEIR_CBOR_TEXT)
-            refuse(r, key, "must be a name or a list of names");
-        else
-            texts[(*count)++] = copy(r, &item);
-    }
-    return texts;
-}
-
-const char *const *weir_ingest__schema_names(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                             const char *key, uint32_t *count) {
-    weir_cbor_value value;
-    *count = 0;
-    return weir_ingest__schema_find(map, key, &value) ? weir_ingest__schema_list(r, &value, key, count)
-                                                      : NULL;
-}
-
-uint32_t weir_ingest__schema_word(weir_ingest__schema_reader *r, const weir_cbor_value *map, const char *key,
-                                  const char *const *words, weir_status status, uint32_t otherwise) {
-    const char *word = weir_ingest__schema_text(r, map, key, false);
-    char all[200] = "";
-    if (!word)
-        return otherwise;
-    for (uint32_t i = 0; words[i]; i++) {
-        if (strcmp(word, words[i]) == 0)
-            return i;
-        size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-    }
-    weir_ingest__schema_refuse(r, status, key, "must be %s", all);
-    return otherwise;
-}
-
-weir_stype weir_ingest__schema_stype(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                     const char *key) {
-    static const char *const names[] = {"identifier",  "numerical", "timestamp", "boolean",
-                                        "categorical", "text",      "ignored",   NULL};
-    weir_cbor_value value;
-    if (!weir_ingest__schema_find(map, key, &value))
-        refuse(r, key, "is missing");
-    return (weir_stype)weir_ingest__schema_word(r, map, key, names, WEIR_SCHEMA_INVALID, WEIR_IGNORED);
-}
-
-weir_ingest__time_form weir_ingest__schema_form(weir_ingest__schema_reader *r, const weir_cbor_value *map) {
-    static const char *const names[] = {"s", "ms", "us", "ns", NULL};
-    weir_cbor_value unit;
-    weir_ingest__time_form form = {.says_unit = weir_ingest__schema_find(map, "unit", &unit)};
-    form.unit = (weir_ingest__unit)weir_ingest__schema_word(r, map, "unit", names, WEIR_SCHEMA_INVALID,
-                                                            WEIR_INGEST__SECONDS);
-    const char *pattern = weir_ingest__schema_text(r, map, "format", false);
-    if (!pattern)
-        return form;
-    weir_ingest__time_format *format = weir_ingest__schema_take(r, 1, sizeof *format);
-    const char *wrong = format ? weir_ingest__time_format_compile(pattern, strlen(pattern), format) : NULL;
-    if (wrong)
-        refuse(r, "format", wrong);
-    else if (form.says_unit)
-        refuse(r, "format", "stands beside unit; say one of them");
-    form.format = format;
-    return form;
-}
-
-bool weir_ingest__schema_moment(weir_ingest__schema_reader *r, const weir_cbor_value *map, const char *key,
-                                bool allows_integer, weir_ingest__unit unit, int64_t *out) {
-    weir_cbor_value found;
+weir_status weir_ingest__schema_moment(weir__reader *r, const char *key, const weir_cbor_value *found,
+                                       const weir_ingest__unit *unit, int64_t *out) {
     weir_ingest__value value = {.type = WEIR_INGEST__NULL};
-    if (!weir_ingest__schema_find(map, key, &found))
-        return false;
-    if (found.type == WEIR_CBOR_TEXT)
+    bool is_integer = unit && found->number <= INT64_MAX;
+    if (found->type == WEIR_CBOR_TEXT)
         value = (weir_ingest__value){.type = WEIR_INGEST__TEXT,
-                                     .text = {(const char *)found.data, (size_t)found.number}};
-    else if (allows_integer && found.type == WEIR_CBOR_UINT && found.number <= INT64_MAX)
-        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)found.number};
-    else if (allows_integer && found.type == WEIR_CBOR_NEGATIVE && found.number <= INT64_MAX)
-        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = -1 - (int64_t)found.number};
-    if (weir_ingest__to_timestamp(&value, unit, out) == WEIR_INGEST__FITS)
-        return true;
-    refuse(r, key, "is not a time such as 2025-01-01T00:00:00Z");
-    return false;
+                                     .text = {(const char *)found->data, (size_t)found->number}};
+    else if (is_integer && found->type == WEIR_CBOR_UINT)
+        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)found->number};
+    else if (is_integer && found->type == WEIR_CBOR_NEGATIVE)
+        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = -1 - (int64_t)found->number};
+    if (weir_ingest__to_timestamp(&value, unit ? *unit : WEIR_INGEST__SECONDS, out) == WEIR_INGEST__FITS)
+        return WEIR_OK;
+    return weir__refuse(r, key, "is not a time such as 2025-01-01T00:00:00Z");
 }
+
+/* ---- csv: how CSV files are read (docs/spec/04-values.md) ------------------------------------ */
+
+static weir_status read_delimiter(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                  void *object) {
+    weir_ingest__csv_options *csv = object;
+    if (value->type == WEIR_CBOR_TEXT &&
+        weir_ingest__csv_read_delimiter((const char *)value->data, (size_t)value->number, &csv->delimiter))
+        return WEIR_OK;
+    return weir__refuse(r, field->name, "must be one ASCII character, or \\t for a tab");
+}
+
+static weir_status read_quote(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                              void *object) {
+    weir_ingest__csv_options *csv = object;
+    if (value->type != WEIR_CBOR_TEXT ||
+        !weir_ingest__csv_read_quote((const char *)value->data, (size_t)value->number, &csv->quote))
+        return weir__refuse(r, field->name, "must be one ASCII character, or empty for none");
+    if (csv->says_delimiter && csv->delimiter == csv->quote)
+        return weir__refuse(r, field->name, "is the delimiter too");
+    return WEIR_OK;
+}
+
+static const weir__field csv_fields[] = {
+    {"null", WEIR__NAMES(weir_ingest__csv_options, nulls, null_count),
+     .has = offsetof(weir_ingest__csv_options, says_nulls)},
+    {"delimiter", WEIR__OTHER(read_delimiter, NULL),
+     .has = offsetof(weir_ingest__csv_options, says_delimiter)},
+    {"quote", WEIR__OTHER(read_quote, NULL), .has = offsetof(weir_ingest__csv_options, says_quote)},
+    {"header", WEIR__BOOL(weir_ingest__csv_options, has_header),
+     .has = offsetof(weir_ingest__csv_options, says_header)},
+};
+static const weir__shape csv_shape = WEIR__SHAPE(weir_ingest__csv_options, csv_fields);
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static void read_column(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                        weir_ingest__schema_column *column) {
-    static const char *const keys[] = {"stype", "foreign_key", "known_at", "description",
-                                       "unit",  "format",      NULL};
-    weir_cbor_value value;
-    if (!weir_ingest__schema_is_map(r, map))
-        return;
-    weir_ingest__schema_only_keys(r, map, keys);
-    column->stype = weir_ingest__schema_stype(r, map, "stype");
-    column->form = weir_ingest__schema_form(r, map);
-    column->description = weir_ingest__schema_text(r, map, "description", false);
+static weir_status check_column(weir__reader *r, void *object) {
+    weir_ingest__schema_column *column = object;
+    (void)r;
     if (!column->description)
         column->description = "";
-    column->has_known_at = weir_cbor_get(map, "known_at", &value);
+    return WEIR_OK;
 }
 
-static void read_columns(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                         weir_ingest__schema_table *table) {
-    weir_cbor_value columns, key, child;
-    if (!weir_cbor_get(map, "columns", &columns)) {
-        refuse(r, "columns", "is missing");
-        return;
-    }
-    size_t length = weir_ingest__schema_enter(r, "columns");
-    if (weir_ingest__schema_is_map(r, &columns)) {
-        table->columns = weir_ingest__schema_take(r, (size_t)columns.number, sizeof *table->columns);
-        weir_cbor_iterator it = weir_cbor_children(&columns);
-        while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
-            weir_ingest__schema_column *column = &table->columns[table->column_count++];
-            column->name = copy(r, &key);
-            size_t inner = weir_ingest__schema_enter(r, column->name);
-            read_column(r, &child, column);
-            weir_ingest__schema_leave(r, inner);
-        }
-    }
-    weir_ingest__schema_leave(r, length);
-}
+static const weir__field column_fields[] = {
+    {"stype", WEIR__WORD(weir_ingest__schema_column, stype, weir_ingest__stypes), .flags = WEIR__REQUIRED},
+    WEIR_INGEST__FORM(weir_ingest__schema_column),
+    {"description", WEIR__TEXT(weir_ingest__schema_column, description)},
+    {"known_at", WEIR__VALUE(weir_ingest__schema_column, written_known_at),
+     .has = offsetof(weir_ingest__schema_column, has_known_at)},
+    {"foreign_key", WEIR__VALUE(weir_ingest__schema_column, written_key)},
+};
+static const weir__shape column_shape =
+    WEIR__SHAPE(weir_ingest__schema_column, column_fields, .check = check_column);
 
-static void read_table(weir_ingest__schema_reader *r, const weir_cbor_value *map, bool keeps_keys,
-                       weir_ingest__schema_table *table) {
-    static const char *const keys[] = {
-        "query", "primary_key", "temporal_column", "columns", "foreign_keys", "csv", "keys", NULL};
-    if (!weir_ingest__schema_is_map(r, map))
-        return;
-    weir_ingest__schema_only_keys(r, map, keys);
-    table->query = weir_ingest__schema_text(r, map, "query", false);
-    table->primary_key = weir_ingest__schema_names(r, map, "primary_key", &table->primary_key_count);
-    for (uint32_t i = 1; i < table->primary_key_count && r->status == WEIR_OK; i++)
+static const weir__field key_fields[] = {
+    {"columns", WEIR__NAMES(weir_ingest__schema_key, columns, column_count)},
+    {"table", WEIR__TEXT(weir_ingest__schema_key, table), .flags = WEIR__REQUIRED},
+    {"to", WEIR__NAMES(weir_ingest__schema_key, to, to_count)},
+    {"name", WEIR__TEXT(weir_ingest__schema_key, name)},
+    {"known_at", WEIR__VALUE(weir_ingest__schema_key, written_known_at),
+     .has = offsetof(weir_ingest__schema_key, has_known_at)},
+};
+static const weir__shape key_shape = WEIR__SHAPE(weir_ingest__schema_key, key_fields);
+
+static weir_status check_table(weir__reader *r, void *object) {
+    weir_ingest__schema_table *table = object;
+    const weir_ingest__schema *schema = r->context;
+    for (uint32_t i = 1; i < table->primary_key_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->primary_key[i], table->primary_key[k]) == 0)
-                refuse(r, "primary_key", "names a column twice");
-    weir_cbor_value csv;
-    table->has_csv = weir_ingest__schema_find(map, "csv", &csv);
-    weir_ingest__schema_csv(r, map, &table->csv);
-    table->keeps_keys = weir_ingest__schema_bool(r, map, "keys", keeps_keys) && table->primary_key_count > 0;
-    read_columns(r, map, table);
+                return weir__refuse(r, "primary_key", "names a column twice");
+    if (!table->says_keys)
+        table->keeps_keys = schema->keeps_keys;
+    table->keeps_keys = table->keeps_keys && table->primary_key_count > 0;
+    return WEIR_OK;
 }
+
+static const weir__field table_fields[] = {
+    {"query", WEIR__TEXT(weir_ingest__schema_table, query)},
+    {"primary_key", WEIR__NAMES(weir_ingest__schema_table, primary_key, primary_key_count)},
+    {"csv", WEIR__OBJECT(weir_ingest__schema_table, csv, &csv_shape),
+     .has = offsetof(weir_ingest__schema_table, has_csv)},
+    {"keys", WEIR__BOOL(weir_ingest__schema_table, keeps_keys),
+     .has = offsetof(weir_ingest__schema_table, says_keys)},
+    {"columns", WEIR__MAP(weir_ingest__schema_table, columns, column_count, &column_shape),
+     .flags = WEIR__REQUIRED},
+    {"foreign_keys", WEIR__LIST(weir_ingest__schema_table, listed_keys, listed_key_count, &key_shape)},
+    {"temporal_column", WEIR__VALUE(weir_ingest__schema_table, written_temporal)},
+};
+static const weir__shape table_shape =
+    WEIR__SHAPE(weir_ingest__schema_table, table_fields, .check = check_table);
 
 static int compare_tables(const void *a, const void *b) {
     return strcmp(((const weir_ingest__schema_table *)a)->name, ((const weir_ingest__schema_table *)b)->name);
 }
 
-static void read_tables(weir_ingest__schema_reader *r, const weir_cbor_value *document) {
-    weir_cbor_value tables, key, child;
-    weir_ingest__schema *schema = r->schema;
-    bool keeps_keys = weir_ingest__schema_bool(r, document, "keys", false);
-    if (!weir_cbor_get(document, "tables", &tables)) {
-        refuse(r, "tables", "is missing");
-        return;
-    }
-    size_t length = weir_ingest__schema_enter(r, "tables");
-    if (weir_ingest__schema_is_map(r, &tables)) {
-        if (tables.number == 0)
-            refuse(r, NULL, "has no table");
-        schema->tables = weir_ingest__schema_take(r, (size_t)tables.number, sizeof *schema->tables);
-        weir_cbor_iterator it = weir_cbor_children(&tables);
-        while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
-            weir_ingest__schema_table *table = &schema->tables[schema->table_count++];
-            table->name = copy(r, &key);
-            size_t inner = weir_ingest__schema_enter(r, table->name);
-            read_table(r, &child, keeps_keys, table);
-            weir_ingest__schema_leave(r, inner);
-        }
-        if (r->status == WEIR_OK)
-            qsort(schema->tables, schema->table_count, sizeof *schema->tables, compare_tables);
-        weir_ingest__schema_read_keys(r, &tables);
-        weir_ingest__schema_read_times(r, &tables);
-    }
-    weir_ingest__schema_leave(r, length);
+static weir_status read_tables(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
+                               void *object) {
+    weir_ingest__schema *schema = object;
+    WEIR__TRY(weir__read_plain(r, field, map, object));
+    if (schema->table_count == 0)
+        return weir__refuse(r, field->name, "has no table");
+    qsort(schema->tables, schema->table_count, sizeof *schema->tables, compare_tables);
+    return weir_ingest__schema_join_tables(r, schema);
+}
+
+static int compare_tasks(const void *a, const void *b) {
+    return strcmp(((const weir_ingest__schema_task *)a)->name, ((const weir_ingest__schema_task *)b)->name);
+}
+
+static weir_status read_tasks(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
+                              void *object) {
+    weir_ingest__schema *schema = object;
+    WEIR__TRY(weir__read_plain(r, field, map, object));
+    if (schema->task_count > 0)
+        qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_tasks);
+    return WEIR_OK;
 }
 
 /* ---- The document ---------------------------------------------------------------------------- */
 
-static void check_name(weir_ingest__schema_reader *r) {
-    const char *name = r->schema->name;
-    if (name && (*name == 0 || *name == '.' || strchr(name, '/')))
-        refuse(r, "name", "must be a file's name: not empty, no slash, no dot in front");
+static weir_status read_name(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                             void *object) {
+    const char *const *name = &((const weir_ingest__schema *)object)->name;
+    WEIR__TRY(weir__read_plain(r, field, value, object));
+    if (**name == 0 || **name == '.' || strchr(*name, '/'))
+        return weir__refuse(r, field->name, "must be a file's name: not empty, no slash, no dot in front");
+    return WEIR_OK;
 }
 
-/* Provider and dim are checked here, before hours of reading; the other keys are the provider's own. */
-static void read_embedding(weir_ingest__schema_reader *r, const weir_cbor_value *document) {
-    weir_cbor_value *embedding = &r->schema->embedding, value;
-    uint64_t dim;
-    r->schema->has_embedding = weir_ingest__schema_find(document, "embedding", embedding);
-    if (!r->schema->has_embedding)
-        return;
-    size_t length = weir_ingest__schema_enter(r, "embedding");
-    if (weir_ingest__schema_is_map(r, embedding)) {
-        if (weir_cbor_get(embedding, "provider", &value) && !weir_ingest__embedder_is_known(&value))
-            refuse(r, "provider", "must be hash_v1, http or file");
-        if (weir_cbor_get(embedding, "dim", &value) &&
-            (!weir_cbor_get_uint(&value, &dim) || dim < 1 || dim > WEIR_INGEST__EMBED_DIM_MAX)) {
-            char what[64];
-            snprintf(what, sizeof what, "must be a whole number from 1 to %d", WEIR_INGEST__EMBED_DIM_MAX);
-            refuse(r, "dim", what);
-        }
-    }
-    weir_ingest__schema_leave(r, length);
-}
-
-/* A time, or "train": then a task must have a train split that can end. */
-static void read_statistics_until(weir_ingest__schema_reader *r, const weir_cbor_value *document) {
-    weir_ingest__schema *schema = r->schema;
-    weir_cbor_value value;
-    bool can_end = false;
-    if (!weir_ingest__schema_find(document, "statistics_until", &value) ||
-        !weir_cbor_is_text(&value, "train")) {
-        schema->has_statistics_until = weir_ingest__schema_moment(
-            r, document, "statistics_until", false, WEIR_INGEST__SECONDS, &schema->statistics_until);
-        return;
-    }
-    schema->has_statistics_until_train = true;
-    for (uint32_t i = 0; i < schema->task_count; i++)
-        can_end = can_end || schema->tasks[i].split.method != WEIR_INGEST__SPLIT_HASH;
-    if (!can_end)
-        refuse(r, "statistics_until",
-               "is \"train\", but no task has a temporal or column split; give a time");
-}
-
-static void read_document(weir_ingest__schema_reader *r, const weir_cbor_value *document) {
-    static const char *const keys[] = {"name",        "keys", "tables",    "tasks", "statistics_until",
-                                       "search_path", "csv",  "embedding", NULL};
-    weir_ingest__schema *schema = r->schema;
-    if (!weir_ingest__schema_is_map(r, document))
-        return;
-    weir_ingest__schema_only_keys(r, document, keys);
-    schema->name = weir_ingest__schema_text(r, document, "name", false);
-    check_name(r);
-    weir_ingest__schema_csv(r, document, &schema->csv);
-    schema->search_path = weir_ingest__schema_names(r, document, "search_path", &schema->search_path_count);
-    for (uint32_t i = 0; i < schema->search_path_count && r->status == WEIR_OK; i++)
+static weir_status read_search_path(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                    void *object) {
+    const weir_ingest__schema *schema = object;
+    WEIR__TRY(weir__read_plain(r, field, value, object));
+    for (uint32_t i = 0; i < schema->search_path_count; i++)
         for (uint32_t k = 0; k <= i; k++)
             if (k < i ? strcmp(schema->search_path[i], schema->search_path[k]) == 0
                       : *schema->search_path[i] == 0)
-                refuse(r, "search_path", "must be different names, none of them empty");
-    read_tables(r, document);
-    if (r->status == WEIR_OK)
-        weir_ingest__schema_read_tasks(r, document);
-    if (r->status == WEIR_OK)
-        read_statistics_until(r, document);
-    read_embedding(r, document);
+                return weir__refuse(r, field->name, "must be different names, none of them empty");
+    return WEIR_OK;
 }
+
+/* Provider and dim are checked here, before hours of reading; the other keys are the provider's own. */
+static weir_status read_embedding(weir__reader *r, const weir__field *field, const weir_cbor_value *embedding,
+                                  void *object) {
+    weir_cbor_value value;
+    uint64_t dim;
+    ((weir_ingest__schema *)object)->embedding = *embedding;
+    size_t outer = weir__enter(r, field->name, strlen(field->name));
+    if (embedding->type != WEIR_CBOR_MAP)
+        return weir__refuse(r, NULL, "must be an object");
+    if (weir_cbor_get(embedding, "provider", &value) && !weir_ingest__embedder_is_known(&value))
+        return weir__refuse(r, "provider", "must be hash_v1, http or file");
+    if (weir_cbor_get(embedding, "dim", &value) &&
+        (!weir_cbor_get_uint(&value, &dim) || dim < 1 || dim > WEIR_INGEST__EMBED_DIM_MAX))
+        return weir__refuse(r, "dim", "must be a whole number from 1 to %d", WEIR_INGEST__EMBED_DIM_MAX);
+    weir__leave(r, outer);
+    return WEIR_OK;
+}
+
+/* A time, or "train": then a task must have a train split that can end. */
+static weir_status read_statistics_until(weir__reader *r, const weir__field *field,
+                                         const weir_cbor_value *value, void *object) {
+    weir_ingest__schema *schema = object;
+    if (!weir_cbor_is_text(value, "train")) {
+        schema->has_statistics_until = true;
+        return weir_ingest__schema_moment(r, field->name, value, NULL, &schema->statistics_until);
+    }
+    schema->has_statistics_until_train = true;
+    for (uint32_t i = 0; i < schema->task_count; i++)
+        if (schema->tasks[i].split.method != WEIR_INGEST__SPLIT_HASH)
+            return WEIR_OK;
+    return weir__refuse(r, field->name,
+                        "is \"train\", but no task has a temporal or column split; give a time");
+}
+
+static const weir__field fields[] = {
+    {"name", WEIR__TEXT(weir_ingest__schema, name), .read = read_name},
+    {"csv", WEIR__OBJECT(weir_ingest__schema, csv, &csv_shape)},
+    {"search_path", WEIR__NAMES(weir_ingest__schema, search_path, search_path_count),
+     .read = read_search_path},
+    {"keys", WEIR__BOOL(weir_ingest__schema, keeps_keys)},
+    {"tables", WEIR__MAP(weir_ingest__schema, tables, table_count, &table_shape), .flags = WEIR__REQUIRED,
+     .read = read_tables},
+    {"tasks", WEIR__MAP(weir_ingest__schema, tasks, task_count, &weir_ingest__schema_task_shape),
+     .has = offsetof(weir_ingest__schema, has_tasks), .read = read_tasks},
+    {"statistics_until", WEIR__OTHER(read_statistics_until, NULL)},
+    {"embedding", WEIR__OTHER(read_embedding, NULL), .has = offsetof(weir_ingest__schema, has_embedding)},
+};
+static const weir__shape shape = WEIR__SHAPE(weir_ingest__schema, fields);
 
 weir_status weir_ingest__schema_read(weir_ingest__schema *schema, const weir_env *env, const char *text,
                                      size_t size, const char *name, weir_error *error) {
     memset(schema, 0, sizeof *schema);
     weir__arena_init(&schema->arena, env);
     weir_cbor_writer_memory(&schema->document, env);
-    weir_status status = weir_json_read(text, size, name, WEIR_SCHEMA_INVALID, &schema->document, error);
-    if (status == WEIR_OK)
-        status = weir_cbor_finish(&schema->document, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_ingest__schema_reader r = {.schema = schema, .name = name, .error = error, .path = "$"};
+    WEIR__TRY(weir_json_read(text, size, name, WEIR_SCHEMA_INVALID, &schema->document, error));
+    WEIR__TRY(weir_cbor_finish(&schema->document, error));
+    weir__reader r = {.arena = &schema->arena,
+                      .error = error,
+                      .family = WEIR_SCHEMA_INVALID,
+                      .failure_operator = WEIR_INGEST__SCHEMA_OPERATOR,
+                      .name = name,
+                      .unknown = "is not a key that a schema has",
+                      .is_json = true,
+                      .skips_nulls = true,
+                      .context = schema,
+                      .path = "$"};
     weir_cbor_value document = weir_cbor_view(schema->document.data);
-    read_document(&r, &document);
-    return r.status;
+    return weir__read(&r, &document, &shape, schema);
 }
 
 void weir_ingest__schema_release(weir_ingest__schema *schema) {

@@ -1,144 +1,173 @@
-/* The tasks of a schema: their queries, anchors, targets and splits. */
-#include <stdlib.h>
+/* The tasks of a schema: their queries, anchors, targets and splits. Types are SCHEMA_INVALID, what a task
+ * means is TASK_INVALID. */
 #include <string.h>
 
 #include "base/duration.h"
 #include "ingest/schema_reader.h"
 
-static void read_permille(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                          weir_ingest__schema_split *split) {
-    weir_cbor_value list, item;
-    uint64_t sum = 0;
-    if (!weir_ingest__schema_find(map, "permille", &list))
-        return;
-    if (list.type != WEIR_CBOR_ARRAY || list.number != WEIR_SPLITS) {
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "permille",
-                                   "must be three whole numbers that add up to 1000");
-        return;
+/* ---- split ------------------------------------------------------------------------------------- */
+
+static weir_status read_permille(weir__reader *r, const weir__field *field, const weir_cbor_value *list,
+                                 void *object) {
+    weir_ingest__schema_split *split = &((weir_ingest__schema_task *)object)->split;
+    bool is_list = list->type == WEIR_CBOR_ARRAY && list->number == WEIR_SPLITS;
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    uint64_t sum = 0, part;
+    for (int i = 0; is_list && weir_cbor_next(&it, NULL, &item); i++) {
+        is_list = weir_cbor_get_uint(&item, &part) && part <= 1000;
+        split->permille[i] = is_list ? WEIR__NARROW(uint32_t, part) : 0;
+        sum += split->permille[i];
     }
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    for (int i = 0; weir_cbor_next(&it, NULL, &item); i++) {
-        uint64_t part = 0;
-        if (!weir_cbor_get_uint(&item, &part) || part > 1000)
-            part = 10000;
-        split->permille[i] = WEIR__NARROW(uint32_t, part);
-        sum += part;
-    }
-    if (sum != 1000)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "permille",
-                                   "must be three whole numbers that add up to 1000");
+    return is_list && sum == 1000
+               ? WEIR_OK
+               : weir__refuse(r, field->name, "must be three whole numbers that add up to 1000");
 }
 
-static void read_hash_split(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                            weir_ingest__schema_split *split) {
-    static const char *const keys[] = {"method", "permille", "seed", NULL};
-    weir_cbor_value seed;
-    weir_ingest__schema_only_keys(r, map, keys);
-    read_permille(r, map, split);
-    if (weir_ingest__schema_find(map, "seed", &seed) && !weir_cbor_get_uint(&seed, &split->seed))
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "seed", "must be a whole number from 0 to 2^64-1");
+static weir_status read_split_time(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                   void *object) {
+    const weir_ingest__schema_task *task = object;
+    r->family = WEIR_SCHEMA_INVALID;
+    return weir_ingest__schema_moment(r, field->name, value, &task->form.unit,
+                                      (void *)((char *)object + field->offset));
 }
 
-static void read_temporal_split(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                                weir_ingest__unit unit, weir_ingest__schema_split *split) {
-    static const char *const keys[] = {"method", "val", "test", NULL};
-    weir_ingest__schema_only_keys(r, map, keys);
-    split->method = WEIR_INGEST__SPLIT_TEMPORAL;
-    if (!weir_ingest__schema_moment(r, map, "val", true, unit, &split->val))
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "val", "is missing");
-    if (!weir_ingest__schema_moment(r, map, "test", true, unit, &split->test))
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "test", "is missing");
-}
+static const char *const methods[] = {"hash", "temporal", "column", NULL};
 
-static void read_split(weir_ingest__schema_reader *r, const weir_cbor_value *task, weir_ingest__unit unit,
-                       weir_ingest__schema_split *split) {
-    static const char *const column_keys[] = {"method", "column", NULL};
-    weir_cbor_value map;
-    *split = (weir_ingest__schema_split){.method = WEIR_INGEST__SPLIT_HASH, .permille = {800, 100, 100}};
-    if (!weir_ingest__schema_find(task, "split", &map))
-        return;
-    size_t length = weir_ingest__schema_enter(r, "split");
-    if (weir_ingest__schema_is_map(r, &map)) {
-        const char *method = weir_ingest__schema_text(r, &map, "method", false);
-        if (!method || strcmp(method, "hash") == 0) {
-            read_hash_split(r, &map, split);
-        } else if (strcmp(method, "temporal") == 0) {
-            read_temporal_split(r, &map, unit, split);
-        } else if (strcmp(method, "column") == 0) {
-            weir_ingest__schema_only_keys(r, &map, column_keys);
-            split->method = WEIR_INGEST__SPLIT_COLUMN;
-            split->column = weir_ingest__schema_text(r, &map, "column", false);
-            if (!split->column)
-                weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "column", "is missing");
-        } else {
-            weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "method", "must be hash, temporal or column");
+#define METHOD                                                                                               \
+    { "method", WEIR__WORD(weir_ingest__schema_task, split.method, methods), .family = WEIR_TASK_INVALID }
+#define SPLIT_TIME(member)                                                                                   \
+    WEIR__OTHER(read_split_time, NULL), WEIR__AT(weir_ingest__schema_task, split.member),                    \
+        .flags = WEIR__REQUIRED, .family = WEIR_TASK_INVALID
+
+static const weir__field hash_fields[] = {
+    METHOD,
+    {"permille", WEIR__OTHER(read_permille, NULL), .family = WEIR_TASK_INVALID},
+    {"seed", WEIR__UINT(weir_ingest__schema_task, split.seed, 0, UINT64_MAX)},
+};
+static const weir__field temporal_fields[] = {
+    METHOD,
+    {"val", SPLIT_TIME(val)},
+    {"test", SPLIT_TIME(test)},
+};
+static const weir__field column_fields[] = {
+    METHOD,
+    {"column", WEIR__TEXT(weir_ingest__schema_task, split.column), .flags = WEIR__REQUIRED,
+     .family = WEIR_TASK_INVALID},
+};
+static const weir__shape split_shapes[] = {WEIR__SHAPE(weir_ingest__schema_task, hash_fields),
+                                           WEIR__SHAPE(weir_ingest__schema_task, temporal_fields),
+                                           WEIR__SHAPE(weir_ingest__schema_task, column_fields)};
+
+/* The method says which other keys there are. */
+static weir_status read_split(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
+                              void *object) {
+    weir_cbor_value method;
+    size_t outer = weir__enter(r, field->name, strlen(field->name)), i = 0;
+    if (weir_cbor_get(map, "method", &method) && method.type != WEIR_CBOR_NULL) {
+        while (methods[i] && !weir_cbor_is_text(&method, methods[i]))
+            i++;
+        if (!methods[i]) {
+            r->family = method.type == WEIR_CBOR_TEXT ? WEIR_TASK_INVALID : r->family;
+            return weir__refuse(r, "method", "must be hash, temporal or column");
         }
     }
-    weir_ingest__schema_leave(r, length);
+    WEIR__TRY(weir__read(r, map, &split_shapes[i], object));
+    weir__leave(r, outer);
+    return WEIR_OK;
 }
 
-static weir_ingest__task_kind get_kind(weir_ingest__schema_reader *r, const weir_cbor_value *map) {
-    static const char *const kinds[] = {"cell", "derived", "link", NULL};
-    static const weir_ingest__task_kind values[] = {WEIR_INGEST__KIND_CELL, WEIR_INGEST__KIND_DERIVED,
-                                                    WEIR_INGEST__KIND_LINK, WEIR_INGEST__KIND_AUTO};
-    return values[weir_ingest__schema_word(r, map, "kind", kinds, WEIR_TASK_INVALID, 3)];
+/* ---- Other fields ------------------------------------------------------------------------------ */
+
+static weir_status read_dropped(weir__reader *r, const weir__field *field, const weir_cbor_value *list,
+                                void *object) {
+    weir_ingest__schema_task *task = object;
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    if (list->type != WEIR_CBOR_ARRAY)
+        return weir__refuse(r, field->name, "must be a list of columns");
+    WEIR__TRY(weir__reader_take(r, (size_t)list->number, sizeof *task->drop_columns, &task->drop_columns));
+    weir_status family = r->family;
+    for (; weir_cbor_next(&it, NULL, &item); r->family = family)
+        WEIR__TRY(weir_ingest__schema_joined(r, field->name, &item, WEIR_TASK_INVALID,
+                                             &task->drop_columns[task->drop_column_count++]));
+    return WEIR_OK;
 }
 
-static void read_dropped(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                         weir_ingest__schema_task *task) {
-    weir_cbor_value list, item;
-    if (!weir_ingest__schema_find(map, "drop_columns", &list))
-        return;
-    if (list.type != WEIR_CBOR_ARRAY) {
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "drop_columns", "must be a list of columns");
-        return;
-    }
-    task->drop_columns = weir_ingest__schema_take(r, (size_t)list.number, sizeof *task->drop_columns);
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    while (r->status == WEIR_OK && weir_cbor_next(&it, NULL, &item))
-        task->drop_columns[task->drop_column_count++] =
-            weir_ingest__schema_joined(r, &item, "drop_columns", WEIR_TASK_INVALID);
+static weir_status read_popularity(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                   void *object) {
+    return weir_ingest__schema_joined(r, field->name, value, WEIR_TASK_INVALID,
+                                      &((weir_ingest__schema_task *)object)->popularity);
+}
+
+/* "30d", "12h", or microseconds. */
+static weir_status read_horizon(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                void *object) {
+    weir_ingest__schema_task *task = object;
+    bool is_text = value->type == WEIR_CBOR_TEXT;
+    if (is_text ? !weir__duration_parse((const char *)value->data, (size_t)value->number, &task->horizon)
+                : value->type != WEIR_CBOR_UINT || value->number >= INT64_MAX)
+        return weir__refuse(r, field->name,
+                            "must be a duration such as \"30d\" or \"12h\" (us, ms, s, m, h, d or w), or "
+                            "microseconds");
+    if (!is_text)
+        task->horizon = (int64_t)value->number;
+    if (task->label_known_column)
+        return weir__refuse(r, field->name,
+                            "stands beside label_known_column; one of the two says when a label is known");
+    return WEIR_OK;
+}
+
+static bool is_link(const void *object) {
+    return ((const weir_ingest__schema_task *)object)->kind == WEIR_INGEST__KIND_LINK;
+}
+
+static bool is_no_link(const void *object) {
+    return !is_link(object);
+}
+
+static bool has_no_query(const void *object) {
+    return !((const weir_ingest__schema_task *)object)->query;
+}
+
+/* ---- Checks across fields ---------------------------------------------------------------------- */
+
+/* Refuses the first of some keys that the task has. */
+static weir_status refuse_given(const weir__reader *r, const char *const *keys, const char *why) {
+    weir_cbor_value value;
+    for (; *keys; keys++)
+        if (weir_cbor_get(r->map, *keys, &value) && value.type != WEIR_CBOR_NULL)
+            return weir__refuse(r, *keys, "%s", why);
+    return WEIR_OK;
 }
 
 /* A key of the query has as many columns as the table's primary key. */
-static void check_key(weir_ingest__schema_reader *r, const char *name, uint32_t count,
-                      const char *key_of_table, const char *key_of_key) {
-    if (r->status != WEIR_OK)
-        return;
-    const weir_ingest__schema_table *table = weir_ingest__schema_find_table(r->schema, name);
+static weir_status check_key(const weir__reader *r, const char *name, uint32_t count,
+                             const char *key_of_table, const char *key_of_key) {
+    const weir_ingest__schema_table *table = weir_ingest__schema_find_table(r->context, name);
     if (!table)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, key_of_table,
-                                   "names a table that the schema does not have");
-    else if (table->primary_key_count == 0)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, key_of_table,
-                                   "names %s, which has no primary_key to find rows by", table->name);
-    else if (table->primary_key_count != count)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, key_of_key,
-                                   "has %u columns, but the primary key of %s has %u", count, table->name,
-                                   table->primary_key_count);
+        return weir__refuse(r, key_of_table, "names a table that the schema does not have");
+    if (table->primary_key_count == 0)
+        return weir__refuse(r, key_of_table, "names %s, which has no primary_key to find rows by",
+                            table->name);
+    if (table->primary_key_count != count)
+        return weir__refuse(r, key_of_key, "has %u columns, but the primary key of %s has %u", count,
+                            table->name, table->primary_key_count);
+    return WEIR_OK;
 }
 
 /* A foreign key of the schema that leads to the destinations. */
-static void read_popularity(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                            weir_ingest__schema_task *task) {
-    weir_cbor_value value;
-    if (r->status != WEIR_OK || !weir_ingest__schema_find(map, "popularity", &value))
-        return;
-    task->popularity = weir_ingest__schema_joined(r, &value, "popularity", WEIR_TASK_INVALID);
-    if (r->status != WEIR_OK)
-        return;
-    const weir_ingest__schema_table *table =
-        weir_ingest__schema_find_table(r->schema, task->popularity.table);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (strcmp(table->foreign_keys[i].name, task->popularity.column) == 0 &&
-            strcmp(table->foreign_keys[i].table, task->destination_table) == 0)
-            return;
-    weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "popularity", "must be a foreign key that leads to %s",
-                               task->destination_table);
+static weir_status check_popularity(const weir__reader *r, const weir_ingest__schema_task *task) {
+    if (!task->popularity.table)
+        return WEIR_OK;
+    const weir_ingest__schema_key *key = weir_ingest__schema_find_key(
+        weir_ingest__schema_find_table(r->context, task->popularity.table), task->popularity.column);
+    if (key && strcmp(key->table, task->destination_table) == 0)
+        return WEIR_OK;
+    return weir__refuse(r, "popularity", "must be a foreign key that leads to %s", task->destination_table);
 }
 
-static void read_link(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                      weir_ingest__schema_task *task) {
+static weir_status check_link(const weir__reader *r, weir_ingest__schema_task *task) {
     static const char *const of_others[] = {"target_column",
                                             "target_stype",
                                             "target_statistics",
@@ -146,73 +175,24 @@ static void read_link(weir_ingest__schema_reader *r, const weir_cbor_value *map,
                                             "horizon",
                                             "label_known_column",
                                             NULL};
-    static const char *const required[] = {"query", "observation_time_column", "destination_key", NULL};
-    weir_cbor_value value;
-    for (int i = 0; of_others[i]; i++)
-        if (weir_ingest__schema_find(map, of_others[i], &value))
-            weir_ingest__schema_refuse(
-                r, WEIR_TASK_INVALID, of_others[i],
-                "is not for a link task, whose target is true for every pair of the query");
-    for (int i = 0; required[i]; i++)
-        if (!weir_ingest__schema_find(map, required[i], &value))
-            weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, required[i], "is missing; a link task needs it");
+    static const char needed[] = "is missing; a link task needs it";
+    WEIR__TRY(refuse_given(r, of_others,
+                           "is not for a link task, whose target is true for every pair of the query"));
+    if (!task->query)
+        return weir__refuse(r, "query", needed);
+    if (!task->observation_time_column)
+        return weir__refuse(r, "observation_time_column", needed);
+    if (task->destination_key_count == 0)
+        return weir__refuse(r, "destination_key", needed);
     task->target_column = WEIR_INGEST__LINK_COLUMN;
     task->target_stype = WEIR_BOOLEAN;
-    task->destination_table = weir_ingest__schema_text(r, map, "destination_table", true);
-    task->destination_key =
-        weir_ingest__schema_names(r, map, "destination_key", &task->destination_key_count);
-    check_key(r, task->destination_table, task->destination_key_count, "destination_table",
-              "destination_key");
-    read_popularity(r, map, task);
-}
-
-/* What a task is about: a cell, what its query says, or a link. */
-static void read_target(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                        weir_ingest__schema_task *task) {
-    static const char *const of_links[] = {"destination_table", "destination_key", "popularity", NULL};
-    weir_cbor_value value;
-    task->kind = get_kind(r, map);
-    if (task->kind == WEIR_INGEST__KIND_LINK) {
-        read_link(r, map, task);
-        return;
-    }
-    for (int i = 0; of_links[i]; i++)
-        if (weir_ingest__schema_find(map, of_links[i], &value))
-            weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, of_links[i], "needs \"kind\": \"link\"");
-    task->target_column = weir_ingest__schema_text(r, map, "target_column", true);
-    task->target_stype = weir_ingest__schema_stype(r, map, "target_stype");
-}
-
-/* "30d", "12h", or microseconds; false if it is neither. */
-static bool read_duration(const weir_cbor_value *value, int64_t *micros) {
-    if (value->type == WEIR_CBOR_TEXT)
-        return weir__duration_parse((const char *)value->data, (size_t)value->number, micros);
-    if (value->type != WEIR_CBOR_UINT || value->number >= INT64_MAX)
-        return false;
-    *micros = (int64_t)value->number;
-    return true;
-}
-
-/* When the labels are known, if the task says it. */
-static void read_label_time(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                            weir_ingest__schema_task *task) {
-    weir_cbor_value value;
-    task->label_known_column = weir_ingest__schema_text(r, map, "label_known_column", false);
-    task->has_horizon = weir_ingest__schema_find(map, "horizon", &value);
-    if (task->has_horizon && !read_duration(&value, &task->horizon))
-        weir_ingest__schema_refuse(
-            r, WEIR_TASK_INVALID, "horizon",
-            "must be a duration such as \"30d\" or \"12h\" (us, ms, s, m, h, d or w), or "
-            "microseconds");
-    if (task->has_horizon && task->label_known_column)
-        weir_ingest__schema_refuse(
-            r, WEIR_TASK_INVALID, "horizon",
-            "stands beside label_known_column; one of the two says when a label is known");
+    WEIR__TRY(check_key(r, task->destination_table, task->destination_key_count, "destination_table",
+                        "destination_key"));
+    return check_popularity(r, task);
 }
 
 /* Without a query every row of the anchor table is a seed, at its own time: a cell task. */
-static void check_all_rows(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                           weir_ingest__schema_task *task) {
+static weir_status check_all_rows(const weir__reader *r, weir_ingest__schema_task *task) {
     static const char *const for_queries[] = {"anchor_key",
                                               "anchor_key_is",
                                               "observation_time_column",
@@ -222,103 +202,71 @@ static void check_all_rows(weir_ingest__schema_reader *r, const weir_cbor_value 
                                               "horizon",
                                               "label_known_column",
                                               NULL};
-    weir_cbor_value value;
-    if (r->status != WEIR_OK)
-        return;
-    for (int i = 0; for_queries[i]; i++)
-        if (weir_ingest__schema_find(map, for_queries[i], &value))
-            weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, for_queries[i], "needs a query");
+    WEIR__TRY(refuse_given(r, for_queries, "needs a query"));
     if (task->kind == WEIR_INGEST__KIND_DERIVED)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "kind", "is derived, which needs a query");
+        return weir__refuse(r, "kind", "is derived, which needs a query");
     if (task->split.method == WEIR_INGEST__SPLIT_COLUMN)
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "split",
-                                   "has the method column, which needs a query");
-    if (!weir_ingest__schema_find_table(r->schema, task->anchor_table))
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "anchor_table",
-                                   "names a table that the schema does not have");
+        return weir__refuse(r, "split", "has the method column, which needs a query");
+    if (!weir_ingest__schema_find_table(r->context, task->anchor_table))
+        return weir__refuse(r, "anchor_table", "names a table that the schema does not have");
     task->kind = WEIR_INGEST__KIND_CELL;
+    return WEIR_OK;
 }
 
-static void read_task(weir_ingest__schema_reader *r, const weir_cbor_value *map,
-                      weir_ingest__schema_task *task) {
-    static const char *const keys[] = {"query",
-                                       "anchor_table",
-                                       "anchor_key",
-                                       "anchor_key_is",
-                                       "target_column",
-                                       "target_stype",
-                                       "kind",
-                                       "unit",
-                                       "before_anchor",
-                                       "target_statistics",
-                                       "drop_columns",
-                                       "observation_time_column",
-                                       "weight_column",
-                                       "split",
-                                       "format",
-                                       "horizon",
-                                       "label_known_column",
-                                       "destination_table",
-                                       "destination_key",
-                                       "popularity",
-                                       NULL};
-    static const char *const key_meanings[] = {"primary_key", NULL};
-    static const char *const early_rules[] = {"keep", "show_known", "move", NULL};
-    static const char *const statistics[] = {"all", "train", NULL};
-    weir_cbor_value key;
-    if (!weir_ingest__schema_is_map(r, map))
-        return;
-    weir_ingest__schema_only_keys(r, map, keys);
-    task->query = weir_ingest__schema_text(r, map, "query", false);
-    task->anchor_table = weir_ingest__schema_text(r, map, "anchor_table", true);
-    if (task->query && !weir_ingest__schema_find(map, "anchor_key", &key))
-        weir_ingest__schema_refuse(r, WEIR_SCHEMA_INVALID, "anchor_key", "is missing");
-    task->anchor_key = weir_ingest__schema_names(r, map, "anchor_key", &task->anchor_key_count);
-    task->is_key_for_sure =
-        weir_ingest__schema_word(r, map, "anchor_key_is", key_meanings, WEIR_TASK_INVALID, 1) == 0;
-    read_target(r, map, task);
-    task->observation_time_column = weir_ingest__schema_text(r, map, "observation_time_column", false);
-    task->weight_column = weir_ingest__schema_text(r, map, "weight_column", false);
-    read_label_time(r, map, task);
-    task->form = weir_ingest__schema_form(r, map);
-    task->before_anchor = (weir_before_anchor)weir_ingest__schema_word(
-        r, map, "before_anchor", early_rules, WEIR_TASK_INVALID, WEIR_BEFORE_ANCHOR_KEEP);
-    task->has_train_statistics =
-        weir_ingest__schema_word(r, map, "target_statistics", statistics, WEIR_TASK_INVALID, 0) == 1;
-    read_dropped(r, map, task);
-    read_split(r, map, task->form.unit, &task->split);
-    if (!weir_store__stype_can_be_target(task->target_stype))
-        weir_ingest__schema_refuse(r, WEIR_TASK_INVALID, "target_stype",
-                                   "must be numerical, timestamp, boolean or categorical");
-    if (task->query)
-        check_key(r, task->anchor_table, task->anchor_key_count, "anchor_table", "anchor_key");
+static weir_status check_task(weir__reader *r, void *object) {
+    static const char *const of_links[] = {"destination_table", "destination_key", "popularity", NULL};
+    weir_ingest__schema_task *task = object;
+    weir_status family = r->family;
+    r->family = WEIR_TASK_INVALID;
+    if (is_link(task))
+        WEIR__TRY(check_link(r, task));
     else
-        check_all_rows(r, map, task);
+        WEIR__TRY(refuse_given(r, of_links, "needs \"kind\": \"link\""));
+    if (!weir_store__stype_can_be_target(task->target_stype))
+        return weir__refuse(r, "target_stype", "must be numerical, timestamp, boolean or categorical");
+    if (task->query)
+        WEIR__TRY(check_key(r, task->anchor_table, task->anchor_key_count, "anchor_table", "anchor_key"));
+    else
+        WEIR__TRY(check_all_rows(r, task));
+    const uint32_t *given = task->split.permille;
+    if (given[WEIR_TRAIN] + given[WEIR_VAL] + given[WEIR_TEST] == 0)
+        memcpy(task->split.permille, (uint32_t[]){800, 100, 100}, sizeof task->split.permille);
+    r->family = family;
+    return WEIR_OK;
 }
 
-static int compare_tasks(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__schema_task *)a)->name, ((const weir_ingest__schema_task *)b)->name);
-}
+/* ---- The table --------------------------------------------------------------------------------- */
 
-void weir_ingest__schema_read_tasks(weir_ingest__schema_reader *r, const weir_cbor_value *document) {
-    weir_cbor_value tasks, key, child;
-    weir_ingest__schema *schema = r->schema;
-    if (!weir_ingest__schema_find(document, "tasks", &tasks))
-        return;
-    schema->has_tasks = true;
-    size_t length = weir_ingest__schema_enter(r, "tasks");
-    if (weir_ingest__schema_is_map(r, &tasks)) {
-        schema->tasks = weir_ingest__schema_take(r, (size_t)tasks.number, sizeof *schema->tasks);
-        weir_cbor_iterator it = weir_cbor_children(&tasks);
-        while (r->status == WEIR_OK && weir_cbor_next(&it, &key, &child)) {
-            weir_ingest__schema_task *task = &schema->tasks[schema->task_count++];
-            task->name = weir_ingest__schema_copy(r, (const char *)key.data, (size_t)key.number);
-            size_t inner = weir_ingest__schema_enter(r, task->name);
-            read_task(r, &child, task);
-            weir_ingest__schema_leave(r, inner);
-        }
-        if (r->status == WEIR_OK && schema->task_count > 0)
-            qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_tasks);
-    }
-    weir_ingest__schema_leave(r, length);
-}
+static const char *const kinds[] = {"", "cell", "derived", "link", NULL};
+static const char *const key_meanings[] = {"", "primary_key", NULL};
+static const char *const statistics[] = {"all", "train", NULL};
+
+#define TEXT(member)        WEIR__TEXT(weir_ingest__schema_task, member)
+#define WORD(member, words) WEIR__WORD(weir_ingest__schema_task, member, words), .family = WEIR_TASK_INVALID
+
+static const weir__field fields[] = {
+    {"query", TEXT(query)},
+    {"anchor_table", TEXT(anchor_table), .flags = WEIR__REQUIRED},
+    {"anchor_key", WEIR__NAMES(weir_ingest__schema_task, anchor_key, anchor_key_count),
+     .flags = WEIR__REQUIRED, .is_absent = has_no_query},
+    {"anchor_key_is", WORD(is_key_for_sure, key_meanings), .least = 1},
+    {"kind", WORD(kind, kinds), .least = WEIR_INGEST__KIND_CELL},
+    {"target_column", TEXT(target_column), .flags = WEIR__REQUIRED, .is_absent = is_link},
+    {"target_stype", WEIR__WORD(weir_ingest__schema_task, target_stype, weir_ingest__stypes),
+     .flags = WEIR__REQUIRED, .is_absent = is_link},
+    {"destination_table", TEXT(destination_table), .flags = WEIR__REQUIRED, .is_absent = is_no_link},
+    {"destination_key", WEIR__NAMES(weir_ingest__schema_task, destination_key, destination_key_count)},
+    {"popularity", WEIR__OTHER(read_popularity, NULL)},
+    {"observation_time_column", TEXT(observation_time_column)},
+    {"weight_column", TEXT(weight_column)},
+    {"label_known_column", TEXT(label_known_column)},
+    {"horizon", WEIR__OTHER(read_horizon, NULL), .has = offsetof(weir_ingest__schema_task, has_horizon),
+     .family = WEIR_TASK_INVALID},
+    WEIR_INGEST__FORM(weir_ingest__schema_task),
+    {"before_anchor", WORD(before_anchor, weir_store__before_anchors)},
+    {"target_statistics", WORD(has_train_statistics, statistics)},
+    {"drop_columns", WEIR__OTHER(read_dropped, NULL)},
+    {"split", WEIR__OTHER(read_split, NULL)},
+};
+const weir__shape weir_ingest__schema_task_shape =
+    WEIR__SHAPE(weir_ingest__schema_task, fields, .check = check_task);

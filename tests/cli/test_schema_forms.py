@@ -143,8 +143,8 @@ class Forms(unittest.TestCase):
         for path, words in (
             ("invoice_id -> invoices.nothing", "names nothing, which is not among the columns of invoices"),
             ("invoice_id -> invoices.total", "names invoices.total, which is not a timestamp"),
-            ("invoice_id -> customers.at", "invoice_id leads to invoices: say invoices.COLUMN behind it"),
-            ("invoice_id -> at", "invoice_id leads to invoices: say invoices.COLUMN behind it"),
+            ("invoice_id -> customers.at", "invoice_id leads to invoices: say invoices.COLUMN after it"),
+            ("invoice_id -> at", "invoice_id leads to invoices: say invoices.COLUMN after it"),
             ("n -> invoices.at", "lines has no foreign key n"),
             (["n", "at"], "goes through n, which is not a foreign key of lines"),
             (["invoice_id"] * 18, "at most 16 foreign keys"),
@@ -174,7 +174,7 @@ class Forms(unittest.TestCase):
             [described] = self.info()["tasks"]
             self.assertEqual((described["before_anchor"], described["early"]), (rule, 2))
         failure, _, wrong = self.ingest(tasks={"t": {**early, "before_anchor": "hide"}})
-        self.assertIn("TASK_INVALID: s.json: $.tasks.t.before_anchor must be keep, show_known or move", failure)
+        self.assertIn('TASK_INVALID: s.json: $.tasks.t.before_anchor must be "keep", "show_known" or "move"', failure)
         self.assertEqual(failure, wrong)
 
     def test_statistics_may_end_with_train(self):

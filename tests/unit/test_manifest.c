@@ -189,7 +189,7 @@ static const struct {
      "$.datasets[\"x-1\"].hash"},
     {"{\"global_batch_size\": 4, \"datasets\": {\"a\": {\"size\": 1}}}", "$.datasets.a.size"},
     {START ", \"data\": 1}", "$.data"},
-    {START ", \"data\": {\"dropLast\": true}}", "$.data[\"dropLast\"]"},
+    {START ", \"data\": {\"dropLast\": true}}", "$.data.dropLast"},
     {START ", \"data\": {\"drop_last\": 1}}", "$.data.drop_last"},
     {START ", \"data\": {\"rotate\": null}}", "$.data.rotate"},
     {START ", \"data\": {\"epoch_boundary\": \"wrap\"}}", "$.data.epoch_boundary"},
