@@ -20,6 +20,8 @@ typedef struct plan_call {
     const char *csv;
     const char *strategies;
     const char *capacity;
+    const char *optimizer;
+    const char *step;
     uint32_t effort;
     uint32_t threads;
     bool as_json;
@@ -166,7 +168,9 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
         .effort_plus_one = call->effort + 1,
         .threads = call->threads,
         .strategies = call->strategies,
-        .reorder = call->reorder};
+        .reorder = call->reorder,
+        .optimizer = call->optimizer,
+        .step = call->step};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
@@ -251,7 +255,7 @@ static bool is_saved_plan(const char *path) {
 
 static int show_saved(const cli_command *self, const plan_call *call) {
     if (call->arenas || call->token || call->order || call->cbor || call->save || call->reorder ||
-        call->capacity || call->mode || call->preset)
+        call->capacity || call->mode || call->preset || call->optimizer || call->step)
         return cli_usage(
             self, "%s is a saved plan: it can be shown, with --html, --trace or --json, and not changed",
             call->graph);
@@ -274,7 +278,7 @@ static int show_saved(const cli_command *self, const plan_call *call) {
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
     if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
-        call->html || call->trace || call->reorder || call->save)
+        call->html || call->trace || call->reorder || call->save || call->optimizer || call->step)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
     if (call->capacity && !cli_size(call->capacity, &capacity))
         return cli_usage(self,
@@ -318,6 +322,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--strategies", CLI_TEXT, &call.strategies, false, false},
         {"--capacity", CLI_TEXT, &call.capacity, false, false},
         {"--reorder", CLI_FLAG, &call.reorder, false, false},
+        {"--optimizer", CLI_TEXT, &call.optimizer, false, false},
+        {"--step", CLI_TEXT, &call.step, false, false},
         {"--save", CLI_TEXT, &call.save, false, false},
         {"--show", CLI_TEXT, &call.show, false, false},
     };
@@ -359,6 +365,7 @@ const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE | --capacity ARENA=SIZE] [--reorder]\n"
+             "                 [--optimizer NAME[:DTYPE]] [--step end|backward]\n"
              "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--strategies LIST]\n"
              "                 [--json] [--save OUT] [--cbor OUT] [--html OUT] [--trace OUT]\n"
              "       weir plan --show PLAN [--html OUT] [--trace OUT] [--json]\n"
@@ -379,6 +386,12 @@ const cli_command cli_plan = {
         "                 least added cost that is found (flops, or each node's \"cost\")\n"
         "  --reorder      look for an order of the operators that needs less memory; never one that needs "
         "more\n"
+        "  --optimizer NAME[:DTYPE]  what training holds too: sgd (nothing), momentum, adam; with a dtype, "
+        "such as\n"
+        "                 adam:f32, its state has that, and parameters of another one have a copy in it\n"
+        "  --step S       end: parameters are updated after the backward pass; backward: each as soon as "
+        "its\n"
+        "                 gradient is complete, which then goes\n"
         "  --arenas FILE  {\"activations\": {\"capacity_bytes\": n, \"alignment_bytes\": 128, "
         "\"page_size\": 4096}}\n"
         "  --token HEX    the replay token, 64 bytes or more; without it, the graph's own\n"
@@ -401,6 +414,7 @@ const cli_command cli_plan = {
         "and the largest tensors live at the fullest moment.\n",
     .example = "  weir graph gpt2 --size small > gpt2.json\n  weir plan gpt2.json --mode backward\n"
                "  weir plan gpt2.json --preset inference --json\n  weir plan model.onnx --preset inference\n"
-               "  weir plan gpt2.json --capacity activations=700MiB\n",
+               "  weir plan gpt2.json --capacity activations=700MiB\n"
+               "  weir plan gpt2.json --mode backward --optimizer adam:f32 --step backward\n",
     .run = run,
 };

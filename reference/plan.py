@@ -169,6 +169,7 @@ def graph_hash(graph: Graph) -> bytes:
         for given, node in zip(graph["nodes"], nodes_of(graph))
     ]
     whole = {
+        **({"step": "backward"} if graph.get("step") == "backward" else {}),
         "format": graph["format"],
         "name": graph.get("name", ""),
         "tensors": tensors,
@@ -176,6 +177,22 @@ def graph_hash(graph: Graph) -> bytes:
         "outputs": graph["outputs"],
     }
     return hashlib.sha256(cbor.encode(whole)).digest()
+
+
+STATES = {"sgd": [], "momentum": ["momentum"], "adam": ["exp_avg", "exp_avg_sq"]}
+
+
+def with_optimizer(graph: Graph, optimizer: str | None = None, step: str | None = None) -> Graph:
+    """The graph with what an optimizer holds (docs/spec/03i-optimizer.md)."""
+    added = []
+    name, _, given = (optimizer or "sgd").partition(":")
+    for tensor in tensors_of(graph).values():
+        if tensor.role == "parameter" and tensor.alias_of is None and tensor.dtype in FLOATING:
+            dtype = given or tensor.dtype
+            kinds = (["master"] if dtype != tensor.dtype else []) + STATES[name]
+            for kind in kinds:
+                added.append({"id": f"{tensor.id}.{kind}", "shape": tensor.shape, "dtype": dtype, "role": "state"})
+    return {**graph, "tensors": graph["tensors"] + added, **({"step": step} if step else {})}
 
 
 def default_token(graph: Graph) -> bytes:
@@ -344,6 +361,10 @@ def _gradients(
             births.append(n + 1)
         birth = min(births)
         death = _backward_step(producer[name], n) + 1 if name in producer else 2 * n + 1
+        if tensor.role == "parameter" and graph.get("step") == "backward":
+            place = [other for other in tensors.values() if _place(other) == _place(tensor)]
+            users_of_place = [user for other in place if other.role == "parameter" for user in users[other.id]]
+            death = max((_backward_step(user, n) + 1 for user in users_of_place), default=0)
         gradient = Tensor(name + ".grad", tensor.shape, tensor.dtype, "gradient", "gradients", None)
         gradient.birth, gradient.death = birth, max(death, birth + 1)
         gradients[gradient.id] = gradient

@@ -179,6 +179,11 @@ typedef struct weir_plan_options {
      * The best fit in time order is always made. docs/planner.md lists them. */
     const char *strategies;
     bool reorder; /* looks for an order of the operators that needs less; it never needs more */
+    /* What a training step holds beside gradients, in backward mode (docs/spec/03i-optimizer.md): "sgd",
+     * "momentum", "adam", with a dtype as in "adam:f32" that of the state and of a copy of the parameters;
+     * NULL: none. And when the parameters are updated: "end", "backward"; NULL: as the graph says. */
+    const char *optimizer;
+    const char *step;
 } weir_plan_options;
 
 /* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,

@@ -36,7 +36,8 @@ static weir_status make(const void *data, size_t size, const char *name, bool is
     return status;
 }
 
-/* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads, reorder) */
+/* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads, reorder,
+ * optimizer, step) */
 static PyObject *plan_make(PyObject *class, PyObject *args) {
     const char *name = NULL;
     py_bytes graph, token, arenas, order;
@@ -44,10 +45,10 @@ static PyObject *plan_make(PyObject *class, PyObject *args) {
     weir_plan_options options = {.size = sizeof options};
     uint32_t effort = 0;
     graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
-    bool is_parsed =
-        PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&p:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
-                         &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order,
-                         py_to_uint32, &effort, py_to_uint32, &options.threads, &reorder);
+    bool is_parsed = PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&pzz:_make", py_to_bytes, &graph, &name, &is_onnx,
+                                      &options.mode, &options.preset, py_to_bytes, &token, py_to_bytes,
+                                      &arenas, py_to_bytes, &order, py_to_uint32, &effort, py_to_uint32,
+                                      &options.threads, &reorder, &options.optimizer, &options.step);
     weir_plan *plan = NULL;
     weir_error error;
     weir_status status = WEIR_OK;

@@ -52,6 +52,8 @@ def plan(
     effort: int = 5,
     threads: int = 1,
     reorder: bool = False,
+    optimizer: str | None = None,
+    step: str | None = None,
 ) -> Plan:
     """Plans the memory of a model graph.
 
@@ -62,6 +64,9 @@ def plan(
     recomputes tensors so that the capacities in `arenas` are kept, at the least cost that is found
     (`{"activations": {"capacity_bytes": 8 << 30}}`; the plan's `schedule` and `remat` say what runs again).
     reorder: look for an order of the operators that needs less memory.
+    optimizer: what training holds too, in mode "backward": "sgd", "momentum" or "adam"; with a dtype, as in "adam:f32",
+    that of its state and of a copy of the parameters that have another one.
+    step: "end", or "backward" to update each parameter as soon as its gradient is complete.
 
         >>> graph = {
         ...     "format": "weir-graph/1",
@@ -76,7 +81,8 @@ def plan(
     """
     data, name, is_onnx = _graph_bytes(graph, inputs)
     documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
-    return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads, reorder)
+    return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads, reorder,
+                      optimizer, step)  # fmt: skip
 
 
 class Packing(NamedTuple):

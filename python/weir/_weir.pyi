@@ -160,6 +160,8 @@ class Plan:
         effort: int,
         threads: int,
         reorder: bool,
+        optimizer: str | None,
+        step: str | None,
         /,
     ) -> _T: ...
     @classmethod

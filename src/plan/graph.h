@@ -60,6 +60,7 @@ struct weir_graph {
     bool is_finished;
     bool has_order;
     bool has_aliases;
+    bool steps_in_backward; /* parameters are updated during the backward pass */
 
     weir__names tensor_ids;
     weir__names node_ids;
@@ -119,6 +120,14 @@ weir_status weir_plan__graph_keep_order(weir_graph *graph, const weir_text *ids,
 /* The original of the tensor declared as number `index`; all tensors are declared. */
 weir_status weir_plan__graph_set_original(weir_graph *graph, uint32_t index, weir_text original,
                                           uint64_t offset, weir_error *error);
+
+/* "end" or "backward"; else INVALID_IR. */
+weir_status weir_plan__graph_set_step(weir_graph *graph, weir_text step, weir_error *error);
+
+/* The graph with the optimizer's state and its step, either of which may be NULL (optimizer.c). */
+weir_status weir_plan__graph_with_optimizer(const weir_env *env, const weir_graph *graph,
+                                            const char *optimizer, const char *step, weir_graph **with,
+                                            weir_error *error);
 
 /* Shape and type of the tensor declared as number `index`. */
 weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,

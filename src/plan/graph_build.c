@@ -405,6 +405,15 @@ weir_status weir_graph_set_order(weir_graph *graph, const weir_text *ids, size_t
     return weir_plan__graph_keep_order(graph, ids, count, error);
 }
 
+weir_status weir_plan__graph_set_step(weir_graph *graph, weir_text step, weir_error *error) {
+    graph->steps_in_backward = weir_plan__same_text(step, "backward");
+    if (graph->steps_in_backward || weir_plan__same_text(step, "end"))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                      "%s: the optimizer's step is taken at the 'end' or in 'backward', not '%.*s'",
+                      graph->source, WEIR_PLAN__SHOW(step));
+}
+
 weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
     if (graph->is_finished)
         return refuse_finished(graph, error);

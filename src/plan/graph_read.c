@@ -19,6 +19,7 @@ typedef struct reader {
     bool has_order;
     bool has_aliases;
     weir_text graph_name;
+    weir_text step;   /* data NULL: not given */
     weir_text *texts; /* scratch for the ids of one node */
     size_t text_capacity;
     uint64_t *shape; /* scratch for the dimensions of one tensor */
@@ -216,11 +217,12 @@ static weir_status check_format(const reader *r, const weir_cbor_value *root, we
 }
 
 static weir_status check_graph_fields(reader *r, const weir_cbor_value *root, weir_error *error) {
-    enum { FORMAT, NAME, TENSORS, NODES, OUTPUTS, ORDER, FIELDS };
+    enum { FORMAT, NAME, TENSORS, NODES, OUTPUTS, ORDER, STEP, FIELDS };
     static const field fields[FIELDS] = {
         {"format", WEIR_CBOR_TEXT, true},   {"name", WEIR_CBOR_TEXT, false},
         {"tensors", WEIR_CBOR_ARRAY, true}, {"nodes", WEIR_CBOR_ARRAY, true},
         {"outputs", WEIR_CBOR_ARRAY, true}, {"order", WEIR_CBOR_ARRAY, false},
+        {"step", WEIR_CBOR_TEXT, false},
     };
     weir_cbor_value values[FIELDS];
     place at = {"graph", SIZE_MAX, {0}};
@@ -230,6 +232,8 @@ static weir_status check_graph_fields(reader *r, const weir_cbor_value *root, we
     r->outputs = values[OUTPUTS];
     r->order = values[ORDER];
     r->has_order = values[ORDER].type == WEIR_CBOR_ARRAY;
+    if (values[STEP].type == WEIR_CBOR_TEXT)
+        r->step = weir_plan__text_of(&values[STEP]);
     if (values[NAME].type == WEIR_CBOR_TEXT)
         r->graph_name = weir_plan__text_of(&values[NAME]);
     if (!is_text_list(&r->outputs) || (r->has_order && !is_text_list(&r->order)))
@@ -411,7 +415,10 @@ static weir_status read_document(reader *r, const weir_cbor_value *root, weir_gr
         status = weir_plan__graph_new(r->env, r->name, r->graph_name, &made, error);
     if (status != WEIR_OK)
         return status;
-    status = fill_graph(r, made, error);
+    if (r->step.data)
+        status = weir_plan__graph_set_step(made, r->step, error);
+    if (status == WEIR_OK)
+        status = fill_graph(r, made, error);
     weir__release(r->env, r->texts);
     weir__release(r->env, r->shape);
     if (status != WEIR_OK) {

@@ -99,9 +99,13 @@ static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t 
 static void write_graph(const weir_graph *graph, weir__cbor_stream *stream, weir_cbor_writer *w,
                         which_fields which) {
     bool with_order = which == GIVEN_FIELDS && graph->has_order;
-    weir_cbor_map(w, 5u + with_order);
+    weir_cbor_map(w, 5u + with_order + graph->steps_in_backward);
     weir_cbor_text(w, "name");
     write_text(w, graph->name);
+    if (graph->steps_in_backward) {
+        weir_cbor_text(w, "step");
+        weir_cbor_text(w, "backward");
+    }
     weir_cbor_text(w, "nodes");
     weir_cbor_array(w, weir_plan__node_count(graph));
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
@@ -229,6 +233,10 @@ void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w) {
         json_node(graph, w, i);
     weir_json_end_array(w);
     json_ids(graph, w, "outputs", graph->outputs, graph->output_count);
+    if (graph->steps_in_backward) {
+        weir_json_key(w, "step");
+        weir_json_text(w, "backward");
+    }
     if (graph->has_order) {
         weir_json_key(w, "order");
         weir_json_array(w);

@@ -20,6 +20,14 @@ static void note_saver(const weir_graph *graph, weir_plan__liveness *l, uint32_t
         l->first_saver[tensor] = position;
 }
 
+static void note_first_use(const weir_graph *graph, weir_plan__liveness *l, uint32_t tensor,
+                           uint32_t position) {
+    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
+    uint32_t *first = l->first_use ? &l->first_use[l->shares_places ? t->owner : tensor] : NULL;
+    if (first && t->role == WEIR_ROLE_PARAMETER && (*first == 0 || position < *first))
+        *first = position;
+}
+
 static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         const weir_plan__node *node = &graph->nodes[i];
@@ -29,6 +37,7 @@ static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
         for (uint32_t k = 0; k < node->input_count; k++) {
             if (l->last_use[inputs[k]] < position)
                 l->last_use[inputs[k]] = position;
+            note_first_use(graph, l, inputs[k], position);
             note_saver(graph, l, inputs[k], position, node->saves_inputs);
         }
         for (uint32_t k = 0; k < node->output_count; k++)
@@ -291,6 +300,10 @@ static weir_plan__row gradient_row(const weir_graph *graph, const weir_plan__liv
     weir_plan__row row = {
         .size = t->bytes, .arena = WEIR_PLAN__ARENA_GRADIENTS, .birth = 2 * nodes + 1 - first};
     uint32_t death = t->producer == WEIR__NO_NAME ? 2 * nodes + 1 : 2 * nodes + 2 - l->position[t->producer];
+    if (l->first_use && t->role == WEIR_ROLE_PARAMETER) {
+        uint32_t first_use = l->first_use[owner_of(graph, l, tensor)];
+        death = first_use > 0 ? 2 * nodes + 2 - first_use : 0;
+    }
     row.death = larger(death, row.birth + 1);
     return row;
 }
@@ -318,11 +331,14 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
 
 /* ---- All of it --------------------------------------------------------------------------------- */
 
-static bool open_liveness(const weir_env *env, uint32_t tensors, weir_plan__graph_mode mode,
+static bool open_liveness(const weir_env *env, const weir_graph *graph, weir_plan__graph_mode mode,
                           weir_plan__liveness *l) {
+    uint32_t tensors = weir_plan__graph_tensor_count(graph);
+    bool has_step = graph->steps_in_backward && mode == WEIR_PLAN__BACKWARD;
     l->last_use = weir__allocate_zero(env, tensors, sizeof *l->last_use);
     l->first_saver = weir__allocate_zero(env, tensors, sizeof *l->first_saver);
     l->marks = weir__allocate_zero(env, tensors, 1);
+    l->first_use = has_step ? weir__allocate_zero(env, tensors, sizeof *l->first_use) : NULL;
     if (mode == WEIR_PLAN__INFERENCE) {
         l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
         l->place_last = weir__allocate_zero(env, tensors, sizeof *l->place_last);
@@ -330,11 +346,12 @@ static bool open_liveness(const weir_env *env, uint32_t tensors, weir_plan__grap
             memset(l->overwritten, 0xFF, tensors * sizeof *l->overwritten);
     }
     bool can_overwrite = mode != WEIR_PLAN__INFERENCE || (l->overwritten && l->place_last);
-    return l->last_use && l->first_saver && l->marks && can_overwrite;
+    return l->last_use && l->first_saver && l->marks && can_overwrite && (!has_step || l->first_use);
 }
 
 void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *l) {
     weir__release(env, l->last_use);
+    weir__release(env, l->first_use);
     weir__release(env, l->first_saver);
     weir__release(env, l->overwritten);
     weir__release(env, l->place_last);
@@ -373,7 +390,7 @@ weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan
     if (weir_plan__node_count(graph) > (UINT32_MAX - 4) / 2)
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, LIVENESS_OPERATOR, "%s has more than 2^31 nodes",
                           graph->source);
-    if (!open_liveness(plan->env, weir_plan__graph_tensor_count(graph), plan->mode, l))
+    if (!open_liveness(plan->env, graph, plan->mode, l))
         return weir__out_of_memory(error, LIVENESS_OPERATOR,
                                    weir_plan__graph_tensor_count(graph) * sizeof *l->last_use);
     note_uses(graph, l);

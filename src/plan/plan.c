@@ -353,6 +353,23 @@ static weir_status make_best(const weir_env *env, const weir_graph *graph, const
     return *plan ? WEIR_OK : status;
 }
 
+/* The plan of the graph with what the options add to it. */
+static weir_status make_with_optimizer(const weir_env *env, const weir_graph *graph,
+                                       const weir_plan_options *options, request *r,
+                                       weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
+    weir_graph *with = NULL;
+    if (!options->optimizer && !options->step)
+        return make_best(env, graph, options, r, mode, plan, error);
+    if (mode != WEIR_PLAN__BACKWARD)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "an optimizer and its step belong to mode backward, not %s; leave them out",
+                          weir_plan__mode_name(mode));
+    WEIR__TRY(weir_plan__graph_with_optimizer(env, graph, options->optimizer, options->step, &with, error));
+    weir_status status = make_best(env, with, options, r, mode, plan, error);
+    weir_graph_close(with);
+    return status;
+}
+
 weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const weir_plan_options *given,
                            weir_plan **plan, weir_error *error) {
     weir_plan_options options;
@@ -370,7 +387,7 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
         if (status == WEIR_OK)
             status = check_remat(&r, error);
         if (status == WEIR_OK)
-            status = make_best(env, graph, &options, &r, mode, &made, error);
+            status = make_with_optimizer(env, graph, &options, &r, mode, &made, error);
         release_request(env, &r);
     }
     if (status != WEIR_OK)

@@ -159,6 +159,8 @@ typedef struct weir_plan__liveness {
     const uint32_t *position;
     bool shares_places;    /* else an alias is a tensor of its own */
     uint32_t *last_use;    /* a tensor: the largest position of its users, 0 for none */
+    uint32_t *first_use;   /* an owner: the smallest position that uses a parameter in its place, 0 for none;
+                              NULL unless the graph steps in its backward pass */
     uint32_t *first_saver; /* a tensor: the smallest position of a node that saves it, 0 for none */
     uint32_t *overwritten; /* a tensor: the input that its producer overwrites, WEIR__NO_NAME for none */
     uint32_t *place_last;  /* an owner: the largest position that uses its place; UINT32_MAX: it stays */

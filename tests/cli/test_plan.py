@@ -89,6 +89,7 @@ class SeedTests(PlanTest):
             with self.subTest(case["name"]):
                 option = ("--preset", case["preset"]) if "preset" in case else ("--mode", case["mode"])
                 options = (*option, "--token", token_of(case).hex(), "--effort", "2")
+                options += ("--optimizer", case["optimizer"], "--step", case["step"]) if "step" in case else ()
                 result = self.plan_of(graph_of(case), *options)
                 self.assertEqual(result["assignment_hash"], golden[case["name"]])
 
@@ -98,6 +99,64 @@ def _product(shape: list[int]) -> int:
     for dimension in shape:
         product *= dimension
     return product
+
+
+class Optimizers(PlanTest):
+    """What a training step holds beside its gradients."""
+
+    def needs(self, model: dict, *options: str) -> dict[str, int]:
+        arenas = self.plan_of(model, "--mode", "backward", *options)["arenas"]
+        return {name: arena["peak_bytes"] for name, arena in arenas.items()}
+
+    def test_bytes_a_parameter(self) -> None:
+        """Llama 7B in bf16, in bytes per parameter: with a copy and Adam's two states in f32 it is 2 + 12, the
+        well-known 16 with the gradient."""
+        model = graph("llama", "--size", "7b", "--seq", "64")
+        parameters = 6_738_415_616
+        expected = {"sgd": 2, "momentum": 4, "adam": 6, "sgd:f32": 6, "momentum:f32": 10, "adam:f32": 14, "adam:bf16": 6}
+        for optimizer, each in expected.items():
+            with self.subTest(optimizer):
+                self.assertEqual(self.needs(model, "--optimizer", optimizer)["parameters"], each * parameters)
+        self.assertGreaterEqual(self.needs(model)["gradients"], 2 * parameters)
+
+    def test_a_step_in_the_backward_pass_frees_gradients(self) -> None:
+        model = graph("llama", "--size", "7b", "--seq", "64")
+        largest = max(t["size"] for t in self.plan_of(model, "--mode", "forward")["tensors"].values())
+        self.assertLess(self.needs(model, "--step", "backward")["gradients"], 3 * largest)
+        named = self.plan_of({**model, "step": "backward"}, "--mode", "backward")
+        self.assertEqual(named["plan_hash"], self.plan_of(model, "--mode", "backward", "--step", "backward")["plan_hash"])
+        plain = self.plan_of(model, "--mode", "backward")
+        for same in (("--step", "end"), ("--optimizer", "sgd")):
+            self.assertEqual(self.plan_of(model, "--mode", "backward", *same)["plan_hash"], plain["plan_hash"])
+
+    def test_with_recomputing_and_another_order(self) -> None:
+        model = graph("gpt2", "--layers", "4", "--seq", "256")
+        peak = self.needs(model)["activations"]
+        capacity = f"activations={peak * 7 // 10}"
+        options = ("--capacity", capacity, "--optimizer", "adam:f32", "--step", "backward", "--reorder")
+        result = self.plan_of(model, *options)
+        self.assertLessEqual(result["arenas"]["activations"]["peak_bytes"], peak * 7 // 10)
+        states = [name for name in result["tensors"] if name.endswith((".exp_avg", ".exp_avg_sq"))]
+        self.assertEqual(len(states), 2 * sum(t.get("role") == "parameter" for t in model["tensors"]))
+
+    def test_refusals(self) -> None:
+        model = graph("chain", "--nodes", "3")
+        taken = {**model, "tensors": [*model["tensors"], {"id": "w", "shape": [4], "dtype": "f32", "role": "parameter"},
+                                      {"id": "w.momentum", "shape": [4], "dtype": "f32", "role": "state"}]}  # fmt: skip
+        for given, options, words in (
+            (model, ("--mode", "backward", "--optimizer", "lion"), "unknown optimizer 'lion'"),
+            (model, ("--mode", "backward", "--optimizer", "adam:i32"), "unknown optimizer 'adam:i32'"),
+            (model, ("--mode", "backward", "--optimizer", ""), "unknown optimizer"),
+            (model, ("--mode", "backward", "--step", "never"), "not 'never'"),
+            (model, ("--mode", "forward", "--optimizer", "adam"), "belong to mode backward"),
+            (model, ("--mode", "inference", "--step", "end"), "belong to mode backward"),
+            ({**model, "step": "never"}, ("--mode", "inference"), "not 'never'"),
+            (taken, ("--mode", "backward", "--optimizer", "momentum"), "two tensors have the id 'w.momentum'"),
+        ):
+            with self.subTest(options):
+                fault = error(self.files.add(given), *options)
+                self.assertEqual(fault["code_id"], "INVALID_IR")
+                self.assertIn(words, fault["message"])
 
 
 class Generators(PlanTest):

@@ -35,7 +35,35 @@ static weir_status make(const weir_env *env, void *context, weir_error *error) {
     weir_plan *made;
     weir_plan_options options = options_of(context);
     options.arenas = (weir_document){arenas, strlen(arenas), NULL};
+    if (strcmp(context, "backward") == 0) {
+        options.optimizer = "adam:bf16";
+        options.step = "backward";
+    }
     weir_status status = weir_plan_make(env, graph, &options, &made, error);
+    if (status == WEIR_OK)
+        weir_plan_close(made);
+    return status;
+}
+
+/* Tensors that share a place, read and planned. */
+static weir_status share(const weir_env *env, void *context, weir_error *error) {
+    static const char text_of_graph[] =
+        "{\"format\": \"weir-graph/1\", \"tensors\": ["
+        "{\"id\": \"x\", \"shape\": [8], \"dtype\": \"f32\", \"role\": \"input\"},"
+        "{\"id\": \"v\", \"shape\": [4], \"dtype\": \"f32\", \"alias_of\": \"x\", \"alias_offset\": 16},"
+        "{\"id\": \"r\", \"shape\": [4], \"dtype\": \"f32\", \"alias_of\": \"v\"}],"
+        "\"nodes\": [{\"id\": \"n\", \"op\": \"slice\", \"inputs\": [\"x\"], \"outputs\": [\"v\"]},"
+        "{\"id\": \"w\", \"op\": \"relu\", \"inputs\": [\"v\"], \"outputs\": [\"r\"]}], \"outputs\": "
+        "[\"r\"]}";
+    weir_graph *shared;
+    weir_plan *made;
+    weir_plan_options options = options_of(context);
+    weir_status status =
+        weir_graph_read(env, text_of_graph, sizeof text_of_graph - 1, "shared", &shared, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_plan_make(env, shared, &options, &made, error);
+    weir_graph_close(shared);
     if (status == WEIR_OK)
         weir_plan_close(made);
     return status;
@@ -153,6 +181,8 @@ static void test_make(void **state) {
     (void)state;
     for (int mode = 0; mode < 3; mode++)
         assert_true(sweep_faults(make, NULL, (void *)plan_modes[mode]) >= 130);
+    for (int mode = 0; mode < 3; mode++)
+        assert_true(sweep_faults(share, NULL, (void *)plan_modes[mode]) >= 100);
 }
 
 static void test_make_again(void **state) {

@@ -78,6 +78,7 @@ class RandomAliases(unittest.TestCase):
         for seed in range(100):
             rng = random.Random(seed)
             graph = with_aliases(random_graph(rng), rng)
+            graph["step"] = rng.choice(("end", "backward"))
             for mode in MODES:
                 with self.subTest(seed=seed, mode=mode):
                     answers.append(self.compare(graph, mode, random_arenas(rng)))

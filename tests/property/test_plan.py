@@ -64,10 +64,13 @@ class RandomGraphs(unittest.TestCase):
         self.files = Files()
         self.addCleanup(self.files.close)
 
-    def compare(self, graph: dict, mode: str, arenas: dict) -> None:
-        expected = reference.assign(graph, mode, arenas=arenas)
+    def compare(self, graph: dict, mode: str, arenas: dict, *more: str) -> None:
+        """`more`: an optimizer and its step."""
         options = ["--mode", mode, "--effort", "1", "--arenas", self.files.add(arenas)]
+        options += [text for pair in zip(("--optimizer", "--step"), more) for text in pair]
         result = plan(self.files.add(graph), *options)
+        graph = reference.with_optimizer(graph, *more)
+        expected = reference.assign(graph, mode, arenas=arenas)
         self.assertEqual(result["graph_hash"], expected.graph_hash.hex())
         for name, tensor in expected.tensors.items():
             found = dict(result["tensors"][name])
@@ -96,6 +99,16 @@ class RandomGraphs(unittest.TestCase):
             for mode in MODES:
                 with self.subTest(seed=seed, mode=mode):
                     self.compare(graph, mode, random_arenas(rng))
+
+    def test_optimizers_against_the_reference(self) -> None:
+        for seed in range(2000, 2040):
+            rng = random.Random(seed)
+            graph = random_graph(rng)
+            if rng.random() < 0.3:
+                graph["step"] = rng.choice(("end", "backward"))
+            optimizer = rng.choice(("sgd", "momentum", "adam")) + rng.choice(("", ":f32", ":bf16"))
+            with self.subTest(seed=seed, optimizer=optimizer):
+                self.compare(graph, "backward", random_arenas(rng), optimizer, rng.choice(("end", "backward")))
 
     def test_nothing_depends_on_threads_or_on_the_order_of_rows(self) -> None:
         for seed in range(1000, 1010):

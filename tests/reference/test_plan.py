@@ -17,7 +17,8 @@ VECTORS = Path(__file__).resolve().parents[1] / "golden" / "vectors" / "plans.js
 
 def reference_hash(case: dict) -> str:
     mode = reference.MODE_OF_PRESET.get(case.get("preset", ""), case.get("mode"))
-    return reference.assign(graph_of(case), mode, token_of(case)).assignment_hash.hex()
+    graph = reference.with_optimizer(graph_of(case), case.get("optimizer"), case.get("step"))
+    return reference.assign(graph, mode, token_of(case)).assignment_hash.hex()
 
 
 class ReferencePlans(unittest.TestCase):

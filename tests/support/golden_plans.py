@@ -1,4 +1,4 @@
-"""The golden plans: 10 seeds x every mode and preset, over a random graph and three models. A seed chooses
+"""The golden plans: 10 seeds x every mode, preset and optimizer, over a random graph and three models. A seed chooses
 the random graph and the replay token."""
 
 import hashlib
@@ -18,6 +18,12 @@ CALLS = (
     {"preset": "train_full"},
     {"preset": "inference"},
 )
+OPTIMIZERS = (
+    {"optimizer": "sgd", "step": "end"},
+    {"optimizer": "momentum", "step": "backward"},
+    {"optimizer": "adam", "step": "end"},
+    {"optimizer": "adam:f32", "step": "backward"},
+)
 GRAPHS = {
     "random": ("random", "--nodes", "40"),
     "gpt2": ("gpt2", "--layers", "2", "--seq", "64"),
@@ -35,6 +41,9 @@ def cases() -> Iterator[dict[str, Any]]:
                 kind, value = next(iter(call.items()))
                 name = f"{graph_name}, seed {seed}, {kind} {value}"
                 yield {"name": name, "graph": arguments, "seed": seed, **call}
+            for call in OPTIMIZERS:
+                name = f"{graph_name}, seed {seed}, {call['optimizer']}, step {call['step']}"
+                yield {"name": name, "graph": arguments, "seed": seed, "mode": "backward", **call}
 
 
 @cache
