@@ -79,6 +79,9 @@ def made_tables() -> dict[str, pyarrow.Table]:
     return {"customers": customers, "orders": orders, "visits": visits}
 
 
+ROWS = made_tables()
+
+
 def put_into_sqlite(tables: dict[str, pyarrow.Table], path: str) -> None:
     def cell(value: Any) -> Any:
         if isinstance(value, datetime.datetime):
@@ -125,35 +128,37 @@ weir._folder.Folder.finish = faulty
 """
 
 
+def setUpModule() -> None:
+    """One folder for all: Java's working directory is the one of the first session."""
+    holder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(holder.cleanup)
+    unittest.addModuleCleanup(os.chdir, os.getcwd())
+    os.chdir(holder.name)
+    put_into_sqlite(ROWS, "shop.sqlite")
+    for name, table in ROWS.items():
+        os.makedirs(f"files/{name}")
+        pyarrow.parquet.write_table(table, f"files/{name}/all.parquet", row_group_size=COUNT // 6)
+    os.mkdir("faults")
+    os.mkdir("site")
+    Path("site/sitecustomize.py").write_text(FAULTS)
+
+
 class SparkTest(unittest.TestCase):
     master = ""
 
     @classmethod
     def setUpClass(cls) -> None:
-        holder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(holder.cleanup)
-        cls.addClassCleanup(os.chdir, os.getcwd())
-        os.chdir(holder.name)
         catcher = warnings.catch_warnings()
         catcher.__enter__()
         cls.addClassCleanup(catcher.__exit__, None, None, None)
         warnings.simplefilter("ignore", weir.IngestWarning)
-        cls.rows = made_tables()
-        put_into_sqlite(cls.rows, "shop.sqlite")
-        for name, table in cls.rows.items():
-            os.makedirs(f"files/{name}")
-            pyarrow.parquet.write_table(table, f"files/{name}/all.parquet", row_group_size=COUNT // 6)
-        Path("shop.schema.json").write_text(json.dumps(SCHEMA))
         cls.expected = weir.ingest("shop.sqlite", "expected.weir", schema=SCHEMA, embeddings=False).store_hash
-        cls.spark = cls.start(holder.name)
+        cls.spark = cls.start(os.getcwd())
         cls.addClassCleanup(cls.spark.stop)
 
     @classmethod
     def start(cls, folder: str) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.mkdir("faults")
-        os.mkdir("site")
-        Path("site/sitecustomize.py").write_text(FAULTS)
         settings = {
             "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "Asia/Tokyo",
@@ -169,7 +174,7 @@ class SparkTest(unittest.TestCase):
         return spark
 
     def tables(self) -> dict[str, DataFrame]:
-        return {name: self.spark.read.parquet(f"files/{name}") for name in self.rows}
+        return {name: self.spark.read.parquet(f"files/{name}") for name in ROWS}
 
     def check(self, partitions: int | None) -> None:
         report = weir.spark.ingest(self.spark, self.tables(), "shop.weir", schema=SCHEMA, partitions=partitions, embeddings=False)
@@ -209,13 +214,13 @@ class Local(SparkTest):
         place = f"file://{os.getcwd()}/there"
         report = weir.spark.ingest(self.spark, tables, "there.weir", schema=schema, runs=place)
         self.assertEqual(report.store_hash, expected)
-        piece = weir.row_runs.write(self.rows["customers"], "memory://a/runs", "customers", key=["id"])
+        piece = weir.row_runs.write(ROWS["customers"], "memory://a/runs", "customers", key=["id"])
         weir.row_runs.commit("memory://a/runs", [piece], name="shop", schema=schema)
         self.assertEqual(weir.assemble("memory://a/runs", "there.weir").store_hash, expected)
 
     def test_without_a_schema(self) -> None:
         names = ("customers", "visits")
-        expected = weir.ingest({name: self.rows[name] for name in names}, "drafted.weir").store_hash
+        expected = weir.ingest({name: ROWS[name] for name in names}, "drafted.weir").store_hash
         weir.spark.write(self.spark, {name: self.tables()[name] for name in names}, "drafts.runs", name="tables")
         self.assertEqual(weir.assemble("drafts.runs", "drafts.weir").store_hash, expected)
 
