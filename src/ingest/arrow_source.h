@@ -85,4 +85,9 @@ WEIR_CHECKED weir_status weir_ingest__arrow_read(const char *table, const weir_i
                                                  weir_ingest__value *cells, size_t stride, char *forms,
                                                  weir_error *error);
 
+/* The same rows as an array, if the column lies as one and nothing is wrong with it; else false. */
+bool weir_ingest__arrow_array(const weir_ingest__arrow_column *column, const struct ArrowArray *batch,
+                              const struct ArrowArray *array, size_t first, size_t count,
+                              weir_ingest__array *out);
+
 #endif

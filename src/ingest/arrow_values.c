@@ -507,3 +507,64 @@ weir_status weir_ingest__arrow_read(const char *table, const weir_ingest__arrow_
         fault = read_dictionary(&column->type, array->dictionary, &s);
     return fault ? weir_ingest__arrow_fail(error, table, column->name, "%s", fault) : WEIR_OK;
 }
+
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+#define DEFINE_RISES(name, type_name)                                                                        \
+    static bool name(const char *offsets, size_t count) {                                                    \
+        type_name before, next;                                                                              \
+        bool rises = true;                                                                                   \
+        memcpy(&before, offsets, sizeof before);                                                             \
+        rises = before >= 0;                                                                                 \
+        for (size_t i = 1; i <= count; i++, before = next) {                                                 \
+            memcpy(&next, offsets + i * sizeof next, sizeof next);                                           \
+            rises = rises && next >= before;                                                                 \
+        }                                                                                                    \
+        return rises;                                                                                        \
+    }
+DEFINE_RISES(rises32, int32_t)
+DEFINE_RISES(rises64, int64_t)
+
+static weir_ingest__array_form form_of(const weir_ingest__arrow_type *type) {
+    if (type->layout == WEIR_INGEST__ARROW_BITS)
+        return WEIR_INGEST__ARRAY_BITS;
+    if (type->layout == WEIR_INGEST__ARROW_OFFSETS32 && type->is_text)
+        return WEIR_INGEST__ARRAY_TEXT32;
+    if (type->layout == WEIR_INGEST__ARROW_OFFSETS64 && type->is_text)
+        return WEIR_INGEST__ARRAY_TEXT64;
+    if (type->layout != WEIR_INGEST__ARROW_FIXED)
+        return WEIR_INGEST__ARRAY_NONE;
+    if (type->meaning == WEIR_INGEST__ARROW_SIGNED && type->width == 4)
+        return WEIR_INGEST__ARRAY_INT32;
+    if (type->meaning == WEIR_INGEST__ARROW_SIGNED && type->width == 8)
+        return WEIR_INGEST__ARRAY_INT64;
+    if (type->meaning == WEIR_INGEST__ARROW_FLOAT && type->width == 8)
+        return WEIR_INGEST__ARRAY_DOUBLE;
+    if (type->meaning == WEIR_INGEST__ARROW_TIME && !type->is_date && type->unit == 1000000)
+        return WEIR_INGEST__ARRAY_MICROS;
+    return WEIR_INGEST__ARRAY_NONE;
+}
+
+bool weir_ingest__arrow_array(const weir_ingest__arrow_column *column, const struct ArrowArray *batch,
+                              const struct ArrowArray *array, size_t first, size_t count,
+                              weir_ingest__array *out) {
+    weir_ingest__array_form form =
+        column->dictionary_format ? WEIR_INGEST__ARRAY_NONE : form_of(&column->type);
+    *out = (weir_ingest__array){.form = WEIR_INGEST__ARRAY_NONE};
+    if (form == WEIR_INGEST__ARRAY_NONE)
+        return false;
+    span s = {.array = array, .first = (size_t)array->offset + (size_t)batch->offset + first};
+    bool is_text = form == WEIR_INGEST__ARRAY_TEXT32 || form == WEIR_INGEST__ARRAY_TEXT64;
+    size_t width = form == WEIR_INGEST__ARRAY_BITS     ? 0
+                   : form == WEIR_INGEST__ARRAY_TEXT32 ? sizeof(int32_t)
+                   : form == WEIR_INGEST__ARRAY_TEXT64 ? sizeof(int64_t)
+                                                       : column->type.width;
+    weir_ingest__array found = {.form = form, .validity = array->buffers[0], .first = s.first};
+    found.values = width > 0 ? values_at(&s, width) : array->buffers[1];
+    found.bytes = is_text ? array->buffers[2] : NULL;
+    bool rises = !is_text || (found.bytes &&
+                              (form == WEIR_INGEST__ARRAY_TEXT32 ? rises32 : rises64)(found.values, count));
+    if (rises)
+        *out = found;
+    return rises;
+}

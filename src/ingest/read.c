@@ -2,7 +2,10 @@
  *
  * A table is shared out in parts; each part is read by one worker into memory of its own, so that workers
  * never meet. A value that does not fit is remembered, not reported at once: of all parts the one of the
- * first row (in key order), then column, is the error, whoever met it first. */
+ * first row (in key order), then column, is the error, whoever met it first.
+ *
+ * Rows are stored one by one. Of a source that has columns as arrays, some rows are stored column by column
+ * (read_arrays.h); if one of them has a fault, they are stored again one by one, which says which it is. */
 #define XXH_INLINE_ALL
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
+#include "ingest/read_arrays.h"
 #include "ingest/state.h"
 
 enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024 };
@@ -81,14 +85,18 @@ static bool grow_array(const weir_env *env, void *array, size_t capacity, size_t
     return grown != NULL;
 }
 
-/* Room for one more row in every array. */
-static bool make_room(const weir_env *env, const weir_ingest__table_plan *table, weir_ingest__part *part) {
-    if (part->row_count < part->capacity)
+/* Room for some more rows in every array. */
+static bool make_room(const weir_env *env, const weir_ingest__table_plan *table, weir_ingest__part *part,
+                      size_t more) {
+    size_t wanted = part->row_count + more;
+    if (wanted <= part->capacity)
         return true;
     size_t capacity = part->capacity ? (size_t)part->capacity * 2 : FIRST_CAPACITY;
+    if (capacity < wanted)
+        capacity = wanted;
     if (capacity > WEIR_STORE__ROWS_MAX)
         capacity = WEIR_STORE__ROWS_MAX;
-    if (capacity <= part->row_count)
+    if (capacity < wanted)
         return false;
     bool fits =
         table->primary_key_count > 0 || grow_array(env, &part->row_keys, capacity, sizeof *part->row_keys);
@@ -129,22 +137,20 @@ static int compare_rows(const weir_ingest__table_plan *table, const weir_ingest_
     return 0;
 }
 
-/* Remembers a fault of the row that is being read; the first column of a row counts. */
-static void note_fault(row_reader *r, uint32_t column, weir_status status, const weir_ingest__value *value,
+/* Remembers a fault of a row; the first column counts. */
+static void note_fault(uint32_t row, uint32_t column, weir_status status, const weir_ingest__value *value,
                        const char *what, weir_ingest__row_fault *fault) {
     char shown[96];
     if (fault->is_set)
         return;
     weir_ingest__describe_value(value, shown);
-    *fault = (weir_ingest__row_fault){
-        .is_set = true, .row = r->part->row_count, .column = column, .status = status};
+    *fault = (weir_ingest__row_fault){.is_set = true, .row = row, .column = column, .status = status};
     snprintf(fault->what, sizeof fault->what, "%s %s", shown, what);
 }
 
-static bool store_key(row_reader *r, uint32_t c, const weir_ingest__value *value) {
+static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *value) {
     const weir_ingest__column_plan *plan = &r->table->columns[c];
     weir_ingest__column_data *column = &r->part->columns[c];
-    uint32_t row = r->part->row_count;
     weir_ingest__key key;
     weir_ingest__dictionary *dictionary = plan->is_foreign ? &r->part->dictionaries[c] : NULL;
     if (plan->is_foreign && plan->stype == WEIR_CATEGORICAL)
@@ -200,10 +206,10 @@ static const char *unfit_reason(weir_stype stype) {
 }
 
 /* Converts and stores a cell as its semantic type wants it. */
-static weir_ingest__fit store_value(row_reader *r, uint32_t c, const weir_ingest__value *value) {
+static weir_ingest__fit store_value(row_reader *r, uint32_t row, uint32_t c,
+                                    const weir_ingest__value *value) {
     const weir_ingest__column_plan *plan = &r->table->columns[c];
     weir_ingest__column_data *column = &r->part->columns[c];
-    uint32_t row = r->part->row_count;
     weir_ingest__fit fit = value->type == WEIR_INGEST__NULL ? WEIR_INGEST__IS_NULL : WEIR_INGEST__FITS;
     bool truth = false;
     switch (plan->stype) {
@@ -312,13 +318,13 @@ static bool store_row_key(row_reader *r, const weir_ingest__value *cells, bool h
 }
 
 /* A cell that is text but not UTF-8 is a fault; it is read as null from there on. */
-static const weir_ingest__value *check_text(row_reader *r, uint32_t c, const weir_ingest__value *value,
+static const weir_ingest__value *check_text(uint32_t row, uint32_t c, const weir_ingest__value *value,
                                             weir_ingest__row_fault *fault) {
     static const weir_ingest__value null = {.type = WEIR_INGEST__NULL};
     if (value->type != WEIR_INGEST__TEXT || weir__utf8_is_valid(value->text.data, value->text.size))
         return value;
     static const weir_ingest__value shown = {.type = WEIR_INGEST__TEXT, .text = {"", 0}};
-    note_fault(r, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
+    note_fault(row, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
     return &null;
 }
 
@@ -330,48 +336,114 @@ static void keep_first_fault(row_reader *r, const weir_ingest__row_fault *fault)
         part->fault = *fault;
 }
 
+/* What of a cell is stored. */
+typedef enum cell_part { ITS_VALUE = 1, ITS_KEY = 2 } cell_part;
+
+static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *given,
+                       unsigned parts, weir_ingest__row_fault *fault) {
+    const weir_ingest__column_plan *plan = &r->table->columns[c];
+    weir_ingest__part *part = r->part;
+    const weir_ingest__value *value = check_text(row, c, given, fault);
+    if (parts & ITS_VALUE) {
+        weir_ingest__fit fit = store_value(r, row, c, value);
+        if (fit == WEIR_INGEST__UNFIT)
+            note_fault(row, c, WEIR_SCHEMA_INVALID, value, unfit_reason(plan->stype), fault);
+        part->nulls[c] += fit != WEIR_INGEST__FITS ? 1 : 0;
+        part->not_finite[c] += fit == WEIR_INGEST__NOT_FINITE ? 1 : 0;
+    }
+    if (!(parts & ITS_KEY) || !weir_ingest__keeps_keys(plan))
+        return !r->is_short_of_memory;
+    if (!store_key(r, row, c, value))
+        return false;
+    if (plan->is_primary && weir_ingest__key_at(&part->columns[c], row).tag == WEIR_INGEST__KEY_NULL)
+        note_fault(row, c, WEIR_SCHEMA_INVALID, value, "is no primary key", fault);
+    return !r->is_short_of_memory;
+}
+
 static bool store_row(row_reader *r, const weir_ingest__value *cells) {
     const weir_ingest__table_plan *table = r->table;
     weir_ingest__part *part = r->part;
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->ingest->env, table, part))
+    if (!make_room(r->ingest->env, table, part, 1))
         return false;
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        const weir_ingest__column_plan *plan = &table->columns[c];
-        const weir_ingest__value *value = check_text(r, c, &cells[c], &fault);
-        weir_ingest__fit fit = store_value(r, c, value);
-        if (fit == WEIR_INGEST__UNFIT)
-            note_fault(r, c, WEIR_SCHEMA_INVALID, value, unfit_reason(plan->stype), &fault);
-        part->nulls[c] += fit != WEIR_INGEST__FITS ? 1 : 0;
-        part->not_finite[c] += fit == WEIR_INGEST__NOT_FINITE ? 1 : 0;
-        if (!weir_ingest__keeps_keys(plan))
-            continue;
-        if (!store_key(r, c, value))
+    for (uint32_t c = 0; c < table->column_count; c++)
+        if (!store_cell(r, part->row_count, c, &cells[c], ITS_VALUE | ITS_KEY, &fault))
             return false;
-        if (plan->is_primary &&
-            weir_ingest__key_at(&part->columns[c], part->row_count).tag == WEIR_INGEST__KEY_NULL)
-            note_fault(r, c, WEIR_SCHEMA_INVALID, value, "is no primary key", &fault);
-    }
-    if (table->primary_key_count == 0 && !r->is_short_of_memory && !store_row_key(r, cells, fault.is_set))
-        return false;
-    if (r->is_short_of_memory)
+    if (table->primary_key_count == 0 && !store_row_key(r, cells, fault.is_set))
         return false;
     keep_first_fault(r, &fault);
     part->row_count++;
     return true;
 }
 
-static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
-    for (size_t i = 0; i < rows->row_count; i++) {
-        if (store_row(r, rows->cells + i * r->table->column_count))
-            continue;
-        if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                              "table %s has more rows than a store holds (%u)", r->table->name,
-                              WEIR_STORE__ROWS_MAX);
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+/* Cell (row, c), wherever it is. */
+static const weir_ingest__value *cell_of(const weir_ingest__rows *rows, uint32_t column_count, size_t row,
+                                         uint32_t c, weir_ingest__value *room) {
+    if (!rows->arrays || rows->arrays[c].form == WEIR_INGEST__ARRAY_NONE)
+        return &rows->cells[row * column_count + c];
+    weir_ingest__array_value(&rows->arrays[c], row, room);
+    return room;
+}
+
+/* Stores a column of some rows, for which there is room: at once what can be, and the rest cell by cell. */
+static bool store_column(row_reader *r, const weir_ingest__rows *rows, uint32_t c,
+                         weir_ingest__row_fault *fault) {
+    const weir_ingest__column_plan *plan = &r->table->columns[c];
+    const weir_ingest__array *array = &rows->arrays[c];
+    uint32_t first = r->part->row_count, count = WEIR__NARROW(uint32_t, rows->row_count);
+    unsigned left = ITS_VALUE | (weir_ingest__keeps_keys(plan) ? ITS_KEY : 0);
+    if (array->form != WEIR_INGEST__ARRAY_NONE) {
+        if (weir_ingest__array_store(r->part, c, plan->stype, array, first, count))
+            left &= ~(unsigned)ITS_VALUE;
+        if ((left & ITS_KEY) &&
+            weir_ingest__array_store_keys(&r->part->columns[c], plan->is_primary, array, first, count))
+            left &= ~(unsigned)ITS_KEY;
     }
-    return WEIR_OK;
+    for (uint32_t i = 0; left != 0 && i < count && !fault->is_set; i++) {
+        weir_ingest__value room;
+        const weir_ingest__value *value = cell_of(rows, r->table->column_count, i, c, &room);
+        if (!store_cell(r, first + i, c, value, left, fault))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the rows are stored; not if one of them has a fault. */
+static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
+    weir_ingest__row_fault fault = {0};
+    if (!make_room(r->ingest->env, r->table, r->part, rows->row_count))
+        return false;
+    for (uint32_t c = 0; c < r->table->column_count; c++)
+        if (!store_column(r, rows, c, &fault) || fault.is_set)
+            return false;
+    r->part->row_count += WEIR__NARROW(uint32_t, rows->row_count);
+    return true;
+}
+
+static bool store_one_by_one(row_reader *r, const weir_ingest__rows *rows) {
+    uint32_t count = r->table->column_count;
+    weir_ingest__value *made = rows->arrays ? weir__allocate(r->ingest->env, count, sizeof *made) : NULL;
+    bool fits = made || !rows->arrays;
+    for (size_t i = 0; i < rows->row_count && fits; i++) {
+        for (uint32_t c = 0; made && c < count; c++)
+            made[c] = *cell_of(rows, count, i, c, &made[c]);
+        fits = store_row(r, made ? made : rows->cells + i * count);
+    }
+    weir__release(r->ingest->env, made);
+    return fits;
+}
+
+static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
+    bool has_columns = rows->arrays && !r->part->fault.is_set;
+    if ((has_columns && store_columns(r, rows)) || store_one_by_one(r, rows))
+        return WEIR_OK;
+    if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "table %s has more rows than a store holds (%u)", r->table->name,
+                          WEIR_STORE__ROWS_MAX);
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -387,6 +459,7 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
     if (status != WEIR_OK)
         return weir_ingest__plan_blame_query(table->source, status, error);
     row_reader reader = {.ingest = ingest, .table = table, .part = part};
+    cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
     weir_ingest__rows rows;
     uint64_t unreported = 0;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {

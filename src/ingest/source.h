@@ -58,10 +58,33 @@ typedef struct weir_ingest__value {
     };
 } weir_ingest__value;
 
-/* Rows, row after row: cell (r, c) is cells[r * column_count + c]. Valid until the cursor's next call. */
+/* What lies side by side in an array. */
+typedef enum weir_ingest__array_form {
+    WEIR_INGEST__ARRAY_NONE,   /* nothing: the column's cells have the values */
+    WEIR_INGEST__ARRAY_INT32,  /* WEIR_INGEST__INT */
+    WEIR_INGEST__ARRAY_INT64,  /* WEIR_INGEST__INT */
+    WEIR_INGEST__ARRAY_DOUBLE, /* WEIR_INGEST__REAL */
+    WEIR_INGEST__ARRAY_MICROS, /* int64: WEIR_INGEST__TIMESTAMP */
+    WEIR_INGEST__ARRAY_BITS,   /* WEIR_INGEST__BOOL */
+    WEIR_INGEST__ARRAY_TEXT32, /* int32, where each text begins, and where the last ends: WEIR_INGEST__TEXT */
+    WEIR_INGEST__ARRAY_TEXT64, /* the same in int64 */
+} weir_ingest__array_form;
+
+/* A column of some rows, as the source has it. Where texts begin does not fall, also where one is null. */
+typedef struct weir_ingest__array {
+    weir_ingest__array_form form;
+    const uint8_t *validity; /* bits; NULL: no value is null */
+    size_t first;            /* the bit of the first row, in `validity` and in bits that are values */
+    const char *values;      /* the first row's, at any address; of bits, where they begin */
+    const char *bytes;       /* of texts */
+} weir_ingest__array;
+
+/* Rows, row after row: cell (r, c) is cells[r * column_count + c]. If there are arrays, one a column, the
+ * cells of a column that has one are not there. Valid until the cursor's next call. */
 typedef struct weir_ingest__rows {
     size_t row_count; /* 0: the end */
     const weir_ingest__value *cells;
+    const weir_ingest__array *arrays; /* or NULL */
 } weir_ingest__rows;
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
@@ -244,6 +267,7 @@ struct weir_ingest__source {
 struct weir_ingest__cursor {
     uint32_t column_count;
     const char *const *column_names; /* of a query; NULL for a scan */
+    bool takes_arrays;               /* set by whoever reads: columns may come as arrays */
 
     /* The next rows; row_count 0 at the end. */
     weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error);

@@ -310,6 +310,7 @@ typedef struct arrow_cursor {
     size_t row;               /* of it, that comes next */
     uint32_t *columns;
     weir_ingest__value *cells;
+    weir_ingest__array *arrays;
     char *forms; /* of all columns that need some */
 } arrow_cursor;
 
@@ -332,6 +333,7 @@ static void close_cursor(weir_ingest__cursor *base) {
         leave_feed(cursor->feed);
     weir__release(env, cursor->columns);
     weir__release(env, cursor->cells);
+    weir__release(env, cursor->arrays);
     weir__release(env, cursor->forms);
     weir__release(env, cursor);
 }
@@ -358,7 +360,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     arrow_cursor *cursor = (arrow_cursor *)base;
     arrow_table *table = cursor->table;
     weir_status status = WEIR_OK;
-    *rows = (weir_ingest__rows){.cells = cursor->cells};
+    *rows = (weir_ingest__rows){.cells = cursor->cells, .arrays = base->takes_arrays ? cursor->arrays : NULL};
     if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
         return weir_ingest__arrow_fail(error, table->given->name, NULL,
                                        "is no longer read: it was interrupted");
@@ -371,6 +373,10 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
     for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
         uint32_t c = cursor->columns[i];
+        if (base->takes_arrays &&
+            weir_ingest__arrow_array(&table->columns[c], cursor->batch, cursor->batch->children[c],
+                                     cursor->row, count, &cursor->arrays[i]))
+            continue;
         char *forms =
             cursor->forms ? cursor->forms + (size_t)i * PIECE_ROWS * WEIR_INGEST__ARROW_FORM_SIZE : NULL;
         status = weir_ingest__arrow_read(table->given->name, &table->columns[c], cursor->batch,
@@ -403,9 +409,10 @@ static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bo
     uint32_t count = cursor->base.column_count;
     cursor->columns = weir__allocate(env, count, sizeof *columns);
     cursor->cells = weir__allocate_zero(env, (size_t)count * PIECE_ROWS, sizeof *cursor->cells);
+    cursor->arrays = weir__allocate_zero(env, count, sizeof *cursor->arrays);
     if (needs_forms)
         cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR_INGEST__ARROW_FORM_SIZE);
-    if (!cursor->columns || !cursor->cells || (needs_forms && !cursor->forms))
+    if (!cursor->columns || !cursor->cells || !cursor->arrays || (needs_forms && !cursor->forms))
         return no_memory(error);
     for (uint32_t i = 0; i < count; i++)
         cursor->columns[i] = columns[i];

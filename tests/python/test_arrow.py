@@ -188,6 +188,52 @@ class SameStore(ArrowTest):
         self.assertEqual({**weir.draft_schema({"t": table}), "name": "t"}, by_csv)
 
 
+class SameFault(ArrowTest):
+    """Of all that does not fit, the first row in key order, then the first column, is the error: as from SQLite."""
+
+    schema = {"tables": {"t": {"primary_key": ["shop", "id"], "columns": {
+        "n": {"stype": "numerical"}, "word": {"stype": "categorical"}, "code": {"stype": "identifier"},
+        "skipped": {"stype": "ignored"}, "open": {"stype": "boolean"}}}}}  # fmt: skip
+    formats = {"shop": "i", "id": "l", "n": "u", "word": "u", "code": "U", "skipped": "u", "open": "u"}
+
+    def put_into_sqlite(self, rows: list[list[Any]]) -> None:
+        Path("t.sqlite").unlink(missing_ok=True)
+        connection = sqlite3.connect("t.sqlite")
+        connection.execute(f"CREATE TABLE t ({', '.join(self.formats)})")
+        for row in rows:
+            cells = ", ".join(f"CAST(x'{cell.hex()}' AS TEXT)" if isinstance(cell, bytes) else "?" for cell in row)
+            connection.execute(f"INSERT INTO t VALUES ({cells})", [cell for cell in row if not isinstance(cell, bytes)])
+        connection.commit()
+        connection.close()
+
+    def error_of(self, source: Any) -> str:
+        with self.assertRaises(weir.Error) as caught:
+            weir.ingest(source, "never.weir", schema=self.schema, threads=1)
+        return str(caught.exception)
+
+    def test_the_first_fault_is_that_of_sqlite(self) -> None:
+        for seed in range(ROUNDS):
+            rng = random.Random(seed)
+            count = rng.choice([3, 3000])
+            ids = rng.sample(range(count * 2), count)
+            rows: list[list[Any]] = [[rng.randrange(3), i, "1.5", f"w{i % 7}", f"c{i}", "x", "yes"] for i in ids]
+            faults = rng.sample([(0, None), (1, None), (2, "much"), (3, b"w\xff"), (4, b"\xc3"), (6, "maybe")], rng.choice([1, 3]))
+            for _ in range(rng.choice([1, 200])):
+                column, fault = rng.choice(faults)
+                rows[rng.randrange(count)][column] = fault
+            columns = [Column(name, format, [row[c] for row in rows]) for c, (name, format) in enumerate(self.formats.items())]
+            self.put_into_sqlite(rows)
+            with self.subTest(seed=seed):
+                self.assertEqual(self.error_of({"t": Table(columns, [rng.choice([7, 1024, 5000])], seed)}), self.error_of("t.sqlite"))
+
+    def test_times_at_the_ends(self) -> None:
+        schema = {"tables": {"t": {"primary_key": "id", "columns": {"at": {"stype": "timestamp"}}}}}
+        for extreme in (-(2**63), 2**63 - 1):
+            table = Table([Column("id", "l", range(50)), Column("at", "tsu:", [None, *range(48), extreme])])
+            with self.assertRaisesRegex(weir.errors.SchemaInvalid, "column at, key 49"):
+                weir.ingest({"t": table}, "never.weir", schema=schema)
+
+
 class Streams(ArrowTest):
     schema = {"tables": {"t": {"primary_key": "id", "columns": {"x": {"stype": "numerical"}}}}}
 
