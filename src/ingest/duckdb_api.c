@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "ingest/duckdb_api.h"
 #include "ingest/sql.h"
 
@@ -98,22 +99,16 @@ static void *load_from_usual_places(void) {
 }
 
 static weir_status find_functions(void *library, weir_ingest__duck_api *out, weir_error *error) {
-    static const struct {
-        const char *name;
-        size_t offset; /* of its pointer */
-    } functions[] = {
+    static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {"duckdb_" #name, offsetof(weir_ingest__duck_api, name)},
         WEIR_INGEST__DUCK_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *address = dlsym(library, functions[i].name);
-        memcpy((char *)out + functions[i].offset, &address, sizeof address);
-        if (!address)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, functions[i].name);
-    }
-    return WEIR_OK;
+    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
+    if (!missing)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                      "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, missing);
 }
 
 static weir_status check_version(const weir_ingest__duck_api *api, weir_error *error) {

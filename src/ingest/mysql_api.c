@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/library.h"
 #include "ingest/mysql_api.h"
 
 #define HOW_TO_GET_IT                                                                                        \
@@ -18,23 +18,16 @@ static void *load(const char *path) {
 }
 
 static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_error *error) {
-    static const struct {
-        const char *name;
-        size_t offset; /* of its pointer */
-    } functions[] = {
+    static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {#name, offsetof(weir_ingest__my_api, name)},
         WEIR_INGEST__MY_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *address = dlsym(library, functions[i].name);
-        memcpy((char *)out + functions[i].offset, &address, sizeof address);
-        if (!address)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT,
-                              functions[i].name);
-    }
-    return WEIR_OK;
+    const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
+    if (!missing)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                      "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
 }
 
 /* The library prepares itself at its first use, which must not happen in two threads at once. */
