@@ -3,7 +3,6 @@ no secret and no file goes to them."""
 import ctypes.util
 import json
 import os
-import resource
 import signal
 import struct
 import subprocess
@@ -14,38 +13,17 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import fake_mysql as fake  # noqa: E402
 from tests.support.fake_mysql import FakeMySql, for_ever, frame, frames  # noqa: E402
-from tests.support.processes import start  # noqa: E402
+from tests.support.hostile import HostileCase  # noqa: E402
 from tests.support.scan import WEIR  # noqa: E402
 
 CATALOG = {"SELECT DATABASE()": [["d"]], "information_schema.TABLES": fake.TABLES, "information_schema.COLUMNS": fake.COLUMNS,
            "information_schema.KEY_COLUMN_USAGE": fake.KEYS}
-MEMORY = 1 << 30
 HAS_LIBRARY = os.environ.get("WEIR_MARIADB") or ctypes.util.find_library("mariadb")
-
-
-def limit_memory():
-    if "ASAN_OPTIONS" not in os.environ:  # the address sanitizer reserves more than there is
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 @unittest.skipUnless(HAS_LIBRARY, "no MariaDB client library here (Debian: libmariadb3)")
 @unittest.skipUnless(WEIR, "WEIR must name the program weir (ctest does)")
-class Hostile(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def begin(self, server, *options):
-        return start([WEIR, "ingest", server.url, "-o", os.path.join(self.folder, "s.weir"), "--threads", "1", "--json",
-                      *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit_memory)
-
-    def ingest_from(self, server, *options):
-        with server, self.begin(server, *options) as process:
-            output, errors = process.communicate(timeout=100)
-        self.assertEqual(errors, b"")
-        return process.returncode, json.loads(output)
-
+class Hostile(HostileCase):
     def ingest(self, answers, *options, cuts=False):
         return self.ingest_from(FakeMySql(answers, cuts=cuts), *options)
 
@@ -215,15 +193,6 @@ class Hostile(unittest.TestCase):
 
     def test_signals_end_a_wait_for_a_greeting(self):
         self.assertEqual(self.signalled(FakeMySql(speaks=False), signal.SIGTERM), (128 + signal.SIGTERM, "CANCELLED"))
-
-    def signalled(self, server, number):
-        with server, self.begin(server) as process:
-            self.assertTrue(server.asked.wait(60))
-            process.send_signal(number)
-            output, errors = process.communicate(timeout=100)
-        self.assertEqual(errors, b"")
-        self.assertEqual(os.listdir(self.folder), [])
-        return process.returncode, json.loads(output)["error"]["code_id"]
 
 
 if __name__ == "__main__":

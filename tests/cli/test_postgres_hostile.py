@@ -1,48 +1,27 @@
 """Servers that are wrong, hostile or gone: every answer ends in a store or in one error, soon, in little memory."""
-import json
 import os
-import resource
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import fake_postgres as fake  # noqa: E402
 from tests.support.fake_postgres import FakePostgres, for_ever  # noqa: E402
-from tests.support.processes import start  # noqa: E402
+from tests.support.hostile import HostileCase  # noqa: E402
 from tests.support.scan import ABSENT, WEIR  # noqa: E402
 
 ONE = struct.pack("!i", 1)
 CATALOG = ("reltuples", "typbasetype", "pg_attribute", "pg_constraint", "pg_relation_size")
-MEMORY = 1 << 30
 NOTICE = fake.message(b"N", b"SNOTICE\0Mlisten\0\0")
-
-
-def limit_memory():
-    if "ASAN_OPTIONS" not in os.environ:  # the address sanitizer reserves more than there is
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
 @unittest.skipIf("POSTGRES" in ABSENT, "this build has no PostgreSQL")
 @unittest.skipUnless(WEIR, "WEIR must name the program weir (ctest does)")
-class Hostile(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def begin(self, server, *options):
-        return start([WEIR, "ingest", server.url, "-o", os.path.join(self.folder, "s.weir"), "--threads", "1", "--json",
-                      *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit_memory)
-
+class Hostile(HostileCase):
     def ingest(self, answers, *options):
-        with FakePostgres(answers) as server, self.begin(server, *options) as process:
-            output, errors = process.communicate(timeout=100)
-        self.assertEqual(errors, b"")
-        return process.returncode, json.loads(output)
+        return self.ingest_from(FakePostgres(answers), *options)
 
     def assert_refused(self, answers, *words, options=("--source-timeout", "30")):
         status, output = self.ingest(answers, *options)
@@ -173,15 +152,6 @@ class Hostile(unittest.TestCase):
             self.assertFalse([c for c in output["error"]["message"] if ord(c) < 32 or 127 <= ord(c) < 160], output)
 
     # ---- Signals
-
-    def signalled(self, server, number, *options):
-        with server, self.begin(server, *options) as process:
-            self.assertTrue(server.asked.wait(60))
-            process.send_signal(number)
-            output, errors = process.communicate(timeout=100)
-        self.assertEqual(errors, b"")
-        self.assertEqual(os.listdir(self.folder), [])
-        return process.returncode, json.loads(output)["error"]["code_id"]
 
     def test_signals_end_a_wait_for_the_server(self):
         rows = fake.copy_start(b"H", 2) + fake.message(b"d", fake.COPY_HEADER)

@@ -5,7 +5,8 @@ place of its own: a part of a statement, and bytes, an iterable of bytes that ma
 import itertools
 import socket
 import struct
-import threading
+
+from tests.support.hostile import FakeServer
 
 QUIT, QUERY, PREPARE, CLOSE = 1, 3, 22, 25
 LONG, DOUBLE, VARCHAR, BLOB = 3, 5, 253, 252
@@ -84,7 +85,7 @@ OWN = {
 }
 
 
-class FakeMySql:
+class FakeMySql(FakeServer):
     """with FakeMySql({"DATABASE()": b"..."}) as server: server.url"""
 
     def __init__(self, answers=None, *, speaks=True, cuts=False, welcome=None):
@@ -92,32 +93,9 @@ class FakeMySql:
         self.speaks = speaks
         self.cuts = cuts  # the connection after one of `answers`
         self.welcome = welcome  # in the place of the answer to a login
-        self.asked = threading.Event()  # set when a statement meets one of `answers`, or nothing speaks
         self.heard = b""
-        self.sockets = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"mysql://u:s3cret@127.0.0.1:{self.listener.getsockname()[1]}/d"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for each in [self.listener, *self.sockets]:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            each.close()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.sockets.append(client)
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        super().__init__()  # `asked` is set when a statement meets one of `answers`, or nothing speaks
+        self.url = f"mysql://u:s3cret@127.0.0.1:{self.port}/d"
 
     def hear(self, stream):
         head = stream.read(4)
@@ -142,10 +120,6 @@ class FakeMySql:
                     self.answer(client, body[1:].decode(), body[0] == PREPARE)
         except (OSError, ValueError):
             pass
-
-    def say(self, client, answer):
-        for each in [answer] if isinstance(answer, bytes) else answer or []:
-            client.sendall(each)
 
     def answer(self, client, statement, is_prepare):
         found = [answer for part, answer in self.answers.items() if part in statement]

@@ -2,9 +2,9 @@
 
 It serves one database with one table t (id integer primary key, w text) of two rows. `answers` puts other answers in
 place of its own: a part of a statement, and bytes, an iterable of bytes that may be without end, or None (silence)."""
-import socket
 import struct
-import threading
+
+from tests.support.hostile import FakeServer
 
 INT4, TEXT = 23, 25
 
@@ -85,38 +85,15 @@ OWN = {
 }
 
 
-class FakePostgres:
+class FakePostgres(FakeServer):
     """with FakePostgres({"pg_constraint": b"..."}) as server: server.url"""
 
     def __init__(self, answers=None, *, speaks=True):
         self.answers = answers or {}
         self.speaks = speaks
-        self.asked = threading.Event()  # set when a statement meets one of `answers`, or nothing speaks
         self.statements = []
-        self.sockets = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"postgresql://u:s3cret@127.0.0.1:{self.listener.getsockname()[1]}/d?sslmode=disable&gssencmode=disable"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for each in [self.listener, *self.sockets]:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            each.close()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.sockets.append(client)
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        super().__init__()  # `asked` is set when a statement meets one of `answers`, or nothing speaks
+        self.url = f"postgresql://u:s3cret@127.0.0.1:{self.port}/d?sslmode=disable&gssencmode=disable"
 
     def serve(self, client):
         try:
@@ -143,5 +120,4 @@ class FakePostgres:
                 break
         else:
             answer = next(answer for part, answer in OWN.items() if part in statement)
-        for each in [answer] if isinstance(answer, bytes) else answer or []:
-            client.sendall(each)
+        self.say(client, answer)
