@@ -21,7 +21,9 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME weir)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS libmariadb3) # loaded for mysql:// sources
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libweir0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS libmariadb3)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libweir-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
@@ -29,6 +31,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libweir0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-weir)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.11)")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS libmariadb3)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "training batches from relational databases
  weir turns a relational database into training batches that are the same bytes
  in the same order on any number of GPUs, and resumes exactly from one integer.
