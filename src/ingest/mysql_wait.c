@@ -350,8 +350,12 @@ static weir_status add_row(weir_ingest__my_session *session, weir_ingest__text_r
                            weir_ingest__my_result result, weir_ingest__my_row row, weir_error *error) {
     const unsigned long *sizes = session->api.mysql_fetch_lengths(result);
     weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < rows->column_count && !status; i++)
+    for (uint32_t i = 0; i < rows->column_count && !status; i++) {
+        if (row[i] && !weir__utf8_is_valid(row[i], sizes[i]))
+            weir_ingest__my_hang_up(session,
+                                    "the server sent a name that is not UTF-8, which it was told to use");
         status = weir_ingest__text_rows_add(rows, row[i], row[i] ? sizes[i] : 0, error);
+    }
     rows->row_count++;
     if (!status && weir_ingest__text_rows_are_full(rows))
         weir_ingest__my_hang_up(session, WEIR_INGEST__TEXT_ROWS_FULL);
