@@ -1,49 +1,10 @@
 /* Fuzzes the making of batches: a store is made of a few drawn numbers, damaged at the places that the input
  * names, its hashes made to fit; whatever opens gives batches or is refused, and every number in a batch
  * points into its tables. A batch's compact form expands to the very same bytes. */
-#include <stdlib.h>
-
-#include "require.h"
-#include "support/damage.h"
+#include "batches.h"
 #include "support/made_store.h"
 
-enum { KNOBS = 16, EDIT = 5 };
-
-/* Numbers below a tensor's bound, little-endian, `width` bytes each. */
-static void require_below(const weir_batch *batch, weir_tensor_id id, uint32_t width, uint64_t bound) {
-    const weir_tensor *tensor = &batch->tensors[id];
-    for (uint64_t at = 0; at < tensor->size; at += width) {
-        uint64_t value = 0;
-        memcpy(&value, batch->data + tensor->offset + at, width);
-        require(value < bound);
-    }
-}
-
-static void check_batch(const weir_store_info *info, const weir_batch *batch) {
-    require_below(batch, WEIR_SEMANTIC_TYPES, 1, WEIR_IGNORED);
-    require_below(batch, WEIR_COLUMN_IDS, 4, info->column_count ? info->column_count : 1);
-    require_below(batch, WEIR_SEQ_ROW_IDS, 2, batch->row_count ? batch->row_count : 1);
-    require_below(batch, WEIR_CATEGORICAL_EMBED_IDS, 4, info->category_count ? info->category_count : 1);
-    require_below(batch, WEIR_TEXT_EMBED_IDS, 4, batch->text_count ? batch->text_count : 1);
-    require_below(batch, WEIR_FK_ADJ, 1, 2);
-    require_below(batch, WEIR_IS_NULL, 1, 2);
-    require_below(batch, WEIR_BOOL_VALUES, 1, 2);
-    require_below(batch, WEIR_COL_PERM, 2, batch->sequence_length);
-    require_below(batch, WEIR_OUT_PERM, 2, batch->sequence_length);
-    require_below(batch, WEIR_IN_PERM, 2, batch->sequence_length);
-}
-
-static void check_expansion(const weir_batch *batch) {
-    uint8_t *out = malloc(batch->size ? (size_t)batch->size : 1);
-    require(out);
-    weir_batch_expand(batch->rules, batch->compact, out);
-    for (int id = 0; id < WEIR_BATCH_PARTS; id++) { /* what lies between them is nobody's */
-        const weir_tensor *part = &batch->tensors[id];
-        require(part->size == 0 ||
-                memcmp(out + part->offset, batch->data + part->offset, (size_t)part->size) == 0);
-    }
-    free(out);
-}
+enum { KNOBS = 16 };
 
 static void build(const weir_store *store, const weir_manifest *manifest, const weir_batch_options *options) {
     weir_batch_builder *builder = NULL;
@@ -107,7 +68,7 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
     static const char *const labels[] = {"\"train\"", "\"all\"", "\"none\"", "[\"train\", \"val\"]"};
     const weir_store_info *info = weir_store_describe(store);
     for (uint32_t task = 0; task < info->task_count && task < 3; task++) {
-        char config[512], retrieval[160], dataset[32];
+        char config[640], retrieval[160], dataset[32], length[32];
         int mode = knobs[11] / 40 % 3; /* without labels, with them, and with examples */
         weir_split split = (weir_split)(knobs[8] % WEIR_SPLITS);
         snprintf(retrieval, sizeof retrieval,
@@ -115,13 +76,15 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
                  "\"order\": \"%s\", \"fill\": %s}",
                  knobs[12] % 70, 1 + knobs[10] / 8, 1 + knobs[9] % 60, knobs[11] % 40,
                  knobs[12] & 0x80 ? "latest" : "visits", knobs[13] & 0x80 ? "true" : "false");
+        snprintf(length, sizeof length, knobs[8] & 0x80 ? "[%d, %d]" : "%d", 1 + knobs[9], 3 + 3 * knobs[9]);
         snprintf(config, sizeof config,
-                 "\"sequence_length\": %d, \"max_hops\": %d, \"child_width\": %d, \"max_rows\": %d, "
+                 "\"sequence_length\": %s, \"max_hops\": %d, \"child_width\": %d, \"max_rows\": %d, "
                  "\"pad_rows\": %s, "
-                 "\"child_policy\": \"%s\", \"label_visibility\": %s, \"labels\": %s%s",
-                 1 + knobs[9], knobs[10] % 8, knobs[11] % 40, 1 + knobs[12] % 70,
-                 knobs[13] & 1 ? "true" : "false", policies[(knobs[13] >> 1) % 3], labels[knobs[14] % 4],
-                 mode > 0 ? "true" : "false", mode > 1 ? retrieval : "");
+                 "\"child_policy\": \"%s\", \"label_visibility\": %s, "
+                 "\"identifiers\": \"%s\", \"blank_rows\": \"%s\", \"labels\": %s%s",
+                 length, knobs[10] % 8, knobs[11] % 40, 1 + knobs[12] % 70, knobs[13] & 1 ? "true" : "false",
+                 policies[(knobs[13] >> 1) % 3], labels[knobs[14] % 4], knobs[8] & 0x40 ? "omit" : "keep",
+                 knobs[8] & 0x20 ? "omit" : "keep", mode > 0 ? "true" : "false", mode > 1 ? retrieval : "");
         snprintf(dataset, sizeof dataset, "made/k%u/%s", task, weir_split_name(split));
         weir_manifest *manifest = make_store_manifest(store, task, split, 1 + knobs[15] % 6, config);
         weir_batch_options options = {.size = sizeof options,
@@ -139,12 +102,6 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
         }
         weir_manifest_close(manifest);
     }
-}
-
-/* Each edit is a place (4 bytes, modulo the size) and what to turn there. */
-static void damage(uint8_t *bytes, size_t size, const uint8_t *edits, size_t edits_size) {
-    for (; edits_size >= EDIT; edits += EDIT, edits_size -= EDIT)
-        bytes[weir__load32(edits) % size] ^= edits[4];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
