@@ -171,6 +171,7 @@ class BatchConfig:
     label_visibility: str | tuple[str, ...] = "train"  # a tuple of two splits, else a word
     row_order: str = "rcm"
     identifiers: str = "keep"
+    blank_rows: str = "keep"
     context_until: int | None = None
     strictly_before: bool = False
     labels: bool = False
@@ -195,7 +196,7 @@ class BatchConfig:
         del normalised["lengths"]
         normalised["sequence_length"] = list(self.lengths) if len(self.lengths) > 1 else self.lengths[0]
         for name, default in (
-            ("row_order", "rcm"), ("identifiers", "keep"), ("context_until", None), ("strictly_before", False),
+            ("row_order", "rcm"), ("identifiers", "keep"), ("blank_rows", "keep"), ("context_until", None), ("strictly_before", False),
             ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0),
             ("links", Links().normalised()),
         ):
@@ -399,6 +400,7 @@ def _batch_config(value: Any) -> BatchConfig:
         "label_visibility": _label_visibility,
         "row_order": _one_of(ROW_ORDERS),
         "identifiers": _one_of(IDENTIFIERS),
+        "blank_rows": _one_of(IDENTIFIERS),
         "context_until": _time,
         "strictly_before": _boolean,
         "labels": _boolean,

@@ -75,10 +75,10 @@ class SequenceMaker:
         _check_widths(store, config)
         has_task_rows = config.labels and task.schema.has_label_times
         self.task_rows = TaskRows(store, task, config.shown_splits()) if has_task_rows else None
-        self.view = View(store, task, self.task_rows)
         self._dropped = set(task.schema.drop_columns)
         shown = config.label_visibility if isinstance(config.label_visibility, tuple) else ("train",)
         self._held_out = {seed.row for seed in task.seeds if seed.split not in shown}
+        self.view = View(store, task, self.task_rows, self._blank_rows())
         self._text_idx = {text: idx for idx, text in enumerate(store.texts)}
 
     def make(
@@ -113,6 +113,17 @@ class SequenceMaker:
             is_drawn = may_mask and place > 0 and draws.masks(place, self.config.mask_permille)
             cell.is_masked = is_drawn and not cell.is_null and STYPES[cell.stype] != "identifier"
         return Sequence(sample_index, epoch, position, seed.row, seed.time, cells, rows, foreign_keys)
+
+    def _blank_rows(self) -> frozenset[int]:
+        """Rows of the anchor table that would show their label alone, and do not."""
+        table, target = self.task.anchor, self.task.column
+        if self.config.blank_rows == "keep" or target is None or (table.name, target.name) in self._dropped:
+            return frozenset()
+        rows = range(table.row_start, table.row_start + len(table.rows))
+        others = [column for column in table.columns if column is not target]
+        if any(self._is_shown(table, column, rows.start, rows.start) for column in others):
+            return frozenset()
+        return frozenset(row for row in rows if not self._shows_label(row, -1))
 
     def _age(self, row: int, seed: Seed, always_there: int | None) -> float:
         """In days at the observation time; -1 if there is none to tell."""

@@ -39,8 +39,12 @@ class View:
     """What a task may see of a store: all but the edges that it hides. A task may show what was known of its
     anchor before the row was there: then the seed's own row counts as one that was always there."""
 
-    def __init__(self, store: Store, task: Task, task_rows: TaskRows | None = None) -> None:
+    def __init__(
+        self, store: Store, task: Task, task_rows: TaskRows | None = None, blank_rows: frozenset[int] = frozenset()
+    ) -> None:
+        """`blank_rows` are nobody's children."""
         self.store = store
+        self._blank_rows = blank_rows
         self.task_rows = task_rows
         self._anchor_table = task.anchor
         self._task_name = task.name
@@ -94,7 +98,8 @@ class View:
             return
         for edge_type in self._into[self.table_of(row).name]:
             name = f"{edge_type.table.name}.{edge_type.name}"
-            yield name, [e for e in edge_type.children.get(row, []) if is_known(e[0], cutoff) and is_recent(e[0], floor)]
+            listed = [e for e in edge_type.children.get(row, []) if e[1] not in self._blank_rows]
+            yield name, [e for e in listed if is_known(e[0], cutoff) and is_recent(e[0], floor)]
         if self.task_rows is not None and self.table_of(row) is self._anchor_table:
             labels = self.task_rows.children(row)
             yield self._task_name, [e for e in labels if is_known(e[0], cutoff) and is_recent(e[0], floor)]

@@ -107,6 +107,7 @@ typedef struct weir_batch_config {
     uint8_t label_splits; /* of WEIR_LABELS_LISTED: bit s for split s */
     bool pad_rows;
     bool omit_identifiers;
+    bool omit_blank_rows; /* those whose only news would be a hidden label */
     bool strictly_before;
     bool has_context_until;
     bool labels;              /* seeds of the task are rows */

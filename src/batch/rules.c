@@ -67,7 +67,109 @@ static weir_status check_widths(const weir_batch__rules *rules, weir_error *erro
     return WEIR_OK;
 }
 
+/* ---- Rows that have nothing to show ---------------------------------------------------------- */
+
+static bool is_omitted(const weir_batch__rules *rules, uint32_t column) {
+    return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
+}
+
+/* Whether rows of the anchor's table show their label and nothing else. */
+static bool shows_label_alone(const weir_batch__rules *rules) {
+    const weir_task *task = rules->task;
+    const weir_table *anchor = &rules->info->tables[task->anchor_table];
+    uint32_t shown = 0;
+    if (!task->is_cell || task->drops_target)
+        return false;
+    for (uint32_t c = anchor->column_start; c < anchor->column_start + anchor->column_count; c++)
+        shown += c != task->column && !task->column_dropped[c] && !is_omitted(rules, c);
+    return shown == 0;
+}
+
+/* Memory for the edge types from the anchor's table as they are without blank rows, at most. */
+static void carve_without_blanks(weir_batch__rules *rules) {
+    const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
+    rules->without_blanks = weir__carve(&rules->memory, anchor->edge_count, sizeof *rules->without_blanks);
+    for (uint32_t i = 0; i < anchor->edge_count; i++) {
+        weir_edge edge = rules->info->edges[anchor->edge_start + i];
+        uint64_t parents = rules->info->tables[edge.parent_table].row_count;
+        edge.starts = weir__carve(&rules->memory, parents + 1, 4);
+        edge.child_rows = weir__carve(&rules->memory, edge.edges, 4);
+        if (edge.child_times)
+            edge.child_times = weir__carve(&rules->memory, edge.edges, 8);
+        if (rules->memory.memory)
+            rules->without_blanks[i] = edge;
+    }
+}
+
+static bool is_blank(const weir_batch__rules *rules, uint32_t index) {
+    return rules->label_visibility == WEIR_LABELS_NONE ||
+           (rules->label_visibility != WEIR_LABELS_ALL && weir__bit(rules->held_out, index));
+}
+
+/* Copies an edge type, blank rows left out. False if the store is damaged. */
+static bool leave_out_blanks(weir_batch__rules *rules, const weir_store *store, const weir_edge *all,
+                             weir_edge *out) {
+    const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
+    uint32_t parents = rules->info->tables[all->parent_table].row_count, count = 0;
+    uint8_t *starts = (uint8_t *)out->starts, *rows = (uint8_t *)out->child_rows,
+            *times = (uint8_t *)out->child_times;
+    size_t edges = all->edges;
+    if (!weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_STARTS, all->starts,
+                              4 * ((size_t)parents + 1)) ||
+        !weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_ROWS, all->child_rows, 4 * edges) ||
+        (times && !weir_store__touch_in(store, WEIR_STORE__SECTION_CHILD_TIMES, all->child_times, 8 * edges)))
+        return false;
+    for (uint32_t p = 0; p < parents; p++) {
+        uint32_t start = weir__load32(all->starts + 4 * (size_t)p);
+        uint32_t end = weir__load32(all->starts + 4 * ((size_t)p + 1));
+        weir__store32(starts + 4 * (size_t)p, count);
+        for (uint32_t i = start; i < end && end <= edges && count < edges; i++) {
+            uint32_t row = weir__load32(all->child_rows + 4 * (size_t)i), index = row - anchor->row_start;
+            if (index >= anchor->row_count)
+                return false;
+            if (is_blank(rules, index))
+                continue;
+            if (times)
+                weir__store64(times + 8 * (size_t)count, weir__load64(all->child_times + 8 * (size_t)i));
+            weir__store32(rows + 4 * (size_t)count++, row);
+        }
+    }
+    weir__store32(starts + 4 * (size_t)parents, count);
+    out->edges = count;
+    return true;
+}
+
+static bool make_without_blanks(weir_batch__rules *rules, const weir_store *store) {
+    const weir_table *anchor = &rules->info->tables[rules->task->anchor_table];
+    bool has_marks = rules->held_out == rules->own_held_out || rules->label_visibility == WEIR_LABELS_NONE;
+    if (!has_marks && !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_BITS, rules->held_out,
+                                            ((size_t)anchor->row_count + 7) / 8))
+        return false;
+    for (uint32_t i = 0; i < anchor->edge_count; i++)
+        if (!leave_out_blanks(rules, store, &rules->info->edges[anchor->edge_start + i],
+                              &rules->without_blanks[i]))
+            return false;
+    return true;
+}
+
 /* ---- For the walk ---------------------------------------------------------------------------- */
+
+/* An edge type into a table, by its number. */
+static weir_batch__child_rule child_rule_of(const weir_batch__rules *rules, uint32_t number) {
+    const weir_edge *edge = &rules->info->edges[number];
+    const weir_table *children = &rules->info->tables[edge->table];
+    weir_batch__child_rule rule = {.edge = edge,
+                                   .children = &rules->tables[edge->table],
+                                   .starts_in = WEIR_STORE__SECTION_CHILD_STARTS,
+                                   .rows_in = WEIR_STORE__SECTION_CHILD_ROWS,
+                                   .times_in = WEIR_STORE__SECTION_CHILD_TIMES,
+                                   .widths = widths_of(rules, edge)};
+    if (rules->omits_blank_rows && edge->table == rules->task->anchor_table) {
+        rule.edge = &rules->without_blanks[number - children->edge_start];
+        rule.starts_in = rule.rows_in = rule.times_in = 0;
+    }
+    return rule;
+}
 
 static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batch__table_rules *out) {
     const weir_store_info *info = rules->info;
@@ -98,13 +200,7 @@ static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batc
     }
     for (uint32_t i = 0; i < table->inbound_count; i++)
         if (!rules->task->edge_hidden[table->inbound[i]])
-            made.inbound[made.inbound_count++] =
-                (weir_batch__child_rule){.edge = &info->edges[table->inbound[i]],
-                                         .children = &rules->tables[info->edges[table->inbound[i]].table],
-                                         .starts_in = WEIR_STORE__SECTION_CHILD_STARTS,
-                                         .rows_in = WEIR_STORE__SECTION_CHILD_ROWS,
-                                         .times_in = WEIR_STORE__SECTION_CHILD_TIMES,
-                                         .widths = widths_of(rules, &info->edges[table->inbound[i]])};
+            made.inbound[made.inbound_count++] = child_rule_of(rules, table->inbound[i]);
     if (rules->has_task_rows && number == rules->task->anchor_table && rules->shown_labels.count > 0)
         made.inbound[made.inbound_count++] =
             (weir_batch__child_rule){.edge = &rules->label_edge,
@@ -203,10 +299,6 @@ static void list_cell(writing *w, weir_batch__kind *kind, const uint8_t *rule, u
         w->texts[w->text_count++] = (weir_batch__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
         kind->text_count++;
     }
-}
-
-static bool is_omitted(const weir_batch__rules *rules, uint32_t column) {
-    return rules->omits_identifiers && rules->info->columns[column].stype == WEIR_IDENTIFIER;
 }
 
 /* Adds a cell to a kind. */
@@ -425,6 +517,8 @@ static void make_rules(weir_batch__rules *rules) {
         rules->own_starts = weir__carve(&rules->memory, (uint64_t)anchor->row_count + 1, 4);
         rules->own_rows = weir__carve(&rules->memory, task->labels.count, 4);
     }
+    if (rules->omits_blank_rows)
+        carve_without_blanks(rules);
     for (uint32_t t = 0; t < info->table_count; t++)
         make_walk_rules(rules, t, rules->tables ? &rules->tables[t] : NULL);
     if (rules->has_task_rows)
@@ -490,6 +584,8 @@ static void describe(weir_batch__rules *rules, const weir_store_info *info, uint
     }
     if (has_task_rows)
         choose_labels(rules);
+    rules->omits_blank_rows =
+        config->omit_blank_rows && shows_label_alone(rules) && config->label_visibility != WEIR_LABELS_ALL;
 }
 
 static weir_status damaged(const weir_batch__rules *rules, const weir_store *store, weir_error *error) {
@@ -497,7 +593,7 @@ static weir_status damaged(const weir_batch__rules *rules, const weir_store *sto
     return status != WEIR_OK
                ? status
                : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                            "task %s has a seed that is not a row of its anchor table; run weir verify",
+                            "task %s has a seed or an edge that is not of its anchor table; run weir verify",
                             rules->task->name);
 }
 
@@ -520,6 +616,8 @@ weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env
         return damaged(rules, store, error);
     make_label_edge(rules);
     if (lists_splits(rules) && !hold_out(rules, store, rules->label_splits))
+        return damaged(rules, store, error);
+    if (rules->omits_blank_rows && !make_without_blanks(rules, store))
         return damaged(rules, store, error);
     rules->named = NULL;
     return WEIR_OK;

@@ -102,6 +102,8 @@ typedef struct weir_batch__rules {
     weir_label_list shown_labels;               /* that it is made of: of the splits that are shown */
     uint8_t *own_times, *own_starts, *own_rows; /* memory for them, if the store has no such list */
     weir_batch__lies_in labels_in;
+    bool omits_blank_rows;     /* rows of the anchor's table whose labels are hidden are nobody's children */
+    weir_edge *without_blanks; /* then the edge types from that table, in order, without them */
     uint32_t kind_count;
     bool shows_early_anchors; /* what is known of an anchor before its own time */
     bool may_repeat_parents;  /* a table has two foreign keys to the same one */

@@ -254,7 +254,7 @@ static weir_status check_batch(weir__reader *r, void *object) {
 static const char *const child_policies[] = {"uniform", "recent", "latest", NULL};
 static const char *const visibilities[] = {"train", "all", "none", NULL};
 static const char *const row_orders[] = {"rcm", "best", NULL};
-static const char *const identifiers[] = {"keep", "omit", NULL};
+static const char *const kept[] = {"keep", "omit", NULL};
 
 /* Keys that came later than the first version are sparse: the hash of a manifest without them stays. */
 static const weir__field fields[] = {
@@ -268,7 +268,8 @@ static const weir__field fields[] = {
     {"label_visibility", WEIR__WORD(weir_manifest, batch.label_visibility, visibilities),
      .read = read_label_visibility, .write = write_label_visibility},
     {"row_order", WEIR__WORD(weir_manifest, batch.row_order, row_orders), .flags = WEIR__SPARSE},
-    {"identifiers", WEIR__WORD(weir_manifest, batch.omit_identifiers, identifiers), .flags = WEIR__SPARSE},
+    {"identifiers", WEIR__WORD(weir_manifest, batch.omit_identifiers, kept), .flags = WEIR__SPARSE},
+    {"blank_rows", WEIR__WORD(weir_manifest, batch.omit_blank_rows, kept), .flags = WEIR__SPARSE},
     {"context_until", WEIR__INT(weir_manifest, batch.context_until), .read = read_context_until,
      .has = offsetof(weir_manifest, batch.has_context_until), .flags = WEIR__SPARSE | WEIR__NULLABLE},
     {"strictly_before", WEIR__BOOL(weir_manifest, batch.strictly_before), .flags = WEIR__SPARSE},

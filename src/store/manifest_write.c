@@ -150,14 +150,24 @@ static void put_data(const composer *c) {
     weir_json_end_object(w);
 }
 
-/* What contexts gain most from: cells that have a value; the newest children first if seeds are moments in
- * time; and earlier labels, if it is known when they are. */
+/* Whether rows of a cell task's table show nothing but their label, keys left out. */
+static bool shows_label_alone(const weir_store_info *info, const weir_task *task) {
+    const weir_table *table = &info->tables[task->anchor_table];
+    uint32_t shown = 0;
+    for (uint32_t c = table->column_start; c < table->column_start + table->column_count; c++)
+        shown += c != task->column && !task->column_dropped[c] && info->columns[c].stype != WEIR_IDENTIFIER;
+    return task->is_cell && !task->drops_target && shown == 0;
+}
+
+/* What contexts gain most from: cells that have a value, and rows that have cells; the newest children first
+ * if seeds are moments in time; and earlier labels, if it is known when they are. */
 static void put_batch(const composer *c) {
     weir_json_writer *w = c->w;
-    bool has_times = false, has_label_times = false;
+    bool has_times = false, has_label_times = false, has_blanks = false;
     for (uint32_t i = 0; i < c->info->task_count; i++) {
         has_times |= c->info->tasks[i].seed_times != NULL;
         has_label_times |= c->info->tasks[i].has_label_times;
+        has_blanks |= shows_label_alone(c->info, &c->info->tasks[i]);
     }
     weir_json_key(w, "batch");
     weir_json_object(w);
@@ -167,6 +177,10 @@ static void put_batch(const composer *c) {
     }
     weir_json_key(w, "identifiers");
     weir_json_text(w, "omit");
+    if (has_blanks) {
+        weir_json_key(w, "blank_rows");
+        weir_json_text(w, "omit");
+    }
     if (has_label_times) {
         weir_json_key(w, "labels");
         weir_json_bool(w, true);

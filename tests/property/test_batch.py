@@ -206,6 +206,50 @@ class RandomDatabases(Case):
         self.cases("batch", check, CASES)
         self.assertTrue(ONLY_CASE or compared >= CASES, "hardly anything was compared")
 
+    def test_rows_without_news_take_no_width(self) -> None:
+        """Cell tasks whose table shows labels alone: with `blank_rows` every tensor is the reference's, and rows whose
+        label is hidden are no children."""
+        compared = left_out = 0
+
+        def check(rng: random.Random, folder: Path) -> None:
+            nonlocal compared, left_out
+            database = folder / "db.sqlite"
+            schema = leak_database.make(rng, database)
+            for task, table in (("rating", "visits"), ("paid", "visits"), ("kind", "places"), ("broken", "items")):
+                others = {name: fact for name, fact in TABLES[table].columns.items() if name != task}
+                schema["tasks"][task]["drop_columns"] = [
+                    f"{table}.{name}" for name, fact in others.items() if fact.stype != "identifier"
+                ]
+            ingested = self.ingest(database, schema)
+            if ingested is None:
+                return
+            path, datasets = ingested
+            [written] = database.parent.glob("*.manifest.json")
+            self.assertEqual(json.loads(written.read_text())["batch"]["blank_rows"], "omit")
+            store = Store.ingest(database, json.dumps(schema))
+            cells = {key: datasets[key] for key in datasets if key.split("/")[1] in ("rating", "paid", "kind", "broken")}
+            for i in range(4 if cells else 0):
+                document = any_manifest(rng, cells)
+                document["batch"].update(
+                    any_labels(rng), identifiers="omit", max_hops=5, max_rows=60, context_until=None, sequence_length=100,
+                    child_width=rng.choice([1, 2, 3, 10]), label_visibility=rng.choice(["train", "none", ["val"], "all"])
+                )  # fmt: skip
+                step = any_step(rng, document)
+                batches = []
+                for blank_rows in ("omit", "keep"):
+                    document["batch"]["blank_rows"] = blank_rows
+                    manifest = folder / f"m{i}{blank_rows}.json"
+                    manifest.write_text(json.dumps(document))
+                    batches.append(run(*batch_arguments(step, path, manifest), "--tensors"))
+                    expected = reference_batch(store, manifest.read_text(), step)
+                    self.assertEqual(differences(batches[-1], expected), [], (step, document["batch"]))
+                    compared += "error" not in expected
+                if "error" not in batches[0]:
+                    left_out += batches[0]["batch_digest"] != batches[1]["batch_digest"]
+
+        self.cases("blank", check, max(1, CASES // 3))
+        self.assertTrue(ONLY_CASE or (compared >= CASES // 3 and left_out >= CASES // 12), "hardly anything was compared")
+
     def test_long_and_wide_sequences_are_those_of_the_reference(self) -> None:
         """Sequences of one cell and of 65,536, rows of hundreds of cells, cut anywhere; every tensor by its digest."""
         lengths = [1, 2, 255, 256, 257, 258, 300, 700, 1024, 3000]

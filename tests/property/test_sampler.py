@@ -229,6 +229,7 @@ def any_batch_config(rng: random.Random) -> dict[str, Json]:
         "label_visibility": rng.choice(["train", "all", "none", rng.sample(["train", "val", "test"], rng.randint(1, 3))]),
         "row_order": rng.choice(["rcm", "best"]),
         "identifiers": rng.choice(["keep", "omit"]),
+        "blank_rows": rng.choice(["keep", "omit"]),
         "context_until": rng.choice([None, 0, -1, 2**63 - 2, 1 - 2**63, "2000-02-29", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]),
         "strictly_before": rng.choice([True, False]),
         "labels": rng.choice([True, True, False]),
