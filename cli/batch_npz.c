@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "cli.h"
 
@@ -27,7 +28,6 @@ typedef struct entry {
 typedef struct archive {
     FILE *file;
     uint64_t offset;
-    uint32_t crc_table[256];
     entry entries[WEIR_BATCH_PARTS];
     size_t entry_count;
 } archive;
@@ -47,22 +47,6 @@ static void put16(archive *a, uint32_t value) {
 static void put32(archive *a, uint32_t value) {
     put16(a, value & 0xFFFF);
     put16(a, value >> 16);
-}
-
-static void make_crc_table(uint32_t table[256]) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t value = i;
-        for (int bit = 0; bit < 8; bit++)
-            value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
-        table[i] = value;
-    }
-}
-
-static uint32_t crc_of(const archive *a, uint32_t crc, const uint8_t *data, size_t size) {
-    crc = ~crc;
-    for (size_t i = 0; i < size; i++)
-        crc = crc >> 8 ^ a->crc_table[(crc ^ data[i]) & 0xFF];
-    return ~crc;
 }
 
 static const char *descr_of(const char *dtype) {
@@ -115,7 +99,7 @@ static void put_tensor(archive *a, const weir_batch *batch, const weir_tensor *t
     snprintf(e->name, sizeof e->name, "%s.npy", tensor->name);
     e->offset = (uint32_t)a->offset;
     e->size = (uint32_t)(header_size + tensor->size);
-    e->crc = crc_of(a, crc_of(a, 0, (const uint8_t *)header, header_size), data, (size_t)tensor->size);
+    e->crc = (uint32_t)crc32_z(crc32_z(0, (const uint8_t *)header, header_size), data, (size_t)tensor->size);
     put32(a, LOCAL_SIGNATURE);
     put16(a, VERSION);
     put_name_fields(a, e);
@@ -162,7 +146,6 @@ weir_status cli_write_npz(const weir_batch *batch, const char *path, weir_error 
     weir_status status = cli_output_open(&output, path, error);
     if (status == WEIR_OK) {
         a->file = output.stream;
-        make_crc_table(a->crc_table);
         for (int id = 0; id < WEIR_BATCH_PARTS; id++)
             if (batch->tensors[id].name)
                 put_tensor(a, batch, &batch->tensors[id]);

@@ -132,6 +132,7 @@ void weir__leave(weir__reader *r, size_t length) {
 }
 
 weir_status weir__refuse(const weir__reader *r, const char *key, const char *format, ...) {
+    assert(r->family != WEIR_OK && "a reader without a status for what it refuses");
     char what[400], path[WEIR__PATH_MAX + 64];
     va_list arguments;
     va_start(arguments, format);
@@ -145,12 +146,14 @@ weir_status weir__refuse(const weir__reader *r, const char *key, const char *for
 }
 
 weir_status weir__reader_take(weir__reader *r, size_t count, size_t size, void *out) {
+    assert(r->arena && "a table with lists is read without an arena");
     void *memory = weir__arena_take_zero(r->arena, count, size);
     memcpy(out, &memory, sizeof memory);
     return memory ? WEIR_OK : weir__out_of_memory(r->error, r->failure_operator, count * size);
 }
 
 weir_status weir__reader_copy(weir__reader *r, const weir_cbor_value *text, const char **out) {
+    assert(r->arena && "a table with texts is read without an arena");
     *out = weir__arena_text(r->arena, (const char *)text->data, (size_t)text->number);
     return *out ? WEIR_OK : weir__out_of_memory(r->error, r->failure_operator, (size_t)text->number);
 }
@@ -400,6 +403,7 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
                        void *object) {
     weir_cbor_value values[WEIR__FIELDS_MAX];
     bool is_there[WEIR__FIELDS_MAX];
+    assert(shape->count <= WEIR__FIELDS_MAX && "a table has too many fields");
     if (value->type != WEIR_CBOR_MAP)
         return weir__refuse(r, NULL, "must be an object");
     weir__fill_defaults(shape, object);
@@ -464,6 +468,14 @@ void weir__write_numbers(weir_cbor_writer *w, const uint32_t *numbers, uint32_t 
         weir_cbor_uint(w, numbers[i]);
 }
 
+static bool is_word(const char *const *words, uint64_t number) {
+    while (number > 0 && *words) {
+        words++;
+        number--;
+    }
+    return *words != NULL;
+}
+
 void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void *object) {
     const void *at = place_of(field, object);
     switch (field->kind) {
@@ -480,6 +492,7 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         weir_cbor_bool(w, *(const bool *)at);
         break;
     case WEIR__KIND_WORD:
+        assert(is_word(field->words, load(field, object)) && "a number without a word");
         weir_cbor_text(w, field->words[load(field, object)]);
         break;
     case WEIR__KIND_CONSTANT:
@@ -520,6 +533,7 @@ static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void 
                       const uint8_t *hash) {
     const weir__field *sorted[WEIR__FIELDS_MAX];
     size_t count = 0;
+    assert(shape->count <= WEIR__FIELDS_MAX && "a table has too many fields");
     for (size_t i = 0; i < shape->count; i++) {
         const weir__field *field = &shape->fields[i];
         if (!is_written(field, object))

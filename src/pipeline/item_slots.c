@@ -1,5 +1,7 @@
 /* See item_slots.h. What a thread did with a slot before its release happens before what a producer does with
  * it: the push releases, the consumer's exchange acquires, and the ring hands on from there. */
+#include <assert.h>
+
 #include "pipeline/item_slots.h"
 
 #define LINK_FREE (UINT32_MAX - 1)
@@ -26,6 +28,7 @@ static void collect(weir_pipeline__slots *slots) {
     while (slot != LIST_END) {
         uint32_t next = atomic_load_explicit(&slots->links[slot], memory_order_relaxed);
         atomic_store_explicit(&slots->links[slot], LINK_FREE, memory_order_relaxed);
+        assert(slots->spare_count < slots->spares_max && "a slot came back twice");
         slots->spares[slots->spare_count++] = slot;
         slot = next;
     }
@@ -38,10 +41,12 @@ bool weir_pipeline__slots_have_spare(weir_pipeline__slots *slots) {
 }
 
 uint32_t weir_pipeline__slots_next_spare(const weir_pipeline__slots *slots) {
+    assert(slots->spare_count > 0 && "no spare slot");
     return slots->spares[slots->spare_count - 1];
 }
 
 void weir_pipeline__slots_hold(weir_pipeline__slots *slots, uint32_t held) {
+    assert(slots->spare_count > 0 && "no spare slot");
     slots->spare_count--;
     atomic_store_explicit(&slots->links[held], LINK_HELD, memory_order_relaxed);
 }

@@ -30,6 +30,7 @@
 #ifndef WEIR_PIPELINE_RING_H
 #define WEIR_PIPELINE_RING_H
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "weir/base.h"
@@ -99,6 +100,7 @@ static inline bool weir_pipeline__ring_has_item(weir_pipeline__ring *ring) {
 /* Takes the item that is there: its slot's number, in whose place `spare` goes. */
 static inline uint32_t weir_pipeline__ring_take(weir_pipeline__ring *ring, const weir_env *env,
                                                 uint32_t spare) {
+    assert(ring->taken_own != ring->made_seen && "nothing is there to take");
     uint32_t place = ring->take_place;
     uint32_t slot = ring->entries[place];
     ring->entries[place] = spare;
@@ -136,6 +138,7 @@ static inline uint32_t weir_pipeline__ring_free_slot(const weir_pipeline__ring *
 
 /* The slot is filled: the consumer may take it. */
 static inline void weir_pipeline__ring_push(weir_pipeline__ring *ring, const weir_env *env) {
+    assert(ring->made_own - ring->taken_seen < ring->capacity && "the ring is full");
     ring->make_place = ring->make_place + 1 == ring->capacity ? 0 : ring->make_place + 1;
     ring->made_own++;
     (void)atomic_exchange(&ring->made, ring->made_own);
