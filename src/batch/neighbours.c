@@ -17,8 +17,7 @@ static const char operator_name[] = "weir.batch.build";
 enum {
     ABREAST = WEIR_BATCH__WALKS_ABREAST,
     MEMO_BYTES = 1 << 24,
-    MEMO_BYTES_BESIDE_LINKS = 1 << 22, /* rows that have links need no memos */
-    MOST_ROWS_WITH_LINKS = 1 << 24,    /* which are 512 MiB */
+    MOST_ROWS_WITH_LINKS = 1 << 24, /* which are 512 MiB */
 };
 
 /* A row, and how many neighbours it has. */
@@ -26,8 +25,8 @@ typedef struct weir_batch__found_row {
     uint32_t row;
     uint32_t table;
     uint64_t count;
-    int64_t latest; /* of the times that were seen */
-    bool hides;     /* some of its neighbours are not shown */
+    weir_batch__span span; /* of the times that were seen */
+    bool hides;            /* some of its neighbours are not shown */
 } found_row;
 
 /* Neighbours along a way. */
@@ -111,8 +110,7 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
     r->memo_size = memo_size(r->memo_ways);
     r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
     r->memo_bits = 4;
-    uint64_t most_bytes = has_links(r, config) ? MEMO_BYTES_BESIDE_LINKS : MEMO_BYTES;
-    while (2 * r->memo_size << r->memo_bits <= most_bytes &&
+    while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
            (uint64_t)1 << r->memo_bits < 2 * (uint64_t)rules->row_count)
         r->memo_bits++;
     r->ways = weir__carve(block, all_ways + 1, sizeof *r->ways);
@@ -122,6 +120,7 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
     r->found = weir__carve(block, ABREAST, r->way_count * sizeof *r->found);
     r->searches = weir__carve(block, ABREAST, r->way_count * sizeof *r->searches);
     r->memos = weir__carve(block, (uint64_t)1 << r->memo_bits, r->memo_size);
+    r->spans = weir__carve(block, (uint64_t)1 << r->memo_bits, sizeof *r->spans);
     r->spare_memos = weir__carve(block, ABREAST, r->memo_size);
     if (block->memory)
         list_ways(r);
@@ -156,7 +155,7 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
         uint32_t place = next[tables[k]]++;
         walkers[place] = unsorted[k];
         r->found_rows[place] =
-            (found_row){.row = r->rows[unsorted[k]], .table = tables[k], .latest = WEIR_TIME_ALWAYS};
+            (found_row){.row = r->rows[unsorted[k]], .table = tables[k], .span = {INT64_MIN, INT64_MAX}};
     }
 }
 
@@ -173,9 +172,12 @@ static void ask_for_rows(const run *n) {
     }
 }
 
-static inline void see_time(found_row *row, const uint8_t *at) {
+/* A time from which on something is shown. */
+static inline void see_time(const weir_batch__retriever *r, found_row *row, const uint8_t *at) {
     int64_t time = (int64_t)weir__load64(at);
-    row->latest = time > row->latest ? time : row->latest;
+    bool is_shown = time <= r->outlook->cutoff;
+    row->span.from = is_shown && time > row->span.from ? time : row->span.from;
+    row->span.until = !is_shown && time < row->span.until ? time : row->span.until;
 }
 
 /* The known foreign keys along one way; whether they lead to visible rows is seen when those are near. */
@@ -195,8 +197,8 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
             parent != WEIR_NONE && weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
         bool is_row = index < parents->row_count;
         n->rows[k].hides |= parent != WEIR_NONE && !is_known;
-        if (is_known && rule->known_slot != WEIR_NONE)
-            see_time(&n->rows[k], record + rule->known_slot);
+        if (parent != WEIR_NONE && rule->known_slot != WEIR_NONE)
+            see_time(r, &n->rows[k], record + rule->known_slot);
         r->is_corrupt |= is_known & !is_row;
         n->ways[(size_t)k * n->stride + way] = (found_way){.first = parent, .known = is_known & is_row};
         if (parents->time_offset != WEIR_NONE)
@@ -230,10 +232,31 @@ static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
             found->known = weir_batch__is_visible(r, parents, found->first);
             n->rows[k].hides |= found->known == 0;
             if (parents->time_offset != WEIR_NONE)
-                see_time(&n->rows[k], weir_batch__record_of(parents, found->first) + parents->time_offset);
+                see_time(r, &n->rows[k], weir_batch__record_of(parents, found->first) + parents->time_offset);
         }
         n->rows[k].count += found->known;
     }
+}
+
+/* Takes each search a step further; returns how many are left. A search that is over has looked at the times
+ * before and after the place that it found. */
+static uint32_t search_on(weir_batch__retriever *r, const run *n, const weir_batch__child_rule *rule,
+                          uint32_t searches) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < searches; i++) {
+        found_way *found = r->searches[i];
+        const uint8_t *times = rule->edge->child_times + 8 * (size_t)found->first;
+        if (weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->times_in, times, &found->known,
+                                      &found->unsure, r->limit, &r->is_corrupt)) {
+            r->searches[left++] = found;
+            continue;
+        }
+        found_row *row = &n->rows[WEIR__LOW(uint32_t, found - n->ways) / n->stride];
+        if (found->known > 0)
+            see_time(r, row, times + 8 * ((size_t)found->known - 1));
+        see_time(r, row, times + 8 * (size_t)found->known);
+    }
+    return left;
 }
 
 /* Looks at the last of the lists' times along one way, which mostly is shown: then all are. The other lists
@@ -250,7 +273,7 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         weir_batch__touch(r, rule->times_in, last, 8);
         bool is_shown = (int64_t)weir__load64(last) <= r->limit;
         n->rows[k].hides |= !is_shown;
-        see_time(&n->rows[k], last);
+        see_time(r, &n->rows[k], last);
         found->known = is_shown ? found->unsure : 0;
         found->unsure = is_shown ? 0 : found->unsure - 1;
         if (found->unsure == 0)
@@ -258,17 +281,8 @@ static void see_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
         weir_batch__fetch_times(times, found->unsure);
         r->searches[searches++] = found;
     }
-    while (searches > 0) {
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < searches; i++) {
-            found_way *found = r->searches[i];
-            r->searches[left] = found;
-            left += weir_batch__narrow_search(r->store, r->is_whole ? 0 : rule->times_in,
-                                              rule->edge->child_times + 8 * (size_t)found->first,
-                                              &found->known, &found->unsure, r->limit, &r->is_corrupt);
-        }
-        searches = left;
-    }
+    while (searches > 0)
+        searches = search_on(r, n, rule, searches);
     for (uint32_t k = 0; k < n->count; k++) {
         const found_way *found = &n->ways[(size_t)k * n->stride + way];
         n->rows[k].count += found->known;
@@ -380,15 +394,18 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
                         found_row *found) {
     if (found->hides || found->count - 1 >= WEIR_BATCH__LINKS || r->is_corrupt)
         return;
-    if (table->time_offset != WEIR_NONE)
-        see_time(found, weir_batch__record_of(table, found->row) + table->time_offset);
-    if (found->latest > INT64_MAX - 7 || (found->row == r->outlook->anchor_row && r->blank_anchor))
+    int64_t latest = found->span.until < INT64_MAX ? found->span.until : found->span.from;
+    if (table->time_offset != WEIR_NONE) {
+        int64_t own = (int64_t)weir__load64(weir_batch__record_of(table, found->row) + table->time_offset);
+        latest = own > latest ? own : latest;
+    }
+    if (latest > INT64_MAX - 7 || (found->row == r->outlook->anchor_row && r->blank_anchor))
         return;
     weir_batch__links *links = &r->links[found->row];
     const uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS);
     for (uint32_t i = 0; i < found->count; i++)
         __atomic_store_n(&links->rows[i], rows[i], __ATOMIC_RELAXED);
-    int64_t time = (found->latest + 7) & ~(int64_t)7;
+    int64_t time = (latest + 7) & ~(int64_t)7;
     __atomic_store_n(&links->head, weir_batch__head_of(time, found->count), __ATOMIC_RELEASE);
 }
 
@@ -405,6 +422,9 @@ static void write_memos(weir_batch__retriever *r, const run *n) {
         if (r->links)
             write_links(r, n->table, memo, &n->rows[k]);
         *weir_batch__memo_key(memo) = weir_batch__key_of(r, n->rows[k].row);
+        if (memo == weir_batch__memo_of(r, n->rows[k].row)) /* not a spare one */
+            r->spans[weir_batch__place_of_memo(r, n->rows[k].row)] =
+                r->has_spans && !r->is_corrupt ? n->rows[k].span : (weir_batch__span){0};
     }
 }
 

@@ -4,7 +4,8 @@
  * lie by row, in memory that all threads share, for as long as the store is open. Three in five steps leave a
  * row by its links.
  *
- * Any other row has a memo, a line or two of a thread's own memory, which holds for the sequence's cut-off.
+ * Any other row has a memo, a line or two of a thread's own memory, which holds for the sequence's cut-off,
+ * and for others of its span.
  */
 #ifndef WEIR_BATCH_NEIGHBOURS_H
 #define WEIR_BATCH_NEIGHBOURS_H
@@ -64,6 +65,13 @@ static inline uint32_t weir_batch__link_at(const weir_batch__links *links, uint6
     return __atomic_load_n((const uint32_t *)(const void *)rows + index, __ATOMIC_RELAXED);
 }
 
+/* The cut-offs for which a memo holds: from the latest time of what it shows until the earliest of what it
+ * hides. */
+typedef struct weir_batch__span {
+    int64_t from;
+    int64_t until;
+} weir_batch__span;
+
 /* A memo begins with a key, which says what row it is of in which sequence, and the number of neighbours. If
  * these are few enough, the neighbours follow, in order: rows, and for a task row the number of rows of the
  * store and its place in the list of labels. If there are more, the ways follow that lead to some of them:
@@ -114,9 +122,14 @@ static inline bool weir_batch__is_visible(weir_batch__retriever *r, const weir_b
     return (int64_t)weir__load64(time) <= r->outlook->cutoff;
 }
 
-/* Where a row has its memo, if none is in its place. */
+/* The place of a row's memo, … */
+static inline uint32_t weir_batch__place_of_memo(const weir_batch__retriever *r, uint32_t row) {
+    return (row * 0x9E3779B1u) >> (32 - r->memo_bits);
+}
+
+/* … and the memo that is there, which may be another row's. */
 static inline uint8_t *weir_batch__memo_of(const weir_batch__retriever *r, uint32_t row) {
-    return r->memos + ((row * 0x9E3779B1u) >> (32 - r->memo_bits)) * r->memo_size;
+    return r->memos + weir_batch__place_of_memo(r, row) * r->memo_size;
 }
 
 void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,

@@ -203,8 +203,16 @@ static void step_to_task_rows(weir_batch__retriever *r) {
         }
         at->staying[staying++] = number;
         weir_batch__fetch(weir_batch__memo_of(r, r->rows[number]));
+        weir_batch__fetch(&r->spans[weir_batch__place_of_memo(r, r->rows[number])]);
     }
     at->staying_count = staying;
+}
+
+/* Whether a row's memo, of a sequence with another cut-off, is right for this one. */
+static inline bool is_right(const weir_batch__retriever *r, uint64_t key, uint32_t row) {
+    const weir_batch__span *span = &r->spans[weir_batch__place_of_memo(r, row)];
+    return r->has_spans && WEIR__LOW(uint32_t, key) == row && span->from <= r->outlook->cutoff &&
+           r->outlook->cutoff < span->until;
 }
 
 /* Finds out what the rows lead to that are not remembered. The key of a memo is written at once, so that
@@ -218,9 +226,11 @@ static void remember_rows(weir_batch__retriever *r) {
         uint8_t *memo = weir_batch__memo_of(r, r->rows[number]);
         uint64_t *key = weir_batch__memo_key(memo), wanted = weir_batch__key_of(r, r->rows[number]);
         r->row_memos[number] = memo;
-        new_rows[count] = number;
-        count += *key != wanted;
-        *key = wanted;
+        if (__builtin_expect(*key != wanted, 0)) {
+            new_rows[count] = number;
+            count += !is_right(r, *key, r->rows[number]);
+            *key = wanted;
+        }
     }
     if (count > 0)
         weir_batch__remember(r, new_rows, count);
@@ -499,11 +509,12 @@ static void look_out(weir_batch__retriever *r, const weir_batch__outlook *o) {
     if (appeared > o->anchor_cutoff && !r->rules->shows_early_anchors)
         r->blank_anchor = r->rules->blank_record;
     r->is_early = appeared > o->cutoff;
+    r->has_spans = !r->is_early && o->floor == WEIR_TIME_ALWAYS;
     r->least_head = weir_batch__least_head(o->cutoff);
 }
 
-/* Forgets what rows lead to, unless the sequence that it was remembered for sees the same: the same times,
- * and no anchor before its own. */
+/* Forgets what rows lead to, but for what spans tell, unless the sequence that it was remembered for sees the
+ * same: the same times, and no anchor before its own. */
 static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outlook *o) {
     bool is_same = r->keeps && !r->is_early && r->seen_cutoff == o->cutoff && r->seen_floor == o->floor;
     r->keeps = !r->is_early;
@@ -512,6 +523,7 @@ static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outl
     r->serial += !is_same;
     if (r->serial == 0) { /* what was remembered long ago must not be taken for today's */
         memset(r->memos, 0, r->memo_size << r->memo_bits);
+        memset(r->spans, 0, sizeof *r->spans << r->memo_bits);
         r->serial++;
     }
 }

@@ -61,6 +61,7 @@ struct weir_batch__retriever {
     uint8_t *memos;                           /* what rows lead to: … */
     uint8_t *spare_memos;                     /* one for each walker */
     uint64_t memo_size;                       /* … so many bytes each, … */
+    struct weir_batch__span *spans;           /* … for these cut-offs, … */
     uint32_t memo_bits;                       /* … 2^memo_bits of them, … */
     uint32_t memo_ways;                       /* … with room for so many ways, … */
     uint32_t few;                             /* … or for so many neighbours */
@@ -68,6 +69,7 @@ struct weir_batch__retriever {
     int64_t seen_cutoff, seen_floor;          /* by the last sequence; … */
     bool keeps;                               /* … and whether what it remembered holds for others */
     bool is_early;                            /* the anchor is shown before its time */
+    bool has_spans;                           /* what it sees follows from its cut-off alone */
 
     uint32_t *keys; /* an open table of examples … */
     uint32_t *visits;
