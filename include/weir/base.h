@@ -229,6 +229,15 @@ typedef struct weir_env {
     /* A file that is nothing but memory, zeroed, without a path: it lives until it is closed and nobody maps
      * it. -1 on failure. */
     int (*memory_file)(void *context, uint64_t size);
+
+    /* Makes sure that a disk has room for these bytes of a file, which may lie after its end. 0, or -1 with
+     * ENOSPC if it has not. */
+    int (*claim)(void *context, int file, uint64_t offset, uint64_t size);
+
+    /* Takes mapped file memory out of the process: the file keeps it, and it is read again when it is
+     * touched. `for_good`: nobody needs it any more, nor its place on the disk; what it holds then is open.
+     */
+    void (*forget)(void *context, const void *memory, size_t size, bool for_good);
 } weir_env;
 
 enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };

@@ -1,4 +1,5 @@
-/* See arena.h. Blocks of 64 KiB, or of what is asked for if that is more. */
+/* See arena.h. The first block has 64 KiB, each further one twice as much up to 1 MiB, or what is asked for
+ * if that is more. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -9,7 +10,7 @@ struct weir__arena_block {
     alignas(16) uint8_t data[];
 };
 
-enum { ARENA_BLOCK = 64 * 1024 };
+enum { ARENA_BLOCK = 64 * 1024, ARENA_BLOCK_MOST = 1024 * 1024 };
 
 void weir__arena_init(weir__arena *arena, const weir_env *env) {
     *arena = (weir__arena){.env = env};
@@ -29,7 +30,10 @@ void *weir__arena_take(weir__arena *arena, size_t size) {
         return NULL;
     size = (size + 7) / 8 * 8;
     if (!arena->blocks || arena->capacity - arena->used < size) {
-        size_t capacity = size > ARENA_BLOCK ? size : ARENA_BLOCK;
+        size_t capacity = !arena->blocks                       ? ARENA_BLOCK
+                          : arena->capacity < ARENA_BLOCK_MOST ? 2 * arena->capacity
+                                                               : ARENA_BLOCK_MOST;
+        capacity = size > capacity ? size : capacity;
         weir__arena_block *block = weir__allocate(arena->env, 1, sizeof *block + capacity);
         if (!block)
             return NULL;

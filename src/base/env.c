@@ -318,6 +318,31 @@ static int system_memory_file(void *context, uint64_t size) {
     return -1;
 }
 
+/* A file system that cannot set room aside gets it by zeros. */
+static int system_claim(void *context, int file, uint64_t offset, uint64_t size) {
+    static const uint8_t zeros[64 * 1024];
+    (void)context;
+    if (RETRY_WHEN_INTERRUPTED(fallocate(file, 0, (off_t)offset, (off_t)size)) == 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+        return -1;
+    while (size > 0) {
+        ssize_t wrote = RETRY_WHEN_INTERRUPTED(
+            pwrite(file, zeros, size < sizeof zeros ? (size_t)size : sizeof zeros, (off_t)offset));
+        if (wrote <= 0)
+            return -1;
+        offset += (uint64_t)wrote;
+        size -= (uint64_t)wrote;
+    }
+    return 0;
+}
+
+static void system_forget(void *context, const void *memory, size_t size, bool for_good) {
+    (void)context;
+    if (!for_good || madvise((void *)(uintptr_t)memory, size, MADV_REMOVE) != 0)
+        (void)madvise((void *)(uintptr_t)memory, size, MADV_DONTNEED);
+}
+
 /* Looking first costs less than asking for what is there. */
 static bool system_expect(void *context, const void *memory, size_t size) {
     enum { PAGE = 4096, PAGES_MOST = 64 };
@@ -373,6 +398,8 @@ const weir_env *weir_env_default(void) {
         .page_size = system_page_size,
         .map_at = system_map_at,
         .memory_file = system_memory_file,
+        .claim = system_claim,
+        .forget = system_forget,
     };
     return &system_env;
 }

@@ -238,7 +238,7 @@ static bool create_temporary(weir__atomic_file *file) {
     for (int i = 0; i < CREATE_TRIES; i++) {
         if (!choose_name(file))
             return false;
-        file->file = env->open(env->context, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+        file->file = env->open(env->context, file->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (file->file < 0 && errno != EEXIST)
             return false;
         if (file->file < 0)
@@ -252,6 +252,32 @@ static bool create_temporary(weir__atomic_file *file) {
         errno = EBUSY;
     }
     return false;
+}
+
+static void free_names(weir__atomic_file *file) {
+    weir__release(file->env, file->path);
+    weir__release(file->env, file->temporary);
+    file->path = file->temporary = NULL;
+}
+
+/* If the file system makes no file without a name, one whose name goes at once. */
+int weir__open_nameless(const weir_env *env, const char *beside) {
+    char *folder = folder_of(env, beside);
+    weir__atomic_file named = {.env = env, .file = -1};
+    int file = folder ? env->open(env->context, folder, O_TMPFILE | O_RDWR | O_EXCL, 0600) : -1;
+    weir__release(env, folder);
+    if (file >= 0)
+        return file;
+    named.path = weir__copy_text(env, beside, strlen(beside));
+    named.temporary = weir__allocate(env, strlen(beside) + NAME_EXTRA, 1);
+    errno = ENOMEM;
+    bool is_made = named.path && named.temporary && create_temporary(&named);
+    int failure = errno;
+    if (is_made)
+        (void)!env->remove(env->context, named.temporary);
+    free_names(&named);
+    errno = failure;
+    return named.file;
 }
 
 weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,
@@ -282,12 +308,6 @@ weir_status weir__atomic_write(weir__atomic_file *file, const void *data, size_t
     if (!weir__write_all(file->env, file->file, data, size))
         return weir__io_error(error, file->failure_operator, "write", file->path);
     return WEIR_OK;
-}
-
-static void free_names(weir__atomic_file *file) {
-    weir__release(file->env, file->path);
-    weir__release(file->env, file->temporary);
-    file->path = file->temporary = NULL;
 }
 
 /* The lock is kept until the file has its name. What closing says after a sync is nothing that matters. */

@@ -379,6 +379,14 @@ static int fault_memory_file(void *context, uint64_t size) {
     return file;
 }
 
+static int fault_claim(void *context, int file, uint64_t offset, uint64_t size) {
+    if (strikes(context, FAULT_WRITE)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return base()->claim(NULL, file, offset, size);
+}
+
 static int fault_inspect(void *context, int file, const char *path, weir_file_info *out) {
     if (strikes(context, FAULT_INSPECT)) {
         errno = EIO;
@@ -440,6 +448,7 @@ void fault_env_init(fault_env *faults) {
     faults->env.reserve = fault_reserve;
     faults->env.map_at = fault_map_at;
     faults->env.memory_file = fault_memory_file;
+    faults->env.claim = fault_claim;
     faults->env.start_thread = fault_start_thread;
     faults->env.inspect = fault_inspect;
     faults->env.list = fault_list;

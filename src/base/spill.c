@@ -1,0 +1,493 @@
+/* See spill.h. The file is mapped as a whole at addresses that are reserved once, so that a block's place in
+ * the file is its distance from the first of them, and letting go of everything is one call. Only pieces
+ * whose room was claimed are ever given out; between them the file has holes, which cost nothing, so that a
+ * block that grows gets a place with room to grow in.
+ *
+ * Every block begins with its size and its place's. A second thread looks at the process's memory a few
+ * hundred times per second, from the first block in the file on. */
+#include "base/spill.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+enum {
+    BLOCK_LEAST = 64 * 1024, /* smaller ones stay in memory */
+    GROWTH = 4,              /* times its size is the place of a block that has grown */
+    LOOK_EVERY_NS = 2000000,
+};
+static const size_t region_most = (size_t)1 << 42, region_least = (size_t)1 << 26;
+
+typedef struct block {
+    uint64_t size;  /* with this */
+    uint64_t place; /* bytes of its place in the file; 0: it is in memory */
+} block;
+_Static_assert(sizeof(block) == 16, "what follows is aligned for everything");
+
+typedef struct gap {
+    size_t offset;
+    size_t size;
+} gap;
+
+struct weir__spill {
+    weir_env env; /* what its users see; its context is this */
+    const weir_env *inner;
+    const char *failure_operator;
+    uint64_t memory;
+    uint64_t plain_most; /* of the budget, for blocks in memory */
+    size_t block_least;
+    size_t page;
+    char *beside; /* NULL: no block goes to the file yet */
+    atomic_ullong plain;
+    pthread_mutex_t lock; /* of all that follows */
+    atomic_bool is_open;
+    int file;
+    uint8_t *region;
+    size_t region_size;
+    atomic_size_t end; /* no place is beyond it */
+    void *gaps;        /* places that are free, below the end, by offset */
+    size_t gap_count;
+    size_t gap_capacity;
+    uint64_t in_file, peak;
+    atomic_int failure; /* errno of the file, where a block was not given for it */
+    uintptr_t thread;
+    int usage;           /* /proc/self/statm */
+    atomic_ullong floor; /* mapped memory that cannot be let go */
+    atomic_uint is_over;
+};
+
+/* ---- Letting go ------------------------------------------------------------------------------ */
+
+/* What the process has in memory, and how much of it is mapped files; false if the system does not say. */
+static bool measure(const weir__spill *spill, uint64_t *all, uint64_t *mapped) {
+    char text[128];
+    ssize_t size = spill->usage < 0
+                       ? -1
+                       : spill->inner->pread(spill->inner->context, spill->usage, text, sizeof text - 1, 0);
+    if (size <= 0)
+        return false;
+    text[size] = 0;
+    char *at = text;
+    (void)strtoull(at, &at, 10);
+    *all = strtoull(at, &at, 10) * spill->page;
+    *mapped = strtoull(at, &at, 10) * spill->page;
+    return true;
+}
+
+/* A quarter of the budget is kept free, for what comes until the next look. Letting go is worth it only if an
+ * eighth can be won: less than that is what is in use. */
+void weir__spill_look(weir__spill *spill) {
+    uint64_t all, mapped;
+    if (!atomic_load(&spill->is_open))
+        return;
+    bool is_known = measure(spill, &all, &mapped);
+    if (is_known &&
+        (all < spill->memory - spill->memory / 4 || mapped < atomic_load(&spill->floor) + spill->memory / 8))
+        return;
+    spill->inner->forget(spill->inner->context, spill->region, atomic_load(&spill->end), false);
+    if (is_known && measure(spill, &all, &mapped))
+        atomic_store(&spill->floor, mapped);
+}
+
+static void *keep_to_budget(void *argument) {
+    weir__spill *spill = argument;
+    const weir_env *inner = spill->inner;
+    while (atomic_load(&spill->is_over) == 0) {
+        weir__spill_look(spill);
+        inner->wait(inner->context, (const uint32_t *)(const void *)&spill->is_over, 0, LOOK_EVERY_NS);
+    }
+    return NULL;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+static void close_file(weir__spill *spill) {
+    const weir_env *inner = spill->inner;
+    if (spill->region)
+        inner->unmap(inner->context, spill->region, spill->region_size);
+    if (spill->usage >= 0)
+        inner->close(inner->context, spill->usage);
+    if (spill->file >= 0)
+        inner->close(inner->context, spill->file);
+    spill->region = NULL;
+    spill->usage = spill->file = -1;
+}
+
+/* As many addresses as the system gives: a process may have few. */
+static bool map_region(weir__spill *spill) {
+    const weir_env *inner = spill->inner;
+    for (size_t size = region_most; size >= region_least; size /= 2) {
+        uint8_t *region = inner->reserve(inner->context, size);
+        if (!region)
+            continue;
+        if (inner->map_at(inner->context, region, size, spill->file, 0) == 0) {
+            spill->region = region;
+            spill->region_size = size;
+            return true;
+        }
+        inner->unmap(inner->context, region, size);
+    }
+    return false;
+}
+
+static bool open_file(weir__spill *spill) {
+    const weir_env *inner = spill->inner;
+    if (spill->is_open)
+        return true;
+    spill->file = weir__open_nameless(inner, spill->beside);
+    spill->usage = inner->open(inner->context, "/proc/self/statm", 0, 0);
+    bool is_fine = spill->file >= 0 && map_region(spill);
+    int failure = is_fine ? 0 : errno;
+    if (is_fine)
+        failure = inner->start_thread(inner->context, keep_to_budget, spill, &spill->thread);
+    spill->is_open = failure == 0;
+    if (!spill->is_open)
+        close_file(spill);
+    errno = failure;
+    return spill->is_open;
+}
+
+/* The first gap that is large enough, or the end; SIZE_MAX if there is no room. Under the lock. */
+static size_t take_place(weir__spill *spill, size_t size) {
+    gap *gaps = spill->gaps;
+    for (size_t i = 0; i < spill->gap_count; i++) {
+        if (gaps[i].size < size)
+            continue;
+        size_t offset = gaps[i].offset;
+        gaps[i].offset += size;
+        gaps[i].size -= size;
+        if (gaps[i].size == 0)
+            memmove(gaps + i, gaps + i + 1, (--spill->gap_count - i) * sizeof *gaps);
+        return offset;
+    }
+    if (size > spill->region_size - spill->end)
+        return SIZE_MAX;
+    spill->end += size;
+    return spill->end - size;
+}
+
+static void join_gaps(weir__spill *spill, size_t first) {
+    gap *gaps = spill->gaps;
+    if (first + 1 >= spill->gap_count || gaps[first].offset + gaps[first].size != gaps[first + 1].offset)
+        return;
+    gaps[first].size += gaps[first + 1].size;
+    memmove(gaps + first + 1, gaps + first + 2, (--spill->gap_count - first - 1) * sizeof *gaps);
+}
+
+/* Without memory for the list a place is lost, which costs addresses alone. Under the lock. */
+static void give_place(weir__spill *spill, size_t offset, size_t size) {
+    gap *gaps;
+    size_t at = 0;
+    if (!weir__grow(spill->inner, &spill->gaps, &spill->gap_capacity, spill->gap_count + 1, sizeof *gaps))
+        return;
+    gaps = spill->gaps;
+    while (at < spill->gap_count && gaps[at].offset < offset)
+        at++;
+    memmove(gaps + at + 1, gaps + at, (spill->gap_count++ - at) * sizeof *gaps);
+    gaps[at] = (gap){offset, size};
+    join_gaps(spill, at);
+    if (at > 0)
+        join_gaps(spill, at - 1);
+}
+
+static size_t whole_pages(const weir__spill *spill, size_t size) {
+    return (size + spill->page - 1) / spill->page * spill->page;
+}
+
+static void count_in_file(weir__spill *spill, uint64_t change) {
+    spill->in_file += change;
+    spill->peak = spill->in_file > spill->peak ? spill->in_file : spill->peak;
+}
+
+/* A block in the file of `size` bytes, in a place of at least that. */
+static block *make_in_file(weir__spill *spill, size_t size, size_t room) {
+    const weir_env *inner = spill->inner;
+    size_t pages = whole_pages(spill, size);
+    room = whole_pages(spill, room);
+    pthread_mutex_lock(&spill->lock);
+    size_t offset = SIZE_MAX;
+    bool is_open = open_file(spill);
+    if (is_open) {
+        offset = take_place(spill, room);
+        if (offset == SIZE_MAX && room > pages)
+            offset = take_place(spill, room = pages);
+        errno = ENOMEM;
+        count_in_file(spill, offset == SIZE_MAX ? 0 : pages);
+    }
+    bool is_fine = offset != SIZE_MAX && inner->claim(inner->context, spill->file, offset, pages) == 0;
+    if (!is_fine) {
+        atomic_store(&spill->failure, errno);
+        if (offset != SIZE_MAX) {
+            spill->in_file -= pages;
+            give_place(spill, offset, room);
+        }
+    }
+    pthread_mutex_unlock(&spill->lock);
+    if (!is_fine)
+        return NULL;
+    block *made = (block *)(void *)(spill->region + offset);
+    *made = (block){size, room};
+    return made;
+}
+
+static bool grow_in_file(weir__spill *spill, block *old, size_t size) {
+    const weir_env *inner = spill->inner;
+    size_t before = whole_pages(spill, old->size), after = whole_pages(spill, size);
+    size_t offset = (size_t)((uint8_t *)old - spill->region);
+    if (after > before) {
+        if (inner->claim(inner->context, spill->file, offset + before, after - before) != 0) {
+            atomic_store(&spill->failure, errno);
+            return false;
+        }
+        pthread_mutex_lock(&spill->lock);
+        count_in_file(spill, after - before);
+        pthread_mutex_unlock(&spill->lock);
+    }
+    old->size = size > old->size ? size : old->size;
+    return true;
+}
+
+static void release_in_file(weir__spill *spill, block *old) {
+    size_t size = whole_pages(spill, old->size), place = old->place;
+    spill->inner->forget(spill->inner->context, old, size, true);
+    pthread_mutex_lock(&spill->lock);
+    spill->in_file -= size;
+    give_place(spill, (size_t)((uint8_t *)old - spill->region), place);
+    pthread_mutex_unlock(&spill->lock);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static block *block_of(void *memory) {
+    return (block *)memory - 1;
+}
+
+/* Counts `size` bytes more in memory, instead of `before`, if they may be there. */
+static bool takes_memory(weir__spill *spill, uint64_t before, uint64_t size) {
+    uint64_t after = atomic_fetch_add(&spill->plain, size - before) + size - before;
+    if (!spill->beside || size < spill->block_least || after <= spill->plain_most)
+        return true;
+    (void)atomic_fetch_sub(&spill->plain, size - before);
+    return false;
+}
+
+static void *spill_allocate(void *context, size_t size) {
+    weir__spill *spill = context;
+    const weir_env *inner = spill->inner;
+    block *made = NULL;
+    if (size > SIZE_MAX / (2 * GROWTH))
+        return NULL;
+    size += sizeof *made;
+    if (!takes_memory(spill, 0, size)) {
+        made = make_in_file(spill, size, size);
+    } else {
+        made = inner->allocate(inner->context, size);
+        if (made)
+            *made = (block){size, 0};
+        else
+            (void)atomic_fetch_sub(&spill->plain, size);
+    }
+    return made ? made + 1 : NULL;
+}
+
+static void spill_release(void *context, void *memory) {
+    weir__spill *spill = context;
+    if (!memory)
+        return;
+    block *old = block_of(memory);
+    if (old->place) {
+        release_in_file(spill, old);
+    } else {
+        (void)atomic_fetch_sub(&spill->plain, old->size);
+        spill->inner->release(spill->inner->context, old);
+    }
+}
+
+static void *spill_resize(void *context, void *memory, size_t size) {
+    weir__spill *spill = context;
+    const weir_env *inner = spill->inner;
+    if (!memory)
+        return spill_allocate(context, size);
+    if (size > SIZE_MAX / (2 * GROWTH))
+        return NULL;
+    block *old = block_of(memory), *made;
+    uint64_t before = old->size;
+    size += sizeof *made;
+    if (old->place && size <= old->place)
+        return grow_in_file(spill, old, size) ? memory : NULL;
+    if (!old->place && takes_memory(spill, before, size)) {
+        made = inner->resize(inner->context, old, size);
+        if (made)
+            made->size = size;
+        else
+            (void)atomic_fetch_sub(&spill->plain, size - before);
+        return made ? made + 1 : NULL;
+    }
+    made = make_in_file(spill, size, size * GROWTH);
+    if (!made)
+        return NULL;
+    memcpy(made + 1, memory, (before < size ? before : size) - sizeof *made);
+    spill_release(context, memory);
+    return made + 1;
+}
+
+/* ---- All else goes to the environment below --------------------------------------------------- */
+
+#define INNER (((weir__spill *)context)->inner)
+#define PASS(type, name, parameters, ...)                                                                    \
+    static type pass_##name parameters {                                                                     \
+        return INNER->name(INNER->context, ##__VA_ARGS__);                                                   \
+    }
+
+PASS(int, open, (void *context, const char *path, int flags, unsigned mode), path, flags, mode);
+PASS(int, close, (void *context, int file), file);
+PASS(ssize_t, read, (void *context, int file, void *out, size_t size), file, out, size);
+PASS(ssize_t, pread, (void *context, int file, void *out, size_t size, uint64_t offset), file, out, size,
+     offset);
+PASS(ssize_t, write, (void *context, int file, const void *data, size_t size), file, data, size);
+PASS(ssize_t, pwrite, (void *context, int file, const void *data, size_t size, uint64_t offset), file, data,
+     size, offset);
+PASS(int, sync, (void *context, int file), file);
+PASS(int, truncate, (void *context, int file, uint64_t size), file, size);
+PASS(int, size, (void *context, int file, uint64_t *size), file, size);
+PASS(int, rename, (void *context, const char *from, const char *to), from, to);
+PASS(int, remove, (void *context, const char *path), path);
+PASS(void *, map, (void *context, int file, size_t size), file, size);
+PASS(int, unmap, (void *context, void *memory, size_t size), memory, size);
+PASS(uint64_t, now_ns, (void *context));
+PASS(int, start_thread, (void *context, void *(*run)(void *), void *argument, uintptr_t *thread), run,
+     argument, thread);
+PASS(int, join_thread, (void *context, uintptr_t thread), thread);
+PASS(void, wait, (void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns), word,
+     expected, timeout_ns);
+PASS(void, wake, (void *context, const uint32_t *word), word);
+PASS(int, wipe_on_fork, (void *context, void *memory, size_t size), memory, size);
+PASS(int, list,
+     (void *context, const char *path,
+      bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument),
+     path, each, argument);
+PASS(int, guard, (void *context, const void *memory, size_t size, uint32_t *failed), memory, size, failed);
+PASS(void, unguard, (void *context, const void *memory), memory);
+PASS(int, inspect, (void *context, int file, const char *path, weir_file_info *out), file, path, out);
+PASS(int, lock, (void *context, int file), file);
+PASS(int, unlock, (void *context, int file), file);
+PASS(int, random, (void *context, void *out, size_t size), out, size);
+PASS(uint64_t, memory_size, (void *context));
+PASS(void, scatter, (void *context, const void *memory, size_t size), memory, size);
+PASS(bool, expect, (void *context, const void *memory, size_t size), memory, size);
+PASS(void *, reserve, (void *context, size_t size), size);
+PASS(size_t, page_size, (void *context));
+PASS(int, map_at, (void *context, void *at, size_t size, int file, uint64_t offset), at, size, file, offset);
+PASS(int, memory_file, (void *context, uint64_t size), size);
+PASS(int, claim, (void *context, int file, uint64_t offset, uint64_t size), file, offset, size);
+PASS(void, forget, (void *context, const void *memory, size_t size, bool for_good), memory, size, for_good);
+
+#define PASSED(name) .name = pass_##name
+static const weir_env spill_env = {
+    .allocate = spill_allocate,
+    .resize = spill_resize,
+    .release = spill_release,
+    PASSED(open),
+    PASSED(close),
+    PASSED(read),
+    PASSED(pread),
+    PASSED(write),
+    PASSED(pwrite),
+    PASSED(sync),
+    PASSED(truncate),
+    PASSED(size),
+    PASSED(rename),
+    PASSED(remove),
+    PASSED(map),
+    PASSED(unmap),
+    PASSED(now_ns),
+    PASSED(start_thread),
+    PASSED(join_thread),
+    PASSED(wait),
+    PASSED(wake),
+    PASSED(wipe_on_fork),
+    PASSED(list),
+    PASSED(guard),
+    PASSED(unguard),
+    PASSED(inspect),
+    PASSED(lock),
+    PASSED(unlock),
+    PASSED(random),
+    PASSED(memory_size),
+    PASSED(scatter),
+    PASSED(expect),
+    PASSED(reserve),
+    PASSED(page_size),
+    PASSED(map_at),
+    PASSED(memory_file),
+    PASSED(claim),
+    PASSED(forget),
+};
+/* An entry that is new must be passed on too. */
+_Static_assert(sizeof(weir_env) == 39 * sizeof(void *), "every entry of an environment is passed on");
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+weir_status weir__spill_open(weir__spill **out, const weir_env *env, uint64_t memory,
+                             const char *failure_operator, weir_error *error) {
+    weir__spill *spill = weir__allocate_zero(env, 1, sizeof *spill);
+    *out = spill;
+    if (!spill)
+        return weir__out_of_memory(error, failure_operator, sizeof *spill);
+    spill->env = spill_env;
+    spill->env.context = spill;
+    spill->inner = env;
+    spill->failure_operator = failure_operator;
+    spill->memory = memory;
+    spill->plain_most = memory / 4;
+    spill->page = env->page_size(env->context);
+    spill->block_least = memory / 256 > BLOCK_LEAST ? BLOCK_LEAST : (size_t)(memory / 256);
+    spill->block_least = spill->block_least > spill->page ? spill->block_least : spill->page;
+    spill->file = spill->usage = -1;
+    pthread_mutex_init(&spill->lock, NULL);
+    return WEIR_OK;
+}
+
+weir_status weir__spill_place(weir__spill *spill, const char *beside, weir_error *error) {
+    spill->beside = weir__copy_text(spill->inner, beside, strlen(beside));
+    return spill->beside ? WEIR_OK : weir__out_of_memory(error, spill->failure_operator, strlen(beside));
+}
+
+const weir_env *weir__spill_env(const weir__spill *spill) {
+    return &spill->env;
+}
+
+weir_status weir__spill_explain(const weir__spill *spill, weir_status status, weir_error *error) {
+    int failure = atomic_load(&spill->failure);
+    if (status != WEIR_OUT_OF_MEMORY || failure == 0)
+        return status;
+    return weir__fail(error, WEIR_IO_ERROR, spill->failure_operator,
+                      "what does not fit into %llu MiB of memory cannot be kept in a file beside %s: %s; "
+                      "give more memory, or an output on a disk with room",
+                      (unsigned long long)(spill->memory >> 20), spill->beside, strerror(failure));
+}
+
+uint64_t weir__spill_peak(const weir__spill *spill) {
+    return spill->peak;
+}
+
+void weir__spill_close(weir__spill *spill) {
+    if (!spill)
+        return;
+    const weir_env *inner = spill->inner;
+    if (spill->is_open) {
+        atomic_store(&spill->is_over, 1);
+        inner->wake(inner->context, (const uint32_t *)(const void *)&spill->is_over);
+        inner->join_thread(inner->context, spill->thread);
+    }
+    close_file(spill);
+    pthread_mutex_destroy(&spill->lock);
+    weir__release(inner, spill->gaps);
+    weir__release(inner, spill->beside);
+    weir__release(inner, spill);
+}
