@@ -118,7 +118,7 @@ static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
     sqlite3_stmt *statement = NULL;
     weir_status status = execute(self, "PRAGMA query_only=1", error);
     if (status == WEIR_OK)
-        status = execute(self, "PRAGMA mmap_size=1099511627776", error);
+        status = execute(self, "PRAGMA mmap_size=0; PRAGMA cache_size=-8192", error);
     if (status == WEIR_OK)
         status = execute(self, "BEGIN", error);
     if (status == WEIR_OK)

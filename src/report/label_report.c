@@ -22,6 +22,7 @@ static void find_range(const weir_report__work *work, uint32_t number, weir_repo
     bool is_first = true;
     weir_seed_row seed;
     for (uint32_t i = 0; i < task->seed_count; i++) {
+        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (!weir_store_seed(work->store, number, i, &seed))
             continue;
         if (!is_moment(seed.observation_time)) {
@@ -127,13 +128,15 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
     weir_seed_row seed;
     if (task->stype != WEIR_CATEGORICAL || out->class_count == 0 || out->bin_count == 0)
         return;
-    for (uint32_t i = 0; i < task->seed_count; i++)
-        if (weir_store_seed(work->store, number, i, &seed) && is_moment(seed.observation_time) &&
-            !seed.target.is_null) {
-            uint32_t bin = bin_of(out, seed.observation_time);
-            labels[bin]++;
-            largest[bin] += seed.target.integer == out->classes[0].category ? 1 : 0;
-        }
+    for (uint32_t i = 0; i < task->seed_count; i++) {
+        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
+        if (!weir_store_seed(work->store, number, i, &seed) || !is_moment(seed.observation_time) ||
+            seed.target.is_null)
+            continue;
+        uint32_t bin = bin_of(out, seed.observation_time);
+        labels[bin]++;
+        largest[bin] += seed.target.integer == out->classes[0].category ? 1 : 0;
+    }
     for (uint32_t b = 0; b < out->bin_count; b++)
         out->bins[b].mean = labels[b] ? (double)largest[b] / (double)labels[b] : NAN;
 }
@@ -151,6 +154,7 @@ static void find_conflicts(const weir_report__work *work, uint32_t number, weir_
     if (task->is_cell)
         return;
     for (uint32_t i = 0; i < task->seed_count; i++) {
+        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (!weir_store_seed(work->store, number, i, &seed))
             continue;
         bool is_twin = seed.row == before.row && seed.observation_time == before.observation_time &&
@@ -174,9 +178,11 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
         if (!counts.classes)
             return weir_report__no_memory(work, counts.class_count * sizeof *counts.classes);
     }
-    for (uint32_t i = 0; i < task->seed_count; i++)
+    for (uint32_t i = 0; i < task->seed_count; i++) {
+        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (weir_store_seed(work->store, number, i, &seed))
             count_seed(work, task, &seed, &counts, out);
+    }
     if (counts.classes)
         find_classes(work, task, &counts, out);
     finish(task, &counts, out);

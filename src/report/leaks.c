@@ -180,15 +180,19 @@ static double judge(leak_work *w, bool has_order, const double *questions, uint3
 static double judge_column(leak_work *w, uint32_t column, const double *questions, uint32_t question_count,
                            judged *list) {
     weir_stype stype = w->work->info->columns[column].stype;
-    for (uint32_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count; i++) {
+        weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
         w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
+    }
     return judge(w, stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP, questions, question_count, list);
 }
 
 static double judge_edge(leak_work *w, uint32_t edge, const double *questions, uint32_t question_count,
                          judged *list) {
-    for (uint32_t i = 0; i < w->count; i++)
+    for (uint32_t i = 0; i < w->count; i++) {
+        weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
         w->values[i] = (observation){parent_of(w, &w->seeds[i], edge), i};
+    }
     return judge(w, false, questions, question_count, list);
 }
 
@@ -217,10 +221,12 @@ static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, 
 /* Every n-th seed that has a label. */
 static void take_seeds(leak_work *w, uint32_t number) {
     uint32_t step = w->task->seed_count / SEEDS_MAX + 1;
-    for (uint32_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step)
+    for (uint32_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step) {
+        weir_report__pass(w->work, i / step, WEIR_REPORT__SAMPLES_KEPT);
         if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
             weir_report__label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
             w->count++;
+    }
 }
 
 const char *weir_report__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {

@@ -5,6 +5,7 @@
 
 #include "base/internal.h"
 #include "store/format.h"
+#include "store/reader.h"
 #include "weir/batch.h"
 #include "weir/report.h"
 
@@ -29,6 +30,15 @@ typedef struct weir_report__work {
     bool has_times; /* some row has one */
     weir_error *error;
 } weir_report__work;
+
+/* A report goes through all of a store: what is behind it is let go, so that a store of any size takes little
+ * memory. `number` counts what is looked at: rows that follow each other, or some that lie anywhere, each of
+ * which brings 64 KiB or more with it. */
+enum { WEIR_REPORT__ROWS_KEPT = 1 << 16, WEIR_REPORT__SAMPLES_KEPT = 1 << 9 };
+static inline void weir_report__pass(const weir_report__work *work, uint32_t number, uint32_t kept) {
+    if (number % kept == kept - 1)
+        weir_store__let_go(work->store);
+}
 
 weir_status weir_report__no_memory(const weir_report__work *work, size_t size);
 

@@ -76,28 +76,37 @@ static void count_batch(const weir_report__work *work, const weir_task *task, co
     }
 }
 
+/* Batches are built as eight ranks would, one sequence after the other: each jumps about in the store, and is
+ * let go before the next. */
 static weir_status build_some(weir_report__work *work, const weir_task *task, const weir_manifest *manifest,
                               const char *dataset, sequence_counts *out) {
     weir_batch_options options = {.size = sizeof options,
                                   .store = work->store,
                                   .manifest = manifest,
                                   .dataset = dataset,
-                                  .world_size = 1};
-    weir_batch_builder *builder = NULL;
+                                  .world_size = BATCH_SIZE};
+    weir_batch_builder *builders[BATCH_SIZE] = {0};
     weir_batch_buffer *buffer = NULL;
-    weir_cursor cursor = {0, 0};
-    weir_status status = weir_batch_builder_open(work->report->env, &options, &builder, work->error);
+    weir_cursor cursor = {0, 0}, next = {0, 0};
+    weir_status status = WEIR_OK;
+    for (; options.rank < BATCH_SIZE && status == WEIR_OK; options.rank++)
+        status = weir_batch_builder_open(work->report->env, &options, &builders[options.rank], work->error);
     if (status == WEIR_OK)
-        status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, work->error);
-    while (status == WEIR_OK && cursor.epoch == 0 && out->count < SEQUENCES) {
-        status = weir_batch_build(builder, cursor, buffer, work->error);
+        status = weir_batch_buffer_open(builders, 1, NULL, &buffer, work->error);
+    for (uint32_t i = 0; status == WEIR_OK && out->count < SEQUENCES; i++) {
+        cursor = i % BATCH_SIZE == 0 ? next : cursor;
+        if (cursor.epoch > 0)
+            break;
+        status = weir_batch_build(builders[i % BATCH_SIZE], cursor, buffer, work->error);
         if (status != WEIR_OK)
             break;
         count_batch(work, task, weir_batch_view(buffer), out);
-        cursor = weir_batch_view(buffer)->step.cursor_next;
+        next = weir_batch_view(buffer)->step.cursor_next;
+        weir_store__let_go(work->store);
     }
     weir_batch_buffer_close(buffer);
-    weir_batch_builder_close(builder);
+    for (int rank = 0; rank < BATCH_SIZE; rank++)
+        weir_batch_builder_close(builders[rank]);
     return status;
 }
 

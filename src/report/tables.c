@@ -17,6 +17,7 @@ static void look_at_times(const weir_report__work *work, const weir_table *table
     uint32_t step = table->row_count / TIMES_MAX + 1, count = 0;
     for (uint32_t r = 0; r < table->row_count && table->time_offset != WEIR_NONE; r++) {
         int64_t time = weir_store_row_time(work->store, table->row_start + r);
+        weir_report__pass(work, r, WEIR_REPORT__ROWS_KEPT);
         if (time == WEIR_TIME_ALWAYS)
             continue;
         if (out->timed == 0 || time < out->first)
@@ -38,6 +39,7 @@ static void look_at_parents(const weir_report__work *work, const weir_table *tab
         out->dangling += work->info->edges[table->edge_start + e].dangling;
     for (uint32_t r = 0; r < table->row_count && table->edge_count > 0; r++) {
         bool has_parent = false;
+        weir_report__pass(work, r, WEIR_REPORT__ROWS_KEPT);
         for (uint32_t e = 0; e < table->edge_count && !has_parent; e++)
             has_parent =
                 weir_store_parent(work->store, table->row_start + r, table->edge_start + e) != WEIR_NONE;

@@ -462,6 +462,11 @@ void weir_store__expect(const weir_store *store, const uint8_t *at) {
                                     memory_order_relaxed);
 }
 
+void weir_store__let_go(const weir_store *store) {
+    if (store->is_mapped)
+        store->env->forget(store->env->context, store->data, store->size, false);
+}
+
 weir_status weir_store_open(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
     return weir_store_open_with(env, path, NULL, out, error);
 }

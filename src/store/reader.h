@@ -38,6 +38,10 @@ static inline bool weir_store__touch_in(const weir_store *store, weir_store__sec
  * read ahead. */
 void weir_store__expect(const weir_store *store, const uint8_t *at);
 
+/* Takes what was read of a mapped store out of the process; the system still has it. For who goes through all
+ * of one. Any thread. */
+void weir_store__let_go(const weir_store *store);
+
 /* Whether all of a section was found whole: then touching it says nothing new. */
 static inline bool weir_store__is_whole(const weir_store *store, weir_store__section_kind kind) {
     return atomic_load_explicit(&store->touched->sections[kind - 1].left, memory_order_relaxed) == 0;
