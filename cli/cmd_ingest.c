@@ -7,6 +7,8 @@
 #include "ingest_run.h"
 #include "source_options.h"
 
+enum { MEMORY_LEAST = 64 << 20 };
+
 static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     weir_error error;
     char *schema = NULL;
@@ -48,6 +50,7 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             {"--batch-size", CLI_UINT, &run.options.batch_size, false, false},
                             {"--preset", CLI_TEXT, &run.options.preset, false, false},
                             {"--threads", CLI_UINT32, &run.options.threads, false, false},
+                            {"--memory", CLI_SIZE, &run.options.memory, false, false},
                             {"--like", CLI_TEXT, &run.options.like, false, false},
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
@@ -64,6 +67,8 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
         return CLI_USAGE;
     if (count != 1)
         return cli_usage(self, is_assembly ? "say which folder of runs" : "say which source");
+    if (run.options.memory > 0 && run.options.memory < MEMORY_LEAST)
+        return cli_usage(self, "--memory must be at least 64MiB");
     if (updates && replaces)
         return cli_usage(self, "--update-manifest or --replace-manifest, not both");
     run.options.manifest_mode = updates    ? WEIR_MANIFEST_UPDATE
@@ -90,10 +95,11 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
-             "--replace-manifest] "
-             "[--batch-size N] [--preset P] [--like STORE] [--html F] [--strict] [--threads N] "
-             "[--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
+    .usage =
+        "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
+        "--replace-manifest] "
+        "[--batch-size N] [--preset P] [--like STORE] [--html F] [--strict] [--threads N] [--memory SIZE] "
+        "[--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
@@ -110,6 +116,11 @@ const cli_command cli_ingest = {
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"
+    "  --memory SIZE     what it may take of memory, such as 512MiB or 2GiB, from 64MiB on (default: half "
+    "of\n"
+    "                    what the machine has); what is more lies in a file without a name beside the "
+    "store,\n"
+    "                    which is the same for any size\n"
     "  --no-embeddings   leave the embeddings out\n"
     "  --json            print the report as JSON\n\n"
     "Reads the source, writes the store and a manifest with all its datasets, each whole or not at all, and "
@@ -117,6 +128,7 @@ const cli_command cli_ingest = {
     "what may be a mistake: labels that are constant, splits that are empty, columns that give the answer "
     "away, ...\n",
     .example = "  weir ingest shop.sqlite --schema shop.schema.json --html shop.html\n"
+               "  weir ingest warehouse/ --memory 2GiB -o warehouse.weir\n"
                "  weir ingest f1/ --null '\\N'\n"
                "  weir ingest shop_today.sqlite --schema shop.schema.json --like shop.weir -o today.weir\n",
     .run = run,

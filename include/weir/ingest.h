@@ -79,6 +79,10 @@ typedef struct weir_ingest_options {
                          statistics, splits (docs/spec/04c-like.md); or NULL */
     const weir_arrow_table *arrow_tables; /* the source, instead of a path or URL (weir/arrow.h) */
     uint32_t arrow_table_count;
+    /* Bytes that the process may have in memory while it ingests; 0: half of what the machine has, or its
+     * control group. What is more lies in a file without a name in the output's folder. The store is the same
+     * for any number; with less than 64 MiB the program itself has no room. */
+    uint64_t memory;
 } weir_ingest_options;
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
@@ -104,6 +108,7 @@ typedef struct weir_ingest_report {
     bool manifest_kept;       /* somebody has edited it */
     uint32_t warnings;        /* that were reported, notes not counted */
     uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
+    uint64_t spilled_bytes;   /* the most that lay in a file at one time, because memory was not enough */
 } weir_ingest_report;
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may

@@ -90,6 +90,7 @@ def ingest(
     manifest_mode: Literal["keep", "update", "replace"] = "keep",
     batch_size: int | None = None,
     threads: int = 0,
+    memory: int = 0,
     strict: bool = False,
     embeddings: bool = True,
     like: Store | Path | None = None,
@@ -113,6 +114,9 @@ def ingest(
     them, and a foreign key without a match, an error. A manifest that was edited is kept; manifest_mode "update"
     brings its datasets up to date, "replace" writes it again. batch_size: by default that of the old manifest, or 32.
 
+    memory: how many bytes it may take of memory, from 64 MiB on; 0 for half of what the machine has. What is more lies
+    in a file without a name beside the store, which is the same for any number.
+
     like: an earlier store, whose columns, categories, statistics and splits this one is to have, so that a model that was
     trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.
     """
@@ -126,7 +130,7 @@ def ingest(
     with _Bar(progress) as report:
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
-                tables, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, strict,
+                tables, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, memory, strict,
                 not embeddings, like.path if isinstance(like, Store) else like, on_progress, heard,
             )
 

@@ -363,6 +363,7 @@ def _ingest(
     manifest_mode: int,
     batch_size: int,
     threads: int,
+    memory: int,
     strict: bool,
     no_embeddings: bool,
     like: _Path | None,

@@ -206,6 +206,12 @@ static bool reads_once(const weir_ingest__ingest *ingest) {
     return schema->table_count > 0 && !has_query;
 }
 
+/* A quarter of what is given; with less than this, DuckDB reads no Parquet. */
+static uint64_t memory_of_source(const weir_ingest_options *options) {
+    enum { LEAST = 128 << 20 };
+    return options->memory == 0 ? 0 : options->memory / 4 < LEAST ? LEAST : options->memory / 4;
+}
+
 /* A schema that is given is read before the source is opened: it may say where names are found. */
 static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->options;
@@ -222,6 +228,7 @@ static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema
                                                    .arrow_tables = options->arrow_tables,
                                                    .arrow_table_count = options->arrow_table_count,
                                                    .arrow_is_read_once = reads_once(ingest),
+                                                   .memory = memory_of_source(options),
                                                    .is_cancelled = &ingest->is_cancelled};
     WEIR__TRY(prepare_csv(ingest, error));
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
@@ -338,7 +345,6 @@ static weir_status say_if_cancelled(const weir_ingest__ingest *ingest, weir_stat
 static void finish(weir_ingest__ingest *ingest) {
     pthread_mutex_destroy(&ingest->progress_lock);
     pthread_mutex_destroy(&ingest->report_lock);
-    weir__release(ingest->env, ingest);
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -387,6 +393,7 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_wri
     weir_ingest__watch(ingest, draft_now, &work);
     weir_status status = say_if_cancelled(ingest, work.status, error);
     finish(ingest);
+    weir__release(weir__env_or_default(env), ingest);
     return status;
 }
 
@@ -516,6 +523,8 @@ static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, 
     if (status == WEIR_OK)
         status = weir_ingest__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
+        status = weir__spill_place(ingest->spill, report->store_path, error);
+    if (status == WEIR_OK)
         warn_early(ingest);
     if (status == WEIR_OK)
         status = read_and_write(ingest, report, error);
@@ -539,25 +548,38 @@ static void ingest_now(void *context) {
     end(work->ingest);
 }
 
+static weir_status ingest_with(weir_ingest__ingest *ingest, weir__spill *spill,
+                               const weir_ingest_options *options, weir_ingest_report *report,
+                               weir_error *error) {
+    ingest_work work = {.ingest = ingest, .report = report, .error = error};
+    prepare(ingest, weir__spill_env(spill), options);
+    ingest->spill = spill;
+    weir_ingest__watch(ingest, ingest_now, &work);
+    weir_status status = weir__spill_explain(spill, say_if_cancelled(ingest, work.status, error), error);
+    finish(ingest);
+    return status;
+}
+
 static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
                                                         const weir_ingest_options *options,
                                                         weir_ingest_report *report, weir_error *error) {
-    const weir_env *used = weir__env_or_default(env);
-    weir_ingest__ingest *ingest = weir__allocate(used, 1, sizeof *ingest);
-    weir_ingest_report *own = weir__allocate_zero(used, 1, sizeof *own);
-    if (!ingest || !own) {
-        weir__release(used, own);
-        weir__release(used, ingest);
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
-    }
-    ingest_work work = {.ingest = ingest, .report = own, .error = error};
-    prepare(ingest, used, options);
-    weir_ingest__watch(ingest, ingest_now, &work);
-    weir_status status = say_if_cancelled(ingest, work.status, error);
+    uint64_t memory = options->memory ? options->memory : env->memory_size(env->context) / 2;
+    weir_ingest__ingest *ingest = weir__allocate(env, 1, sizeof *ingest);
+    weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
+    weir__spill *spill = NULL;
+    weir_status status =
+        ingest && own ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
+    if (status == WEIR_OK)
+        status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
+    if (status == WEIR_OK)
+        status = ingest_with(ingest, spill, options, own, error);
+    if (status == WEIR_OK)
+        own->spilled_bytes = weir__spill_peak(spill);
     if (status == WEIR_OK && report)
         *report = *own;
-    weir__release(used, own);
-    finish(ingest);
+    weir__spill_close(spill);
+    weir__release(env, own);
+    weir__release(env, ingest);
     return status;
 }
 
@@ -567,7 +589,7 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
     weir_ingest_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
     weir__floating kept = weir__enter_floating();
-    weir_status status = ingest_all(env, &options, report, error);
+    weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
     weir__leave_floating(&kept);
     return status;
 }

@@ -208,6 +208,7 @@ typedef struct weir_ingest__source_options {
     const struct weir_arrow_table *arrow_tables;
     uint32_t arrow_table_count;      /* not 0: these are the source, and there is no location */
     bool arrow_is_read_once;         /* no table will be scanned a second time */
+    uint64_t memory;                 /* bytes that a database in this process may take; 0: as it likes */
     const atomic_bool *is_cancelled; /* set if it is to end, also while it is opened; or NULL */
 } weir_ingest__source_options;
 

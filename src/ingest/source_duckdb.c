@@ -45,7 +45,10 @@ static bool accepts(const weir_env *env, const char *location) {
 static weir_status configure(weir_ingest__duck_session *session, weir_ingest__duck_config *out,
                              weir_error *error) {
     const weir_ingest__duck_api *api = &session->api;
+    char memory[40];
+    snprintf(memory, sizeof memory, "%lluMiB", (unsigned long long)(session->options->memory >> 20));
     bool is_done = api->create_config(out) == 0 &&
+                   (session->options->memory == 0 || api->set_config(*out, "memory_limit", memory) == 0) &&
                    (session->has_files || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
                    api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
     return is_done ? WEIR_OK : weir_ingest__duck_fail(error, "cannot configure DuckDB", NULL);

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
+#include "base/spill.h"
 #include "ingest/dictionary.h"
 #include "ingest/schema.h"
 #include "store/writer.h"
@@ -248,7 +249,8 @@ typedef struct weir_ingest__key_index {
 } weir_ingest__key_index;
 
 typedef struct weir_ingest__ingest {
-    const weir_env *env;
+    const weir_env *env; /* of `spill`, where there is one */
+    weir__spill *spill;  /* what does not fit into memory; NULL for a draft */
     const weir_ingest_options *options;
     uint32_t threads;
     uint64_t started_ns;

@@ -64,6 +64,8 @@ void weir_ingest__begin_phase(weir_ingest__ingest *ingest, const char *phase, ui
 
 bool weir_ingest__advance(weir_ingest__ingest *ingest, uint64_t done) {
     atomic_fetch_add_explicit(&ingest->done, done, memory_order_relaxed);
+    if (ingest->spill)
+        weir__spill_look(ingest->spill);
     bool reports_itself = ingest->options->progress && !ingest->has_watcher;
     if (reports_itself && pthread_mutex_trylock(&ingest->report_lock) == 0) {
         if (now_of(ingest) >= ingest->progress_due_ns)

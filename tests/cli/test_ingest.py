@@ -160,6 +160,15 @@ class Shop(unittest.TestCase):
                                      threads, "--json", "-o", os.path.join(self.folder.name, "t.weir")).stdout)
             self.assertEqual(report["store_hash"], self.report["store_hash"])
 
+    def test_memory_gives_one_store(self):
+        arguments = ("ingest", self.source, "--schema", vector("shop_small.schema.json"), "-o",
+                     os.path.join(self.folder.name, "m.weir"), "--json", "--memory")
+        report = json.loads(weir(*arguments, "64MiB").stdout)
+        self.assertEqual((report["store_hash"], report["spilled_bytes"]), (self.report["store_hash"], 0))
+        result = weir(*arguments, "63MiB", check=False)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("at least 64MiB", result.stderr)
+
     def test_manifest_serves_the_sampler(self):
         manifest = os.path.join(self.folder.name, "shop.manifest.json")
         weir("next", "--manifest", manifest, "--dataset", "shop/churn/train", "--stage", "train", "--world-size", "1",

@@ -101,6 +101,25 @@ static void faults_of_a_drafted_ingest(void **state) {
     assert_true(sweep_faults(ingest_drafted, store_is_whole_or_absent, s) >= 500);
 }
 
+/* Nearly nothing fits into memory. */
+static weir_status ingest_spilled(const weir_env *env, void *context, weir_error *error) {
+    const attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    unlink(s->store);
+    unlink(s->manifest);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 1;
+    options.memory = 64 << 10;
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static void faults_of_an_ingest_without_memory(void **state) {
+    attempt_state *s = *state;
+    make_database(s->source, "CREATE TABLE n (x REAL, t TEXT); INSERT INTO n VALUES (1, 'a'), (0.5, 'b');");
+    assert_true(sweep_faults(ingest_spilled, store_is_whole_or_absent, s) > 100);
+}
+
 static weir_status ingest_tasks(const weir_env *env, void *context, weir_error *error) {
     static const char schema[] =
         "{\"tables\": {\"p\": {\"primary_key\": \"id\", \"columns\": {\"kind\": {\"stype\": "
@@ -270,6 +289,7 @@ int main(void) {
         cmocka_unit_test(faults_of_the_shop),
         cmocka_unit_test(faults_of_opening),
         cmocka_unit_test(faults_of_a_drafted_ingest),
+        cmocka_unit_test(faults_of_an_ingest_without_memory),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
         cmocka_unit_test(faults_of_an_ingest_with_links),
         cmocka_unit_test(faults_of_an_ingest_with_every_form),
