@@ -312,8 +312,12 @@ static void release_task(const weir_env *env, weir_ingest__task_plan *task) {
     weir__arena_release(&task->strings);
 }
 
-static void end(weir_ingest__ingest *ingest) {
+/* What the phases made; the plan and the store's description stay. */
+static void release_rows(weir_ingest__ingest *ingest) {
     const weir_env *env = ingest->env;
+    if (ingest->has_released_rows)
+        return;
+    ingest->has_released_rows = true;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         release_table(ingest, &ingest->tables[t]);
         if (ingest->key_indexes && ingest->key_indexes[t])
@@ -327,6 +331,10 @@ static void end(weir_ingest__ingest *ingest) {
     weir__release(env, ingest->text_order);
     weir__release(env, ingest->category_texts);
     weir__release(env, ingest->category_columns);
+}
+
+static void end(weir_ingest__ingest *ingest) {
+    release_rows(ingest);
     if (ingest->schema.document.env)
         weir_ingest__schema_release(&ingest->schema);
     weir_ingest__catalog_release(&ingest->catalog);
@@ -467,6 +475,7 @@ static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *s
         status = weir_ingest__warn_of_times(ingest, error);
     if (status == WEIR_OK)
         status = weir_ingest__write_store(ingest, store, report, error);
+    release_rows(ingest); /* all is in the file: who inspects it has the memory */
     if (status == WEIR_OK && options->inspect)
         status = options->inspect(options->inspect_context, store->file.temporary, tell, ingest, error);
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;

@@ -285,6 +285,8 @@ typedef struct weir_ingest__ingest {
     weir_edge *info_edges;
     weir_task *info_tasks;
 
+    bool has_released_rows; /* what the phases made is in the file */
+
     uint32_t warning_count;
     char first_warning[400]; /* its code and message */
 
