@@ -25,8 +25,8 @@ bool weir__write_all(const weir_env *env, int file, const void *data, size_t siz
 /* Syncs the directory of `path`, so that a rename in it lasts. False with errno set. */
 bool weir__sync_directory(const weir_env *env, const char *path);
 
-/* A new, empty file in the folder of `beside`, to be read and written, that has no name: it is gone when it is
- * closed, also by a kill. -1 with errno set. */
+/* A new, empty file in the folder of `beside`, to be read and written, that has no name: it is gone when it
+ * is closed, also by a kill. -1 with errno set. */
 int weir__open_nameless(const weir_env *env, const char *beside);
 
 /* A file that is written under a temporary name beside its own and takes its name, synced, at commit. Until

@@ -56,8 +56,8 @@ struct weir__spill {
     uint64_t in_file, peak;
     atomic_int failure; /* errno of the file, where a block was not given for it */
     uintptr_t thread;
-    int usage;           /* /proc/self/statm */
-    atomic_ullong floor; /* mapped memory that cannot be let go */
+    int usage;      /* /proc/self/statm */
+    uint64_t floor; /* mapped memory that was there before: programs, libraries */
     atomic_uint is_over;
 };
 
@@ -86,12 +86,9 @@ void weir__spill_look(weir__spill *spill) {
     if (!atomic_load(&spill->is_open))
         return;
     bool is_known = measure(spill, &all, &mapped);
-    if (is_known &&
-        (all < spill->memory - spill->memory / 4 || mapped < atomic_load(&spill->floor) + spill->memory / 8))
+    if (is_known && (all < spill->memory - spill->memory / 4 || mapped < spill->floor + spill->memory / 8))
         return;
     spill->inner->forget(spill->inner->context, spill->region, atomic_load(&spill->end), false);
-    if (is_known && measure(spill, &all, &mapped))
-        atomic_store(&spill->floor, mapped);
 }
 
 static void *keep_to_budget(void *argument) {
@@ -141,8 +138,11 @@ static bool open_file(weir__spill *spill) {
         return true;
     spill->file = weir__open_nameless(inner, spill->beside);
     spill->usage = inner->open(inner->context, "/proc/self/statm", 0, 0);
+    uint64_t all;
+    if (!measure(spill, &all, &spill->floor))
+        spill->floor = 0;
     bool is_fine = spill->file >= 0 && map_region(spill);
-    int failure = is_fine ? 0 : errno;
+    int failure = is_fine ? 0 : errno ? errno : EIO;
     if (is_fine)
         failure = inner->start_thread(inner->context, keep_to_budget, spill, &spill->thread);
     spill->is_open = failure == 0;
