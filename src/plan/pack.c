@@ -60,6 +60,7 @@ struct packing {
     bool has_fusion;
     packing *fused; /* the problem over fused rows; NULL if fusion does not make it smaller */
     bool is_fused;  /* this is one: it is not fused again */
+    bool is_large;  /* it, or what it was fused from, has many rows */
     bool is_better; /* the last strategy got further, although its layout may not be the best yet */
 };
 
@@ -325,7 +326,8 @@ static weir_status open_search(packing *p, const part_record *record, weir_error
                                          .offsets = p->part_offsets,
                                          .proven = p->part.lower_bound,
                                          .target = p->target,
-                                         .threads = p->options->threads};
+                                         .threads = p->options->threads,
+                                         .is_of_large = p->is_large};
     p->searched = record;
     return WEIR_OK;
 }
@@ -377,7 +379,8 @@ static weir_status open_fusion(packing *p, weir_error *error) {
         status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *buffers);
     } else {
         weir_pack__fusion_buffers(&p->fusion, buffers);
-        *p->fused = (packing){.env = p->env, .options = p->options, .level = 1, .is_fused = true};
+        *p->fused = (packing){
+            .env = p->env, .options = p->options, .level = 1, .is_fused = true, .is_large = p->is_large};
         status = open_packing(p->fused, buffers, count, NULL, error);
     }
     weir__release(p->env, buffers);
@@ -581,6 +584,7 @@ static weir_status open_packing(packing *p, const weir_buffer *buffers, size_t c
     weir_status status = weir_pack__sweep_open(p->env, buffers, count, rank, &p->sweep, error);
     if (status)
         return status;
+    p->is_large |= p->sweep.count >= LARGE;
     p->part_count = count_parts(&p->sweep, NULL);
     p->parts = weir__allocate(p->env, p->part_count, sizeof *p->parts);
     p->offsets = weir__allocate(p->env, p->sweep.count, sizeof *p->offsets);

@@ -201,6 +201,8 @@ typedef struct weir_pack__part_search {
     uint32_t threads;
     uint64_t steps;                 /* grows */
     unsigned number;                /* of the next task: settings and noise come from it; grows */
+    bool is_of_large;               /* the part is one of a large problem */
+    unsigned round;                 /* then: of soft searches, over all calls */
     uint64_t dive;                  /* steps of one dive; 0: none was made */
     uint64_t cycle;                 /* steps of one hard search in the next cycle; 0: the first */
     struct weir_pack__batch *batch; /* NULL: not opened */

@@ -77,13 +77,21 @@ static uint64_t floor_of(const weir_pack__part_search *search) {
     return search->target > search->proven ? search->target : search->proven;
 }
 
+/* Eighths of the way from the floor to the peak at which soft searches start, round by round: upwards. A
+ * part of a large problem affords a round or two at a time, which would all be the lowest ones, where nothing
+ * fits: there the rounds go on from where they were, in an order that soon has tried low and high. */
+static unsigned eighths_of(weir_pack__part_search *search, unsigned round) {
+    enum { EIGHTHS = 7, STRIDE = 4 };
+    return 1 + (search->is_of_large ? search->round++ * STRIDE : round) % EIGHTHS;
+}
+
 /* Soft searches until `limit`, started at capacities between the floor and the peak. */
 static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
     enum { COUNT = 10, PATIENCE = 20 };
     weir_status status = WEIR_OK;
     for (unsigned round = 0; !status && !is_done(search, limit); round++) {
         uint64_t low = floor_of(search);
-        uint64_t capacity = low + (search->peak - low) / 8 * (1 + round % 7);
+        uint64_t capacity = low + (search->peak - low) / 8 * eighths_of(search, round);
         unsigned count = affordable(search, limit, COUNT, search->dive);
         if (count == 0)
             break;
