@@ -29,6 +29,8 @@ from relational_transformer import RecordedStep, RelationalTransformer, inputs_o
 RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
 SIZES = {"small": {"width": 64, "layers": 2, "heads": 4}, "large": {"width": 512, "layers": 12, "heads": 8}}
+LEARNING_RATES = {"small": 7e-4, "large": 2e-4}
+WARM_STEPS = 100  # of the large model: full steps from the beginning would ruin it
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -42,7 +44,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="small", help="of the model")
     parser.add_argument("--attention", choices=("weir", "sdpa", "flex", "none"), default="weir", help="whose attention; "
                         "all but none compute the same")
-    parser.add_argument("--learning-rate", type=float, default=7e-4)
+    parser.add_argument("--learning-rate", type=float, help="without it 7e-4 for the small model; 2e-4 for the large one, after "
+                        f"a rise over {WARM_STEPS} steps")
     parser.add_argument("--workers", type=int, default=1, help="threads that build batches")
     parser.add_argument("--device", help="cuda: batches are copied there ahead of the loop")
     parser.add_argument("--checkpoint", type=Path, help="save here, and resume from here if it is there")
@@ -50,7 +53,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--record", type=Path, help="a JSON line per step; a resumed run appends")
     parser.add_argument("--evaluate", type=int, metavar="STEPS", help="evaluate on that many batches of each val split, taken "
                         "from all of it; without it, on all")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.learning_rate = arguments.learning_rate or LEARNING_RATES[arguments.size]
+    return arguments
 
 
 def read_tasks(arguments: argparse.Namespace, store: weir.Store) -> dict[str, int]:
@@ -96,6 +101,16 @@ def average_gradients(model: torch.nn.Module) -> None:
             parameter.grad /= WORLD_SIZE
 
 
+def step_of(optimizer: torch.optim.Optimizer, model: torch.nn.Module, step: int, arguments: argparse.Namespace) -> None:
+    """The optimizer's step; of the large model with small ones first and gradients of bounded length. What it does depends
+    on the number of the step, not on how often the run was resumed."""
+    if arguments.size == "large":
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = arguments.learning_rate * min(1.0, (step + 1) / WARM_STEPS)
+    optimizer.step()
+
+
 def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manifest) -> RelationalTransformer:
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
@@ -131,7 +146,7 @@ def train(arguments: argparse.Namespace, store: weir.Store, manifest: weir.Manif
             loss.backward()
         if WORLD_SIZE > 1:
             average_gradients(model)
-        optimizer.step()
+        step_of(optimizer, model, batch.step, arguments)
         recent[batch.task].append(loss.item())
         if record:
             line = {"step": batch.step, "dataset": batch.dataset, "loss": loss.item().hex(),

@@ -98,8 +98,8 @@ def _words(sequences: Any, length: Any, rows: Any) -> Any:
     know yet, which C could not take."""
     least = min if isinstance(rows, int) and isinstance(length, int) else torch.sym_min
     sizes = [
-        20, sequences, sequences * (rows + 2), sequences * ((length + 1) // 2), sequences * length,
-        sequences * ((length + 15) // 16 * 4 + (rows + 16) // 16 * 18), sequences * 22,
+        25, sequences, sequences * (rows + 2), sequences * ((length + 1) // 2), sequences * length,
+        sequences * ((length + 15) // 16 * 5 + (rows + 16) // 16 * 22), sequences * 27,
     ]  # fmt: skip
     sizes += 2 * [
         sequences * ((rows + 255) // 256) * rows, sequences * rows, sequences * rows, sequences * rows,

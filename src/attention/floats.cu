@@ -1,5 +1,5 @@
 /* Attention for float32: no tensor cores, so that nothing is rounded to fewer bits. Compiled by NVRTC for one
- * pass (PASS) and one head size (HEAD_SIZE), after lists_kernel.h and pass_kernel.h.
+ * pass (PASS) and one head size (HEAD_SIZE), after records_kernel.h and pass_kernel.h.
  *
  * A block takes a record of one head; a warp takes its cells one after the other. What a cell sees comes by
  * 32 at a time: each lane computes the products with one of them; the sums are taken with a lane for every
@@ -50,9 +50,11 @@ SHARED void put(const weir_attention__strided &t, int b, int h, uint32_t cell, c
             head_of(t, b, h)[cell * t.s + 32 * k + lane] = sum[k] * factor;
 }
 
-SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record, int h, uint32_t cell,
+SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record, int h, uint32_t number,
                       float *mine, float *mine2, int lane) {
-    int b = record[RECORD_SEQUENCE], count = record[RECORD_KEYS];
+    uint32_t cell = cell_of_record(&a.at, a.words, a.is_column, record, number);
+    attention_sight sight = sight_of_record(record, number);
+    int b = record[RECORD_SEQUENCE], count = sight.end;
     const weir_attention__strided &t0 = PASS == KEYS ? a.k : a.q, &t1 = PASS == KEYS ? a.v : a.g;
     const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     const float *x = head_of(tx, b, h), *y = head_of(ty, b, h);
@@ -74,7 +76,7 @@ SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record
         if (lane == 0)
             delta[cell] = my_delta;
     }
-    for (int first = 0; first < count; first += 32) {
+    for (int first = sight.first; first < count; first += 32) {
         bool is_there = first + lane < count;
         uint32_t key = is_there ? key_of_record(&a.at, a.words, a.is_column, record, first + lane) : 0;
         float s = is_there ? product(mine, x + key * tx.s) * scale : LEAST, weight, change = 0;
@@ -108,11 +110,12 @@ SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record
             }
         }
     }
-    float nothing = count == 0 ? __uint_as_float(record[RECORD_AT]) : 1; /* see RECORD_AT */
+    bool sees_any = sight.first < sight.end;
+    float nothing = sees_any ? 1 : __uint_as_float(record[RECORD_AT]); /* see RECORD_AT */
     if (PASS == FORWARD) {
         if (lane == 0)
             lse[cell] = most + logf(total);
-        put(a.o, b, h, cell, sum, count == 0 ? nothing : 1 / total, lane);
+        put(a.o, b, h, cell, sum, sees_any ? 1 / total : nothing, lane);
     } else {
         put(PASS == QUERIES ? a.dq : a.dk, b, h, cell, sum, scale * nothing, lane);
         if (PASS == KEYS)
@@ -124,12 +127,12 @@ SHARED void take_cell(const weir_attention__arguments &a, const uint32_t *record
 extern "C" __global__ void __launch_bounds__(128) weir_attention(const weir_attention__arguments a) {
     __shared__ __align__(16) float mine[WARPS][2][D];
     const uint32_t *counts = a.words + a.counts, *records = a.words + a.records;
-    uint64_t end = ((uint64_t)counts[WIDE] + counts[LONG] + counts[LARGE] + counts[SMALL]) * a.heads;
+    uint64_t end =
+        ((uint64_t)counts[WIDE] + counts[LONG] + counts[LARGE] + counts[SMALL] + counts[BLIND]) * a.heads;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (uint64_t block = blockIdx.x; block < end; block += gridDim.x) {
         const uint32_t *record = records + block / a.heads * RECORD_WORDS;
         for (int i = warp; i < record[RECORD_ROWS]; i += WARPS)
-            take_cell(a, record, block % a.heads, cell_of_record(&a.at, a.words, a.is_column, record, i),
-                      mine[warp][0], mine[warp][1], lane);
+            take_cell(a, record, block % a.heads, i, mine[warp][0], mine[warp][1], lane);
     }
 }

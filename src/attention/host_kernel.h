@@ -123,14 +123,15 @@ static void NAME(end)(NAME(room) * m, weir_attention__pass pass, const weir_atte
 }
 
 static void NAME(cells)(NAME(room) * m, weir_attention__pass pass, const weir_attention__arguments *a,
-                        const uint32_t *record, uint32_t h, uint32_t rows, uint32_t size) {
-    uint32_t b = record[RECORD_SEQUENCE], keys = record[RECORD_KEYS];
+                        const uint32_t *record, uint32_t h, uint32_t rows, attention_sight sight,
+                        uint32_t size) {
+    uint32_t b = record[RECORD_SEQUENCE];
     bool is_keys = pass == WEIR_ATTENTION__KEYS;
     const REAL *lse = (const REAL *)a->lse + ((size_t)b * a->heads + h) * a->at.length;
     const REAL *delta = (const REAL *)a->delta + ((size_t)b * a->heads + h) * a->at.length;
     NAME(begin)(m, pass, a, b, h, rows, size);
-    for (uint32_t first = 0; first < keys; first += NAME(TILE_KEYS)) {
-        uint32_t count = keys - first < NAME(TILE_KEYS) ? keys - first : NAME(TILE_KEYS);
+    for (uint32_t first = sight.first; first < sight.end; first += NAME(TILE_KEYS)) {
+        uint32_t count = sight.end - first < NAME(TILE_KEYS) ? sight.end - first : NAME(TILE_KEYS);
         for (uint32_t j = 0; j < count; j++) {
             uint32_t key = key_of_record(&a->at, a->words, a->is_column, record, first + j);
             NAME(read)(is_keys ? &a->q : &a->k, b, h, key, size, m->x[j]);
@@ -144,12 +145,17 @@ static void NAME(cells)(NAME(room) * m, weir_attention__pass pass, const weir_at
     NAME(end)(m, pass, a, b, h, rows, size);
 }
 
+/* Cells that see the same are taken together. */
 static void NAME(record)(uint32_t size, weir_attention__pass pass, const weir_attention__arguments *a,
                          const uint32_t *record, uint32_t h, NAME(room) * m) {
-    for (uint32_t first = 0; first < record[RECORD_ROWS]; first += ROWS_SMALL) {
-        uint32_t rest = record[RECORD_ROWS] - first, rows = rest < ROWS_SMALL ? rest : ROWS_SMALL;
-        for (uint32_t i = 0; i < rows; i++)
-            m->cells[i] = cell_of_record(&a->at, a->words, a->is_column, record, first + i);
-        NAME(cells)(m, pass, a, record, h, rows, size);
+    uint32_t all = record[RECORD_ROWS];
+    for (uint32_t first = 0, rows; first < all; first += rows) {
+        attention_sight sight = sight_of_record(record, first), next = sight;
+        for (rows = 0; rows < ROWS_SMALL && first + rows < all && next.first == sight.first; rows++) {
+            m->cells[rows] = cell_of_record(&a->at, a->words, a->is_column, record, first + rows);
+            if (first + rows + 1 < all)
+                next = sight_of_record(record, first + rows + 1);
+        }
+        NAME(cells)(m, pass, a, record, h, rows, sight, size);
     }
 }

@@ -1,6 +1,6 @@
 /* What the kernels for float16 and bfloat16 (tensor_cores.cu, warp_groups.cu) have in common: a GPU's
  * instructions, by name, and how weights are made of scores. Compiled for one pass (PASS) and one type
- * (BFLOAT16: 1 or 0), after lists_kernel.h and pass_kernel.h. */
+ * (BFLOAT16: 1 or 0), after records_kernel.h and pass_kernel.h. */
 
 #define FORWARD WEIR_ATTENTION__FORWARD
 #define QUERIES WEIR_ATTENTION__QUERIES

@@ -14,7 +14,7 @@ enum {
     LISTS_THREADS = 256,
     BLOCKS_PER_PROCESSOR = 64, /* at most: what is left over is taken by those that are done */
     UNITS_MAX = INT32_MAX,     /* of work in a launch on tensor cores */
-    CELLS_PER_UNIT = 24,       /* for tensor cores, of two heads: fewer would be unusual */
+    CELLS_PER_UNIT = 32,       /* for tensor cores, of two heads: fewer would be unusual */
     OLDEST_CAPABILITY = 8,
     OPTIONS = 5,
     OPTION_SIZE = 32,

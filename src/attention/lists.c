@@ -188,7 +188,8 @@ static void mark_record(const attention_layout *at, const uint32_t *words, bool 
     uint8_t *mask = out + (size_t)record[RECORD_SEQUENCE] * at->length * at->length;
     for (uint32_t i = 0; i < record[RECORD_ROWS]; i++) {
         size_t cell = cell_of_record(at, words, is_column, record, i);
-        for (uint32_t j = 0; j < record[RECORD_KEYS]; j++)
+        attention_sight sight = sight_of_record(record, i);
+        for (uint32_t j = sight.first; j < sight.end; j++)
             mask[cell * at->length + key_of_record(at, words, is_column, record, j)] = 1;
     }
 }

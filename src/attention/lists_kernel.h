@@ -3,9 +3,10 @@
  *
  * The cells of a row are contiguous; those of a column are contiguous in col_perm. So what the cells of a
  * *group* (a row, a column, the padding) see is a few runs of positions. A group is cut into *records* of up
- * to 128 cells: what one warp, or several, of the attention kernels take at once. There are five lists of
- * records: columns (their own transpose), outbound (own cells and those of parents) and inbound (those of
- * children), and the transposes of the last two, which the gradients of k and v need.
+ * to 128 cells: what one warp, or several, of the attention kernels take at once. Groups of few cells that
+ * see little share a record, in which each cell has a range of what is seen. There are five lists of records:
+ * columns (their own transpose), outbound (own cells and those of parents) and inbound (those of children),
+ * and the transposes of the last two, which the gradients of k and v need.
  *
  * Lists are made in phases. The threads of a phase do not share anything: each writes words of its own, so
  * their number and order change nothing. All sizes are bounds that follow from the shapes alone. What the
@@ -13,80 +14,24 @@
 #ifndef WEIR_ATTENTION_LISTS_KERNEL_H
 #define WEIR_ATTENTION_LISTS_KERNEL_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "attention/records_kernel.h"
 #include "base/bytes.h"
-
-#ifdef __CUDACC__
-#define SHARED static __forceinline__
-#else
-#define SHARED static inline __attribute__((always_inline, unused))
-#endif
 
 enum {
     TILE = 256,         /* of fk_adj: what a thread looks through */
     CHUNK = 16,         /* groups whose records are counted by one thread */
     EDGES_PER_ROW = 64, /* that there is room for, on average over the rows of a sequence */
-    RECORD_WORDS = 64,
-    KEYS_INLINE = 96, /* a record of kind SMALL has all that it sees in itself */
-    ROWS_SMALL = 16,
-    ROWS_LARGE = 64,
-    ROWS_LONG = 128,
-    LENGTH_LONG = 2048, /* shorter sequences have no records of kind LONG */
 };
-
-/* Lists of records. */
-enum { LIST_COLUMN, LIST_OUTBOUND, LIST_OUTBOUND_T, LIST_INBOUND, LIST_INBOUND_T, LISTS };
-
-/* Kinds of records, in the order in which they lie: up to 16 cells that see many (a hub's), up to 128 of a
- * long column, up to 64 that see many, up to 16 that see fewer than 96. */
-enum { WIDE, LONG, LARGE, SMALL, KINDS };
-
-/* Directions of foreign keys. */
-enum { PARENTS, CHILDREN, DIRECTIONS };
 
 /* What is counted by sequence, so that everybody knows where his words are: the records of each kind and
  * list, and the runs of each direction. */
 enum { COUNT_RUNS = LISTS * KINDS, COUNTS = COUNT_RUNS + DIRECTIONS };
 
-enum {
-    RECORD_SEQUENCE = 0,
-    RECORD_FIRST = 1, /* cell: its position, or its place in the order of columns */
-    RECORD_ROWS = 2,  /* cells of the record */
-    RECORD_KEYS = 3,  /* what they see: how many, … */
-    RECORD_AT = 4,   /* … where their runs are, or their first place in the order; if there is nothing to be
-                        seen: the bits of the float to multiply zeros with */
-    RECORD_RUNS = 5, /* how many runs … */
-    RECORD_OWN = 6,  /* … after the cells of the row itself: the first … */
-    RECORD_OWN_COUNT = 7, /* … and how many */
-    RECORD_CELLS = 8,     /* 16 positions of 16 bits, if it is WIDE or SMALL */
-    RECORD_INLINE = 16,   /* 96 positions of 16 bits, if it is SMALL */
-};
-
-/* Where things are in the lists: offsets of 32-bit words. */
-typedef struct attention_layout {
-    uint32_t sequences, length, rows; /* B, S, R */
-    uint32_t tiles, row_chunks, column_chunks;
-    uint64_t counts;             /* [LISTS][KINDS]: what the attention kernels read */
-    uint64_t cells;              /* [B] */
-    uint64_t starts;             /* [B][R + 2]: of rows, of the padding, and S */
-    uint64_t tile[DIRECTIONS];   /* [B][tiles][R]: runs and keys, first of the tile, then before it */
-    uint64_t degree[DIRECTIONS]; /* [B][R]: runs without a row's own; the high bit: it refers to itself */
-    uint64_t keys[DIRECTIONS];   /* [B][R]: their cells */
-    uint64_t base[DIRECTIONS];   /* [B][R]: the first run */
-    uint64_t runs[DIRECTIONS];   /* [B][run_room]: position << 16 | keys before it */
-    uint64_t run_room;           /* of a sequence */
-    uint64_t order;              /* [B][S] of 16 bits: col_perm */
-    uint64_t segments;           /* [B][S]: the length of the column that begins there in the order, or 0 */
-    uint64_t chunks;             /* [B][COUNTS][row_chunks or column_chunks] */
-    uint64_t chunk_stride;       /* of a sequence's */
-    uint64_t totals;             /* [B][COUNTS], then those of earlier sequences */
-    uint64_t places[LISTS];      /* [B][groups]: records of the same kind before it in its chunk */
-    uint64_t records[LISTS];     /* [room][RECORD_WORDS] */
-    uint64_t record_room[LISTS]; /* of all sequences */
-    uint64_t size;
-} attention_layout;
+/* What PHASE_COUNT_RECORDS says of a group: its first record among those of the same kind of its chunk. Of
+ * one that shares a record also how many cells and keys lie before its own, and whether it is the last. */
+#define PLACE_BITS 20
+#define PLACE_KEYS (PLACE_BITS + 4)
+#define PLACE_ENDS 0x80000000u
 
 typedef struct attention_lists {
     attention_layout at;
@@ -128,10 +73,6 @@ SHARED uint32_t *tile_word(const attention_lists *l, uint32_t direction, uint32_
     return l->words + l->at.tile[direction] + ((uint64_t)b * l->at.tiles + tile) * l->at.rows + row;
 }
 
-SHARED const uint16_t *order_of(const attention_layout *at, const uint32_t *words, uint32_t b) {
-    return (const uint16_t *)(words + at->order) + (uint64_t)b * at->length;
-}
-
 SHARED uint32_t *chunk_words(const attention_lists *l, uint32_t b, uint32_t count) {
     uint32_t columns = count < KINDS ? count : KINDS; /* the column's kinds come first */
     return l->words + l->at.chunks + b * l->at.chunk_stride + (uint64_t)columns * l->at.column_chunks +
@@ -153,42 +94,13 @@ SHARED uint32_t first_run(const attention_lists *l, uint32_t direction, uint32_t
 
 /* ---- Groups ------------------------------------------------------------------------------------ */
 
-/* The i-th position that a group of the rows' lists sees. The runs are sorted by the keys before them. */
-SHARED uint32_t key_of_runs(const uint32_t *words, const uint32_t *record, uint32_t j) {
-    uint32_t own = record[RECORD_OWN_COUNT];
-    if (j < own)
-        return record[RECORD_OWN] + j;
-    const uint32_t *runs = words + record[RECORD_AT];
-    uint32_t low = 0, high = record[RECORD_RUNS];
-    j -= own;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        bool is_before = (runs[middle] & 0xffff) <= j;
-        low = is_before ? middle : low;
-        high = is_before ? high : middle;
-    }
-    return (runs[low] >> 16) + j - (runs[low] & 0xffff);
-}
-
-SHARED uint32_t key_of_record(const attention_layout *at, const uint32_t *words, bool is_column,
-                              const uint32_t *record, uint32_t j) {
-    if (is_column)
-        return order_of(at, words, record[RECORD_SEQUENCE])[record[RECORD_AT] + j];
-    return key_of_runs(words, record, j);
-}
-
-/* The i-th cell of a record. */
-SHARED uint32_t cell_of_record(const attention_layout *at, const uint32_t *words, bool is_column,
-                               const uint32_t *record, uint32_t i) {
-    uint32_t place = record[RECORD_FIRST] + i;
-    return is_column ? order_of(at, words, record[RECORD_SEQUENCE])[place] : place;
-}
-
 SHARED uint32_t kind_of(const attention_lists *l, uint32_t list, const uint32_t *group) {
     uint32_t cells = group[RECORD_ROWS], keys = group[RECORD_KEYS];
-    if (list == LIST_COLUMN && l->at.length >= LENGTH_LONG && cells >= ROWS_LONG && keys > 0)
+    if (keys == 0)
+        return BLIND;
+    if (list == LIST_COLUMN && l->at.length >= LENGTH_LONG && cells >= ROWS_LONG)
         return LONG;
-    if (cells >= ROWS_LARGE && keys >= ROWS_LARGE)
+    if (list == LIST_COLUMN ? cells >= COLUMN_LARGE : cells >= ROWS_LARGE && keys >= ROWS_LARGE)
         return LARGE;
     return keys >= KEYS_INLINE ? WIDE : SMALL;
 }
@@ -200,6 +112,11 @@ SHARED uint32_t cells_of_kind(uint32_t kind) {
 
 SHARED uint32_t records_of(uint32_t cells, uint32_t kind) {
     return (cells + cells_of_kind(kind) - 1) / cells_of_kind(kind);
+}
+
+/* Whether a group may share its record with others. */
+SHARED bool is_shared_kind(uint32_t kind, uint32_t cells) {
+    return kind >= SMALL && cells <= ROWS_SMALL;
 }
 
 /* A group of a list: its record, but that it has all cells. Group R of the rows' lists is the padding. */
@@ -436,19 +353,49 @@ SHARED void count_runs(const attention_lists *l, uint64_t thread) {
     chunk_words(l, b, COUNT_RUNS + direction)[chunk] = runs;
 }
 
+/* A record that takes groups as they come, for as long as there is room. */
+typedef struct attention_tile {
+    uint32_t place, cells, keys, at, last;
+} attention_tile;
+
+SHARED void place_group(const uint32_t *group, uint32_t number, uint32_t kind, attention_tile *tile,
+                        uint32_t *count, uint32_t *places) {
+    uint32_t cells = group[RECORD_ROWS], keys = group[RECORD_KEYS];
+    if (!is_shared_kind(kind, cells)) {
+        places[number] = *count;
+        *count += records_of(cells, kind);
+        return;
+    }
+    bool fits = tile->cells > 0 && tile->cells + cells <= ROWS_SMALL && tile->keys + keys <= KEYS_INLINE &&
+                (kind == SMALL || tile->at == group[RECORD_AT]);
+    if (fits) {
+        places[tile->last] &= ~PLACE_ENDS;
+    } else {
+        tile->place = (*count)++;
+        tile->cells = tile->keys = 0;
+    }
+    places[number] = tile->place | tile->cells << PLACE_BITS | tile->keys << PLACE_KEYS | PLACE_ENDS;
+    tile->cells += cells;
+    tile->keys += keys;
+    tile->at = group[RECORD_AT];
+    tile->last = number;
+}
+
 /* A thread has a chunk of one list: the chunks of columns come first, then those of rows, list by list. */
 SHARED void count_records(const attention_lists *l, uint64_t thread) {
     uint32_t columns = l->at.column_chunks, rows = l->at.row_chunks;
     uint64_t width = columns + (uint64_t)rows * (LISTS - 1), i = thread % width;
-    uint32_t b = (uint32_t)(thread / width), record[8], counts[KINDS] = {0, 0, 0, 0};
+    uint32_t b = (uint32_t)(thread / width), record[8], counts[KINDS] = {0, 0, 0, 0, 0};
+    attention_tile tiles[2] = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
     uint32_t list = i < columns ? LIST_COLUMN : (uint32_t)(1 + (i - columns) / rows);
     uint32_t chunk = (uint32_t)(i < columns ? i : (i - columns) % rows);
     uint32_t end = (chunk + 1) * CHUNK, groups = groups_of(l, list);
+    uint32_t *places = l->words + l->at.places[list] + (uint64_t)b * groups;
     for (uint32_t group = chunk * CHUNK; group < end && group < groups; group++) {
         group_of(l, list, b, group, record);
         uint32_t kind = kind_of(l, list, record);
-        l->words[l->at.places[list] + (uint64_t)b * groups + group] = counts[kind];
-        counts[kind] += records_of(record[RECORD_ROWS], kind);
+        if (record[RECORD_ROWS] > 0)
+            place_group(record, group, kind, &tiles[kind == BLIND], &counts[kind], places);
     }
     for (uint32_t kind = 0; kind < KINDS; kind++)
         chunk_words(l, b, list * KINDS + kind)[chunk] = counts[kind];
@@ -491,43 +438,71 @@ SHARED void put_positions(uint32_t *words, uint32_t count, uint32_t first, uint3
         to[i] = (uint16_t)(first + i);
 }
 
-SHARED void put_order(const attention_lists *l, uint32_t b, uint32_t place, uint32_t *words, uint32_t count) {
+SHARED void put_order(const attention_lists *l, uint32_t b, uint32_t place, uint32_t *words, uint32_t count,
+                      uint32_t more) {
     const uint16_t *order = order_of(&l->at, l->words, b) + place;
-    for (uint32_t i = 0; i < count; i++)
-        ((uint16_t *)words)[i] = order[i];
+    uint16_t *to = (uint16_t *)words + count;
+    for (uint32_t i = 0; i < more; i++)
+        to[i] = order[i];
 }
 
-/* All that a small group sees: its own cells, then run by run. */
-SHARED void put_keys(const attention_lists *l, const uint32_t *group, uint32_t *words) {
+/* All that a small group sees, after `before` others: its own cells, then run by run. */
+SHARED void put_keys(const attention_lists *l, const uint32_t *group, uint32_t *words, uint32_t before) {
     const uint32_t *runs = l->words + group[RECORD_AT];
     uint32_t own = group[RECORD_OWN_COUNT], keys = group[RECORD_KEYS] - own, count = group[RECORD_RUNS];
-    put_positions(words, 0, group[RECORD_OWN], own);
+    put_positions(words, before, group[RECORD_OWN], own);
+    before += own;
     for (uint32_t i = 0, run = keys ? runs[0] : 0; keys > 0 && i < count; i++) {
-        uint32_t next = i + 1 < count ? runs[i + 1] : 0, before = run & 0xffff;
+        uint32_t next = i + 1 < count ? runs[i + 1] : 0, first = run & 0xffff;
         uint32_t end = i + 1 < count ? next & 0xffff : keys;
-        put_positions(words, own + before, run >> 16, end - before);
+        put_positions(words, before + first, run >> 16, end - first);
         run = next;
     }
+}
+
+SHARED void put_cells(const attention_lists *l, uint32_t list, uint32_t b, uint32_t first, uint32_t *record,
+                      uint32_t before, uint32_t cells) {
+    if (list == LIST_COLUMN)
+        put_order(l, b, first, record + RECORD_CELLS, before, cells);
+    else
+        put_positions(record + RECORD_CELLS, before, first, cells);
+}
+
+/* The part of a group in a record that has all in itself: its cells without the first `skipped`, after
+ * `cells` and `keys` of other groups. The last group's thread writes what is common to all. */
+SHARED void write_part(const attention_lists *l, uint32_t list, const uint32_t *group, uint32_t skipped,
+                       uint32_t cells, uint32_t keys, bool ends, uint32_t *record) {
+    uint32_t b = group[RECORD_SEQUENCE], more = group[RECORD_KEYS], rows = group[RECORD_ROWS] - skipped;
+    uint16_t *sights = (uint16_t *)(record + RECORD_SIGHTS);
+    rows = rows < ROWS_SMALL ? rows : ROWS_SMALL;
+    put_cells(l, list, b, group[RECORD_FIRST] + skipped, record, cells, rows);
+    for (uint32_t i = 0; i < rows; i++)
+        sights[cells + i] = (uint16_t)(keys | (keys + more) << 8);
+    if (more > 0 && list == LIST_COLUMN)
+        put_order(l, b, group[RECORD_AT], record + RECORD_INLINE, keys, more);
+    else if (more > 0)
+        put_keys(l, group, record + RECORD_INLINE, keys);
+    if (!ends)
+        return;
+    record[RECORD_SEQUENCE] = b;
+    record[RECORD_FIRST] = ALL_INLINE;
+    record[RECORD_ROWS] = cells + rows;
+    record[RECORD_KEYS] = keys + more;
+    record[RECORD_AT] = group[RECORD_AT];
+    record[RECORD_SHARED] = cells > 0;
 }
 
 SHARED void write_record(const attention_lists *l, uint32_t list, const uint32_t *group, uint32_t kind,
                          uint32_t skipped, uint32_t *record) {
     uint32_t each = cells_of_kind(kind), cells = group[RECORD_ROWS] - skipped;
-    bool has_positions = kind == WIDE || kind == SMALL;
-    uint32_t first = group[RECORD_FIRST] + skipped, b = group[RECORD_SEQUENCE];
+    uint32_t first = group[RECORD_FIRST] + skipped;
     cells = cells < each ? cells : each;
     for (uint32_t i = 0; i < RECORD_CELLS; i++)
         record[i] = group[i];
     record[RECORD_FIRST] = first;
     record[RECORD_ROWS] = cells;
-    if (has_positions && list == LIST_COLUMN)
-        put_order(l, b, first, record + RECORD_CELLS, cells);
-    else if (has_positions)
-        put_positions(record + RECORD_CELLS, 0, first, cells);
-    if (kind == SMALL && group[RECORD_KEYS] > 0 && list == LIST_COLUMN)
-        put_order(l, b, group[RECORD_AT], record + RECORD_INLINE, group[RECORD_KEYS]);
-    else if (kind == SMALL && group[RECORD_KEYS] > 0)
-        put_keys(l, group, record + RECORD_INLINE);
+    if (kind == WIDE)
+        put_cells(l, list, group[RECORD_SEQUENCE], first, record, 0, cells);
 }
 
 /* A thread has one group of one list, in the order of count_records. */
@@ -542,12 +517,22 @@ SHARED void write_records(const attention_lists *l, uint64_t thread) {
         return;
     uint32_t kind = kind_of(l, list, group);
     uint32_t count = list * KINDS + kind, records = records_of(group[RECORD_ROWS], kind);
+    uint32_t word = l->words[l->at.places[list] + (uint64_t)b * groups_of(l, list) + number];
+    bool shares = is_shared_kind(kind, group[RECORD_ROWS]);
     uint64_t at = (uint64_t)l->words[l->at.totals + (uint64_t)b * COUNTS + count] +
                   chunk_words(l, b, count)[number / CHUNK] +
-                  l->words[l->at.places[list] + (uint64_t)b * groups_of(l, list) + number];
+                  (shares ? word & ((1u << PLACE_BITS) - 1) : word);
     uint32_t each = cells_of_kind(kind);
-    for (uint32_t k = 0; k < records && at < l->at.record_room[list]; k++, at++)
-        write_record(l, list, group, kind, k * each, l->words + l->at.records[list] + at * RECORD_WORDS);
+    for (uint32_t k = 0; k < records && at < l->at.record_room[list]; k++, at++) {
+        uint32_t *record = l->words + l->at.records[list] + at * RECORD_WORDS;
+        if (shares)
+            write_part(l, list, group, 0, word >> PLACE_BITS & 15, word >> PLACE_KEYS & 127,
+                       word & PLACE_ENDS, record);
+        else if (kind >= SMALL)
+            write_part(l, list, group, k * each, 0, 0, true, record);
+        else
+            write_record(l, list, group, kind, k * each, record);
+    }
 }
 
 /* ---- Phases -------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #ifndef WEIR_ATTENTION_PASS_KERNEL_H
 #define WEIR_ATTENTION_PASS_KERNEL_H
 
-#include "attention/lists_kernel.h"
+#include "attention/records_kernel.h"
 
 /* FORWARD writes o and lse; QUERIES, of the backward pass, delta and q's gradient; KEYS, after it, those of k
  * and v. */

@@ -1,10 +1,11 @@
 /* Attention for float16 and bfloat16 on tensor cores (mma.sync, processors from 8.0 on), with sums in float.
  * Compiled by NVRTC for one pass (PASS), one head size (HEAD_SIZE) and one type (BFLOAT16: 1 or 0), after
- * lists_kernel.h, pass_kernel.h and instructions.cu; MANY: see the end.
+ * records_kernel.h, pass_kernel.h and instructions.cu; MANY: see the end.
  *
  * All three passes are one loop: 16 cells stay in a warp's registers, what they see comes by in steps of 16
  * through shared memory, copied ahead (cp.async) of the step that is computed. Records are taken by
- *   - one warp, if its cells see fewer than 96 others: a few heads, one after the other;
+ *   - one warp, if its cells see at most 80 others: a few heads, one after the other. They may be cells of
+ * several rows, and each has a range of what comes by;
  *   - four warps, each every fourth step, if up to 16 cells see many (hubs): their sums are added in the
  * order of the warps;
  *   - four warps of 16 cells each that share what comes by, if many cells see many (columns).
@@ -23,6 +24,10 @@ enum {
               : PASS == QUERIES ? 3
                                 : 2 /* tensors of the cells that stay */
 };
+
+/* The score of what a row does not see: far below LEAST, so that its weight is 0 also in a row that has seen
+ * nothing yet. */
+#define HIDDEN -1e32f
 
 typedef uint16_t rows16[16][PITCH];
 
@@ -147,22 +152,43 @@ SHARED void begin_head(cells16 &w, rows16 *x, int step, const weir_attention__ar
         }
 }
 
-SHARED void weigh_forward(cells16 &w, float x[2][4], int left, float scale, int c) {
-    if (left < 16)
+/* What a lane's two rows see of a step: from its row `first` on, `count`; or all of it. */
+struct sight16 {
+    int first0, first1;
+    uint32_t count0, count1;
+    bool is_all;
+};
+
+/* That all see what is left. */
+SHARED sight16 sight_of_rest(int left) {
+    return {0, 0, (uint32_t)left, (uint32_t)left, left >= 16};
+}
+
+/* Puts `hidden` where a row does not see. */
+SHARED void hide(float x[2][4], const sight16 &sight, float hidden, int c) {
+    if (sight.is_all)
+        return;
 #pragma unroll
-        for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++)
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (8 * k + 2 * c + (e & 1) >= left)
-                    x[k][e] = LEAST;
+        for (int e = 0; e < 4; e++) {
+            int j = 8 * k + 2 * c + (e & 1);
+            bool sees = e < 2 ? (uint32_t)(j - sight.first0) < sight.count0
+                              : (uint32_t)(j - sight.first1) < sight.count1;
+            x[k][e] = sees ? x[k][e] : hidden;
+        }
+}
+
+SHARED void weigh_forward(cells16 &w, float x[2][4], const sight16 &sight, float scale, int c) {
+    hide(x, sight, HIDDEN, c);
     float most0 = fmaxf(w.most0, row_most(fmaxf(fmaxf(x[0][0], x[0][1]), fmaxf(x[1][0], x[1][1]))));
     float most1 = fmaxf(w.most1, row_most(fmaxf(fmaxf(x[0][2], x[0][3]), fmaxf(x[1][2], x[1][3]))));
     take_scores<2, COLUMNS>(w, x, most0, most1, scale);
 }
 
-/* 16 rows that come by; `left` of them count. lse and delta: of lanes 0 to 15, for KEYS. */
-SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, int left, float scale, float lse,
-                      float delta, int lane) {
+/* 16 rows that come by. lse and delta: of lanes 0 to 15, for KEYS. */
+SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, const sight16 &sight, float scale,
+                      float lse, float delta, int lane) {
     int c = lane % 4;
     float x[2][4] = {}, y[2][4] = {};
     uint32_t p[4];
@@ -170,7 +196,7 @@ SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, int left, fl
     if (PASS != FORWARD)
         times_transposed(y, (uint32_t(*)[4])w.b, sy, lane);
     if (PASS == FORWARD) {
-        weigh_forward(w, x, left, scale, c);
+        weigh_forward(w, x, sight, scale, c);
         pack_square(p, x);
         times(w.sum, p, sy, lane);
     } else if (PASS == QUERIES) {
@@ -178,10 +204,10 @@ SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, int left, fl
         for (int k = 0; k < 2; k++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                bool counts = 8 * k + 2 * c + (e & 1) < left;
-                float weight = counts ? power_of_2(x[k][e] * scale - (e < 2 ? w.lse0 : w.lse1)) : 0;
+                float weight = power_of_2(x[k][e] * scale - (e < 2 ? w.lse0 : w.lse1));
                 x[k][e] = weight * (y[k][e] - (e < 2 ? w.delta0 : w.delta1));
             }
+        hide(x, sight, 0, c);
         pack_square(p, x);
         times(w.sum, p, sx, lane);
     } else {
@@ -196,6 +222,8 @@ SHARED void take_step(cells16 &w, const rows16 sx, const rows16 sy, int left, fl
                 y[k][e] = x[k][e] * (y[k][e] - d);
                 y[k][e + 2] = x[k][e + 2] * (y[k][e + 2] - d);
             }
+        hide(x, sight, 0, c);
+        hide(y, sight, 0, c);
         pack_square(p, y);
         times(w.sum, p, sx, lane);
         pack_square(p, x);
@@ -236,6 +264,16 @@ SHARED void put_nothing(const weir_attention__arguments &a, int b, int h, uint32
                 *(uint4 *)(head_of(t, b, h) + p * t.s + at % PIECES * 8) = make_uint4(both, both, both, both);
         }
     }
+}
+
+/* A record of cells that see nothing, all heads: one warp. */
+SHARED void take_blind(const weir_attention__arguments &a, const uint32_t *record) {
+    int lane = threadIdx.x % 32;
+    uint32_t mine = NOTHING;
+    if (lane < record[RECORD_ROWS])
+        mine = ((const uint16_t *)(record + RECORD_CELLS))[lane];
+    for (int h = 0; h < a.heads; h++)
+        put_nothing(a, record[RECORD_SEQUENCE], h, mine, record[RECORD_AT], lane);
 }
 
 /* ---- Up to 16 cells: one warp, or four (W) --------------------------------------------------------- */
@@ -285,9 +323,9 @@ SHARED void add_warps(cells16 &w, const weir_attention__arguments &a, const uint
             float factor = PASS == FORWARD ? 1 / sum : set ? 1 : scale;
             uint32_t p = ((const uint16_t *)(record + RECORD_CELLS))[r];
             const weir_attention__strided &t = PASS == FORWARD   ? a.o
-                                              : PASS == QUERIES ? a.dq
-                                              : set             ? a.dv
-                                                                : a.dk;
+                                               : PASS == QUERIES ? a.dq
+                                               : set             ? a.dv
+                                                                 : a.dk;
             *(uint32_t *)(head_of(t, b, h) + p * t.s + e) = pack(low * factor, high * factor);
             if (PASS == FORWARD && e == 0)
                 ((float *)a.lse)[((int64_t)b * a.heads + h) * a.at.length + p] =
@@ -305,25 +343,29 @@ SHARED void take_small(const weir_attention__arguments &a, const uint32_t *recor
     int b = __shfl_sync(WARP, word, RECORD_SEQUENCE), rows = __shfl_sync(WARP, word, RECORD_ROWS);
     int count = __shfl_sync(WARP, word, RECORD_KEYS);
     uint32_t mine = __shfl_sync(WARP, word, RECORD_CELLS + lane / 2 % 8) >> lane % 2 * 16 & 0xffff;
+    uint32_t see0 = __shfl_sync(WARP, word, RECORD_SIGHTS + lane / 8) >> lane / 4 % 2 * 16 & 0xffff;
+    uint32_t see1 = __shfl_sync(WARP, word, RECORD_SIGHTS + 4 + lane / 8) >> lane / 4 % 2 * 16 & 0xffff;
+    bool is_shared = W == 1 && __shfl_sync(WARP, word, RECORD_SHARED);
     if (lane >= rows)
         mine = NOTHING;
-    if (W == 1 && count == 0) {
-        uint32_t bits = __shfl_sync(WARP, word, RECORD_AT);
-        for (int h = first_head; h < first_head + heads; h++)
-            put_nothing(a, b, h, mine, bits, lane);
-        return;
-    }
     int all = (count + 15) / 16, steps = W == 1 ? all : (all - warp + W - 1) / W, n = heads * steps;
     const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
     const float *all_lse = (const float *)a.lse, *all_delta = (const float *)a.delta;
     float scale = (float)a.scale, scale2 = scale * LOG2E;
     cells16 w;
+    auto sight_of = [&](int k) { /* of a step */
+                                 sight16 sight = sight_of_rest(count - (W == 1 ? k : k * W + warp) * 16);
+                                 if (is_shared)
+                                     sight = {(int)(see0 & 255) - 16 * k, (int)(see1 & 255) - 16 * k,
+                                              (see0 >> 8) - (see0 & 255), (see1 >> 8) - (see1 & 255), false};
+                                 return sight;
+    };
     auto seen = [&](int i) { /* the positions of a step, in lanes 0 to 15 */
                              int j = (W == 1 ? i : i * W + warp) * 16 + lane % 16;
                              uint32_t p = NOTHING;
                              if (W == 1) {
                                  int at = RECORD_INLINE + j / 2;
-                                 p = __shfl_sync(WARP, i < 2 ? word : word2, at % 32) >> lane % 2 * 16 &
+                                 p = __shfl_sync(WARP, i < 1 ? word : word2, at % 32) >> lane % 2 * 16 &
                                      0xffff;
                              } else if (j < count) {
                                  p = key_of_record(&a.at, a.words, a.is_column, record, j);
@@ -374,8 +416,7 @@ SHARED void take_small(const weir_attention__arguments &a, const uint32_t *recor
             if (PASS == QUERIES && ends && mine != NOTHING)
                 lse_next = all_lse[next_base + mine];
         }
-        take_step(w, s.x[i & 1], s.y[i & 1], count - (W == 1 ? k : k * W + warp) * 16, scale2, lse, delta,
-                  lane);
+        take_step(w, s.x[i & 1], s.y[i & 1], sight_of(k), scale2, lse, delta, lane);
         if (ends) {
             __syncwarp();
             if (W == 1)
@@ -407,6 +448,7 @@ SHARED void take_large(const weir_attention__arguments &a, const uint32_t *recor
     int b = record[RECORD_SEQUENCE], rows = record[RECORD_ROWS], count = record[RECORD_KEYS];
     int steps = (count + STAGE - 1) / STAGE, n = heads * steps;
     uint32_t mine = NOTHING;
+    bool has_cells = skipped + 16 * warp < rows; /* other warps copy, and wait */
     if (lane < 16 && skipped + 16 * warp + lane < rows)
         mine = cell_of_record(&a.at, a.words, a.is_column, record, skipped + 16 * warp + lane);
     const weir_attention__strided &tx = PASS == KEYS ? a.q : a.k, &ty = PASS == KEYS ? a.g : a.v;
@@ -436,7 +478,7 @@ SHARED void take_large(const weir_attention__arguments &a, const uint32_t *recor
     for (int i = 0, h = first_head, k = 0; i < n; i++) {
         await_copies();
         __syncthreads();
-        if (k == 0) {
+        if (k == 0 && has_cells) {
             begin_head(w, &s.cells[0][warp], 4, a, base, mine, true, lse_next, lane);
             __syncwarp();
         }
@@ -450,18 +492,19 @@ SHARED void take_large(const weir_attention__arguments &a, const uint32_t *recor
                 lse_next = ((const float *)a.lse)[base + a.at.length + mine];
         }
 #pragma unroll 1
-        for (int z = 0; z < STAGE / 16 && k * STAGE + 16 * z < count; z++) {
+        for (int z = 0; has_cells && z < STAGE / 16 && k * STAGE + 16 * z < count; z++) {
             int left = count - k * STAGE - 16 * z;
             float lse = -LEAST, delta = 0;
             if (PASS == KEYS && lane < 16 && lane < left) {
                 lse = s.lse[i & 1][16 * z + lane];
                 delta = s.delta[i & 1][16 * z + lane];
             }
-            take_step(w, s.x[i & 1][z], s.y[i & 1][z], left, scale2, lse, delta, lane);
+            take_step(w, s.x[i & 1][z], s.y[i & 1][z], sight_of_rest(left), scale2, lse, delta, lane);
         }
         if (ends) {
             __syncthreads(); /* all are done with the stage: it serves to write the rows */
-            end_head(w, s.x[i & 1][warp], s.y[i & 1][warp], a, b, h, base, mine, scale, lane);
+            if (has_cells)
+                end_head(w, s.x[i & 1][warp], s.y[i & 1][warp], a, b, h, base, mine, scale, lane);
             h++;
             k = 0;
             base += a.at.length;
@@ -471,16 +514,113 @@ SHARED void take_large(const weir_attention__arguments &a, const uint32_t *recor
     }
 }
 
+/* ---- A column of up to 64 cells: all gradients at once ------------------------------------------------ */
+
+/* A column is its own transpose: what it sees is what sees it. So QUERIES makes all three gradients of one
+ * that fits a block, and KEYS has nothing left to do. */
+SHARED bool is_square(const weir_attention__arguments &a, const uint32_t *record) {
+    return D >= ROWS_LARGE && a.is_column && record[RECORD_KEYS] <= ROWS_LARGE;
+}
+
+/* A warp's 16 queries: q's gradient; weights and changes stay in shared memory, with a row for each query. */
+SHARED void take_queries(large_room &s, const weir_attention__arguments &a, int b, int h, int rows,
+                         uint32_t mine, float lse) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, c = lane % 4;
+    float scale = (float)a.scale, scale2 = scale * LOG2E;
+    cells16 w;
+    begin_head(w, &s.cells[0][warp], 4, a, 0, mine, false, lse, lane);
+#pragma unroll 1
+    for (int z = 0; 16 * z < rows; z++) {
+        float x[2][4] = {}, y[2][4] = {};
+        uint32_t p[4];
+        sight16 sight = sight_of_rest(rows - 16 * z);
+        sight.count0 = 16 * warp + r < rows ? sight.count0 : 0;
+        sight.count1 = 16 * warp + r + 8 < rows ? sight.count1 : 0;
+        sight.is_all = sight.is_all && 16 * warp + 16 <= rows;
+        times_transposed(x, w.a, s.x[0][z], lane);
+        times_transposed(y, (uint32_t(*)[4])w.b, s.y[0][z], lane);
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                x[k][e] = power_of_2(x[k][e] * scale2 - (e < 2 ? w.lse0 : w.lse1));
+                y[k][e] = x[k][e] * (y[k][e] - (e < 2 ? w.delta0 : w.delta1));
+            }
+        hide(x, sight, 0, c);
+        hide(y, sight, 0, c);
+        pack_square(p, x);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            *(uint32_t *)&s.x[1][warp][r + i % 2 * 8][16 * z + i / 2 * 8 + 2 * c] = p[i];
+        pack_square(p, y);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            *(uint32_t *)&s.y[1][warp][r + i % 2 * 8][16 * z + i / 2 * 8 + 2 * c] = p[i];
+        times(w.sum, p, s.x[0][z], lane);
+    }
+    __syncwarp();
+    put_rows(s.cells[STAYING - 1][warp], w.sum, scale, scale, head_of(a.dq, b, h), a.dq.s, mine, lane);
+}
+
+/* A warp's 16 keys: the gradients of k and v, of all queries' changes and weights. */
+SHARED void take_keys(large_room &s, const weir_attention__arguments &a, int b, int h, int rows,
+                      uint32_t mine) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int row = lane / 16 * 8 + lane % 8, column = 16 * warp + lane / 8 % 2 * 8;
+    float dk[COLUMNS][4] = {}, dv[COLUMNS][4] = {}, scale = (float)a.scale;
+#pragma unroll 1
+    for (int z = 0; 16 * z < rows; z++) {
+        uint32_t p[4];
+        load_matrices_transposed(p, shared_address(&s.y[1][z][row][column]));
+        times(dk, p, s.cells[0][z], lane);
+        load_matrices_transposed(p, shared_address(&s.x[1][z][row][column]));
+        times(dv, p, s.cells[STAYING > 1][z], lane);
+    }
+    put_rows(s.x[0][warp], dk, scale, scale, head_of(a.dk, b, h), a.dk.s, mine, lane);
+    put_rows(s.y[0][warp], dv, 1, 1, head_of(a.dv, b, h), a.dv.s, mine, lane);
+}
+
+SHARED void take_square(const weir_attention__arguments &a, const uint32_t *record, int first_head, int heads,
+                        unsigned char *shared) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    large_room &s = *(large_room *)shared;
+    int b = record[RECORD_SEQUENCE], rows = record[RECORD_ROWS];
+    bool has_cells = 16 * warp < rows;
+    uint32_t mine = NOTHING;
+    if (lane < 16 && 16 * warp + lane < rows)
+        mine = cell_of_record(&a.at, a.words, true, record, 16 * warp + lane);
+    for (int h = first_head; h < first_head + heads; h++) {
+        float lse = 0;
+        if (h > first_head)
+            __syncthreads(); /* all are done with the last head */
+        if (has_cells) {
+            fetch_cells(&s.cells[0][warp], 4, a, b, h, mine, lane);
+            fetch_rows(s.x[0][warp], head_of(a.k, b, h), a.k.s, mine, lane);
+            fetch_rows(s.y[0][warp], head_of(a.v, b, h), a.v.s, mine, lane);
+            commit_copies();
+            if (mine != NOTHING)
+                lse = ((const float *)a.lse)[((int64_t)b * a.heads + h) * a.at.length + mine];
+            await_copies();
+        }
+        __syncthreads();
+        if (has_cells)
+            take_queries(s, a, b, h, rows, mine, lse);
+        __syncthreads();
+        if (has_cells)
+            take_keys(s, a, b, h, rows, mine);
+    }
+}
+
 /* ---- All records ----------------------------------------------------------------------------------- */
 
 /* How many blocks a processor should hold: fewer, with more registers each, if heads are large. */
 #define BLOCKS (HEAD_SIZE > 96 ? 1 : HEAD_SIZE > 64 ? 2 : PASS == FORWARD ? 4 : 3)
 
-/* Units of work in the order of the records: a wide record's head, half a long one's heads, a large one's,
- * four small ones'. */
+/* Units of work in the order of the records: a wide record's head, two heads of half a long one's cells or of
+ * a large one's, of four small ones', four blind ones. */
 struct work_units {
     const uint32_t *records;
-    uint32_t wide, longs, large, small, turns, wide_end, long_end, large_end, end;
+    uint32_t wide, longs, large, small, blind, turns, wide_end, long_end, large_end, small_end, end;
 };
 
 SHARED void take_unit(const weir_attention__arguments &a, const work_units &u, uint32_t block,
@@ -490,14 +630,22 @@ SHARED void take_unit(const weir_attention__arguments &a, const work_units &u, u
     } else if (block < u.large_end) {
         bool is_long = block < u.long_end;
         uint32_t unit = block - (is_long ? u.wide_end : u.long_end), h = unit % u.turns * HEADS_PER_WARP;
-        uint32_t part = unit / u.turns, record = u.wide + (is_long ? part / 2 : u.longs + part);
-        take_large(a, u.records + record * RECORD_WORDS, is_long ? part % 2 * ROWS_LARGE : 0, h,
-                   min(HEADS_PER_WARP, a.heads - h), shared);
-    } else {
+        uint32_t part = unit / u.turns, number = u.wide + (is_long ? part / 2 : u.longs + part);
+        const uint32_t *record = u.records + number * RECORD_WORDS;
+        int heads = min(HEADS_PER_WARP, a.heads - h);
+        if (PASS == FORWARD || !is_square(a, record))
+            take_large(a, record, is_long ? part % 2 * ROWS_LARGE : 0, h, heads, shared);
+        else if (PASS == QUERIES)
+            take_square(a, record, h, heads, shared);
+    } else if (block < u.small_end) {
         uint32_t unit = (block - u.large_end) * 4 + threadIdx.x / 32, h = unit % u.turns * HEADS_PER_WARP;
         if (unit / u.turns < u.small)
             take_small<1>(a, u.records + (u.wide + u.longs + u.large + unit / u.turns) * RECORD_WORDS, h,
                           min(HEADS_PER_WARP, a.heads - h), shared);
+    } else {
+        uint32_t unit = (block - u.small_end) * 4 + threadIdx.x / 32;
+        if (unit < u.blind)
+            take_blind(a, u.records + (u.wide + u.longs + u.large + u.small + unit) * RECORD_WORDS);
     }
 }
 
@@ -509,11 +657,13 @@ SHARED work_units units_of(const weir_attention__arguments &a) {
     u.longs = counts[LONG];
     u.large = counts[LARGE];
     u.small = counts[SMALL];
+    u.blind = counts[BLIND];
     u.turns = (a.heads + HEADS_PER_WARP - 1) / HEADS_PER_WARP;
     u.wide_end = u.wide * a.heads;
     u.long_end = u.wide_end + (a.skips_long ? 0 : u.longs * 2 * u.turns);
     u.large_end = u.long_end + u.large * u.turns;
-    u.end = u.large_end + (u.small * u.turns + 3) / 4;
+    u.small_end = u.large_end + (u.small * u.turns + 3) / 4;
+    u.end = u.small_end + (u.blind + 3) / 4;
     return u;
 }
 

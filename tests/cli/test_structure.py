@@ -59,7 +59,8 @@ EXCEPTIONS = {"src/ingest/duckdb_api.c": {"getenv"}, "src/ingest/embed_http.c": 
 # plain casts.
 NARROWING = "src/base/narrow.h"
 NARROWED = ["base", "store", "ingest", "remote", "batch", "device", "attention", "pipeline"]
-GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h", "src/attention/lists_kernel.h"}
+GPU_KERNELS = {"src/batch/expand_kernel.h", "src/store/calendar.h", "src/attention/lists_kernel.h",
+               "src/attention/records_kernel.h"}
 CAST = re.compile(r"(?<!\bsizeof)(?<!PERMUTE)\(\s*(?:u?int(?:8|16|32)_t|int|short)\s*\)\s*(?=[A-Za-z_(*&!~-])")
 
 FUNCTION_LINES_MAX = 70
