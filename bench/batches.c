@@ -82,32 +82,51 @@ static char *read_text(const char *path) {
     return text;
 }
 
-/* The demo's schema with a horizon. */
-static void write_schema(const char *from, const char *to) {
-    static const char task[] = "\"churn\": {";
-    const char *text = read_text(from), *at = strstr(text, task);
+/* The demo's schema with more behind a mark. */
+static void write_schema(const char *from, const char *to, const char *mark, const char *more) {
+    const char *text = read_text(from), *at = strstr(text, mark);
     FILE *file = fopen(to, "wb");
     if (!at || !file)
         exit(1);
-    at += sizeof task - 1;
-    fprintf(file, "%.*s\"horizon\": \"90d\", %s", (int)(at - text), text, at);
+    at += strlen(mark);
+    fprintf(file, "%.*s%s, %s", (int)(at - text), text, more, at);
     fclose(file);
 }
 
-batches_store batches_make_labels(const char *program, uint64_t rows) {
+/* The shop with another schema, under another name. */
+static batches_store make_variant(const char *program, uint64_t rows, const char *variant, const char *mark,
+                                  const char *more) {
     char name[64], folder[512], from[600], schema[600];
     batches_store shop = batches_make_shop(program, rows);
-    snprintf(name, sizeof name, "shop_%llu/labels", (unsigned long long)rows);
+    snprintf(name, sizeof name, "shop_%llu/%s", (unsigned long long)rows, variant);
     batches_store at = batches_locate(program, name);
     if (batches_exists(&at))
         return at;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(shop.store, '/') - shop.store), shop.store);
     snprintf(from, sizeof from, "%s/shop.schema.json", folder);
-    snprintf(schema, sizeof schema, "%s/labels.schema.json", folder);
-    write_schema(from, schema);
+    snprintf(schema, sizeof schema, "%s/%s.schema.json", folder, variant);
+    write_schema(from, schema, mark, more);
     batches_run_weir(program, "ingest '%s/shop.sqlite' --schema '%s' -o '%s' > /dev/null", folder, schema,
                      at.store);
     return at;
+}
+
+batches_store batches_make_labels(const char *program, uint64_t rows) {
+    return make_variant(program, rows, "labels", "\"churn\": {", "\"horizon\": \"90d\"");
+}
+
+batches_store batches_make_links(const char *program, uint64_t rows) {
+    return make_variant(
+        program, rows, "links", "\"tasks\": {",
+        "\"buys\": {\"kind\": \"link\", \"query\": \"SELECT customer_id, product_id, seen FROM order_items "
+        "JOIN "
+        "orders USING (order_id) JOIN (SELECT '2024-01-01' AS seen UNION ALL SELECT '2024-03-01' UNION ALL "
+        "SELECT "
+        "'2024-05-01' UNION ALL SELECT '2024-07-01' UNION ALL SELECT '2024-10-01') ON ordered_at > seen AND "
+        "ordered_at <= date(seen, '+30 days')\", \"anchor_table\": \"customers\", \"anchor_key\": "
+        "\"customer_id\", \"destination_table\": \"products\", \"destination_key\": \"product_id\", "
+        "\"observation_time_column\": \"seen\", \"popularity\": \"order_items.product_id\", \"split\": "
+        "{\"method\": \"temporal\", \"val\": \"2024-07-01\", \"test\": \"2024-10-01\"}}");
 }
 
 /* ---- Building -------------------------------------------------------------------------------- */

@@ -22,6 +22,9 @@ batches_store batches_make_shop(const char *program, uint64_t rows);
 /* The same shop with a task whose labels are shown once they are known: churn, after 90 days. */
 batches_store batches_make_labels(const char *program, uint64_t rows);
 
+/* The same with a link task: buys, what customers will buy within 30 days. */
+batches_store batches_make_links(const char *program, uint64_t rows);
+
 /* Runs the weir program that was built with the benchmark; its arguments are made as by printf. */
 void batches_run_weir(const char *program, const char *arguments, ...) __attribute__((format(printf, 2, 3)));
 
