@@ -79,14 +79,14 @@ static bool measure(const weir__spill *spill, uint64_t *all, uint64_t *mapped) {
     return true;
 }
 
-/* A quarter of the budget is kept free, for what comes until the next look. Letting go is worth it only if an
- * eighth can be won: less than that is what is in use. */
+/* Half of the budget is kept free, for what comes until the next look: on a busy machine that may be late.
+ * Letting go is worth it only if an eighth can be won: less than that is what is in use. */
 void weir__spill_look(weir__spill *spill) {
     uint64_t all, mapped;
     if (!atomic_load(&spill->is_open))
         return;
     bool is_known = measure(spill, &all, &mapped);
-    if (is_known && (all < spill->memory - spill->memory / 4 || mapped < spill->floor + spill->memory / 8))
+    if (is_known && (all < spill->memory / 2 || mapped < spill->floor + spill->memory / 8))
         return;
     spill->inner->forget(spill->inner->context, spill->region, atomic_load(&spill->end), false);
 }
