@@ -143,7 +143,7 @@ class Sampler(_weir.Sampler):
             return 0
         first = self._epoch_start(self.epoch)[1]
         last = self._last_step()
-        return (last["position"] - first) // self.world_size + int(last["valid_count"])
+        return int((last["position"] - first) // self.world_size + last["valid_count"])
 
     def _last_step(self) -> dict[str, Any]:
         """The last step that begins in the epoch, which must have one, and its position."""

@@ -76,7 +76,8 @@ class Trainer(transformers.Trainer):
         loader = dataloader.loader
         lengths = loader.manifest.batch_config["sequence_length"]
         if loader.stage == "train" and not isinstance(lengths, int):  # of each length as many steps
-            return len(loader) * sum(loader.manifest.global_batch_size * max(lengths) // s for s in lengths) // len(lengths)
+            samples = sum(loader.manifest.global_batch_size * max(lengths) // s for s in lengths)
+            return int(len(loader) * samples // len(lengths))
         count = len(loader) * loader.manifest.global_batch_size
         if loader.stage == "train":
             return count
