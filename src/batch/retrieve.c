@@ -434,13 +434,14 @@ static uint32_t row_of(weir_batch__retriever *r, uint32_t example) {
     return weir__load32(row);
 }
 
-/* The best of the examples that were visited, in order; the counts are emptied for the next sequence. */
+/* The best of the examples that were visited, in order; the counts are emptied for the next sequence. None of
+ * a corrupt store: its walks may have come to what is not there. */
 static uint32_t rank_examples(weir_batch__retriever *r, weir_batch__example *out) {
     ranked_example *heap = r->ranked;
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->used_count; i++) {
         uint32_t place = r->used[i], key = r->keys[place];
-        if (r->rules->has_task_rows && row_of(r, key) == r->outlook->own_row) {
+        if (r->is_corrupt || (r->rules->has_task_rows && row_of(r, key) == r->outlook->own_row)) {
             r->keys[place] = WEIR_NONE;
             continue;
         }
