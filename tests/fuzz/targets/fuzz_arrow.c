@@ -48,11 +48,13 @@ static int64_t lie(recipe *r, int64_t truth) {
     return choice < 240 ? truth : lies[choice % 7];
 }
 
-static void fill_array(recipe *r, fuzzed_column *column, made_column *out, bool is_short) {
+/* A column that is longer than its batch is refused, but how many values a dictionary has would be trusted.
+ */
+static void fill_array(recipe *r, fuzzed_column *column, made_column *out, bool is_dictionary) {
     const char *format = out->format;
     int64_t n_buffers = format[0] == 'n' ? 0 : strchr("uUzZ", format[0]) ? 3 : format[0] == 'v' ? 4 : 2;
-    out->length = lie(r, is_short ? 4 : 8);
-    out->length = out->length > VALUES / 2 ? INT64_MAX : out->length;
+    out->length = lie(r, is_dictionary ? 4 : 8);
+    out->length = out->length <= VALUES / 2 ? out->length : is_dictionary ? VALUES / 2 : INT64_MAX;
     out->offset = lie(r, 0);
     out->offset = out->offset > VALUES / 2 ? INT64_MAX : out->offset;
     out->null_count = lie(r, take(r) & 1 ? -1 : 0);
