@@ -1,6 +1,6 @@
 /* Attention for float16 and bfloat16 on tensor cores (mma.sync, processors from 8.0 on), with sums in float.
  * Compiled by NVRTC for one pass (PASS), one head size (HEAD_SIZE) and one type (BFLOAT16: 1 or 0), after
- * records_kernel.h, pass_kernel.h and instructions.cu; MANY: see the end.
+ * records_kernel.h, pass_kernel.h, instructions.cu and scores.cu; MANY: see the end.
  *
  * All three passes are one loop: 16 cells stay in a warp's registers, what they see comes by in steps of 16
  * through shared memory, copied ahead (cp.async) of the step that is computed. Records are taken by

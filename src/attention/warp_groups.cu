@@ -1,7 +1,7 @@
 /* Attention of long columns for float16 and bfloat16 on the tensor cores of Hopper (wgmma, compute
  * capability 9.0), with sums in float: tensor_cores.cu's third way, for records of up to 128 cells. Compiled
  * by NVRTC for one pass (PASS), heads of 64 and one type (BFLOAT16: 1 or 0), after records_kernel.h,
- * pass_kernel.h and instructions.cu.
+ * pass_kernel.h, instructions.cu and scores.cu.
  *
  * A block has a record's cells of one head: two groups of four warps, 64 cells each. What the cells see comes
  * by in stages of 64 rows that both groups share, copied ahead (cp.async). A row of a head is 128 bytes and

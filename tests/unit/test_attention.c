@@ -5,111 +5,13 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "support/attention_batch.h"
 #include "support/fake_driver.h"
 #include "support/testing.h"
 
 enum { HEADS = 2, SIZE = 16 };
 
 static fake_driver fake;
-
-/* ---- Batches ---------------------------------------------------------------------------------------- */
-
-typedef struct made_batch {
-    uint32_t sequences, length, rows;
-    uint8_t *seq_row_ids, *column_ids, *is_padding, *fk_adj, *col_perm;
-} made_batch;
-
-typedef struct batch_rules {
-    uint32_t sequences, length, rows;
-    uint32_t widest;  /* cells of a row, at most */
-    uint32_t columns; /* of the database */
-    uint32_t parents; /* of a row, at most */
-} batch_rules;
-
-static uint32_t row_at(const made_batch *m, uint32_t b, uint32_t i) {
-    return weir__load16(m->seq_row_ids + 2 * ((size_t)b * m->length + i));
-}
-
-static uint32_t column_at(const made_batch *m, uint32_t b, uint32_t i) {
-    return weir__load32(m->column_ids + 4 * ((size_t)b * m->length + i));
-}
-
-static void make_order(made_batch *m, uint32_t b, uint32_t cells, uint32_t columns) {
-    uint32_t place = 0;
-    for (uint32_t column = 0; column < columns; column++)
-        for (uint32_t i = 0; i < cells; i++)
-            if (column_at(m, b, i) == column)
-                weir__store16(m->col_perm + 2 * ((size_t)b * m->length + place++), (uint16_t)i);
-    for (; place < m->length; place++)
-        weir__store16(m->col_perm + 2 * ((size_t)b * m->length + place), (uint16_t)place);
-}
-
-static void make_sequence(made_batch *m, const batch_rules *rules, uint32_t b, random_stream *random) {
-    uint32_t cells = b == 0 ? m->length : (uint32_t)random_below(random, m->length + 1), row = 0, left = 0;
-    for (uint32_t i = 0; i < m->length; i++) {
-        size_t at = (size_t)b * m->length + i;
-        if (i > 0 && left == 0 && row + 1 < m->rows)
-            row++;
-        left = left ? left - 1 : (uint32_t)random_below(random, rules->widest);
-        m->is_padding[at] = i >= cells;
-        weir__store16(m->seq_row_ids + 2 * at, (uint16_t)(i < cells ? row : 0));
-        weir__store32(m->column_ids + 4 * at, i < cells ? (uint32_t)random_below(random, rules->columns) : 0);
-    }
-    for (uint32_t child = 0; child < m->rows; child++)
-        for (uint64_t n = random_below(random, rules->parents + 1); n > 0; n--)
-            m->fk_adj[((size_t)b * m->rows + child) * m->rows + random_below(random, m->rows)] = 1;
-    make_order(m, b, cells, rules->columns);
-}
-
-static made_batch make_batch(const batch_rules *rules, uint64_t seed) {
-    random_stream random = {seed};
-    made_batch m = {.sequences = rules->sequences, .length = rules->length, .rows = rules->rows};
-    size_t cells = (size_t)m.sequences * m.length;
-    m.seq_row_ids = calloc(cells, 2);
-    m.column_ids = calloc(cells, 4);
-    m.is_padding = calloc(cells, 1);
-    m.col_perm = calloc(cells, 2);
-    m.fk_adj = calloc((size_t)m.sequences * m.rows * m.rows, 1);
-    for (uint32_t b = 0; b < m.sequences; b++)
-        make_sequence(&m, rules, b, &random);
-    return m;
-}
-
-static void free_batch(made_batch *m) {
-    free(m->seq_row_ids);
-    free(m->column_ids);
-    free(m->is_padding);
-    free(m->col_perm);
-    free(m->fk_adj);
-}
-
-static weir_attention_batch given_batch(const made_batch *m, uint32_t threads) {
-    return (weir_attention_batch){.sequences = m->sequences,
-                                  .length = m->length,
-                                  .rows = m->rows,
-                                  .threads = threads,
-                                  .seq_row_ids = m->seq_row_ids,
-                                  .column_ids = m->column_ids,
-                                  .is_padding = m->is_padding,
-                                  .fk_adj = m->fk_adj,
-                                  .col_perm = m->col_perm};
-}
-
-/* By the definition. */
-static bool sees(const made_batch *m, weir_attention_pattern pattern, uint32_t b, uint32_t i, uint32_t j) {
-    if (m->is_padding[(size_t)b * m->length + i] || m->is_padding[(size_t)b * m->length + j])
-        return false;
-    uint32_t from = row_at(m, b, i), to = row_at(m, b, j);
-    const uint8_t *edges = m->fk_adj + (size_t)b * m->rows * m->rows;
-    switch (pattern) {
-    case WEIR_ATTENTION_COLUMN:
-        return column_at(m, b, i) == column_at(m, b, j);
-    case WEIR_ATTENTION_OUTBOUND:
-        return from == to || edges[(size_t)from * m->rows + to];
-    default:
-        return edges[(size_t)to * m->rows + from];
-    }
-}
 
 /* ---- Tensors ---------------------------------------------------------------------------------------- */
 
@@ -287,8 +189,9 @@ static void assert_as_defined(const made_call *c, const made_batch *m, weir_atte
 /* Small ones; one cell; hubs; columns of more than 64 cells; rows of more than 64 and of more than 96; a row
  * for every cell; more rows than a tile of fk_adj has. */
 static const batch_rules shapes[] = {
-    {3, 40, 12, 6, 5, 3},   {1, 1, 1, 1, 1, 1},      {2, 150, 40, 8, 2, 2}, {1, 260, 3, 200, 1, 3},
-    {2, 120, 120, 1, 9, 1}, {1, 330, 300, 2, 40, 4}, {0, 16, 4, 3, 2, 1},   {2, 16, 4, 3, 16, 0},
+    {3, 40, 12, 6, 5, 3, 0, false},   {1, 1, 1, 1, 1, 1, 0, false},     {2, 150, 40, 8, 2, 2, 0, false},
+    {1, 260, 3, 200, 1, 3, 0, false}, {2, 120, 120, 1, 9, 1, 0, false}, {1, 330, 300, 2, 40, 4, 0, false},
+    {0, 16, 4, 3, 2, 1, 0, false},    {2, 16, 4, 3, 16, 0, 0, false},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -478,7 +381,7 @@ static void test_a_device(void **state) {
  * compiler does not know the instructions. */
 static void test_long_columns_on_a_device(void **state) {
     (void)state;
-    static const batch_rules rules = {1, 2100, 400, 6, 14, 1};
+    static const batch_rules rules = {1, 2100, 400, 6, 14, 1, 0, false};
     compare_batch(&rules, WEIR_ATTENTION_BFLOAT16, 64, test_stride() == 1 ? 16 : 0, 0);
     compare_batch(&rules, WEIR_ATTENTION_BFLOAT16, 64, 0, 2); /* the first makes lists */
 }
@@ -564,7 +467,7 @@ static void test_masks_that_are_wrong(void **state) {
 
 static void test_too_many_foreign_keys(void **state) {
     (void)state;
-    static const batch_rules rules = {1, 100, 100, 1, 3, 0};
+    static const batch_rules rules = {1, 100, 100, 1, 3, 0, 0, false};
     weir_error error;
     weir_attention *attention;
     made_batch m = make_batch(&rules, 1);
