@@ -48,8 +48,8 @@ static weir_status fix_settings(weir_ingest__my_session *session, weir_error *er
     static const char *const settings[] = {
         "SET NAMES utf8mb4",
         "SET SESSION time_zone = '+00:00'",
-        "SET SESSION sql_mode = CONCAT('ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES', "
-        "IF(FIND_IN_SET('ONLY_FULL_GROUP_BY', @@SESSION.sql_mode), ',ONLY_FULL_GROUP_BY', ''))",
+        ("SET SESSION sql_mode = CONCAT('ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES', "
+         "IF(FIND_IN_SET('ONLY_FULL_GROUP_BY', @@SESSION.sql_mode), ',ONLY_FULL_GROUP_BY', ''))"),
         "SET SESSION sql_select_limit = 18446744073709551615",
         "SET SESSION group_concat_max_len = 1073741824",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
