@@ -71,7 +71,7 @@ static weir_status hear_report(void *context, const char *path, weir_warning_rep
 
 static PyObject *report_dict(const weir_ingest_report *report) {
     return Py_BuildValue(
-        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
+        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
         PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
         PyUnicode_DecodeFSDefault(report->manifest_path), "manifest_kept",
         report->manifest_kept ? Py_True : Py_False, "store_hash", py_hex(report->store_hash, WEIR_HASH_SIZE),
@@ -79,10 +79,11 @@ static PyObject *report_dict(const weir_ingest_report *report) {
         (ull)report->rows, "edges", (ull)report->edges, "dangling", (ull)report->dangling, "not_finite",
         (ull)report->not_finite, "seeds", (ull)report->seeds, "dropped_seeds", (ull)report->dropped_seeds,
         "texts", (ull)report->texts, "source_bytes", (ull)report->source_bytes, "store_bytes",
-        (ull)report->store_bytes, "embedding_bytes", (ull)report->embedding_bytes, "ignored_columns",
-        (ull)report->ignored_columns, "read_ns", (ull)report->read_ns, "order_ns", (ull)report->order_ns,
-        "match_ns", (ull)report->match_ns, "tasks_ns", (ull)report->tasks_ns, "write_ns",
-        (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+        (ull)report->store_bytes, "embedding_bytes", (ull)report->embedding_bytes, "spilled_bytes",
+        (ull)report->spilled_bytes, "ignored_columns", (ull)report->ignored_columns, "read_ns",
+        (ull)report->read_ns, "order_ns", (ull)report->order_ns, "match_ns", (ull)report->match_ns,
+        "tasks_ns", (ull)report->tasks_ns, "write_ns", (ull)report->write_ns, "embed_ns",
+        (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
 }
 
 bool py_raise_failure(py_failure *failure, weir_status status) {

@@ -58,6 +58,7 @@ class IngestReport:
     source_bytes: int
     store_bytes: int
     embedding_bytes: int
+    spilled_bytes: int
     ignored_columns: int
     read_ns: int
     order_ns: int

@@ -21,6 +21,13 @@ class Ingest(ShopTest):
         self.assertEqual(report.rows, weir.Store("again.weir").info["rows"])
         self.assertEqual(weir.Manifest(report.manifest_path).hash, weir.Manifest(self.manifest).hash)
 
+    def test_memory(self) -> None:
+        plenty = weir.ingest("shop.sqlite", "plenty.weir", schema="shop.schema.json", memory=1 << 30)
+        little = weir.ingest("shop.sqlite", "little.weir", schema="shop.schema.json", memory=1 << 18)
+        self.assertEqual(plenty.spilled_bytes, 0)
+        self.assertGreater(little.spilled_bytes, 0)
+        self.assertEqual(Path("little.weir").read_bytes(), Path(self.store).read_bytes())
+
     def test_schemas_of_all_kinds(self) -> None:
         schema = weir.draft_schema("shop.sqlite")
         drafted = weir.ingest("shop.sqlite", "drafted.weir")
