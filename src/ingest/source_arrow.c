@@ -48,12 +48,6 @@ typedef struct arrow_source {
     weir_ingest__table_query query;
 } arrow_source;
 
-typedef struct arrow_session {
-    weir_ingest__table_session base;
-    arrow_source *shared;
-    bool is_fork;
-} arrow_session;
-
 static weir_status no_memory(weir_error *error) {
     return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
@@ -425,7 +419,7 @@ static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bo
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    arrow_source *shared = ((arrow_session *)source)->shared;
+    arrow_source *shared = weir_ingest__table_shared(source);
     arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
     bool needs_forms = false;
     (void)part; /* whoever is free takes the next batch */
@@ -464,7 +458,8 @@ static void release_table(arrow_table *table) {
     pthread_mutex_destroy(&table->lock);
 }
 
-static void release_shared(arrow_source *source) {
+static void release_shared(void *shared) {
+    arrow_source *source = shared;
     weir_ingest__table_query_close(&source->query);
     for (uint32_t t = 0; t < source->table_count; t++)
         release_table(&source->tables[t]);
@@ -473,23 +468,7 @@ static void release_shared(arrow_source *source) {
 }
 
 static void close_session(weir_ingest__source *source) {
-    arrow_session *session = (arrow_session *)source;
-    if (!session->is_fork)
-        release_shared(session->shared);
-    weir__release(source->env, session);
-}
-
-static weir_status make_session(const weir_env *env, arrow_source *shared, bool is_fork,
-                                weir_ingest__source **out, weir_error *error) {
-    arrow_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return no_memory(error);
-    *session = (arrow_session){
-        .base = {.base = {.kind = &weir_ingest__source_arrow, .env = env}, .query = &shared->query},
-        .shared = shared,
-        .is_fork = is_fork};
-    *out = &session->base.base;
-    return WEIR_OK;
+    weir_ingest__table_session_close(source, release_shared);
 }
 
 static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
@@ -547,14 +526,11 @@ static weir_status open_source(const weir_env *env, const weir_ingest__source_op
         status = read_columns(table, error);
     }
     if (status == WEIR_OK)
-        status = make_session(env, shared, false, out, error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_arrow, shared, &shared->query, out,
+                                                 error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
-}
-
-static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
-    return make_session(source->env, ((arrow_session *)source)->shared, true, out, error);
 }
 
 /* Arrow tables have no location. */
@@ -594,7 +570,7 @@ static bool fill(const arrow_source *source, weir_ingest__catalog *out) {
 
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(((arrow_session *)source)->shared, out))
+    if (fill(weir_ingest__table_shared(source), out))
         return WEIR_OK;
     weir_ingest__catalog_release(out);
     return no_memory(error);
@@ -606,7 +582,7 @@ const weir_ingest__source_kind weir_ingest__source_arrow = {
     .accepts = accepts,
     .open = open_source,
     .close = close_session,
-    .fork = fork_session,
+    .fork = weir_ingest__table_session_fork,
     .describe = describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,

@@ -10,12 +10,6 @@
 #include "ingest/convert.h"
 #include "ingest/csv.h"
 
-typedef struct csv_session {
-    weir_ingest__table_session base;
-    weir_ingest__csv_source *shared;
-    bool is_fork;
-} csv_session;
-
 static weir_status no_memory(weir_error *error) {
     return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
@@ -240,7 +234,8 @@ static weir_ingest__csv_options options_of(const weir_ingest__csv_settings *sett
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void release_shared(weir_ingest__csv_source *source) {
+static void release_shared(void *shared) {
+    weir_ingest__csv_source *source = shared;
     const weir_env *env = source->env;
     weir_ingest__table_query_close(&source->query);
     for (size_t t = 0; source->tables && t < source->files.count; t++) {
@@ -258,25 +253,7 @@ static void release_shared(weir_ingest__csv_source *source) {
 }
 
 static void close_session(weir_ingest__source *source) {
-    csv_session *session = (csv_session *)source;
-    if (!session)
-        return;
-    if (!session->is_fork)
-        release_shared(session->shared);
-    weir__release(source->env, session);
-}
-
-static weir_status make_session(const weir_env *env, weir_ingest__csv_source *shared, bool is_fork,
-                                weir_ingest__source **out, weir_error *error) {
-    csv_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return no_memory(error);
-    *session = (csv_session){
-        .base = {.base = {.kind = &weir_ingest__source_csv, .env = env}, .query = &shared->query},
-        .shared = shared,
-        .is_fork = is_fork};
-    *out = &session->base.base;
-    return WEIR_OK;
+    weir_ingest__table_session_close(source, release_shared);
 }
 
 static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
@@ -314,18 +291,15 @@ weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest_
     if (status == WEIR_OK)
         status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
     if (status == WEIR_OK)
-        status = make_session(env, shared, false, out, error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, shared, &shared->query, out,
+                                                 error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
 }
 
 const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source) {
-    return ((const csv_session *)source)->shared;
-}
-
-static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
-    return make_session(source->env, ((csv_session *)source)->shared, true, out, error);
+    return weir_ingest__table_shared(source);
 }
 
 /* Parquet files, and CSV files beside them, are DuckDB's. */
@@ -383,7 +357,7 @@ static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *ou
 
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(((csv_session *)source)->shared, out))
+    if (fill(weir_ingest__table_shared(source), out))
         return WEIR_OK;
     weir_ingest__catalog_release(out);
     return no_memory(error);
@@ -535,7 +509,7 @@ weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    return weir_ingest__csv_scan(((csv_session *)source)->shared, *(const uint32_t *)table->detail, columns,
+    return weir_ingest__csv_scan(weir_ingest__table_shared(source), *(const uint32_t *)table->detail, columns,
                                  column_count, part, part_count, out, error);
 }
 
@@ -544,7 +518,7 @@ const weir_ingest__source_kind weir_ingest__source_csv = {
     .accepts = accepts,
     .open = weir_ingest__csv_source_open,
     .close = close_session,
-    .fork = fork_session,
+    .fork = weir_ingest__table_session_fork,
     .describe = describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,

@@ -21,12 +21,6 @@ typedef struct runs_source {
     weir_ingest__table_query query;
 } runs_source;
 
-typedef struct runs_session {
-    weir_ingest__table_session base;
-    runs_source *shared;
-    bool is_fork;
-} runs_session;
-
 static weir_status no_memory(weir_error *error) {
     return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
@@ -185,7 +179,7 @@ static weir_status open_cursor(runs_source *source, const weir_ingest__run_table
 static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog_table *from,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    runs_source *source = ((runs_session *)session)->shared;
+    runs_source *source = weir_ingest__table_shared(session);
     const weir_ingest__run_table *table = &source->list.tables[*(const uint32_t *)from->detail];
     WEIR__TRY(open_cursor(source, table, columns, column_count, out, error));
     runs_cursor *cursor = (runs_cursor *)*out;
@@ -206,7 +200,7 @@ static const weir_ingest__run_table *find_query(const runs_source *source, const
 
 static weir_status query(weir_ingest__source *session, const char *sql, weir_ingest__cursor **out,
                          weir_error *error) {
-    runs_source *source = ((runs_session *)session)->shared;
+    runs_source *source = weir_ingest__table_shared(session);
     const weir_ingest__run_table *table = find_query(source, sql);
     if (!table)
         return weir_ingest__table_query_run(session, sql, out, error);
@@ -230,7 +224,7 @@ static bool add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_tabl
 static weir_status describe_query(weir_ingest__source *session, const char *sql,
                                   weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                   weir_error *error) {
-    const weir_ingest__run_table *found = find_query(((runs_session *)session)->shared, sql);
+    const weir_ingest__run_table *found = find_query(weir_ingest__table_shared(session), sql);
     if (!found)
         return weir_ingest__table_query_describe(session, sql, catalog, table, error);
     return add_columns(catalog, table, found) ? WEIR_OK : no_memory(error);
@@ -263,30 +257,15 @@ static weir_status inspect_files(runs_source *source, const weir_ingest__source_
     return WEIR_OK;
 }
 
-static void release_shared(runs_source *source) {
+static void release_shared(void *shared) {
+    runs_source *source = shared;
     weir_ingest__table_query_close(&source->query);
     weir_ingest__run_list_release(&source->list);
     weir__release(source->env, source);
 }
 
-static void close_session(weir_ingest__source *base) {
-    runs_session *session = (runs_session *)base;
-    if (!session->is_fork)
-        release_shared(session->shared);
-    weir__release(base->env, session);
-}
-
-static weir_status make_session(const weir_env *env, runs_source *shared, bool is_fork,
-                                weir_ingest__source **out, weir_error *error) {
-    runs_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return no_memory(error);
-    *session = (runs_session){
-        .base = {.base = {.kind = &weir_ingest__source_runs, .env = env}, .query = &shared->query},
-        .shared = shared,
-        .is_fork = is_fork};
-    *out = &session->base.base;
-    return WEIR_OK;
+static void close_session(weir_ingest__source *source) {
+    weir_ingest__table_session_close(source, release_shared);
 }
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
@@ -304,14 +283,11 @@ static weir_status open_source(const weir_env *env, const weir_ingest__source_op
     if (status == WEIR_OK)
         status = inspect_files(shared, options, error);
     if (status == WEIR_OK)
-        status = make_session(env, shared, false, out, error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_runs, shared, &shared->query, out,
+                                                 error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
-}
-
-static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
-    return make_session(source->env, ((runs_session *)source)->shared, true, out, error);
 }
 
 static bool see_run(void *context, const char *name, bool is_folder, bool is_file) {
@@ -367,7 +343,7 @@ static bool fill(const runs_source *source, weir_ingest__catalog *out) {
 
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(((runs_session *)source)->shared, out))
+    if (fill(weir_ingest__table_shared(source), out))
         return WEIR_OK;
     weir_ingest__catalog_release(out);
     return no_memory(error);
@@ -378,7 +354,7 @@ const weir_ingest__source_kind weir_ingest__source_runs = {
     .accepts = accepts,
     .open = open_source,
     .close = close_session,
-    .fork = fork_session,
+    .fork = weir_ingest__table_session_fork,
     .describe = describe,
     .scan = scan,
     .query = query,

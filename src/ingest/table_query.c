@@ -27,6 +27,44 @@ static weir_status fail(const database *d, sqlite3 *connection, const char *what
                       d->catalog.name, what, sqlite3_errmsg(connection));
 }
 
+/* ---- Sessions --------------------------------------------------------------------------------- */
+
+static weir_status make_session(const weir_env *env, const weir_ingest__table_session *like,
+                                weir_ingest__source **out, weir_error *error) {
+    weir_ingest__table_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+    *session = *like;
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+weir_status weir_ingest__table_session_open(const weir_env *env, const weir_ingest__source_kind *kind,
+                                            void *shared, weir_ingest__table_query *query,
+                                            weir_ingest__source **out, weir_error *error) {
+    weir_ingest__table_session first = {.base = {.kind = kind, .env = env}, .query = query, .shared = shared};
+    return make_session(env, &first, out, error);
+}
+
+weir_status weir_ingest__table_session_fork(weir_ingest__source *source, weir_ingest__source **out,
+                                            weir_error *error) {
+    const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
+    weir_ingest__table_session fork = {.base = {.kind = source->kind, .env = source->env},
+                                       .query = session->query,
+                                       .shared = session->shared,
+                                       .is_fork = true};
+    return make_session(source->env, &fork, out, error);
+}
+
+void weir_ingest__table_session_close(weir_ingest__source *source, void (*release)(void *shared)) {
+    weir_ingest__table_session *session = (weir_ingest__table_session *)source;
+    if (!session)
+        return;
+    if (!session->is_fork)
+        release(session->shared);
+    weir__release(source->env, session);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static weir_status run(database *d, weir_ingest__sql *sql, const char *what, weir_error *error) {

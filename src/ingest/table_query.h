@@ -1,5 +1,5 @@
-/* SQL over a source that has none of its own (CSV files, Arrow tables): the tables that a query reads are
- * loaded into a temporary SQLite database by the source's own `describe` and `scan`. */
+/* SQL over a source that has none of its own (CSV files, Arrow tables, runs of rows): the tables that a query
+ * reads are loaded into a temporary SQLite database by the source's own `describe` and `scan`. */
 #ifndef WEIR_INGEST_TABLE_QUERY_H
 #define WEIR_INGEST_TABLE_QUERY_H
 
@@ -19,7 +19,23 @@ typedef struct weir_ingest__table_query {
 typedef struct weir_ingest__table_session {
     weir_ingest__source base;
     weir_ingest__table_query *query;
+    void *shared; /* by all sessions of the source, and with the query in it; released with the first one */
+    bool is_fork; /* it is not the first */
 } weir_ingest__table_session;
+
+/* A source's first session, or one more like `source` (a kind's `fork`). OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_ingest__table_session_open(const weir_env *env,
+                                                         const weir_ingest__source_kind *kind, void *shared,
+                                                         weir_ingest__table_query *query,
+                                                         weir_ingest__source **out, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__table_session_fork(weir_ingest__source *source,
+                                                         weir_ingest__source **out, weir_error *error);
+/* Ends a session, and with `release` what it shared if it was the first. */
+void weir_ingest__table_session_close(weir_ingest__source *source, void (*release)(void *shared));
+
+static inline void *weir_ingest__table_shared(const weir_ingest__source *source) {
+    return ((const weir_ingest__table_session *)(const void *)source)->shared;
+}
 
 void weir_ingest__table_query_init(weir_ingest__table_query *query);
 void weir_ingest__table_query_close(weir_ingest__table_query *query);
