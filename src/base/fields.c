@@ -86,6 +86,8 @@ static bool is_default(const weir__field *field, const void *object) {
         return load(field, object) == field->otherwise;
     case WEIR__KIND_TEXT:
         return *(const char *const *)place_of(field, object) == NULL;
+    case WEIR__KIND_VIEW:
+        return ((const weir_text *)place_of(field, object))->data == NULL;
     case WEIR__KIND_TEXTS:
     case WEIR__KIND_NAMES:
     case WEIR__KIND_LIST:
@@ -133,14 +135,18 @@ void weir__leave(weir__reader *r, size_t length) {
 
 weir_status weir__refuse(const weir__reader *r, const char *key, const char *format, ...) {
     assert(r->family != WEIR_OK && "a reader without a status for what it refuses");
-    char what[400], path[WEIR__PATH_MAX + 64];
+    char what[400], path[WEIR__PATH_MAX + 64], label[160] = "";
+    weir_cbor_value text;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     snprintf(path, sizeof path, "%s%s%s", r->path, key ? "." : "", key ? key : "");
+    if (r->label && r->map && weir_cbor_get(r->map, r->label, &text) && text.type == WEIR_CBOR_TEXT)
+        snprintf(label, sizeof label, " of '%.*s'", WEIR__NARROW(int, text.number < 120 ? text.number : 120),
+                 (const char *)text.data);
     weir_status status =
-        weir__fail(r->error, r->family, r->failure_operator, "%s: %s %s", r->name, path, what);
+        weir__fail(r->error, r->family, r->failure_operator, "%s: %s%s %s", r->name, path, label, what);
     weir__note_text(r->error, "path", path, strlen(path));
     return status;
 }
@@ -231,6 +237,14 @@ static weir_status read_text(weir__reader *r, const weir__field *field, const we
     if (!is_text(value)) /* a NUL inside would end it early for every C caller */
         return weir__refuse(r, field->name, "must be a string");
     return weir__reader_copy(r, value, place(field, object));
+}
+
+static weir_status read_view(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                             void *object) {
+    if (value->type != WEIR_CBOR_TEXT)
+        return weir__refuse(r, field->name, "must be a string");
+    *(weir_text *)place(field, object) = (weir_text){(const char *)value->data, (size_t)value->number};
+    return WEIR_OK;
 }
 
 /* Makes room for the items of a list or map. */
@@ -344,6 +358,8 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
         return read_word(r, field, value, object);
     case WEIR__KIND_TEXT:
         return read_text(r, field, value, object);
+    case WEIR__KIND_VIEW:
+        return read_view(r, field, value, object);
     case WEIR__KIND_TEXTS:
     case WEIR__KIND_NAMES:
         return read_texts(r, field, value, object);
@@ -394,7 +410,8 @@ static weir_status find_values(weir__reader *r, const weir_cbor_value *map, cons
 /* What is no text where one must be is the reader's family: the type is wrong, not what it means. */
 static weir_status family_of(const weir__field *field, bool is_there, const weir_cbor_value *value,
                              weir_status family) {
-    bool takes_text = field->kind == WEIR__KIND_WORD || field->kind == WEIR__KIND_TEXT;
+    bool takes_text =
+        field->kind == WEIR__KIND_WORD || field->kind == WEIR__KIND_TEXT || field->kind == WEIR__KIND_VIEW;
     bool is_meant = field->family && !(is_there && takes_text && value->type != WEIR_CBOR_TEXT);
     return is_meant ? field->family : family;
 }
@@ -407,10 +424,10 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
     if (value->type != WEIR_CBOR_MAP)
         return weir__refuse(r, NULL, "must be an object");
     weir__fill_defaults(shape, object);
-    WEIR__TRY(find_values(r, value, shape, values, is_there));
     const weir_cbor_value *outer = r->map;
     weir_status family = r->family;
     r->map = value;
+    WEIR__TRY(find_values(r, value, shape, values, is_there));
     for (size_t i = 0; i < shape->count; i++) {
         const weir__field *field = &shape->fields[i];
         r->family = family_of(field, is_there[i], &values[i], family);
@@ -500,6 +517,9 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         break;
     case WEIR__KIND_TEXT:
         weir_cbor_text(w, *(const char *const *)at);
+        break;
+    case WEIR__KIND_VIEW:
+        weir_cbor_text_n(w, ((const weir_text *)at)->data, ((const weir_text *)at)->size);
         break;
     case WEIR__KIND_TEXTS:
     case WEIR__KIND_NAMES:

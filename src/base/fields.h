@@ -33,6 +33,7 @@ typedef enum weir__kind {
     WEIR__KIND_BOOL,     /* bool */
     WEIR__KIND_WORD,     /* an enum or bool: the number of the word in `words` */
     WEIR__KIND_TEXT,     /* const char *, without a NUL inside */
+    WEIR__KIND_VIEW,     /* weir_text: the text itself, in the document */
     WEIR__KIND_TEXTS,    /* const char *const *, a list of texts; how many is at `count` */
     WEIR__KIND_NAMES,    /* the same; one text stands for a list of it */
     WEIR__KIND_NUMBERS,  /* uint32_t[], one number or a list of them; how many is at `count` */
@@ -92,6 +93,7 @@ struct weir__shape {
 #define WEIR__BOOL(type, member)        .kind = WEIR__KIND_BOOL, WEIR__AT(type, member)
 #define WEIR__WORD(type, member, names) .kind = WEIR__KIND_WORD, WEIR__AT(type, member), .words = (names)
 #define WEIR__TEXT(type, member)        .kind = WEIR__KIND_TEXT, WEIR__AT(type, member)
+#define WEIR__VIEW(type, member)        .kind = WEIR__KIND_VIEW, WEIR__AT(type, member)
 #define WEIR__TEXTS(type, member, number)                                                                    \
     .kind = WEIR__KIND_TEXTS, WEIR__AT(type, member), .count = offsetof(type, number)
 #define WEIR__NAMES(type, member, number)                                                                    \
@@ -126,6 +128,7 @@ struct weir__reader {
     const char *failure_operator;
     const char *name;           /* what messages begin with, such as the file's name */
     const char *unknown;        /* what is said of a key that is not in the table; NULL: it is passed over */
+    const char *label;          /* the key whose text says which item it is, for messages; or NULL */
     bool is_json;               /* numbers may be decimal texts, hashes hex, reals whole */
     bool skips_nulls;           /* null is as if the key was not there, but for WEIR__KIND_VALUE */
     void *context;              /* for hooks */
@@ -148,7 +151,8 @@ WEIR_CHECKED weir_status weir__read_numbers(weir__reader *r, const char *key, co
                                             uint64_t least, uint64_t most, uint32_t *numbers,
                                             uint32_t capacity, uint32_t *count);
 
-/* "NAME: PATH.KEY WHAT" with r->family, and the path as a diagnostic. `key` may be NULL: the path itself. */
+/* "NAME: PATH.KEY WHAT" with r->family, and the path as a diagnostic. `key` may be NULL: the path itself.
+ * With a label: "NAME: PATH.KEY of 'LABEL' WHAT". */
 WEIR_CHECKED weir_status weir__refuse(const weir__reader *r, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,7 @@
 /* What a call says beside the graph: the mode or preset, and how arenas are configured. */
 #include <string.h>
 
+#include "base/fields.h"
 #include "plan/planning.h"
 
 /* ---- Modes ------------------------------------------------------------------------------------- */
@@ -62,59 +63,54 @@ weir_status weir_plan__mode_find(const weir_plan_options *options, weir_plan__gr
 
 /* ---- Arena settings ---------------------------------------------------------------------------- */
 
-static weir_status fault(const char *name, weir_text arena, const char *what, weir_text detail,
-                         weir_error *error) {
-    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: arena '%.*s': %s%.*s", name,
-                      WEIR_PLAN__SHOW(arena), what, WEIR_PLAN__SHOW(detail));
+/* A negative alignment is a number that does not fit, not another type. */
+static weir_status read_alignment(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                                  void *object) {
+    weir_plan__arena_setting *setting = object;
+    setting->alignment_is_negative = value->type == WEIR_CBOR_NEGATIVE;
+    return setting->alignment_is_negative ? WEIR_OK : weir__read_plain(r, field, value, object);
 }
 
-static weir_status read_setting(const weir_cbor_value *key, const weir_cbor_value *value, const char *name,
-                                weir_plan__arena_setting *setting, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(value);
-    weir_cbor_value field;
-    weir_cbor_value number;
-    weir_text none = {"", 0};
-    *setting = (weir_plan__arena_setting){.name = weir_plan__text_of(key)};
-    if (setting->name.size == 0 || setting->name.size > WEIR_PLAN__ARENA_NAME_MAX)
-        return fault(name, setting->name, "an arena's name has 1 to 64 bytes", none, error);
-    if (value->type != WEIR_CBOR_MAP)
-        return fault(name, setting->name, "its configuration must be an object", none, error);
-    while (weir_cbor_next(&it, &field, &number)) {
-        bool is_alignment = weir_cbor_is_text(&field, "alignment_bytes");
-        bool is_capacity = weir_cbor_is_text(&field, "capacity_bytes");
-        bool is_page_size = weir_cbor_is_text(&field, "page_size");
-        uint64_t parsed = 0;
-        if (!is_alignment && !is_capacity && !is_page_size)
-            return fault(name, setting->name, "unknown key ", weir_plan__text_of(&field), error);
-        if (is_alignment && number.type == WEIR_CBOR_NEGATIVE)
-            setting->alignment_is_negative = true;
-        else if (!weir_cbor_get_uint(&number, &parsed))
-            return fault(name, setting->name, "not an integer from 0 to 2^64-1: ", weir_plan__text_of(&field),
-                         error);
-        setting->has_alignment |= is_alignment;
-        setting->has_capacity |= is_capacity;
-        setting->has_page_size |= is_page_size;
-        *(is_alignment  ? &setting->alignment
-          : is_capacity ? &setting->capacity
-                        : &setting->page_size) = parsed;
+static const weir__field setting_fields[] = {
+    {"alignment_bytes", WEIR__UINT(weir_plan__arena_setting, alignment, 0, UINT64_MAX),
+     .read = read_alignment, .has = offsetof(weir_plan__arena_setting, has_alignment)},
+    {"capacity_bytes", WEIR__UINT(weir_plan__arena_setting, capacity, 0, UINT64_MAX),
+     .has = offsetof(weir_plan__arena_setting, has_capacity)},
+    {"page_size", WEIR__UINT(weir_plan__arena_setting, page_size, 0, UINT64_MAX),
+     .has = offsetof(weir_plan__arena_setting, has_page_size)},
+};
+static const weir__shape setting_shape = WEIR__SHAPE(weir_plan__arena_setting, setting_fields);
+
+static weir_status read_settings(weir__reader *r, const weir_cbor_value *root,
+                                 weir_plan__arena_setting *settings) {
+    weir_cbor_iterator it = weir_cbor_children(root);
+    weir_cbor_value key, value;
+    for (; weir_cbor_next(&it, &key, &value); settings++) {
+        size_t top = weir__enter(r, key.data, (size_t)key.number);
+        settings->name = weir_plan__text_of(&key);
+        if (settings->name.size == 0 || settings->name.size > WEIR_PLAN__ARENA_NAME_MAX)
+            return weir__refuse(r, NULL, "is no name of an arena, which has 1 to 64 bytes");
+        WEIR__TRY(weir__read(r, &value, &setting_shape, settings));
+        weir__leave(r, top);
     }
     return WEIR_OK;
 }
 
 weir_status weir_plan__settings_read(const weir_env *env, const weir_cbor_value *root, const char *name,
                                      weir_plan__arena_setting **settings, size_t *count, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(root);
-    weir_cbor_value key;
-    weir_cbor_value value;
+    weir__reader r = {.error = error,
+                      .family = WEIR_INVALID_IR,
+                      .failure_operator = WEIR_PLAN__PREPARE_OPERATOR,
+                      .name = name,
+                      .unknown = "is not a setting; those are alignment_bytes, capacity_bytes and page_size",
+                      .is_json = true,
+                      .path = "$"};
     if (root->type != WEIR_CBOR_MAP)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s: the arena configuration must be an object {name: {…}}", name);
-    weir_plan__arena_setting *read = weir__allocate(env, (size_t)root->number, sizeof *read);
+        return weir__refuse(&r, NULL, "must be an object of arenas: {name: {…}}");
+    weir_plan__arena_setting *read = weir__allocate_zero(env, (size_t)root->number, sizeof *read);
     if (!read)
         return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, (size_t)root->number * sizeof *read);
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; status == WEIR_OK && weir_cbor_next(&it, &key, &value); i++)
-        status = read_setting(&key, &value, name, &read[i], error);
+    weir_status status = read_settings(&r, root, read);
     if (status != WEIR_OK) {
         weir__release(env, read);
         return status;

@@ -157,7 +157,8 @@ bool weir_plan__shape_bytes(weir_tensor_type type, const uint64_t *shape, size_t
 bool weir_plan__type_is_floating(weir_tensor_type type);
 bool weir_plan__type_named(weir_text name, weir_tensor_type *type);
 bool weir_plan__role_named(weir_text name, weir_tensor_role *role);
-bool weir_plan__saves_named(weir_text name, weir_saves *saves);
+extern const char *const weir_plan__roles[]; /* NULL ends them */
+extern const char *const weir_plan__saves[]; /* the first, WEIR_SAVES_DEFAULT, is in no document */
 const char *weir_plan__saves_name(bool inputs, bool output);
 bool weir_plan__same_text(weir_text text, const char *other);
 int weir_plan__compare_texts(weir_text a, weir_text b); /* bytewise; not in the order of CBOR keys */

@@ -3,199 +3,130 @@
  * is walked from the first tensor to the last node. The document is untrusted; after the first pass its
  * fields have the right types. */
 
+#include <string.h>
+
+#include "base/fields.h"
 #include "base/file.h"
 #include "plan/document.h"
 #include "plan/graph.h"
 
+#define GRAPH_FORMAT "weir-graph/1"
+
 enum { GRAPH_SIZE_MAX_LOG2 = 36 };
+
+/* ---- The document ------------------------------------------------------------------------------ */
+
+typedef struct tensor_document {
+    weir_tensor_info info; /* all but type, shape and rank */
+    weir_text dtype;
+    weir_cbor_value shape;
+    bool has_saved, is_saved;
+    bool has_offset;
+} tensor_document;
+
+typedef struct node_document {
+    weir_node_info info; /* all but inputs and outputs */
+    weir_cbor_value inputs, outputs;
+    bool has_inplace, is_inplace;
+} node_document;
+
+typedef struct graph_document {
+    weir_text name, step; /* data NULL: not given */
+    weir_cbor_value tensors, nodes, outputs, order;
+    bool has_order;
+} graph_document;
+
+static weir_status read_list(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                             void *object) {
+    if (value->type != WEIR_CBOR_ARRAY)
+        return weir__refuse(r, field->name, "must be a list");
+    return weir__read_plain(r, field, value, object);
+}
+
+static weir_status read_ids(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                            void *object) {
+    weir_cbor_value item;
+    WEIR__TRY(read_list(r, field, value, object));
+    weir_cbor_iterator it = weir_cbor_children(value);
+    while (weir_cbor_next(&it, NULL, &item))
+        if (item.type != WEIR_CBOR_TEXT)
+            return weir__refuse(r, field->name, "must be a list of ids, which are strings");
+    return WEIR_OK;
+}
+
+static weir_choice choice(bool is_given, bool is_true) {
+    if (!is_given)
+        return WEIR_CHOICE_DEFAULT;
+    return is_true ? WEIR_CHOICE_TRUE : WEIR_CHOICE_FALSE;
+}
+
+static weir_status check_tensor(weir__reader *r, void *object) {
+    tensor_document *tensor = object;
+    tensor->info.saved_for_backward = choice(tensor->has_saved, tensor->is_saved);
+    if (tensor->info.arena.data &&
+        (tensor->info.arena.size == 0 || tensor->info.arena.size > WEIR_PLAN__ARENA_NAME_MAX))
+        return weir__refuse(r, "arena", "must be a name of 1 to 64 bytes");
+    if (tensor->has_offset && !tensor->info.is_alias)
+        return weir__refuse(r, "alias_offset", "goes with alias_of; give both or none");
+    return WEIR_OK;
+}
+
+static const weir__field tensor_fields[] = {
+    {"id", WEIR__VIEW(tensor_document, info.id), .flags = WEIR__REQUIRED},
+    {"dtype", WEIR__VIEW(tensor_document, dtype), .flags = WEIR__REQUIRED},
+    {"shape", WEIR__VALUE(tensor_document, shape), .read = read_list, .flags = WEIR__REQUIRED},
+    {"role", WEIR__WORD(tensor_document, info.role, weir_plan__roles)},
+    {"arena", WEIR__VIEW(tensor_document, info.arena)},
+    {"saved_for_backward", WEIR__BOOL(tensor_document, is_saved),
+     .has = offsetof(tensor_document, has_saved)},
+    {"alias_of", WEIR__VIEW(tensor_document, info.alias_of), .has = offsetof(tensor_document, info.is_alias)},
+    {"alias_offset", WEIR__UINT(tensor_document, info.alias_offset, 0, INT64_MAX),
+     .has = offsetof(tensor_document, has_offset)},
+};
+static const weir__shape tensor_shape = WEIR__SHAPE(tensor_document, tensor_fields, .check = check_tensor);
+
+static weir_status check_node(weir__reader *r, void *object) {
+    node_document *node = object;
+    (void)r;
+    node->info.inplace = choice(node->has_inplace, node->is_inplace);
+    return WEIR_OK;
+}
+
+static const weir__field node_fields[] = {
+    {"id", WEIR__VIEW(node_document, info.id), .flags = WEIR__REQUIRED},
+    {"op", WEIR__VIEW(node_document, info.op), .flags = WEIR__REQUIRED},
+    {"inputs", WEIR__VALUE(node_document, inputs), .read = read_ids, .flags = WEIR__REQUIRED},
+    {"outputs", WEIR__VALUE(node_document, outputs), .read = read_ids, .flags = WEIR__REQUIRED},
+    {"inplace", WEIR__BOOL(node_document, is_inplace), .has = offsetof(node_document, has_inplace)},
+    {"saves", WEIR__WORD(node_document, info.saves, weir_plan__saves), .least = WEIR_SAVES_NONE},
+    {"cost", WEIR__UINT(node_document, info.cost, 0, ((uint64_t)1 << 56) - 1),
+     .has = offsetof(node_document, info.has_cost)},
+};
+static const weir__shape node_shape = WEIR__SHAPE(node_document, node_fields, .check = check_node);
+
+static const weir__field graph_fields[] = {
+    {"format", WEIR__CONSTANT(GRAPH_FORMAT), .flags = WEIR__REQUIRED},
+    {"name", WEIR__VIEW(graph_document, name)},
+    {"tensors", WEIR__VALUE(graph_document, tensors), .read = read_list, .flags = WEIR__REQUIRED},
+    {"nodes", WEIR__VALUE(graph_document, nodes), .read = read_list, .flags = WEIR__REQUIRED},
+    {"outputs", WEIR__VALUE(graph_document, outputs), .read = read_ids, .flags = WEIR__REQUIRED},
+    {"order", WEIR__VALUE(graph_document, order), .read = read_ids,
+     .has = offsetof(graph_document, has_order)},
+    {"step", WEIR__VIEW(graph_document, step)},
+};
+static const weir__shape graph_shape = WEIR__SHAPE(graph_document, graph_fields);
 
 typedef struct reader {
     const weir_env *env;
     const char *name;
-    weir_cbor_value tensors;
-    weir_cbor_value nodes;
-    weir_cbor_value outputs;
-    weir_cbor_value order;
-    bool has_order;
+    weir__reader fields;
+    graph_document graph;
     bool has_aliases;
-    weir_text graph_name;
-    weir_text step;   /* data NULL: not given */
     weir_text *texts; /* scratch for the ids of one node */
     size_t text_capacity;
     uint64_t *shape; /* scratch for the dimensions of one tensor */
     size_t shape_capacity;
 } reader;
-
-/* ---- Maps with known keys ---------------------------------------------------------------------- */
-
-typedef struct field {
-    const char *key;
-    weir_cbor_type type;
-    bool is_required;
-} field;
-
-static const char *type_in_words(weir_cbor_type type) {
-    switch (type) {
-    case WEIR_CBOR_TEXT:
-        return "text";
-    case WEIR_CBOR_ARRAY:
-        return "a list";
-    case WEIR_CBOR_BOOL:
-        return "true or false";
-    case WEIR_CBOR_UINT:
-        return "an integer from 0 on";
-    default:
-        return "another type";
-    }
-}
-
-/* Where a map stands: "tensor 3" or, once its id is known, "tensor 'x'". */
-typedef struct place {
-    const char *kind; /* "tensor", "node", "graph" */
-    size_t number;
-    weir_text id;
-} place;
-
-static weir_status fault_at(const reader *r, const place *at, const char *what, weir_text detail,
-                            weir_error *error) {
-    if (at->id.data)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: %s '%.*s': %s%.*s",
-                          r->name, at->kind, WEIR_PLAN__SHOW(at->id), what, WEIR_PLAN__SHOW(detail));
-    if (at->number != SIZE_MAX)
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: %s number %zu: %s%.*s",
-                          r->name, at->kind, at->number + 1, what, WEIR_PLAN__SHOW(detail));
-    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR, "%s: the graph: %s%.*s", r->name,
-                      what, WEIR_PLAN__SHOW(detail));
-}
-
-static weir_text literal(const char *text) {
-    return (weir_text){text, __builtin_strlen(text)};
-}
-
-/* Fills values[i] for fields[i] of a map; absent ones get type WEIR_CBOR_NULL, which no field has. */
-static weir_status read_fields(const reader *r, const weir_cbor_value *map, const field *fields, size_t count,
-                               place *at, weir_cbor_value *values, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(map);
-    weir_cbor_value key;
-    weir_cbor_value child;
-    for (size_t i = 0; i < count; i++)
-        values[i] = (weir_cbor_value){.type = WEIR_CBOR_NULL};
-    if (map->type != WEIR_CBOR_MAP)
-        return fault_at(r, at, "must be an object", literal(""), error);
-    if (weir_cbor_get(map, "id", &child) && child.type == WEIR_CBOR_TEXT)
-        at->id = weir_plan__text_of(&child);
-    while (weir_cbor_next(&it, &key, &child)) {
-        size_t i = 0;
-        while (i < count && !weir_cbor_is_text(&key, fields[i].key))
-            i++;
-        if (i == count)
-            return fault_at(r, at, "unknown key ", weir_plan__text_of(&key), error);
-        if (child.type != fields[i].type) {
-            weir_status status = fault_at(r, at, "wrong type for the key ", weir_plan__text_of(&key), error);
-            const char *wanted = type_in_words(fields[i].type);
-            weir__note_text(error, "wanted", wanted, __builtin_strlen(wanted));
-            return status;
-        }
-        values[i] = child;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (fields[i].is_required && values[i].type == WEIR_CBOR_NULL)
-            return fault_at(r, at, "missing key ", literal(fields[i].key), error);
-    return WEIR_OK;
-}
-
-static weir_choice choice_of(const weir_cbor_value *value) {
-    if (value->type != WEIR_CBOR_BOOL)
-        return WEIR_CHOICE_DEFAULT;
-    return value->number ? WEIR_CHOICE_TRUE : WEIR_CHOICE_FALSE;
-}
-
-/* ---- Fields of a tensor and of a node ---------------------------------------------------------- */
-
-typedef struct read_tensor {
-    weir_tensor_info info; /* all but type, shape and rank */
-    weir_cbor_value dtype;
-    weir_cbor_value shape;
-} read_tensor;
-
-static weir_status tensor_fields(const reader *r, const weir_cbor_value *map, size_t number,
-                                 read_tensor *tensor, weir_error *error) {
-    enum { ID, DTYPE, SHAPE, ROLE, ARENA, SAVED, ALIAS_OF, ALIAS_OFFSET, FIELDS };
-    static const field fields[FIELDS] = {
-        {"id", WEIR_CBOR_TEXT, true},        {"dtype", WEIR_CBOR_TEXT, true},
-        {"shape", WEIR_CBOR_ARRAY, true},    {"role", WEIR_CBOR_TEXT, false},
-        {"arena", WEIR_CBOR_TEXT, false},    {"saved_for_backward", WEIR_CBOR_BOOL, false},
-        {"alias_of", WEIR_CBOR_TEXT, false}, {"alias_offset", WEIR_CBOR_UINT, false},
-    };
-    weir_cbor_value values[FIELDS];
-    place at = {"tensor", number, {0}};
-    WEIR__TRY(read_fields(r, map, fields, FIELDS, &at, values, error));
-    *tensor = (read_tensor){.dtype = values[DTYPE], .shape = values[SHAPE]};
-    tensor->info.id = at.id;
-    tensor->info.saved_for_backward = choice_of(&values[SAVED]);
-    if (values[ROLE].type == WEIR_CBOR_TEXT &&
-        !weir_plan__role_named(weir_plan__text_of(&values[ROLE]), &tensor->info.role))
-        return fault_at(r, &at, "unknown role ", weir_plan__text_of(&values[ROLE]), error);
-    if (values[ARENA].type == WEIR_CBOR_TEXT) {
-        tensor->info.arena = weir_plan__text_of(&values[ARENA]);
-        if (tensor->info.arena.size == 0 || tensor->info.arena.size > WEIR_PLAN__ARENA_NAME_MAX)
-            return fault_at(r, &at, "an arena's name has 1 to 64 bytes, not ", tensor->info.arena, error);
-    }
-    tensor->info.is_alias = values[ALIAS_OF].type == WEIR_CBOR_TEXT;
-    if (tensor->info.is_alias)
-        tensor->info.alias_of = weir_plan__text_of(&values[ALIAS_OF]);
-    if (values[ALIAS_OFFSET].type != WEIR_CBOR_NULL) {
-        tensor->info.alias_offset = values[ALIAS_OFFSET].number;
-        if (!tensor->info.is_alias || tensor->info.alias_offset > INT64_MAX)
-            return fault_at(r, &at, "alias_offset goes with alias_of, and is at most 2^63 - 1", literal(""),
-                            error);
-    }
-    return WEIR_OK;
-}
-
-typedef struct read_node {
-    weir_node_info info; /* all but inputs and outputs */
-    weir_cbor_value inputs;
-    weir_cbor_value outputs;
-} read_node;
-
-static bool is_text_list(const weir_cbor_value *list) {
-    weir_cbor_iterator it = weir_cbor_children(list);
-    weir_cbor_value item;
-    while (weir_cbor_next(&it, NULL, &item))
-        if (item.type != WEIR_CBOR_TEXT)
-            return false;
-    return true;
-}
-
-static weir_status node_fields(const reader *r, const weir_cbor_value *map, size_t number, read_node *node,
-                               weir_error *error) {
-    enum { ID, OP, INPUTS, OUTPUTS, INPLACE, SAVES, COST, FIELDS };
-    static const field fields[FIELDS] = {
-        {"id", WEIR_CBOR_TEXT, true},       {"op", WEIR_CBOR_TEXT, true},
-        {"inputs", WEIR_CBOR_ARRAY, true},  {"outputs", WEIR_CBOR_ARRAY, true},
-        {"inplace", WEIR_CBOR_BOOL, false}, {"saves", WEIR_CBOR_TEXT, false},
-        {"cost", WEIR_CBOR_UINT, false},
-    };
-    weir_cbor_value values[FIELDS];
-    place at = {"node", number, {0}};
-    WEIR__TRY(read_fields(r, map, fields, FIELDS, &at, values, error));
-    *node = (read_node){.inputs = values[INPUTS], .outputs = values[OUTPUTS]};
-    node->info.id = at.id;
-    node->info.op = weir_plan__text_of(&values[OP]);
-    node->info.inplace = choice_of(&values[INPLACE]);
-    if (values[SAVES].type == WEIR_CBOR_TEXT &&
-        !weir_plan__saves_named(weir_plan__text_of(&values[SAVES]), &node->info.saves))
-        return fault_at(r, &at, "saves must be inputs, output, both or none, not ",
-                        weir_plan__text_of(&values[SAVES]), error);
-    node->info.has_cost = values[COST].type == WEIR_CBOR_UINT;
-    node->info.cost = node->info.has_cost ? values[COST].number : 0;
-    if (node->info.cost >= (uint64_t)1 << 56)
-        return fault_at(r, &at, "its cost must be an integer from 0 to 2^56 - 1", literal(""), error);
-    if (!is_text_list(&values[INPUTS]) || !is_text_list(&values[OUTPUTS]))
-        return fault_at(r, &at, "inputs and outputs must be lists of tensor ids", literal(""), error);
-    return WEIR_OK;
-}
 
 /* ---- Pass 1: format, then fields and types ----------------------------------------------------- */
 
@@ -203,83 +134,74 @@ static weir_status check_format(const reader *r, const weir_cbor_value *root, we
     weir_cbor_value format;
     if (!weir_cbor_get(root, "format", &format))
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s is not a graph: it must be an object with \"format\": \"weir-graph/1\"",
+                          "%s is not a graph: it must be an object with \"format\": \"" GRAPH_FORMAT "\"",
                           r->name);
     if (weir_cbor_is_text(&format, "weir-plan/1"))
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is a saved plan, not a graph: 'weir plan FILE --html OUT' shows it, without a "
                           "mode or preset",
                           r->name);
-    if (!weir_cbor_is_text(&format, "weir-graph/1"))
+    if (!weir_cbor_is_text(&format, GRAPH_FORMAT))
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s: unknown format; this version reads weir-graph/1", r->name);
+                          "%s: unknown format; this version reads " GRAPH_FORMAT, r->name);
     return WEIR_OK;
 }
 
-static weir_status check_graph_fields(reader *r, const weir_cbor_value *root, weir_error *error) {
-    enum { FORMAT, NAME, TENSORS, NODES, OUTPUTS, ORDER, STEP, FIELDS };
-    static const field fields[FIELDS] = {
-        {"format", WEIR_CBOR_TEXT, true},   {"name", WEIR_CBOR_TEXT, false},
-        {"tensors", WEIR_CBOR_ARRAY, true}, {"nodes", WEIR_CBOR_ARRAY, true},
-        {"outputs", WEIR_CBOR_ARRAY, true}, {"order", WEIR_CBOR_ARRAY, false},
-        {"step", WEIR_CBOR_TEXT, false},
-    };
-    weir_cbor_value values[FIELDS];
-    place at = {"graph", SIZE_MAX, {0}};
-    WEIR__TRY(read_fields(r, root, fields, FIELDS, &at, values, error));
-    r->tensors = values[TENSORS];
-    r->nodes = values[NODES];
-    r->outputs = values[OUTPUTS];
-    r->order = values[ORDER];
-    r->has_order = values[ORDER].type == WEIR_CBOR_ARRAY;
-    if (values[STEP].type == WEIR_CBOR_TEXT)
-        r->step = weir_plan__text_of(&values[STEP]);
-    if (values[NAME].type == WEIR_CBOR_TEXT)
-        r->graph_name = weir_plan__text_of(&values[NAME]);
-    if (!is_text_list(&r->outputs) || (r->has_order && !is_text_list(&r->order)))
-        return fault_at(r, &at, "outputs and order must be lists of ids", literal(""), error);
-    return WEIR_OK;
+static weir_status read_tensor(reader *r, const weir_cbor_value *map, tensor_document *tensor) {
+    *tensor = (tensor_document){0};
+    return weir__read(&r->fields, map, &tensor_shape, tensor);
 }
 
-static weir_status check_all_fields(reader *r, const weir_cbor_value *root, weir_error *error) {
+static weir_status read_node(reader *r, const weir_cbor_value *map, node_document *node) {
+    *node = (node_document){0};
+    return weir__read(&r->fields, map, &node_shape, node);
+}
+
+/* Every field once, for its faults; the passes after this one read them again, without any. */
+static weir_status check_fields(reader *r, const weir_cbor_value *root) {
     weir_cbor_value item;
-    read_tensor tensor;
-    read_node node;
-    size_t number = 0;
-    weir_status status = check_graph_fields(r, root, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_cbor_iterator it = weir_cbor_children(&r->tensors);
-    for (; status == WEIR_OK && weir_cbor_next(&it, NULL, &item); number++)
-        status = tensor_fields(r, &item, number, &tensor, error);
-    it = weir_cbor_children(&r->nodes);
-    for (number = 0; status == WEIR_OK && weir_cbor_next(&it, NULL, &item); number++)
-        status = node_fields(r, &item, number, &node, error);
-    return status;
+    tensor_document tensor;
+    node_document node;
+    WEIR__TRY(weir__read(&r->fields, root, &graph_shape, &r->graph));
+    size_t top = weir__enter(&r->fields, "tensors", strlen("tensors"));
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
+    for (uint64_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+        size_t list = weir__enter_item(&r->fields, i);
+        WEIR__TRY(read_tensor(r, &item, &tensor));
+        weir__leave(&r->fields, list);
+    }
+    weir__leave(&r->fields, top);
+    (void)weir__enter(&r->fields, "nodes", strlen("nodes"));
+    it = weir_cbor_children(&r->graph.nodes);
+    for (uint64_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
+        size_t list = weir__enter_item(&r->fields, i);
+        WEIR__TRY(read_node(r, &item, &node));
+        weir__leave(&r->fields, list);
+    }
+    weir__leave(&r->fields, top);
+    return WEIR_OK;
 }
 
 /* ---- Pass 2: ids ------------------------------------------------------------------------------- */
 
 static weir_status declare_tensors(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->tensors);
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
     weir_cbor_value item;
-    read_tensor tensor;
-    weir_status status = WEIR_OK;
-    for (size_t number = 0; status == WEIR_OK && weir_cbor_next(&it, NULL, &item); number++) {
-        status = tensor_fields(r, &item, number, &tensor, error);
-        if (status == WEIR_OK)
-            status = weir_plan__graph_declare_tensor(graph, &tensor.info, error);
-        r->has_aliases |= status == WEIR_OK && tensor.info.is_alias;
+    tensor_document tensor;
+    while (weir_cbor_next(&it, NULL, &item)) {
+        WEIR__TRY(read_tensor(r, &item, &tensor));
+        WEIR__TRY(weir_plan__graph_declare_tensor(graph, &tensor.info, error));
+        r->has_aliases |= tensor.info.is_alias;
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status find_originals(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->tensors);
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
     weir_cbor_value item;
-    read_tensor tensor;
+    tensor_document tensor;
     for (uint32_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
-        WEIR__TRY(tensor_fields(r, &item, i, &tensor, error));
+        WEIR__TRY(read_tensor(r, &item, &tensor));
         if (tensor.info.is_alias)
             WEIR__TRY(weir_plan__graph_set_original(graph, i, tensor.info.alias_of, tensor.info.alias_offset,
                                                     error));
@@ -294,7 +216,7 @@ static void copy_ids(const weir_cbor_value *list, weir_text *out) {
         *out++ = weir_plan__text_of(&item);
 }
 
-static weir_status declare_node(reader *r, weir_graph *graph, read_node *node, weir_error *error) {
+static weir_status declare_node(reader *r, weir_graph *graph, node_document *node, weir_error *error) {
     size_t inputs = (size_t)node->inputs.number;
     size_t outputs = (size_t)node->outputs.number;
     void *memory = r->texts;
@@ -312,16 +234,14 @@ static weir_status declare_node(reader *r, weir_graph *graph, read_node *node, w
 }
 
 static weir_status declare_nodes(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->nodes);
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.nodes);
     weir_cbor_value item;
-    read_node node;
-    weir_status status = WEIR_OK;
-    for (size_t number = 0; status == WEIR_OK && weir_cbor_next(&it, NULL, &item); number++) {
-        status = node_fields(r, &item, number, &node, error);
-        if (status == WEIR_OK)
-            status = declare_node(r, graph, &node, error);
+    node_document node;
+    while (weir_cbor_next(&it, NULL, &item)) {
+        WEIR__TRY(read_node(r, &item, &node));
+        WEIR__TRY(declare_node(r, graph, &node, error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 typedef weir_status take_ids(weir_graph *graph, const weir_text *ids, size_t count, weir_error *error);
@@ -337,21 +257,18 @@ static weir_status declare_list(reader *r, weir_graph *graph, const weir_cbor_va
 }
 
 static weir_status declare_ids(reader *r, weir_graph *graph, weir_error *error) {
-    weir_status status = declare_tensors(r, graph, error);
-    if (status == WEIR_OK && r->has_aliases)
-        status = find_originals(r, graph, error);
-    if (status == WEIR_OK)
-        status = declare_nodes(r, graph, error);
-    if (status == WEIR_OK)
-        status = declare_list(r, graph, &r->outputs, weir_plan__graph_declare_outputs, error);
-    if (status == WEIR_OK && r->has_order)
-        status = declare_list(r, graph, &r->order, weir_plan__graph_keep_order, error);
-    return status;
+    WEIR__TRY(declare_tensors(r, graph, error));
+    if (r->has_aliases)
+        WEIR__TRY(find_originals(r, graph, error));
+    WEIR__TRY(declare_nodes(r, graph, error));
+    WEIR__TRY(declare_list(r, graph, &r->graph.outputs, weir_plan__graph_declare_outputs, error));
+    return r->graph.has_order ? declare_list(r, graph, &r->graph.order, weir_plan__graph_keep_order, error)
+                              : WEIR_OK;
 }
 
 /* ---- Pass 3: shapes and dtypes ----------------------------------------------------------------- */
 
-static weir_status read_shape(reader *r, const read_tensor *tensor, weir_error *error) {
+static weir_status read_shape(reader *r, const tensor_document *tensor, weir_error *error) {
     weir_cbor_iterator it = weir_cbor_children(&tensor->shape);
     weir_cbor_value item;
     void *memory = r->shape;
@@ -372,21 +289,17 @@ static weir_status read_shape(reader *r, const read_tensor *tensor, weir_error *
 }
 
 static weir_status set_shapes(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->tensors);
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
     weir_cbor_value item;
+    tensor_document tensor;
+    weir_tensor_type type;
     for (uint32_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
-        read_tensor tensor;
-        weir_tensor_type type;
-        weir_status status = tensor_fields(r, &item, i, &tensor, error);
-        if (status == WEIR_OK)
-            status = read_shape(r, &tensor, error);
-        if (status != WEIR_OK)
-            return status;
-        if (!weir_plan__type_named(weir_plan__text_of(&tensor.dtype), &type))
+        WEIR__TRY(read_tensor(r, &item, &tensor));
+        WEIR__TRY(read_shape(r, &tensor, error));
+        if (!weir_plan__type_named(tensor.dtype, &type))
             return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
                               "%s: tensor '%.*s': unknown dtype '%.*s'", r->name,
-                              WEIR_PLAN__SHOW(tensor.info.id),
-                              WEIR_PLAN__SHOW(weir_plan__text_of(&tensor.dtype)));
+                              WEIR_PLAN__SHOW(tensor.info.id), WEIR_PLAN__SHOW(tensor.dtype));
         WEIR__TRY(weir_plan__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error));
     }
     return WEIR_OK;
@@ -395,38 +308,29 @@ static weir_status set_shapes(reader *r, weir_graph *graph, weir_error *error) {
 /* ---- All passes -------------------------------------------------------------------------------- */
 
 static weir_status fill_graph(reader *r, weir_graph *graph, weir_error *error) {
-    weir_status status = declare_ids(r, graph, error);
-    if (status == WEIR_OK)
-        status = set_shapes(r, graph, error);
-    for (uint32_t i = 0; status == WEIR_OK && i < weir_plan__graph_tensor_count(graph); i++)
-        status = weir_plan__graph_measure(graph, i, error);
-    if (status == WEIR_OK)
-        status = weir_graph_finish(graph, error);
-    return status;
+    if (r->graph.step.data)
+        WEIR__TRY(weir_plan__graph_set_step(graph, r->graph.step, error));
+    WEIR__TRY(declare_ids(r, graph, error));
+    WEIR__TRY(set_shapes(r, graph, error));
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
+        WEIR__TRY(weir_plan__graph_measure(graph, i, error));
+    return weir_graph_finish(graph, error);
 }
 
 static weir_status read_document(reader *r, const weir_cbor_value *root, weir_graph **graph,
                                  weir_error *error) {
     weir_graph *made;
-    weir_status status = check_format(r, root, error);
-    if (status == WEIR_OK)
-        status = check_all_fields(r, root, error);
-    if (status == WEIR_OK)
-        status = weir_plan__graph_new(r->env, r->name, r->graph_name, &made, error);
-    if (status != WEIR_OK)
-        return status;
-    if (r->step.data)
-        status = weir_plan__graph_set_step(made, r->step, error);
-    if (status == WEIR_OK)
-        status = fill_graph(r, made, error);
+    WEIR__TRY(check_format(r, root, error));
+    WEIR__TRY(check_fields(r, root));
+    WEIR__TRY(weir_plan__graph_new(r->env, r->name, r->graph.name, &made, error));
+    weir_status status = fill_graph(r, made, error);
     weir__release(r->env, r->texts);
     weir__release(r->env, r->shape);
-    if (status != WEIR_OK) {
+    if (status == WEIR_OK)
+        *graph = made;
+    else
         weir_graph_close(made);
-        return status;
-    }
-    *graph = made;
-    return WEIR_OK;
+    return status;
 }
 
 /* No JSON text begins with a control character, and CBOR begins above all of them. */
@@ -438,6 +342,13 @@ static bool is_other_binary(const uint8_t *data, size_t size) {
 weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, const char *name,
                             weir_graph **graph, weir_error *error) {
     reader r = {.env = weir__env_or_default(env), .name = name ? name : "graph"};
+    r.fields = (weir__reader){.error = error,
+                              .family = WEIR_INVALID_IR,
+                              .failure_operator = WEIR_PLAN__PREPARE_OPERATOR,
+                              .name = r.name,
+                              .unknown = "is not a key of " GRAPH_FORMAT,
+                              .label = "id",
+                              .path = "$"};
     if (is_other_binary(data, size))
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is not a graph: it is neither JSON nor CBOR; an ONNX model is read if its name "

@@ -24,11 +24,11 @@ static const struct {
 #undef ROW
 };
 
-static const char *const role_names[] = {"activation", "input", "parameter", "gradient", "state"};
+const char *const weir_plan__roles[] = {"activation", "input", "parameter", "gradient", "state", NULL};
 
 enum {
     TYPES = sizeof types / sizeof types[0],
-    ROLES = sizeof role_names / sizeof role_names[0],
+    ROLES = sizeof weir_plan__roles / sizeof weir_plan__roles[0] - 1,
 };
 
 const char *weir_tensor_type_name(weir_tensor_type type) {
@@ -36,7 +36,7 @@ const char *weir_tensor_type_name(weir_tensor_type type) {
 }
 
 const char *weir_tensor_role_name(weir_tensor_role role) {
-    return (unsigned)role < ROLES ? role_names[role] : "unknown";
+    return (unsigned)role < ROLES ? weir_plan__roles[role] : "unknown";
 }
 
 unsigned weir_plan__type_bits(weir_tensor_type type) {
@@ -58,7 +58,7 @@ bool weir_plan__type_named(weir_text name, weir_tensor_type *type) {
 
 bool weir_plan__role_named(weir_text name, weir_tensor_role *role) {
     for (unsigned i = 0; i < ROLES; i++)
-        if (weir_plan__same_text(name, role_names[i])) {
+        if (weir_plan__same_text(name, weir_plan__roles[i])) {
             *role = (weir_tensor_role)i;
             return true;
         }
@@ -67,19 +67,10 @@ bool weir_plan__role_named(weir_text name, weir_tensor_role *role) {
 
 /* ---- What a node saves for its backward step --------------------------------------------------- */
 
-static const char *const saves_names[] = {"none", "inputs", "output", "both"};
+const char *const weir_plan__saves[] = {"", "none", "inputs", "output", "both", NULL};
 
 const char *weir_plan__saves_name(bool inputs, bool output) {
-    return saves_names[(inputs ? 1 : 0) + (output ? 2 : 0)];
-}
-
-bool weir_plan__saves_named(weir_text name, weir_saves *saves) {
-    for (unsigned i = 0; i < 4; i++)
-        if (weir_plan__same_text(name, saves_names[i])) {
-            *saves = (weir_saves)(WEIR_SAVES_NONE + i);
-            return true;
-        }
-    return false;
+    return weir_plan__saves[WEIR_SAVES_NONE + (inputs ? 1 : 0) + (output ? 2 : 0)];
 }
 
 /* ---- The operator table ------------------------------------------------------------------------ */

@@ -50,14 +50,14 @@ class Refusals(Case):
     def test_what_an_alias_may_not_be(self) -> None:
         for alias, words in (
             ({"alias_of": "nowhere"}, "'v' is an alias of 'nowhere', which is not declared"),
-            ({"alias_offset": 4}, "alias_offset goes with alias_of"),
+            ({"alias_offset": 4}, "$.tensors[2].alias_offset of 'v' goes with alias_of"),
             ({"alias_of": "h", "alias_offset": 2**63 - 1}, "its bytes reach beyond"),
-            ({"alias_of": "h", "alias_offset": -1}, "wrong type for the key alias_offset"),
+            ({"alias_of": "h", "alias_offset": -1}, "$.tensors[2].alias_offset of 'v' must be an integer"),
             ({"alias_of": "h", "alias_offset": 4}, "'v' cannot lie in the place of 'h': its bytes reach beyond"),
             ({"alias_of": "h", "arena": "scratch"}, "different arenas"),
             ({"alias_of": "x"}, "the node that makes it does not read that"),
             ({"alias_of": "v"}, "comes back to itself"),
-            ({"alias_of": 7}, "wrong type for the key alias_of"),
+            ({"alias_of": 7}, "$.tensors[2].alias_of of 'v' must be a string"),
         ):
             with self.subTest(alias):
                 self.assertIn(words, self.refused(chain(**alias)))

@@ -380,6 +380,33 @@ class Messages(PlanTest):
         self.assertEqual(error(duplicate, "--mode", "forward")["code_id"], "INVALID_IR")
         self.assertEqual(error(self.files.add(b"\xa1\x61"), "--mode", "forward")["code_id"], "CBOR_INVALID")
 
+    def test_faults_of_fields_have_a_path(self) -> None:
+        """The path says where in the file, the id which tensor or node, and the rest what to write instead."""
+        roles = '"activation", "input", "parameter", "gradient" or "state"'
+        for part, change, path, words in (
+            ("tensors", {"role": "odd"}, "$.tensors[1].role", f"of 'y' must be {roles}"),
+            ("tensors", {"colour": 1}, "$.tensors[1].colour", "of 'y' is not a key of weir-graph/1"),
+            ("tensors", {"shape": 4}, "$.tensors[1].shape", "of 'y' must be a list"),
+            ("tensors", {"arena": ""}, "$.tensors[1].arena", "of 'y' must be a name of 1 to 64 bytes"),
+            ("tensors", {"id": None}, "$.tensors[1].id", "must be a string"),
+            ("nodes", {"saves": "all"}, "$.nodes[0].saves", "of 'n' must be \"none\", \"inputs\", \"output\" or \"both\""),
+            ("nodes", {"inputs": ["x", 1]}, "$.nodes[0].inputs", "of 'n' must be a list of ids, which are strings"),
+            ("nodes", {"cost": 2**56}, "$.nodes[0].cost", "of 'n' is 72057594037927936; it must be from 0 to"),
+            ("nodes", {"cost": "1"}, "$.nodes[0].cost", "of 'n' must be an integer"),
+            ("nodes", {"inplace": 1}, "$.nodes[0].inplace", "of 'n' must be true or false"),
+        ):
+            with self.subTest(change):
+                value = {
+                    "format": "weir-graph/1",
+                    "tensors": [{"id": name, "shape": [4], "dtype": "f32"} for name in "xy"],
+                    "nodes": [{"id": "n", "op": "relu", "inputs": ["x"], "outputs": ["y"]}],
+                    "outputs": ["y"],
+                }
+                value[part][-1].update(change)
+                record = error(self.files.add(value), "--mode", "forward")
+                self.assertEqual((record["code_id"], record["diagnostics"]["path"]), ("INVALID_IR", path))
+                self.assertIn(f"{path} {words}", record["message"])
+
     def test_types_of_options_files(self) -> None:
         path = self.files.add(graph("chain"))
         bad_settings = (
@@ -394,6 +421,7 @@ class Messages(PlanTest):
             with self.subTest(arenas):
                 record = error(path, "--mode", "forward", "--arenas", self.files.add(arenas))
                 self.assertEqual(record["code_id"], "INVALID_IR")
+                self.assertRegex(record["diagnostics"]["path"], r"^\$(\.a|\[|$)")
         record = error(path, "--mode", "forward", "--arenas", self.files.add({"activation": {"capacity_bytes": 8}}))
         self.assertEqual(record["code_id"], "INVALID_IR")
         self.assertIn("'activation', which the graph does not have; it has parameters, activations, gradients", record["message"])

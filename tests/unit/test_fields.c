@@ -23,6 +23,7 @@ typedef struct thing {
     bool is_good;
     colour colour;
     const char *text;
+    weir_text view;
     const char *const *texts;
     uint32_t text_count;
     struct {
@@ -61,6 +62,7 @@ static const weir__field fields[] = {
     {"good", WEIR__BOOL(thing, is_good), .flags = WEIR__SPARSE},
     {"colour", WEIR__WORD(thing, colour, colours), .least = RED, .flags = WEIR__SPARSE},
     {"text", WEIR__TEXT(thing, text), .flags = WEIR__NULLABLE},
+    {"view", WEIR__VIEW(thing, view), .flags = WEIR__SPARSE},
     {"texts", WEIR__TEXTS(thing, texts, text_count), .flags = WEIR__SPARSE},
     {"numbers", WEIR__NUMBERS(thing, numbers, 1, 8), .otherwise = 3},
     {"hash", WEIR__BYTES(thing, hash)},
@@ -80,6 +82,7 @@ static weir_status read_json(const char *json, weir__arena *arena, weir_cbor_wri
                       .failure_operator = "test",
                       .name = "it",
                       .unknown = "is not known",
+                      .label = "view",
                       .is_json = true,
                       .path = "$"};
     weir_cbor_writer_memory(w, NULL);
@@ -108,7 +111,8 @@ static void assert_json(const thing *object, const char *expected) {
 static const char least[] = "{\"type\": \"thing\"}";
 static const char most[] =
     "{\"type\": \"thing\", \"large\": \"18446744073709551615\", \"small\": 9, \"tiny\": 1, \"level\": -3,"
-    " \"share\": 2, \"good\": true, \"colour\": \"green\", \"text\": \"a\", \"texts\": [\"b\", \"c\"],"
+    " \"share\": 2, \"good\": true, \"colour\": \"green\", \"text\": \"a\", \"view\": \"v\", "
+    "\"texts\": [\"b\", \"c\"],"
     " \"numbers\": [1, 8, 2], \"hash\": \"00ff10AB\", \"inner\": {\"x\": 1, \"y\": -1},"
     " \"points\": [{\"x\": 2}, {\"x\": 3}], \"named\": {\"p\": {\"x\": 4}, \"o\": {\"x\": 5}},"
     " \"any\": [1, null]}";
@@ -133,7 +137,8 @@ static void a_thing_is_read_and_written(void **state) {
     assert_string_equal(t.named[0].name, "o");
     assert_json(&t, "{\"any\": [1, null], \"good\": true, \"hash\": {\"bytes\": \"00ff10ab\"}, \"text\": "
                     "\"a\", \"tiny\": 1, "
-                    "\"type\": \"thing\", \"inner\": {\"x\": 1, \"y\": -1}, \"large\": 18446744073709551615, "
+                    "\"type\": \"thing\", \"view\": \"v\", \"inner\": {\"x\": 1, \"y\": -1}, "
+                    "\"large\": 18446744073709551615, "
                     "\"level\": -3, \"named\": {\"o\": {\"x\": 5, \"y\": 7}, \"p\": {\"x\": 4, \"y\": 7}}, "
                     "\"share\": 2.0, "
                     "\"small\": 9, \"texts\": [\"b\", \"c\"], \"colour\": \"green\", "
@@ -161,6 +166,9 @@ static void what_does_not_fit_is_refused(void **state) {
         {"{\"type\": \"thing\", \"good\": 1}", "it: $.good must be true or false"},
         {"{\"type\": \"thing\", \"colour\": \"none\"}", "it: $.colour must be \"red\" or \"green\""},
         {"{\"type\": \"thing\", \"text\": 1}", "it: $.text must be a string"},
+        {"{\"type\": \"thing\", \"view\": 1}", "it: $.view must be a string"},
+        {"{\"type\": \"thing\", \"view\": \"v\", \"text\": 1}", "it: $.text of 'v' must be a string"},
+        {"{\"type\": \"thing\", \"view\": \"v\", \"a\": 1}", "it: $.a of 'v' is not known"},
         {"{\"type\": \"thing\", \"texts\": [\"a\", 1]}", "it: $.texts must be a list of strings"},
         {"{\"type\": \"thing\", \"numbers\": []}",
          "it: $.numbers must be a whole number from 1 to 8, or a list of 1 to 3 such numbers"},
