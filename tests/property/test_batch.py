@@ -13,6 +13,7 @@ import struct
 import sys
 import unittest
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -333,14 +334,24 @@ class Decoded:
         for name, tensor in batch["tensors"].items():
             if name in ("fk_adj", "text_batch_embeddings"):
                 continue
-            data = bytes.fromhex(tensor["data"])
+            data = self.data_of(tensor)
             size = len(data) // batch["dims"]["B"]
             form = forms[tensor["dtype"]]
             count = size // struct.calcsize(form)
             self.of[name] = struct.unpack_from(f"<{count}{form}", data, number * size)
-        adjacency = bytes.fromhex(batch["tensors"]["fk_adj"]["data"])[number * rows * rows : (number + 1) * rows * rows]
-        self.foreign_keys = {divmod(i, rows) for i, bit in enumerate(adjacency) if bit}
-        self.length = length
+        self.adjacency = self.data_of(batch["tensors"]["fk_adj"])[number * rows * rows : (number + 1) * rows * rows]
+        self.rows, self.length = rows, length
+
+    @staticmethod
+    def data_of(tensor: Json) -> bytes:
+        """The bytes of all sequences, decoded for the first of them."""
+        if "bytes" not in tensor:
+            tensor["bytes"] = bytes.fromhex(tensor["data"])
+        return tensor["bytes"]
+
+    @cached_property
+    def foreign_keys(self) -> set[tuple[int, int]]:
+        return {divmod(i, self.rows) for i, bit in enumerate(self.adjacency) if bit}
 
 
 class Leaks(Case):

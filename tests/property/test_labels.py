@@ -28,7 +28,7 @@ from reference.timestamps import DURATIONS  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
-from support.cases import ONLY_CASE, RandomCases  # noqa: E402
+from support.cases import ONLY_CASE, RandomCases, scratch_database  # noqa: E402
 from support.leak_database import MICROSECONDS  # noqa: E402
 from test_batch import Decoded, any_manifest, any_step, reference_batch  # noqa: E402
 
@@ -294,7 +294,7 @@ class Labels(RandomCases):
     def check_small(self, seeds: int, others: int, visibility: str, walks: int) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            with sqlite3.connect(folder / "db.sqlite") as database:
+            with scratch_database(folder / "db.sqlite") as database:
                 database.execute("CREATE TABLE things (id INTEGER PRIMARY KEY, colour TEXT)")
                 database.execute("CREATE TABLE seen (thing INTEGER, at INTEGER, y REAL)")
                 database.executemany("INSERT INTO things VALUES (?, 'red')", [(i,) for i in range(seeds + others)])

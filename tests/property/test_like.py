@@ -21,7 +21,7 @@ from reference.errors import WeirError  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import leak_database, random_database  # noqa: E402
 from support.batches import run  # noqa: E402
-from support.cases import ONLY_CASE, RandomCases  # noqa: E402
+from support.cases import ONLY_CASE, RandomCases, scratch_database  # noqa: E402
 from support.store_compare import differences  # noqa: E402
 from support.store_file import StoreFile  # noqa: E402
 
@@ -95,7 +95,7 @@ class LikeAnEarlierStore(RandomCases):
             self.assertNotIn("error", same)
             self.assertEqual((folder / "same.weir").read_bytes(), (folder / "a.weir").read_bytes())
             shutil.copy(first, second)
-            database = sqlite3.connect(second)
+            database = scratch_database(second)
             try:
                 change_rows(rng, database, schema)
                 if rng.random() < 0.4:

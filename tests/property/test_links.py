@@ -27,7 +27,7 @@ from reference.contexts import Request, build_contexts  # noqa: E402
 from reference.manifest import Manifest  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support.batches import batch_arguments, differences, run  # noqa: E402
-from support.cases import ONLY_CASE, RandomCases  # noqa: E402
+from support.cases import ONLY_CASE, RandomCases, scratch_database  # noqa: E402
 from test_batch import Decoded, any_batch_config, any_manifest, any_step, reference_batch  # noqa: E402
 
 CASES = int(os.environ.get("WEIR_PROPERTY_CASES", "24"))
@@ -48,7 +48,7 @@ def any_time(rng: random.Random, share_of_nulls: float = 0.0) -> int | None:
 
 def make_database(rng: random.Random, path: Path) -> None:
     people, things = rng.choice([1, 4, 20]), rng.choice([1, 3, 12, 40, 90])
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     connection.executescript(
         "CREATE TABLE people (id INTEGER, born INTEGER, size REAL);"
         "CREATE TABLE things (maker TEXT, model INTEGER, made INTEGER, price REAL);"

@@ -11,7 +11,6 @@ import json
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from reference.draft import draft_schema  # noqa: E402
 from reference.errors import WeirError  # noqa: E402
 from reference.store import Store  # noqa: E402
 from support import random_database  # noqa: E402
-from support.cases import RandomCases  # noqa: E402
+from support.cases import RandomCases, scratch_database  # noqa: E402
 from support.random_database import quoted  # noqa: E402
 from support.store_compare import differences  # noqa: E402
 from support.store_file import StoreFile  # noqa: E402
@@ -167,7 +166,7 @@ class RandomDatabases(Case):
 
 def shuffle_rows(path: Path, rng: random.Random) -> None:
     """Takes all rows out and puts them back in another order, where they get other rowids."""
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for name in names:
         rows = connection.execute(f"SELECT * FROM {quoted(name)}").fetchall()
@@ -348,7 +347,7 @@ class Faults(Case):
     def check(self, name: str, sql: str, schema: Json, is_whole: bool = False) -> None:
         with self.subTest(fault=name), tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "db.sqlite"
-            connection = sqlite3.connect(path)
+            connection = scratch_database(path)
             connection.executescript(WHOLE + sql)
             connection.close()
             if not is_whole:
@@ -370,7 +369,7 @@ class Faults(Case):
     def test_dangling_keys_when_strict(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path, schema_path = Path(folder) / "db.sqlite", Path(folder) / "schema.json"
-            connection = sqlite3.connect(path)
+            connection = scratch_database(path)
             connection.executescript(WHOLE)
             connection.close()
             schema_path.write_text(json.dumps(SCHEMA), "utf-8")

@@ -4,6 +4,7 @@ WEIR_KEEP keeps what the one case wrote."""
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
 import unittest
 from collections.abc import Callable
@@ -12,6 +13,13 @@ from pathlib import Path
 SALT = os.environ.get("WEIR_PROPERTY_SALT", "")
 ONLY_CASE = os.environ.get("WEIR_CASE")
 KEEP = os.environ.get("WEIR_KEEP")
+
+
+def scratch_database(path: Path | str) -> sqlite3.Connection:
+    """A database to write that need not survive a power failure: it does not wait for the disk."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection
 
 
 class RandomCases(unittest.TestCase):

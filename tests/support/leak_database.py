@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.cases import scratch_database
+
 Json = Any
 
 FIRST_SECOND = 1_700_000_000
@@ -227,7 +229,7 @@ def add_label_tasks(rng: random.Random, schema: Json, temporal: Json, part: Json
 
 
 def write(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     for name, facts in TABLES.items():
         connection.execute(f"CREATE TABLE {name} ({', '.join(facts.columns)}, PRIMARY KEY ({', '.join(facts.key)}))")

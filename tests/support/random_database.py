@@ -8,11 +8,12 @@ with all splits; it comes with its schema. `make_for_drafting` has columns that 
 """
 
 import random
-import sqlite3
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+
+from support.cases import scratch_database
 
 Json = Any
 
@@ -499,7 +500,7 @@ def schema_of_table(rng: random.Random, table: TablePlan, tables: list[TablePlan
 
 
 def write_tables(path: Path, tables: list[TablePlan]) -> None:
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     bases = {table.name: table.base for table in tables}
     for table in tables:
@@ -594,7 +595,7 @@ def any_column_values(rng: random.Random, count: int) -> list[Any]:
 
 def make_for_drafting(rng: random.Random, path: Path) -> None:
     """Writes a database whose columns lie near what the draft rules tell apart."""
-    connection = sqlite3.connect(path)
+    connection = scratch_database(path)
     connection.execute("PRAGMA synchronous = OFF")  # it need not outlive the machine
     names = rng.sample(TABLE_NAMES, rng.randint(1, 3))
     for name in names:
