@@ -3,6 +3,7 @@
  * SQLite guards. */
 #include <string.h>
 
+#include "ingest/query_indexes.h"
 #include "ingest/sql.h"
 #include "ingest/sqlite_source.h"
 #include "ingest/table_query.h"
@@ -320,13 +321,18 @@ static weir_status load_wanted(database *d, weir_ingest__source *session, weir_e
     return status;
 }
 
-/* A database that is ready for a query: with all tables, and the rows of those that it reads. */
+/* A database that is ready for a query: with all tables, and the rows and indexes of those that it reads. */
 static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source *session, const char *sql,
                            bool needs_rows, weir_error *error) {
     weir_status status = query->database ? WEIR_OK : open_database(query, session, error);
     if (status == WEIR_OK)
         status = find_wanted(query->database, sql, error);
-    return status == WEIR_OK && needs_rows ? load_wanted(query->database, session, error) : status;
+    if (status == WEIR_OK && needs_rows)
+        status = load_wanted(query->database, session, error);
+    if (status == WEIR_OK && needs_rows)
+        status = weir_ingest__query_indexes_make(session->env, query->database->connection,
+                                                 &query->database->catalog, sql, error);
+    return status;
 }
 
 static weir_ingest__table_query *query_of(weir_ingest__source *session) {

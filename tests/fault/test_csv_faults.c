@@ -118,11 +118,13 @@ static weir_status ingest(const weir_env *env, void *context, weir_error *error)
     options.source = s->source;
     options.output = s->store;
     options.threads = 1;
-    options.schema = "{\"tables\": {\"a\": {\"primary_key\": \"id\", \"columns\": {\"name\": {\"stype\": "
-                     "\"categorical\"}}}, \"q\": {\"query\": \"SELECT b.id, a_id, a.name || b.note AS note "
-                     "FROM b JOIN a ON a.id = a_id ORDER BY b.note\", \"primary_key\": \"id\", \"columns\": "
-                     "{\"a_id\": {\"stype\": \"ignored\", \"foreign_key\": \"a.id\"}, \"note\": {\"stype\": "
-                     "\"text\"}}}}}";
+    options.schema =
+        "{\"tables\": {\"a\": {\"primary_key\": \"id\", \"columns\": {\"name\": {\"stype\": "
+        "\"categorical\"}}}, \"q\": {\"query\": \"SELECT b.id, a_id, a.name || b.note AS note "
+        "FROM b JOIN a ON a.id = a_id WHERE EXISTS (SELECT 1 FROM a c WHERE c.id = a_id) ORDER BY "
+        "b.note\", \"primary_key\": \"id\", \"columns\": "
+        "{\"a_id\": {\"stype\": \"ignored\", \"foreign_key\": \"a.id\"}, \"note\": {\"stype\": "
+        "\"text\"}}}}}";
     options.schema_size = strlen(options.schema);
     weir_status status = weir_ingest(env, &options, &report, error);
     if (status == WEIR_OK)
