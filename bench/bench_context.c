@@ -2,7 +2,8 @@
  * and a time between the seeds', by key, from a shop of a million rows. How many per second with one thread
  * and with two, and how long one takes at the median and at the 99th percentile: on the wall, which counts
  * what other programs take, and of the thread's own processor time. Beside it, in the same run, what a
- * sequence costs in batches of 32, where walks wait for memory together. */
+ * sequence costs in batches of 32, where walks wait for memory together. Then contexts with examples, whose
+ * walks one thread takes, and two. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,11 +58,11 @@ static void *serve(void *context) {
 }
 
 static void open_server(server *s, const weir_store *store, const weir_manifest *manifest, uint64_t number,
-                        int warm_up) {
+                        uint32_t threads, int warm_up) {
     const weir_store_info *info = weir_store_describe(store);
     weir_error error;
     weir_context_options options = {
-        .size = sizeof options, .store = store, .manifest = manifest, .task = "churn"};
+        .size = sizeof options, .store = store, .manifest = manifest, .task = "churn", .threads = threads};
     *s = (server){.random = 1 + number,
                   .wall = malloc(REQUESTS * sizeof *s->wall),
                   .own = malloc(REQUESTS * sizeof *s->own)};
@@ -104,7 +105,7 @@ static double rate_of(const weir_store *store, const weir_manifest *manifest, in
     server servers[MOST_THREADS];
     pthread_t ids[MOST_THREADS];
     for (int i = 0; i < threads; i++)
-        open_server(&servers[i], store, manifest, (uint64_t)i, WARM_UP);
+        open_server(&servers[i], store, manifest, (uint64_t)i, 1, WARM_UP);
     double begin = bench_wall();
     for (int i = 0; i < threads; i++)
         if (pthread_create(&ids[i], NULL, serve, &servers[i]) != 0)
@@ -121,8 +122,55 @@ static double rate_of(const weir_store *store, const weir_manifest *manifest, in
     return (double)threads * REQUESTS / wall;
 }
 
-/* A context of 8,192 cells with examples that 10,000 walks of 20 steps find. */
-static void bench_walks(const char *program) {
+enum { ASKED = 400, LATE_OF_ASKED = ASKED / 100 * 99, LEARNING = 200, TRIES = 3 };
+
+/* Seconds of requests, sorted: on the wall, and of the asking thread's processor time. */
+typedef struct asked {
+    double wall[ASKED], own[ASKED];
+} asked;
+
+static void ask_all(server *s, asked *out) {
+    for (int i = 0; i < ASKED; i++) {
+        double began = bench_wall(), own_began = own_seconds();
+        answer(s);
+        out->own[i] = own_seconds() - own_began;
+        out->wall[i] = bench_wall() - began;
+    }
+    qsort(out->wall, ASKED, sizeof *out->wall, by_size);
+    qsort(out->own, ASKED, sizeof *out->own, by_size);
+}
+
+/* What contexts take whose walks so many threads take together: of three tries the one with the least 99th
+ * percentile, as other programs only ever add to it. The first requests are left out: what they read is
+ * verified, and walks learn where rows lead. */
+static void bench_walks(const weir_store *store, const weir_manifest *manifest, uint32_t threads) {
+    static asked best, tried;
+    server s;
+    char name[128];
+    double began = bench_wall();
+    open_server(&s, store, manifest, 7, threads, 1);
+    if (threads == 1)
+        bench_report("contexts of 8,192 cells with 10,000 walks: opening and the first one",
+                     (bench_wall() - began) * 1e3, "ms", NULL, 0, NULL);
+    for (int i = 0; i < LEARNING; i++)
+        answer(&s);
+    for (int i = 0; i < TRIES; i++) {
+        ask_all(&s, &tried);
+        if (i == 0 || tried.wall[LATE_OF_ASKED] < best.wall[LATE_OF_ASKED])
+            best = tried;
+    }
+    snprintf(name, sizeof name, "  %u thread%s, best of %d tries: the median", threads,
+             threads == 1 ? "" : "s", TRIES);
+    bench_report(name, best.wall[ASKED / 2] * 1e3, "ms", "processor time of the caller's thread",
+                 best.own[ASKED / 2] * 1e3, NULL);
+    bench_report("    the 99th percentile", best.wall[LATE_OF_ASKED] * 1e3, "ms",
+                 "processor time of the caller's thread", best.own[LATE_OF_ASKED] * 1e3,
+                 threads == 2 ? "below 5 ms on 2 quiet cores" : NULL);
+    close_server(&s);
+}
+
+/* Contexts of 8,192 cells with examples that 10,000 walks of 20 steps find. */
+static void bench_contexts_with_walks(const char *program) {
     static const char config[] =
         "{\"global_batch_size\": 1, \"batch\": {\"sequence_length\": 8192, \"max_rows\": 2048, \"max_hops\": "
         "6, "
@@ -130,29 +178,14 @@ static void bench_walks(const char *program) {
         "\"retrieval\": {\"walks\": 10000, \"length\": 20}}, \"datasets\": {\"shop/churn/train\": {\"id\": "
         "\"shop\", \"version\": \"1\", \"cardinality\": 1, \"hash\": "
         "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}";
-    enum { ASKED = 400, LATE = ASKED / 100 * 99 };
-    static double wall[ASKED], own[ASKED];
     batches_store at = batches_make_labels(program, 1000000);
     weir_store *store;
     weir_manifest *manifest;
     weir_error error;
-    server s;
     bench_check(weir_store_open(NULL, at.store, &store, &error), &error);
     bench_check(weir_manifest_read(NULL, config, strlen(config), "walks", &manifest, &error), &error);
-    open_server(&s, store, manifest, 7, 50);
-    for (int i = 0; i < ASKED; i++) {
-        double began = bench_wall(), own_began = own_seconds();
-        answer(&s);
-        own[i] = own_seconds() - own_began;
-        wall[i] = bench_wall() - began;
-    }
-    qsort(wall, ASKED, sizeof *wall, by_size);
-    qsort(own, ASKED, sizeof *own, by_size);
-    bench_report("contexts of 8,192 cells with 10,000 walks: the median", wall[ASKED / 2] * 1e3, "ms",
-                 "processor time", own[ASKED / 2] * 1e3, NULL);
-    bench_report("  the 99th percentile", wall[LATE] * 1e3, "ms", "processor time", own[LATE] * 1e3,
-                 "below 5 ms on quiet cores");
-    close_server(&s);
+    bench_walks(store, manifest, 1);
+    bench_walks(store, manifest, 2);
     weir_manifest_close(manifest);
     weir_store_close(store);
 }
@@ -177,6 +210,6 @@ int main(int argc, char **argv) {
     bench_report("  the 99th percentile", found.wall[LATE] * 1e3, "ms", "processor time",
                  found.own[LATE] * 1e3, "below 5 ms on quiet cores");
     batches_close(&b);
-    bench_walks(argv[0]);
+    bench_contexts_with_walks(argv[0]);
     return 0;
 }

@@ -14,6 +14,7 @@ typedef struct asked {
     cli_selection of; /* its token alone */
     cli_texts keys, rows, times;
     uint64_t seed;
+    uint32_t threads;
     bool has_seed, is_destination, as_json, with_tensors;
 } asked;
 
@@ -174,7 +175,8 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
                                     .most_requests = (uint32_t)(a->keys.count + a->rows.count),
                                     .token = a->of.token,
                                     .token_size = a->of.token_size,
-                                    .with_digests = true};
+                                    .with_digests = true,
+                                    .threads = a->threads};
     weir_status status = weir_context_builder_open(NULL, &options, &builder, &error);
     if (status == WEIR_OK)
         status = read_requests(a, store, r, &error);
@@ -243,6 +245,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--tensors", CLI_FLAG, &a.with_tensors, false, false},
         {"--json", CLI_FLAG, &a.as_json, false, false},
         {"--destination", CLI_FLAG, &a.is_destination, false, false},
+        {"--threads", CLI_UINT32, &a.threads, false, false},
         {"--seed", CLI_UINT, &a.seed, false, false},
     };
     size_t option_count = sizeof options / sizeof options[0];
@@ -275,7 +278,7 @@ const cli_command cli_context = {
     .summary = "show what a model sees of an entity at a time",
     .usage = "weir context --store S --task T (--key K | --row N)... [--time TIME]... [--seed N]\n"
              "                    [--destination] [--manifest M] [--token HEX] [--verify touched|all|none]\n"
-             "                    [--json [--tensors]] [--npz OUT] [--html OUT]",
+             "                    [--threads N] [--json [--tensors]] [--npz OUT] [--html OUT]",
     .help =
         "  --store S        the store\n"
         "  --task T         one of its tasks; its anchor table has the key\n"
@@ -290,6 +293,8 @@ const cli_command cli_context = {
         "  --manifest M     whose batch settings count (default: beside the store)\n" CLI_TOKEN_HELP
             CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
         "  --html OUT       write one page that shows rows, foreign keys and times\n"
+        "  --threads N      that take the walks of a context together (default: 2 if they are many); the\n"
+        "                   context is the same for any number\n"
         "  --json           dims, shapes, digests and sequences\n"
         "  --tensors        with --json: the values too, as hex of their little-endian bytes\n\n"
         "What a model in use is asked: the key and the time need not be a seed of any split. If they are, "

@@ -13,9 +13,13 @@
  * A request for a seed that the store has gives the sequence, label included, that this seed has in
  * evaluation. Any other derived target is null.
  *
- * A builder belongs to one thread; open one for each thread that answers requests. They share the store. All
- * memory is taken at open: answering allocates nothing, and takes locks or calls the system only as building
- * any batch does (weir/batch.h). */
+ * A builder belongs to one thread; open one for each thread that answers requests. They share the store. If
+ * contexts have examples that walks find, a builder has helpers, threads that sleep until it answers: see
+ * `threads`. What they find does not depend on how many there are. A child of fork has none, and does
+ * without.
+ *
+ * All memory is taken at open: answering allocates nothing, and takes locks or calls the system only as
+ * building any batch does (weir/batch.h), and to wake the helpers. */
 #ifndef WEIR_CONTEXT_H
 #define WEIR_CONTEXT_H
 
@@ -49,6 +53,8 @@ typedef struct weir_context_options {
     const void *token;      /* NULL: the manifest's own */
     size_t token_size;
     bool with_digests;
+    uint32_t threads; /* that take the walks of a context together (`retrieval`), the caller's among them, at
+                         most 256; 0: 2 if there are 2 processors and 50,000 steps of walks or more, else 1 */
 } weir_context_options;
 
 /* A builder that answers requests to one task; weir_batch_builder_close closes it, and weir_batch_buffer_open

@@ -23,6 +23,7 @@ typedef struct py_contexts {
     uint8_t *token;
     size_t token_size;
     bool with_digests;
+    uint32_t threads;
     weir_dataset dataset;
     pthread_mutex_t lock; /* of the pools */
     pool builders[SIZES], buffers[SIZES];
@@ -101,7 +102,8 @@ static weir_status open_builder(const py_contexts *c, int size, weir_batch_build
                                     .most_requests = (uint32_t)1 << size,
                                     .token = c->token,
                                     .token_size = c->token_size,
-                                    .with_digests = c->with_digests};
+                                    .with_digests = c->with_digests,
+                                    .threads = c->threads};
     return weir_context_builder_open(NULL, &options, out, error);
 }
 
@@ -264,15 +266,16 @@ static bool fill(py_contexts *c, const char *task, const py_bytes *token) {
     return true;
 }
 
-/* _open(stores, manifest, task, token, with_digests): one builder is opened, so that what is wrong is said
- * here. */
+/* _open(stores, manifest, task, token, with_digests, threads): one builder is opened, so that what is wrong
+ * is said here. */
 static PyObject *contexts_open(PyObject *class, PyObject *args) {
     PyObject *stores = NULL, *manifest = NULL;
     const char *task = NULL;
     int with_digests = 0;
+    uint32_t threads = 0;
     py_bytes token = {NULL, NULL, 0};
-    if (!PyArg_ParseTuple(args, "O!O!sO&p:_open", &PyTuple_Type, &stores, py_the.manifest, &manifest, &task,
-                          py_to_bytes, &token, &with_digests))
+    if (!PyArg_ParseTuple(args, "O!O!sO&pO&:_open", &PyTuple_Type, &stores, py_the.manifest, &manifest, &task,
+                          py_to_bytes, &token, &with_digests, py_to_uint32, &threads))
         return NULL;
     py_contexts *c = py_shared_new(sizeof *c, destroy_contexts);
     weir_error error;
@@ -281,6 +284,7 @@ static PyObject *contexts_open(PyObject *class, PyObject *args) {
     if (c) {
         pthread_mutex_init(&c->lock, NULL);
         c->with_digests = with_digests;
+        c->threads = threads;
         c->sources = py_sources_new(stores, manifest);
         is_complete = c->sources && fill(c, task, &token);
     }

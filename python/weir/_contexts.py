@@ -29,6 +29,10 @@ class Contexts(_weir.Contexts):
 
     Any thread may call it; calls of several threads run side by side. Memory is used again when a batch and all that was
     made of its arrays is gone.
+
+    threads: how many take the walks of one context together, if the manifest has `retrieval`; the context is the same
+    for any number. 0: two if the walks are many (50,000 steps) and there are two processors, else one. Whoever answers
+    on every core already saves a little work with 1.
     """
 
     _stores: tuple[Store, ...]
@@ -41,9 +45,10 @@ class Contexts(_weir.Contexts):
         *,
         token: bytes | None = None,
         with_digests: bool = False,
+        threads: int = 0,
     ) -> Contexts:
         stores = as_stores(store)
-        opened = cls._open(stores, as_manifest(manifest), task, token, with_digests)
+        opened = cls._open(stores, as_manifest(manifest), task, token, with_digests, threads)
         opened._stores = stores
         return opened
 
@@ -55,6 +60,7 @@ class Contexts(_weir.Contexts):
         *,
         token: bytes | None = None,
         with_digests: bool = False,
+        threads: int = 0,
     ) -> None:
         self.task = task
         self._manifest = manifest  # a key of Store.context may be its identity

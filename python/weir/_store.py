@@ -166,6 +166,7 @@ class Store(_weir.Store):
         destination: bool = False,
         manifest: Any = None,
         with_digests: bool = False,
+        threads: int = 0,
     ) -> Batch:
         """What a model sees of an entity at a time, which need not be a seed of any split: a batch of one sequence, or of
         several where `key` (or `row`) is a list. See weir.Contexts for what the arguments are, and for a loop that asks
@@ -182,10 +183,10 @@ class Store(_weir.Store):
         if manifest is None:
             manifest = self.path.removesuffix(".weir") + ".manifest.json"
         kept: dict[Any, Contexts] = self.__dict__.setdefault("_contexts", {})
-        place = (task, os.fspath(manifest) if isinstance(manifest, (str, os.PathLike)) else id(manifest), with_digests)
+        place = (task, os.fspath(manifest) if isinstance(manifest, (str, os.PathLike)) else id(manifest), with_digests, threads)
         contexts = kept.get(place)
         if contexts is None:
-            contexts = Contexts(self, task, manifest, with_digests=with_digests)
+            contexts = Contexts(self, task, manifest, with_digests=with_digests, threads=threads)
             while len(kept) >= 16:
                 kept.pop(next(iter(kept)), None)
             contexts._stores = ()  # this one holds them, and is not to wait for the garbage collector

@@ -204,7 +204,7 @@ class StepMemory:
 class Contexts:
     @classmethod
     def _open(
-        cls: type[_T], stores: tuple[Store, ...], manifest: Manifest, task: str, token: bytes | None, with_digests: bool, /
+        cls: type[_T], stores: tuple[Store, ...], manifest: Manifest, task: str, token: bytes | None, with_digests: bool, threads: int, /
     ) -> _T: ...
     def _build(self, batch: type[_T], requests: list[tuple[Any, Any, int | None, bool]], /) -> _T: ...
 

@@ -33,6 +33,7 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     if (!b)
         return;
     const weir_env *env = b->recipe.env;
+    weir_batch__team_close(&b->team);
     weir_batch__worker_close(&b->worker);
     weir_sampler_close(b->sampler);
     weir_batch__recipe_close(&b->recipe);

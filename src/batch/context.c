@@ -9,6 +9,7 @@
 
 #include "base/floating.h"
 #include "base/options.h"
+#include "base/parallel.h"
 #include "batch/builder.h"
 #include "batch/link_groups.h"
 
@@ -59,6 +60,10 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
     env = weir__env_or_default(env);
     weir_context_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_context_options, operator_name, error));
+    if (options.threads > WEIR__THREADS_MAX)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "threads is %u; the walks of a context are shared by at most %u", options.threads,
+                          (unsigned)WEIR__THREADS_MAX);
     const weir_store_info *info = weir_store_describe(options.store);
     uint32_t task = find_task(info, options.task);
     if (task == WEIR_NONE)
@@ -69,6 +74,8 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
     weir_status status = weir_batch__recipe_open_for_requests(&b->recipe, env, &options, task, error);
     if (status == WEIR_OK)
         status = weir_batch__worker_open(&b->worker, &b->recipe, error);
+    if (status == WEIR_OK)
+        status = weir_batch__team_open(&b->team, &b->recipe, &b->worker.retriever, options.threads, error);
     if (status == WEIR_OK)
         status = prepare_seeds(b, &options, error);
     if (status != WEIR_OK) {

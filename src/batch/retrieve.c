@@ -16,6 +16,7 @@
 #include "base/narrow.h"
 #include "batch/fetch.h"
 #include "batch/neighbours.h"
+#include "batch/team.h"
 
 enum { ABREAST = WEIR_BATCH__WALKS_ABREAST };
 #define DOMAIN_RETRIEVAL 0x72657472u
@@ -129,8 +130,8 @@ static bool shows_cell(weir_batch__retriever *r, uint32_t row, int64_t *known) {
 
 /* ---- Visits ------------------------------------------------------------------------------------ */
 
-/* One more visit to an example, by its place. */
-static void count_visit(weir_batch__retriever *r, uint32_t example) {
+/* More visits to an example, by its place. */
+static inline void count_visits_to(weir_batch__retriever *r, uint32_t example, uint32_t count) {
     uint32_t mask = UINT32_MAX >> r->shift, place = (example * 0x9E3779B1u) >> r->shift;
     while (r->keys[place] != example && r->keys[place] != WEIR_NONE)
         place = (place + 1) & mask;
@@ -139,7 +140,7 @@ static void count_visit(weir_batch__retriever *r, uint32_t example) {
         r->visits[place] = 0;
         r->used[r->used_count++] = place;
     }
-    r->visits[place]++;
+    r->visits[place] += count;
 }
 
 /* One of `count`. */
@@ -187,7 +188,8 @@ static void step_by_links(weir_batch__retriever *r) {
     }
 }
 
-/* Lets those go to a task row who are led to one by links. The others need memos, which are asked for. */
+/* Lets those go to a task row who are led to one by links. The others need memos, which are asked for: also
+ * who stands on a row whose links another thread has just written. */
 static void step_to_task_rows(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     uint32_t staying = 0;
@@ -195,10 +197,10 @@ static void step_to_task_rows(weir_batch__retriever *r) {
         uint16_t number = at->staying[k];
         const weir_batch__links *links = &r->links[r->rows[number]];
         uint64_t head = weir_batch__head_at(links);
-        if (__builtin_expect(head >= r->least_head, 0)) {
-            uint64_t picked = pick(at->random[number], weir_batch__link_count(head));
+        uint32_t next = weir_batch__link_at(links, pick(at->random[number], weir_batch__link_count(head)));
+        if (__builtin_expect(head >= r->least_head && next >= r->first_task_row, 0)) {
             at->task_rows[at->task_row_count++] = number;
-            at->visits[at->visit_count++] = weir_batch__link_at(links, picked);
+            at->visits[at->visit_count++] = next;
             continue;
         }
         at->staying[staying++] = number;
@@ -323,10 +325,10 @@ static void count_visits(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     int64_t known;
     for (uint32_t k = 0; k < at->visit_count; k++)
-        count_visit(r, at->visits[k] - r->first_task_row);
+        count_visits_to(r, at->visits[k] - r->first_task_row, 1);
     for (uint32_t k = 0; k < at->label_count; k++)
         if (shows_cell(r, at->labels[k], &known))
-            count_visit(r, at->labels[k] - r->example_start);
+            count_visits_to(r, at->labels[k] - r->example_start, 1);
     at->visit_count = at->label_count = 0;
 }
 
@@ -363,9 +365,8 @@ static void take_step(weir_batch__retriever *r) {
     count_visits(r);
 }
 
-/* Walks [first, first + count). */
-static void walk_abreast(weir_batch__retriever *r, const weir_batch__budget *budget, uint32_t first,
-                         uint32_t count) {
+void weir_batch__take_walks(weir_batch__retriever *r, const weir_batch__budget *budget, uint32_t first) {
+    uint32_t left = budget->walks - first, count = left < ABREAST ? left : ABREAST;
     const weir_batch__outlook *o = r->outlook;
     uint32_t begin = r->rules->has_task_rows; /* the first step leads from a task row to the anchor */
     walkers_at *at = r->at;
@@ -529,14 +530,31 @@ static void forget_what_differs(weir_batch__retriever *r, const weir_batch__outl
     }
 }
 
-uint32_t weir_batch__retrieve(weir_batch__retriever *r, const weir_batch__outlook *o,
-                              const weir_batch__budget *budget, weir_batch__example *out) {
+void weir_batch__begin_walks(weir_batch__retriever *r, const weir_batch__outlook *o) {
     look_out(r, o);
     forget_what_differs(r, o);
-    for (uint32_t first = 0; first < budget->walks && !r->is_corrupt; first += ABREAST) {
-        uint32_t left = budget->walks - first;
-        walk_abreast(r, budget, first, left < ABREAST ? left : ABREAST);
+}
+
+void weir_batch__bring_visits(weir_batch__retriever *to, weir_batch__retriever *from) {
+    for (uint32_t i = 0; i < from->used_count; i++) {
+        uint32_t place = from->used[i];
+        if (!from->is_corrupt)
+            count_visits_to(to, from->keys[place], from->visits[place]);
+        from->keys[place] = WEIR_NONE;
     }
+    from->used_count = 0;
+    to->is_corrupt |= from->is_corrupt;
+    from->keeps &= !from->is_corrupt;
+}
+
+uint32_t weir_batch__retrieve(weir_batch__retriever *r, const weir_batch__outlook *o,
+                              const weir_batch__budget *budget, weir_batch__example *out) {
+    weir_batch__begin_walks(r, o);
+    if (r->team && budget->walks > ABREAST)
+        weir_batch__walk_together(r->team, o, budget);
+    else
+        for (uint32_t first = 0; first < budget->walks; first += ABREAST)
+            weir_batch__take_walks(r, budget, first);
     r->keeps &= !r->is_corrupt; /* keys were written, and what they stand for may not have been */
     return rank_examples(r, out);
 }

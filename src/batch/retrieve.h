@@ -80,6 +80,9 @@ struct weir_batch__retriever {
 
     bool is_whole; /* all that walks read is verified */
     bool is_corrupt;
+
+    struct weir_batch__team *team; /* that walks with it; NULL: it walks alone */
+    uint64_t sequence;             /* that it walked for last, as a helper in a team */
 };
 
 /* Whether a recipe needs one. */
@@ -97,6 +100,13 @@ weir_batch__budget weir_batch__budget_of(const weir_retrieval_config *config,
  * many; is_corrupt says that the store is damaged. */
 uint32_t weir_batch__retrieve(weir_batch__retriever *retriever, const weir_batch__outlook *outlook,
                               const weir_batch__budget *budget, weir_batch__example *out);
+
+/* What a team does in parts: readies a retriever for a sequence; takes the walks that go abreast with walk
+ * `first`; adds the visits that `from` counted to the others', and leaves it none. */
+void weir_batch__begin_walks(weir_batch__retriever *retriever, const weir_batch__outlook *outlook);
+void weir_batch__take_walks(weir_batch__retriever *retriever, const weir_batch__budget *budget,
+                            uint32_t first);
+void weir_batch__bring_visits(weir_batch__retriever *to, weir_batch__retriever *from);
 
 /* The row that try `number` of `fill` draws, of WEIR_BATCH__FILL_TRIES; WEIR_NONE if it is not an example. */
 enum { WEIR_BATCH__FILL_TRIES = 4096 };

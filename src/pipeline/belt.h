@@ -17,7 +17,7 @@
 #include "pipeline/ring.h"
 
 typedef struct weir_pipeline__belt_place {
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t turn;
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t turn;
     _Atomic uint32_t sleepers;
     uint32_t slot;
     uint32_t worker; /* that made the item, … */
@@ -27,10 +27,10 @@ typedef struct weir_pipeline__belt_place {
 typedef struct weir_pipeline__belt {
     weir_pipeline__belt_place *places;
     uint64_t capacity;
-    uint64_t length;                                             /* items in all */
-    uint64_t taken;                                              /* by the consumer */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t next;   /* item that no worker has */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) uint8_t apart_from_next; /* what follows is not on its line */
+    uint64_t length;                                    /* items in all */
+    uint64_t taken;                                     /* by the consumer */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t next;   /* item that no worker has */
+    _Alignas(WEIR__CACHE_LINE) uint8_t apart_from_next; /* what follows is not on its line */
 } weir_pipeline__belt;
 
 static inline weir_pipeline__belt_place *weir_pipeline__belt_place_of(const weir_pipeline__belt *belt,

@@ -98,13 +98,13 @@ static weir_status build_together(weir_pipeline__loader *loader, const weir_item
     weir__floating kept = weir__enter_floating();
     weir_status status = weir_batch__builder_begin(builder, cursor, into->buffer, error);
     if (status == WEIR_OK) {
-        weir_pipeline__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into),
-                                  walk_unit, into);
+        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), walk_unit,
+                         into);
         status = weir_batch__builder_finish(builder, cursor, into->buffer, error);
     }
     if (status == WEIR_OK && !loader->options->device)
-        weir_pipeline__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into),
-                                  expand_unit, into);
+        weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), expand_unit,
+                         into);
     if (status == WEIR_OK)
         weir_batch__builder_digest(builder, into->buffer);
     weir__leave_floating(&kept);
@@ -352,8 +352,8 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
     if (status == WEIR_OK)
         status = open_slots(loader, plan, memory, error);
     if (status == WEIR_OK && loader->unit > 0)
-        status = weir_pipeline__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes,
-                                          loader, error);
+        status = weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,
+                                 error);
     if (status != WEIR_OK)
         return status;
     prefetching.source = (weir_source){.context = loader, .length = loader->schedule.end, .produce = produce};
@@ -372,9 +372,8 @@ void weir_pipeline__loader_close(weir_pipeline__loader *loader) {
     if (!env)
         return;
     weir_prefetch *prefetch = weir_pipeline__loader_prefetch(loader);
-    bool is_here = !prefetch || weir_pipeline__prefetch_is_here(prefetch);
     weir_prefetch_close(prefetch);
-    weir_pipeline__crew_close(&loader->crew, is_here);
+    weir__crew_close(&loader->crew);
     for (size_t i = 0; loader->slots && i < loader->need.slots; i++)
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);

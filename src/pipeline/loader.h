@@ -5,9 +5,9 @@
 
 #include <stdatomic.h>
 
+#include "base/crew.h"
 #include "batch/digest.h"
 #include "pipeline/checkpoint.h"
-#include "pipeline/crew.h"
 #include "pipeline/run_memory.h"
 
 typedef struct weir_pipeline__slot {
@@ -23,7 +23,7 @@ typedef struct weir_pipeline__loader {
     weir_pipeline__builders *workers; /* first those that lead a lane */
     uint32_t lane_count;              /* the prefetcher's workers */
     uint32_t unit; /* sequences that are built at a time; 0: workers build their steps alone */
-    weir_pipeline__crew crew;
+    weir__crew crew;
     weir_mix *mix; /* the consumer's; NULL if the run is not mixed */
     weir_pipeline__memory_need need;
     weir_arenas *compact; /* of the compact batches */

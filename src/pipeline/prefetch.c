@@ -143,8 +143,8 @@ void weir_prefetch_cancel(weir_prefetch *prefetch) {
     int kept = errno; /* a signal handler leaves it as it was */
     (void)atomic_exchange(&prefetch->is_cancelled, 1);
     for (uint32_t i = 0; i < prefetch->worker_count; i++) {
-        weir_pipeline__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
-        weir_pipeline__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
+        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.consumer_sleeps);
+        weir__wake_sleeper(prefetch->env, &prefetch->workers[i].ring.producer_sleeps);
     }
     weir_pipeline__belt_cancel(&prefetch->belt, prefetch->env);
     errno = kept;

@@ -7,7 +7,7 @@
 #ifndef WEIR_PIPELINE_PREFETCH_H
 #define WEIR_PIPELINE_PREFETCH_H
 
-#include "base/internal.h"
+#include "base/fork_mark.h"
 #include "pipeline/belt.h"
 #include "pipeline/item_slots.h"
 #include "pipeline/ring.h"
@@ -32,12 +32,12 @@ typedef struct weir_pipeline__worker {
     weir_pipeline__cursor first; /* of the first item that it makes */
 
     /* The consumer's. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) weir_pipeline__cursor cursor; /* of the next item to take */
-    uint64_t consumed; /* since the very beginning, resumes included */
+    _Alignas(WEIR__CACHE_LINE) weir_pipeline__cursor cursor; /* of the next item to take */
+    uint64_t consumed;                                       /* since the very beginning, resumes included */
     uint64_t stalls;
 
     /* The thread's; the failure is the consumer's once the ring says has_failed. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t wait_ns;
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t wait_ns;
     weir_status failure_status;
     weir_error failure;
 } weir_pipeline__worker;
@@ -60,19 +60,17 @@ struct weir_prefetch {
     void **addresses;         /* of the slots */
     void *own_slots;          /* mapped, or NULL if they are the caller's */
     size_t own_slots_size;
-    const uint32_t *mark; /* mapped; WEIR_PIPELINE__MARK here, 0 in a child of fork */
+    weir__fork_mark mark; /* of the process that has the workers */
 
     /* The consumer's. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) uint32_t next_worker;
+    _Alignas(WEIR__CACHE_LINE) uint32_t next_worker;
     uint32_t active_count; /* workers that have items left */
     uint64_t slowest;      /* what the slowest active worker has given, or less */
     uint64_t wait_ns;
     weir_pipeline__slots slots;
 
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t is_cancelled;
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t is_cancelled;
 };
-
-#define WEIR_PIPELINE__MARK 0x77656972u
 
 /* The options with the defaults in place of zeros, checked. */
 weir_status weir_pipeline__prefetch_options_check(const weir_prefetch_options *options,
@@ -102,7 +100,7 @@ void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t 
 
 /* Whether the workers live in this process, which is not a child of fork. */
 static inline bool weir_pipeline__prefetch_is_here(const weir_prefetch *prefetch) {
-    return *prefetch->mark == WEIR_PIPELINE__MARK;
+    return weir__fork_mark_is_here(&prefetch->mark);
 }
 
 /* Sets what every worker has given, and next_worker, from a state. CHECKPOINT_MISMATCH, CBOR_INVALID. */

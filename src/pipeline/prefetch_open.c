@@ -1,18 +1,16 @@
 /* Opening and closing a prefetcher: all memory, the places of every worker, then the threads.
  *
  * The struct and its arrays are one allocation, laid out in cache lines of their own. Slots that the caller
- * does not bring are one mapping, zeroed by the system. The mark is a page that reads as zeros in a child of
- * fork, where the workers do not exist. Threads start last, so that whatever fails before leaves none. */
+ * does not bring are one mapping, zeroed by the system. Threads start last, so that whatever fails before
+ * leaves none. */
 #include <string.h>
 
 #include "pipeline/prefetch.h"
 
-enum { MARK_SIZE = 4096 };
-
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static size_t whole_lines(size_t size) {
-    return (size + WEIR_PIPELINE__CACHE_LINE - 1) & ~(size_t)(WEIR_PIPELINE__CACHE_LINE - 1);
+    return (size + WEIR__CACHE_LINE - 1) & ~(size_t)(WEIR__CACHE_LINE - 1);
 }
 
 /* Where the arrays lie after the struct, and what all takes. No sum overflows: the counts are bounded. */
@@ -45,7 +43,7 @@ static memory_layout lay_out(const weir_prefetch_options *options) {
 
 /* The struct, zeroed, with its arrays after it; NULL if memory is short. */
 static weir_prefetch *allocate(const weir_env *env, const memory_layout *layout) {
-    uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR_PIPELINE__CACHE_LINE, 1);
+    uint8_t *memory = weir__allocate_zero(env, layout->size + WEIR__CACHE_LINE, 1);
     if (!memory)
         return NULL;
     uint8_t *base = (uint8_t *)whole_lines((size_t)(uintptr_t)memory);
@@ -55,18 +53,6 @@ static weir_prefetch *allocate(const weir_env *env, const memory_layout *layout)
     prefetch->workers = (weir_pipeline__worker *)(void *)(base + layout->workers);
     prefetch->addresses = (void **)(void *)(base + layout->addresses);
     return prefetch;
-}
-
-static weir_status map_mark(weir_prefetch *prefetch, weir_error *error) {
-    const weir_env *env = prefetch->env;
-    uint32_t *mark = env->map(env->context, -1, MARK_SIZE);
-    if (!mark)
-        return weir__out_of_memory(error, WEIR_PIPELINE__PREFETCH_OPERATOR, MARK_SIZE);
-    /* Where the system cannot do this, a fork goes unnoticed; nothing else depends on it. */
-    (void)env->wipe_on_fork(env->context, mark, MARK_SIZE);
-    *mark = WEIR_PIPELINE__MARK;
-    prefetch->mark = mark;
-    return WEIR_OK;
 }
 
 static weir_status place_slots(weir_prefetch *prefetch, const weir_prefetch_options *options,
@@ -186,7 +172,8 @@ weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options 
     if (filled.state)
         status = weir_pipeline__prefetch_restore(prefetch, filled.state, error);
     if (status == WEIR_OK)
-        status = map_mark(prefetch, error);
+        status =
+            weir__fork_mark_open(&prefetch->mark, prefetch->env, WEIR_PIPELINE__PREFETCH_OPERATOR, error);
     if (status == WEIR_OK)
         status = place_slots(prefetch, &filled, error);
     if (status == WEIR_OK) {
@@ -216,10 +203,9 @@ void weir_prefetch_close(weir_prefetch *prefetch) {
     if (!prefetch)
         return;
     const weir_env *env = prefetch->env;
-    if (prefetch->mark && *prefetch->mark == WEIR_PIPELINE__MARK)
+    if (weir_pipeline__prefetch_is_here(prefetch))
         end_threads(prefetch);
-    if (prefetch->mark)
-        env->unmap(env->context, (void *)(uintptr_t)prefetch->mark, MARK_SIZE);
+    weir__fork_mark_close(&prefetch->mark, env);
     if (prefetch->own_slots)
         env->unmap(env->context, prefetch->own_slots, prefetch->own_slots_size);
     weir__release(env, prefetch->memory);

@@ -28,7 +28,7 @@ void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint
 void weir_pipeline__ring_tell(weir_pipeline__ring *ring, const weir_env *env) {
     (void)atomic_exchange(&ring->taken, ring->taken_own);
     if (atomic_load(&ring->producer_sleeps) != 0 && ring->taken_own >= atomic_load(&ring->wake_at))
-        weir_pipeline__wake_sleeper(env, &ring->producer_sleeps);
+        weir__wake_sleeper(env, &ring->producer_sleeps);
 }
 
 bool weir_pipeline__ring_is_at_failure(weir_pipeline__ring *ring) {

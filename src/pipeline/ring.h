@@ -9,18 +9,7 @@
  * Each side keeps what it last saw of the other's count, and looks again only where that says "nothing". The
  * consumer tells its count in chunks of a quarter of the ring.
  *
- * Sleeping. A side that finds nothing to do spins for a moment, then sleeps on a word of its own, which is 1
- * while it sleeps. Both directions use one handshake, all of whose steps are sequentially consistent:
- *
- *     sleeper: word = 1; if (there is something to do) stay awake; else wait(word, 1)
- *     waker:   make something to do; if (word == 1) { word = 0; wake(word); }
- *
- * In the one order of these steps either the sleeper's store comes before the waker's load, and the waker
- * wakes it, or the waker's "make" comes before the sleeper's check, and the sleeper stays awake. A wake
- * between check and wait is not lost either, because the word is 0 then and wait returns at once. A late
- * `word = 0` of an earlier round is followed by a wake, after which the sleeper checks again. The stores that
- * must come before a load are exchanges: that is what a store compiles to on x86 anyway, and an emulated
- * AArch64 (qemu 7.2) lets a load pass a mere store, though both are sequentially consistent.
+ * A side that finds nothing to do spins for a moment, then sleeps as base/sleep.h says, on a word of its own.
  *
  * "Something to do" is, for the consumer: `made` has passed `taken`, the producer has failed, or all is
  * cancelled. For the producer it is: `taken` has reached wake_at, or all is cancelled. wake_at is where half
@@ -31,11 +20,8 @@
 #define WEIR_PIPELINE_RING_H
 
 #include <assert.h>
-#include <stdatomic.h>
 
-#include "weir/base.h"
-
-enum { WEIR_PIPELINE__CACHE_LINE = 64 };
+#include "base/sleep.h"
 
 typedef struct weir_pipeline__ring {
     uint32_t *entries;
@@ -43,19 +29,19 @@ typedef struct weir_pipeline__ring {
     uint32_t chunk; /* the consumer tells its count at least this often */
 
     /* The consumer's. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t taken; /* as told to the producer */
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t taken; /* as told to the producer */
     uint64_t taken_own;
     uint64_t made_seen;
     uint32_t take_place;
 
     /* The producer's. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint64_t made;
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint64_t made;
     uint64_t made_own;
     uint64_t taken_seen;
     uint32_t make_place;
 
     /* Seldom written. */
-    _Alignas(WEIR_PIPELINE__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
+    _Alignas(WEIR__CACHE_LINE) _Atomic uint32_t consumer_sleeps;
     _Atomic uint32_t producer_sleeps;
     _Atomic uint64_t wake_at;
     _Atomic bool has_failed; /* `made` is final, and a failure comes after it */
@@ -64,15 +50,7 @@ typedef struct weir_pipeline__ring {
 /* An empty ring whose places have the slots that `entries` names. */
 void weir_pipeline__ring_init(weir_pipeline__ring *ring, uint32_t *entries, uint32_t capacity);
 
-/* ---- Waking ---------------------------------------------------------------------------------- */
-
-/* The waker's half of the handshake, for a word of either side. Also for signal handlers. */
-static inline void weir_pipeline__wake_sleeper(const weir_env *env, _Atomic uint32_t *word) {
-    if (atomic_load(word) == 0)
-        return;
-    atomic_store(word, 0);
-    env->wake(env->context, (const uint32_t *)(const void *)word);
-}
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* For a moment, while another thread is about to do something. */
 static inline void weir_pipeline__pause(void) {
@@ -142,13 +120,13 @@ static inline void weir_pipeline__ring_push(weir_pipeline__ring *ring, const wei
     ring->make_place = ring->make_place + 1 == ring->capacity ? 0 : ring->make_place + 1;
     ring->made_own++;
     (void)atomic_exchange(&ring->made, ring->made_own);
-    weir_pipeline__wake_sleeper(env, &ring->consumer_sleeps);
+    weir__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
 /* The slot could not be filled: nothing comes after what was pushed. */
 static inline void weir_pipeline__ring_fail(weir_pipeline__ring *ring, const weir_env *env) {
     (void)atomic_exchange(&ring->has_failed, true);
-    weir_pipeline__wake_sleeper(env, &ring->consumer_sleeps);
+    weir__wake_sleeper(env, &ring->consumer_sleeps);
 }
 
 #endif

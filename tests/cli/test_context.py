@@ -59,6 +59,17 @@ class Contexts(unittest.TestCase):
         self.assertEqual(by_row["sequences"][0]["sample_digest"], asked["sequences"][1]["sample_digest"])
         self.assertIn("for 3 rows", self.ask("--key", "1", "--key", "2", "--key", "3", "--time", "2024", "--time", "2025", status=2))
 
+    def test_threads_change_nothing(self) -> None:
+        manifest = json.loads((self.folder / "shop.manifest.json").read_text())
+        manifest["batch"] |= {"labels": True, "retrieval": {"walks": 3000, "length": 20, "local_cells": 32}}
+        (self.folder / "walks.json").write_text(json.dumps(manifest))
+        asked = ["context", "--store", "shop.weir", "--task", "rating", "--row", "950", "--row", "960", "--manifest", "walks.json",
+                 "--json", "--tensors"]  # fmt: skip
+        alone = self.weir(*asked, "--threads", "1")
+        for threads in ([], ["--threads", "2"], ["--threads", "5"]):
+            self.assertEqual(self.weir(*asked, *threads), alone)
+        self.assertIn("threads is 257", self.weir(*asked, "--threads", "257", status=1))
+
     def test_what_is_wrong_is_said(self) -> None:
         for arguments, status, expected in [
             ([], 2, "say whose context"),

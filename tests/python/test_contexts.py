@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -56,6 +57,38 @@ class Seeds(ShopTest):
         alone = [contexts(3, "2024-05-01"), contexts(1, MAY + 1, seed=5), contexts(2, seed=2**64 - 1)]
         self.assertEqual(together.sample_digests.tolist(), [batch.sample_digests.tolist()[0] for batch in alone])
         self.assertEqual(together.position.tolist(), [0, 5, 2**64 - 1])
+
+    def test_threads_take_the_walks_together(self) -> None:
+        retrieval = {"walks": 3000, "length": 20, "local_cells": 32}
+        manifest = weir.Manifest(self.changed_manifest(batch={"sequence_length": 256, "labels": True, "retrieval": retrieval}))
+        store = weir.Store(self.store)
+        first = store.tables["reviews"].row_start
+        digests = {
+            threads: store.context(
+                "rating", row=[first, first + 5], manifest=manifest, threads=threads, with_digests=True
+            ).sample_digests.tolist()
+            for threads in (0, 1, 2, 3)
+        }
+        self.assertEqual(len(set(map(tuple, digests.values()))), 1)
+        with self.assertRaisesRegex(weir.errors.ContractViolation, "at most 256"):
+            weir.Contexts(store, "rating", manifest, threads=257)
+        with self.assertRaises((OverflowError, ValueError)):
+            weir.Contexts(store, "rating", manifest, threads=-1)
+
+    def test_a_child_of_fork_does_without_helpers(self) -> None:
+        retrieval = {"walks": 3000, "length": 20, "local_cells": 32}
+        manifest = self.changed_manifest(batch={"sequence_length": 256, "labels": True, "retrieval": retrieval})
+        contexts = weir.Contexts(self.store, "rating", manifest, with_digests=True, threads=2)
+        row = weir.Store(self.store).tables["reviews"].row_start
+        expected = contexts(row=row).sample_digests.tolist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking a process that has threads
+            child = os.fork()
+        if child == 0:
+            same = contexts(row=row).sample_digests.tolist() == expected
+            del contexts
+            os._exit(0 if same else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_the_program_says_the_same(self) -> None:
         store = weir.Store(self.store)
