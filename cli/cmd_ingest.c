@@ -53,6 +53,7 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             {"--memory", CLI_SIZE, &run.options.memory, false, false},
                             {"--like", CLI_TEXT, &run.options.like, false, false},
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
+                            {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
                             CLI_SOURCE_OPTIONS(source)};
     const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
@@ -95,11 +96,10 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage =
-        "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
-        "--replace-manifest] "
-        "[--batch-size N] [--preset P] [--like STORE] [--html F] [--strict] [--threads N] [--memory SIZE] "
-        "[--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
+             "--replace-manifest] "
+             "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--html F] [--strict] [--threads N] "
+             "[--memory SIZE] [--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
@@ -113,6 +113,9 @@ const cli_command cli_ingest = {
     "                    the orders of NextBatch_v2 (default: as it was, else better mixed, NextBatch_v3)\n"
     "  --like STORE      columns, categories, statistics and splits of an earlier store, so that a model\n"
     "                    that was trained on it can be used with new data; what does not fit is told\n"
+    "  --keep-rows       also keep the rows that were read, in the folder OUT.weir.rows: runs of rows, of "
+    "which\n"
+    "                    'weir assemble' makes a store again without the source\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"

@@ -14,7 +14,7 @@ static const char *plural(uint64_t count) {
 }
 
 static void print_summary(const weir_ingest_report *result) {
-    char source[32], store[32];
+    char source[32], store[32], kept[32];
     cli_format_bytes(result->source_bytes, source);
     cli_format_bytes(result->store_bytes, store);
     printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
@@ -24,6 +24,10 @@ static void print_summary(const weir_ingest_report *result) {
     if (result->source_bytes > 0)
         printf(" from %s", source);
     printf(" in %.1f s\n", (double)result->total_ns * 1e-9);
+    cli_format_bytes(result->kept_bytes, kept);
+    if (result->kept_bytes > 0)
+        printf("The rows are kept in %s.rows (%s), for an ingest of later ones.\n",
+               cli_shown(result->store_path), kept);
     if (result->drafted)
         printf("The schema was drafted: 'weir schema' prints it for you to edit, 'weir schema --explain' "
                "says why it is "

@@ -146,6 +146,7 @@ static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
     cli_json_uint(w, "store_bytes", result->store_bytes);
     cli_json_uint(w, "embedding_bytes", result->embedding_bytes);
     cli_json_uint(w, "spilled_bytes", result->spilled_bytes);
+    cli_json_uint(w, "kept_bytes", result->kept_bytes);
     weir_json_key(w, "seconds");
     weir_json_object(w);
     put_seconds(w, "total", result->total_ns);

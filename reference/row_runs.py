@@ -105,12 +105,14 @@ def read_folder(folder: Path) -> tuple[str, dict[str, tuple[Table, list[Row]]], 
 
 def read_list(path: Path) -> tuple[str, list[Table]]:
     document = strict_json.read(path.read_text(), "SOURCE_ERROR")
-    _require(path, isinstance(document, dict) and set(document) | {"queries"} == {"format", "name", "tables", "queries"}, "its keys")
+    optional = {"queries", "store"}
+    _require(path, isinstance(document, dict) and set(document) | optional == {"format", "name", "tables"} | optional, "its keys")
     _require(path, document["format"] == FORMAT, "its format")
     _require(path, _is_text(document["name"]), "its name")
+    _require(path, "store" not in document or _is_hash(document["store"]), "its store")
     parts = document["tables"], document.get("queries", {})
     _require(path, all(isinstance(part, dict) for part in parts) and len(parts[0]) > 0, "its tables")
-    tables = [_table(path, name, value, {"columns", "key", "files"}) for name, value in parts[0].items()]
+    tables = [_table(path, name, value, {"columns", "key", "files"}, {"latest"}) for name, value in parts[0].items()]
     queries = [_table(path, name, value, {"sql", "columns", "key", "files"}) for name, value in parts[1].items()]
     _require(path, len({table.sql for table in queries}) == len(queries) <= 4096, "its queries")
     names = [file["path"] for table in tables + queries for file in table.files]
@@ -118,8 +120,8 @@ def read_list(path: Path) -> tuple[str, list[Table]]:
     return document["name"], tables + queries
 
 
-def _table(path: Path, name: str, value: Any, keys: set[str]) -> Table:
-    _require(path, _is_text(name) and isinstance(value, dict) and set(value) == keys, "a table")
+def _table(path: Path, name: str, value: Any, keys: set[str], optional: set[str] = set()) -> Table:
+    _require(path, _is_text(name) and isinstance(value, dict) and keys <= set(value) <= keys | optional, "a table")
     _require(path, "sql" not in keys or _is_text(value["sql"]), "the sql of a query")
     columns, key, files = value["columns"], value["key"], value["files"]
     _require(path, isinstance(columns, list) and all(_is_column(column) for column in columns), "the columns of a table")
@@ -127,7 +129,23 @@ def _table(path: Path, name: str, value: Any, keys: set[str]) -> Table:
     _require(path, 0 < len(names) <= 32768 and len(set(names)) == len(names), "the columns of a table")
     _require(path, isinstance(key, list) and all(name in names for name in key) and len(set(key)) == len(key), "a key")
     _require(path, isinstance(files, list) and all(_is_file(file) for file in files), "the files of a table")
+    if "latest" in value:
+        _require(path, _is_latest(path, value["latest"], names), "the latest of a table")
     return Table(name, columns, key, files, value.get("sql"))
+
+
+def _is_latest(path: Path, value: Any, names: list[str]) -> bool:
+    """What ingest notes of rows that it keeps (the specification's part "Growing data")."""
+    if not isinstance(value, dict) or set(value) != {"column", "value"} or value["column"] not in names:
+        return False
+    latest = _value(path, value["value"])
+    if isinstance(latest, str):
+        return len(latest.encode()) <= 1000 and "\0" not in latest
+    return latest is None or isinstance(latest, Time) or type(latest) is int
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9A-Fa-f]{64}", value) is not None
 
 
 def _is_text(value: Any) -> bool:
@@ -143,7 +161,7 @@ def _is_file(value: Any) -> bool:
         isinstance(value, dict) and set(value) == {"path", "rows", "size", "hash"}
         and isinstance(value["path"], str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}", value["path"]) is not None
         and all(type(value[name]) is int and value[name] >= 0 for name in ("rows", "size"))
-        and isinstance(value["hash"], str) and re.fullmatch("[0-9A-Fa-f]{64}", value["hash"]) is not None
+        and _is_hash(value["hash"])
     )  # fmt: skip
 
 

@@ -238,6 +238,10 @@ typedef struct weir_env {
      * touched. `for_good`: nobody needs it any more, nor its place on the disk; what it holds then is open.
      */
     void (*forget)(void *context, const void *memory, size_t size, bool for_good);
+
+    /* A new folder; a second name for a file. 0 or -1. */
+    int (*make_folder)(void *context, const char *path);
+    int (*link)(void *context, const char *from, const char *to);
 } weir_env;
 
 enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };

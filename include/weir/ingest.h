@@ -83,6 +83,8 @@ typedef struct weir_ingest_options {
      * control group. What is more lies in a file without a name in the output's folder. The store is the same
      * for any number; with less than 64 MiB the program itself has no room. */
     uint64_t memory;
+    bool keep_rows; /* writes the rows that were read into the folder STORE.rows, for an ingest of later rows
+                       (docs/spec/09b-growing-data.md) */
 } weir_ingest_options;
 
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
@@ -109,6 +111,7 @@ typedef struct weir_ingest_report {
     uint32_t warnings;        /* that were reported, notes not counted */
     uint64_t ignored_columns; /* of the tables that were read: neither values nor keys */
     uint64_t spilled_bytes;   /* the most that lay in a file at one time, because memory was not enough */
+    uint64_t kept_bytes;      /* of the rows that were kept: all files that the list names */
 } weir_ingest_report;
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
@@ -117,8 +120,9 @@ typedef struct weir_ingest_report {
  * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source, or
  * both a path and Arrow tables, or the preset is not known, before the source is opened; and if store or
  * manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
- * other, or a file that is not of their kind, once the schema is known and before the rows are read for the
- * store. Any thread; ingests of different targets may run at the same time. */
+ * other, or a file that is not of their kind, or kept rows the source or runs of others, once the schema is
+ * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
+ * same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -71,7 +71,7 @@ static weir_status hear_report(void *context, const char *path, weir_warning_rep
 
 static PyObject *report_dict(const weir_ingest_report *report) {
     return Py_BuildValue(
-        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
+        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
         PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
         PyUnicode_DecodeFSDefault(report->manifest_path), "manifest_kept",
         report->manifest_kept ? Py_True : Py_False, "store_hash", py_hex(report->store_hash, WEIR_HASH_SIZE),
@@ -80,10 +80,10 @@ static PyObject *report_dict(const weir_ingest_report *report) {
         (ull)report->not_finite, "seeds", (ull)report->seeds, "dropped_seeds", (ull)report->dropped_seeds,
         "texts", (ull)report->texts, "source_bytes", (ull)report->source_bytes, "store_bytes",
         (ull)report->store_bytes, "embedding_bytes", (ull)report->embedding_bytes, "spilled_bytes",
-        (ull)report->spilled_bytes, "ignored_columns", (ull)report->ignored_columns, "read_ns",
-        (ull)report->read_ns, "order_ns", (ull)report->order_ns, "match_ns", (ull)report->match_ns,
-        "tasks_ns", (ull)report->tasks_ns, "write_ns", (ull)report->write_ns, "embed_ns",
-        (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+        (ull)report->spilled_bytes, "kept_bytes", (ull)report->kept_bytes, "ignored_columns",
+        (ull)report->ignored_columns, "read_ns", (ull)report->read_ns, "order_ns", (ull)report->order_ns,
+        "match_ns", (ull)report->match_ns, "tasks_ns", (ull)report->tasks_ns, "write_ns",
+        (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
 }
 
 bool py_raise_failure(py_failure *failure, weir_status status) {
@@ -158,7 +158,7 @@ static void release_source(py_source *source) {
 }
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, memory,
- * strict, no_embeddings, like, progress, warnings) */
+ * strict, no_embeddings, like, keep_rows, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
@@ -166,12 +166,12 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
     PyObject *warnings = NULL, *like = NULL;
     py_source source = {0};
     Py_ssize_t schema_size = 0;
-    int manifest_mode = 0, is_strict = 0, no_embeddings = 0;
-    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&OO!:_ingest", &given, &options.schema, &schema_size,
+    int manifest_mode = 0, is_strict = 0, no_embeddings = 0, keep_rows = 0;
+    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&pOO!:_ingest", &given, &options.schema, &schema_size,
                          &options.schema_name, to_optional_path, &output, to_optional_path, &manifest,
                          &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
                          py_to_uint64, &options.memory, &is_strict, &no_embeddings, to_optional_path, &like,
-                         &callback, &PyList_Type, &warnings) &&
+                         &keep_rows, &callback, &PyList_Type, &warnings) &&
         take_source(given, &source, &options)) {
         options.schema_size = (size_t)schema_size;
         options.output = path_text(output);
@@ -180,6 +180,7 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
         options.strict = is_strict;
         options.like = path_text(like);
         options.no_embeddings = no_embeddings;
+        options.keep_rows = keep_rows;
         result = run_ingest(&options, callback, warnings, &source.failure);
     }
     release_source(&source);

@@ -59,6 +59,7 @@ class IngestReport:
     store_bytes: int
     embedding_bytes: int
     spilled_bytes: int
+    kept_bytes: int
     ignored_columns: int
     read_ns: int
     order_ns: int
@@ -95,6 +96,7 @@ def ingest(
     strict: bool = False,
     embeddings: bool = True,
     like: Store | Path | None = None,
+    keep_rows: bool = False,
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
     """Reads a database (a path or URL, docs/sources.md) or tables, and writes a store and its manifest.
@@ -120,6 +122,9 @@ def ingest(
 
     like: an earlier store, whose columns, categories, statistics and splits this one is to have, so that a model that was
     trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.
+
+    keep_rows: also keep the rows that were read, in the folder OUT.rows, of which `weir.assemble` makes a store again
+    without the source.
     """
     prepare()
     tables = _source(source)
@@ -132,7 +137,7 @@ def ingest(
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
                 tables, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, memory, strict,
-                not embeddings, like.path if isinstance(like, Store) else like, on_progress, heard,
+                not embeddings, like.path if isinstance(like, Store) else like, keep_rows, on_progress, heard,
             )
 
         try:

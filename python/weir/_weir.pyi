@@ -367,6 +367,7 @@ def _ingest(
     strict: bool,
     no_embeddings: bool,
     like: _Path | None,
+    keep_rows: bool,
     progress: Callable[[str, int, int, int, int, int], object] | None,
     warnings: list[tuple[Any, ...]],
     /,

@@ -108,6 +108,16 @@ static int system_remove(void *context, const char *path) {
     return unlink(path);
 }
 
+static int system_make_folder(void *context, const char *path) {
+    (void)context;
+    return mkdir(path, 0777);
+}
+
+static int system_link(void *context, const char *from, const char *to) {
+    (void)context;
+    return link(from, to);
+}
+
 static void *system_map(void *context, int file, size_t size) {
     (void)context;
     void *memory = file >= 0 ? mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0)
@@ -376,6 +386,8 @@ const weir_env *weir_env_default(void) {
         .size = system_size,
         .rename = system_rename,
         .remove = system_remove,
+        .make_folder = system_make_folder,
+        .link = system_link,
         .map = system_map,
         .unmap = system_unmap,
         .now_ns = system_now_ns,

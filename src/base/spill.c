@@ -357,6 +357,8 @@ PASS(int, truncate, (void *context, int file, uint64_t size), file, size);
 PASS(int, size, (void *context, int file, uint64_t *size), file, size);
 PASS(int, rename, (void *context, const char *from, const char *to), from, to);
 PASS(int, remove, (void *context, const char *path), path);
+PASS(int, make_folder, (void *context, const char *path), path);
+PASS(int, link, (void *context, const char *from, const char *to), from, to);
 PASS(void *, map, (void *context, int file, size_t size), file, size);
 PASS(int, unmap, (void *context, void *memory, size_t size), memory, size);
 PASS(uint64_t, now_ns, (void *context));
@@ -403,6 +405,8 @@ static const weir_env spill_env = {
     PASSED(size),
     PASSED(rename),
     PASSED(remove),
+    PASSED(make_folder),
+    PASSED(link),
     PASSED(map),
     PASSED(unmap),
     PASSED(now_ns),
@@ -429,7 +433,7 @@ static const weir_env spill_env = {
     PASSED(forget),
 };
 /* An entry that is new must be passed on too. */
-_Static_assert(sizeof(weir_env) == 39 * sizeof(void *), "every entry of an environment is passed on");
+_Static_assert(sizeof(weir_env) == 41 * sizeof(void *), "every entry of an environment is passed on");
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 

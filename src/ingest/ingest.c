@@ -6,6 +6,7 @@
 
 #include "base/floating.h"
 #include "base/options.h"
+#include "ingest/kept_rows.h"
 #include "ingest/like.h"
 #include "store/writer.h"
 #include "weir_tool/ingest_tools.h"
@@ -481,7 +482,8 @@ static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *s
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
 }
 
-/* The store takes its name, then the manifest, whose text is ready by then. Abandons or commits both. */
+/* The store takes its name, then the list of kept rows, then the manifest; their texts are ready by then.
+ * Abandons or commits store and manifest. */
 static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer *store,
                                 weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
     weir_json_writer w;
@@ -491,9 +493,13 @@ static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer 
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_write(manifest, w.data, w.size, error);
     if (status == WEIR_OK)
+        status = weir_ingest__keep_prepare(ingest, error);
+    if (status == WEIR_OK)
         status = weir_store__writer_commit(store, error);
     else
         weir_store__writer_abandon(store);
+    if (status == WEIR_OK)
+        status = weir_ingest__keep_commit(ingest, error);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_commit(manifest, error);
     if (status != WEIR_OK || report->manifest_kept)
@@ -511,13 +517,21 @@ static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_repor
     weir_store__writer store;
     WEIR__TRY(weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR_INGEST__OPERATOR, error));
     weir_status status = weir_store__writer_open(&store, ingest->env, report->store_path, error);
-    if (status == WEIR_OK) {
-        status = make_store(ingest, &store, report, error);
-        if (status == WEIR_OK)
-            return commit_files(ingest, &store, &manifest, report, error);
-        weir_store__writer_abandon(&store);
+    if (status != WEIR_OK) {
+        weir__atomic_abandon(&manifest);
+        return status;
     }
-    weir__atomic_abandon(&manifest);
+    status = weir_ingest__keep_open(ingest, report->store_path, error);
+    if (status == WEIR_OK)
+        status = make_store(ingest, &store, report, error);
+    if (status == WEIR_OK) {
+        status = commit_files(ingest, &store, &manifest, report, error);
+        report->kept_bytes = weir_ingest__keep_bytes(ingest);
+    } else {
+        weir_store__writer_abandon(&store);
+        weir__atomic_abandon(&manifest);
+    }
+    weir_ingest__keep_close(ingest);
     return status;
 }
 

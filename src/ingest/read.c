@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
+#include "ingest/kept_rows.h"
 #include "ingest/read_arrays.h"
 #include "ingest/state.h"
 
@@ -422,16 +423,21 @@ static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
     return true;
 }
 
+/* A row as cells; `room` is for those that lie in arrays, and NULL if there are none. */
+static const weir_ingest__value *row_of(const weir_ingest__rows *rows, uint32_t column_count, size_t row,
+                                        weir_ingest__value *room) {
+    for (uint32_t c = 0; room && c < column_count; c++)
+        room[c] = *cell_of(rows, column_count, row, c, &room[c]);
+    return room ? room : rows->cells + row * column_count;
+}
+
 static bool store_one_by_one(row_reader *r, const weir_ingest__rows *rows) {
     uint32_t count = r->table->column_count;
-    weir_ingest__value *made = rows->arrays ? weir__allocate(r->ingest->env, count, sizeof *made) : NULL;
-    bool fits = made || !rows->arrays;
-    for (size_t i = 0; i < rows->row_count && fits; i++) {
-        for (uint32_t c = 0; made && c < count; c++)
-            made[c] = *cell_of(rows, count, i, c, &made[c]);
-        fits = store_row(r, made ? made : rows->cells + i * count);
-    }
-    weir__release(r->ingest->env, made);
+    weir_ingest__value *room = rows->arrays ? weir__allocate(r->ingest->env, count, sizeof *room) : NULL;
+    bool fits = room || !rows->arrays;
+    for (size_t i = 0; i < rows->row_count && fits; i++)
+        fits = store_row(r, row_of(rows, count, i, room));
+    weir__release(r->ingest->env, room);
     return fits;
 }
 
@@ -444,6 +450,23 @@ static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir
                           "table %s has more rows than a store holds (%u)", r->table->name,
                           WEIR_STORE__ROWS_MAX);
     return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
+}
+
+/* Rows go to the folder of kept ones, unless a fault makes all of this end in an error. */
+static weir_status keep_rows(const row_reader *r, uint32_t part, const weir_ingest__rows *rows,
+                             weir_error *error) {
+    const weir_env *env = r->ingest->env;
+    uint32_t count = r->table->column_count, table = WEIR__NARROW(uint32_t, r->table - r->ingest->tables);
+    weir_status status = WEIR_OK;
+    if (!r->ingest->keeper || r->part->fault.is_set)
+        return WEIR_OK;
+    weir_ingest__value *room = rows->arrays ? weir__allocate(env, count, sizeof *room) : NULL;
+    if (rows->arrays && !room)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *room);
+    for (size_t i = 0; i < rows->row_count && status == WEIR_OK; i++)
+        status = weir_ingest__keep_row(r->ingest, table, part, row_of(rows, count, i, room), error);
+    weir__release(env, room);
+    return status;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -464,6 +487,8 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
     uint64_t unreported = 0;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
         status = store_rows(&reader, &rows, error);
+        if (status == WEIR_OK)
+            status = keep_rows(&reader, number, &rows, error);
         if (status != WEIR_OK)
             break;
         unreported += rows.row_count;
@@ -479,6 +504,8 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
     }
     (void)weir_ingest__advance(ingest, unreported);
     cursor->close(cursor);
+    if (status == WEIR_OK)
+        status = weir_ingest__keep_end(ingest, WEIR__NARROW(uint32_t, table - ingest->tables), number, error);
     return weir_ingest__plan_blame_query(table->source, status, error);
 }
 
@@ -614,8 +641,10 @@ weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *erro
         qsort(pieces, next, sizeof *pieces, larger_first);
     weir_ingest__begin_phase(ingest, "read", total, ingest->catalog.size_bytes);
     read_work work = {ingest, pieces};
-    if (!is_short_of_memory)
+    weir_status status = is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1)
+                                            : weir_ingest__keep_tables(ingest, error);
+    if (status == WEIR_OK)
         weir__parallel(ingest->env, ingest->session_count, next, run_piece, &work);
     weir__release(ingest->env, pieces);
-    return is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1) : report(ingest, error);
+    return status == WEIR_OK ? report(ingest, error) : status;
 }

@@ -110,6 +110,12 @@ void weir_ingest__run_write_value(weir_cbor_writer *w, const weir_ingest__value 
     }
 }
 
+void weir_ingest__run_write_row(weir_cbor_writer *w, const weir_ingest__value *row, uint32_t column_count) {
+    weir_cbor_array(w, column_count);
+    for (uint32_t c = 0; c < column_count; c++)
+        weir_ingest__run_write_value(w, &row[c]);
+}
+
 static bool read_integer(const weir_cbor_value *from, int64_t *out) {
     if (from->number > INT64_MAX)
         return false;
@@ -207,6 +213,23 @@ int weir_ingest__run_compare_rows(const weir_ingest__run_table *table, const wei
     for (uint32_t i = 0; i < table->key_count && order == 0; i++)
         order = weir_ingest__run_compare_values(&a[table->key[i]], &b[table->key[i]]);
     return order;
+}
+
+bool weir_ingest__run_can_be_latest(const weir_ingest__value *value) {
+    enum { TEXT_MAX = 1000 };
+    switch (value->type) {
+    case WEIR_INGEST__NULL:
+    case WEIR_INGEST__INT:
+    case WEIR_INGEST__TIMESTAMP:
+        return true;
+    case WEIR_INGEST__TEXT:
+        return value->text.size <= TEXT_MAX && !memchr(value->text.data, 0, value->text.size);
+    case WEIR_INGEST__REAL:
+    case WEIR_INGEST__BLOB:
+    case WEIR_INGEST__BOOL:
+        break;
+    }
+    return false;
 }
 
 /* ---- A key that is kept ------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* Runs of rows (docs/spec/09-runs-of-rows.md): rows of a table in files that are sorted by a key.
  *
  *   row_run.c         what writer and reader share: headers, ends, keys and their order
- *   row_run_write.c   the rows of an Arrow stream become files
+ *   row_run_write.c   rows become files, those of an Arrow stream too
  *   row_run_list.c    the list of a folder, read and checked
  *   row_run_read.c    one file, row after row
  *   source_runs.c     a folder of runs as a source: files are merged by key
@@ -42,6 +42,9 @@ typedef struct weir_ingest__run_table {
     uint32_t key_count;
     weir_ingest__run_file *files; /* in the order of first keys, once they were inspected */
     uint32_t file_count;
+    bool has_latest; /* of rows that ingest kept: */
+    uint32_t latest_column;
+    weir_ingest__value latest; /* the column's greatest value */
 } weir_ingest__run_table;
 
 typedef struct weir_ingest__run_list {
@@ -50,6 +53,8 @@ typedef struct weir_ingest__run_list {
     const char *name;
     weir_ingest__run_table *tables; /* and queries after them */
     uint32_t table_count;
+    bool has_store; /* ingest kept the rows: */
+    uint8_t store[WEIR_HASH_SIZE];
 } weir_ingest__run_list;
 
 /* ---- row_run.c --------------------------------------------------------------------------------- */
@@ -65,11 +70,14 @@ void weir_ingest__run_write_end(weir_cbor_writer *w, const weir_ingest__run_tabl
                                 const weir_ingest__value *first, const weir_ingest__value *last,
                                 uint64_t rows);
 void weir_ingest__run_write_value(weir_cbor_writer *w, const weir_ingest__value *value);
+void weir_ingest__run_write_row(weir_cbor_writer *w, const weir_ingest__value *row, uint32_t column_count);
 /* False if it is not one of the values that rows hold. Text borrows. */
 bool weir_ingest__run_read_value(const weir_cbor_value *from, weir_ingest__value *out);
 
 /* The order of keys: negative, 0 or positive. */
 int weir_ingest__run_compare_values(const weir_ingest__value *a, const weir_ingest__value *b);
+/* Whether a list can have it as the latest of a table: what JSON holds as it is, and SQL too. */
+bool weir_ingest__run_can_be_latest(const weir_ingest__value *value);
 /* That of two rows of a table, of all of its columns. */
 int weir_ingest__run_compare_rows(const weir_ingest__run_table *table, const weir_ingest__value *a,
                                   const weir_ingest__value *b);
@@ -86,6 +94,39 @@ typedef struct weir_ingest__kept_key {
 WEIR_CHECKED bool weir_ingest__run_keep_key(weir_ingest__kept_key *kept, const weir_ingest__run_table *table,
                                             const weir_ingest__value *row);
 void weir_ingest__run_release_key(weir_ingest__kept_key *kept);
+
+/* ---- row_run_write.c --------------------------------------------------------------------------- */
+
+/* Rows that become files. Who uses it sets what is above the line, then calls init; and releases it, also
+ * after a failure. */
+typedef struct weir_ingest__run_writer {
+    const weir_env *env;
+    const weir_ingest__run_table *table;
+    const char *failure_operator;
+    size_t frame_size; /* bytes that end a frame; 0: 256 KiB */
+    /* Each returns 0 or an errno. */
+    int (*write)(void *context, const void *data, size_t size);
+    int (*end)(void *context, const weir_row_run_file *file); /* or NULL */
+    void *context;
+    /* ---- */
+    weir_cbor_writer frame; /* rows that did not go out yet */
+    weir_cbor_writer other; /* the header, then the end */
+    weir__blake3 heads;     /* of the file's frames */
+    uint64_t file_size, rows;
+    weir_ingest__kept_key first, last;
+    const weir_ingest__value *before; /* the row before, or its key; NULL: no file is begun */
+} weir_ingest__run_writer;
+
+void weir_ingest__run_writer_init(weir_ingest__run_writer *w);
+void weir_ingest__run_writer_release(weir_ingest__run_writer *w);
+/* Adds a row, which must stay until the next one is added or `rest` is called. SOURCE_ERROR, IO_ERROR,
+ * OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_ingest__run_writer_put(weir_ingest__run_writer *w,
+                                                     const weir_ingest__value *row, weir_error *error);
+/* Keeps of the last row what is still needed, before it goes. */
+WEIR_CHECKED weir_status weir_ingest__run_writer_rest(weir_ingest__run_writer *w, weir_error *error);
+/* Ends the file, if one is begun. */
+WEIR_CHECKED weir_status weir_ingest__run_writer_end(weir_ingest__run_writer *w, weir_error *error);
 
 /* ---- row_run_list.c ---------------------------------------------------------------------------- */
 

@@ -165,16 +165,37 @@ static weir_status read_files(const list_reader *r, const weir_cbor_value *from,
     return WEIR_OK;
 }
 
+/* What ingest notes of rows that it keeps (docs/spec/09b-growing-data.md). */
+static weir_status read_latest(const list_reader *r, const weir_cbor_value *from,
+                               weir_ingest__run_table *table) {
+    static const char *const names[] = {"column", "value"};
+    weir_cbor_value members[2];
+    WEIR__TRY(read_members(r, from, "latest", names, 2, 2, members));
+    while (table->latest_column < table->column_count &&
+           !weir_cbor_is_text(&members[0], table->columns[table->latest_column].name))
+        table->latest_column++;
+    weir_ingest__value *value = &table->latest;
+    if (table->latest_column == table->column_count || !weir_ingest__run_read_value(&members[1], value) ||
+        !weir_ingest__run_can_be_latest(value))
+        return refuse(r, "the latest of table %s must be a value of one of its columns", table->name);
+    table->has_latest = true;
+    if (value->type != WEIR_INGEST__TEXT)
+        return WEIR_OK;
+    value->text.data = weir__arena_text(&r->list->arena, value->text.data, value->text.size);
+    return value->text.data ? WEIR_OK : no_memory(r);
+}
+
 static weir_status read_table(const list_reader *r, const weir_cbor_value *name, const weir_cbor_value *from,
                               bool is_query, weir_ingest__run_table *out) {
-    static const char *const names[] = {"columns", "key", "files", "sql"};
+    const char *const names[] = {"columns", "key", "files", is_query ? "sql" : "latest"};
     weir_cbor_value members[4];
     WEIR__TRY(read_text(r, name, "the name of a table or query", &out->name));
-    size_t count = is_query ? 4 : 3;
-    WEIR__TRY(read_members(r, from, is_query ? "a query" : "a table", names, count, count, members));
+    WEIR__TRY(read_members(r, from, is_query ? "a query" : "a table", names, 4, is_query ? 4 : 3, members));
     WEIR__TRY(is_query ? read_text(r, &members[3], "the sql of a query", &out->sql) : WEIR_OK);
     WEIR__TRY(read_columns(r, &members[0], out));
     WEIR__TRY(read_key(r, &members[1], out));
+    if (!is_query && members[3].type != WEIR_CBOR_NULL)
+        WEIR__TRY(read_latest(r, &members[3], out));
     return read_files(r, &members[2], out);
 }
 
@@ -217,15 +238,26 @@ static weir_status check_files(const list_reader *r) {
     return WEIR_OK;
 }
 
+static weir_status read_store(const list_reader *r, const weir_cbor_value *from) {
+    weir_ingest__run_list *list = r->list;
+    list->has_store = from->type != WEIR_CBOR_NULL;
+    if (list->has_store &&
+        (from->type != WEIR_CBOR_TEXT ||
+         !weir__hex_decode((const char *)from->data, (size_t)from->number, list->store, sizeof list->store)))
+        return refuse(r, "its store must be a hash of 64 hex digits");
+    return WEIR_OK;
+}
+
 static weir_status read_document(const list_reader *r, const weir_cbor_value *document) {
-    static const char *const names[] = {"format", "name", "tables", "queries"};
-    weir_cbor_value members[4];
+    static const char *const names[] = {"format", "name", "tables", "queries", "store"};
+    weir_cbor_value members[5];
     weir_ingest__run_list *list = r->list;
     if (document->type == WEIR_CBOR_MAP && weir_cbor_get(document, "format", &members[0]) &&
         !weir_cbor_is_text(&members[0], WEIR_INGEST__RUN_FORMAT))
         return refuse(r, "its format is another one");
-    WEIR__TRY(read_members(r, document, "it", names, 4, 3, members));
+    WEIR__TRY(read_members(r, document, "it", names, 5, 3, members));
     WEIR__TRY(read_text(r, &members[1], "its name", &list->name));
+    WEIR__TRY(read_store(r, &members[4]));
     bool has_queries = members[3].type != WEIR_CBOR_NULL;
     if (members[2].type != WEIR_CBOR_MAP || (has_queries && members[3].type != WEIR_CBOR_MAP))
         return refuse(r, "tables and queries must be objects");

@@ -3,6 +3,7 @@
  *   resolve.c       schema + catalog -> which columns are read, keys, edges, times, tasks (names to numbers)
  *   describe.c      the plan -> the store's description
  *   read.c          the source's rows -> columns of converted values, in parts       (parallel)
+ *   kept_rows.c     the source's rows -> files beside the store, if that is asked for
  *   row_order.c     parts -> one set of columns a table, in row order; categories    (parallel by table)
  *   text_numbers.c  text numbers by first appearance
  *   match.c         foreign keys -> parent rows, times through them, child lists     (parallel by edge type)
@@ -261,8 +262,9 @@ typedef struct weir_ingest__ingest {
     uint32_t session_count;
     weir_ingest__catalog catalog;
     weir_ingest__schema schema;
-    weir_store *like;  /* an earlier store, or NULL (like.h) */
-    weir__arena arena; /* of the plan and of info */
+    weir_store *like;                   /* an earlier store, or NULL (like.h) */
+    struct weir_ingest__keeper *keeper; /* of rows that are kept, or NULL (kept_rows.h) */
+    weir__arena arena;                  /* of the plan and of info */
 
     weir_ingest__table_plan *tables;
     uint32_t table_count;

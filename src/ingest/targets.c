@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ingest/state.h"
+#include "ingest/kept_rows.h"
 #include "store/format.h"
 
 static weir_status refuse(weir_error *error, const char *path, const char *what) {
@@ -119,6 +119,15 @@ static weir_status check_manifest(const weir_env *env, const char *path, weir_er
     return WEIR_OK;
 }
 
+/* A source in the folder of the rows that are to be kept would be removed under ingest's eyes. */
+static weir_status check_kept(const weir_ingest_options *options, const char *store, weir_error *error) {
+    char folder[sizeof((weir_ingest_report *)0)->store_path + sizeof WEIR_INGEST__KEPT_ENDING];
+    snprintf(folder, sizeof folder, "%s%s", store, WEIR_INGEST__KEPT_ENDING);
+    if (options->keep_rows && options->source && is_same_file(options->source, folder))
+        return refuse(error, folder, "is the source; rows cannot be kept there: choose another output");
+    return WEIR_OK;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_ingest_report *report,
@@ -140,6 +149,7 @@ weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_
         return refuse(error, store, "is the store of --like; the new store must be another file");
     if (options->like && is_same_file(options->like, manifest))
         return refuse(error, manifest, "is the store of --like; the manifest must be another file");
+    WEIR__TRY(check_kept(options, store, error));
     WEIR__TRY(check_store(ingest->env, store, error));
     return check_manifest(ingest->env, manifest, error);
 }

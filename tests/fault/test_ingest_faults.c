@@ -143,6 +143,30 @@ static void faults_of_an_ingest_with_tasks(void **state) {
     assert_true(sweep_faults(ingest_tasks, store_is_whole_or_absent, s) >= 500);
 }
 
+static weir_status ingest_kept(const weir_env *env, void *context, weir_error *error) {
+    static const char schema[] =
+        "{\"tables\": {\"c\": {\"primary_key\": \"k\", \"temporal_column\": \"at\", \"columns\": "
+        "{\"at\": {\"stype\": \"timestamp\"}, \"x\": {\"stype\": \"numerical\"}}}, \"n\": "
+        "{\"columns\": {\"note\": {\"stype\": \"text\"}}}}}";
+    const attempt_state *s = context;
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    unlink(s->store);
+    unlink(s->manifest);
+    options.source = s->source;
+    options.output = s->store;
+    options.threads = 1;
+    options.schema = schema;
+    options.schema_size = strlen(schema);
+    options.keep_rows = true;
+    return as_fault(weir_ingest(env, &options, NULL, error), error);
+}
+
+static void faults_of_an_ingest_that_keeps_its_rows(void **state) {
+    attempt_state *s = *state;
+    make_tiny(s);
+    assert_true(sweep_faults(ingest_kept, store_is_whole_or_absent, s) >= 300);
+}
+
 /* Keys of several columns, kept; times through them; a view and a query; seeds that move. */
 static weir_status ingest_forms(const weir_env *env, void *context, weir_error *error) {
     static const char schema[] =
@@ -291,6 +315,7 @@ int main(void) {
         cmocka_unit_test(faults_of_a_drafted_ingest),
         cmocka_unit_test(faults_of_an_ingest_without_memory),
         cmocka_unit_test(faults_of_an_ingest_with_tasks),
+        cmocka_unit_test(faults_of_an_ingest_that_keeps_its_rows),
         cmocka_unit_test(faults_of_an_ingest_with_links),
         cmocka_unit_test(faults_of_an_ingest_with_every_form),
         cmocka_unit_test(faults_of_an_ingest_like_another),

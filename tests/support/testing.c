@@ -329,6 +329,22 @@ static int fault_rename(void *context, const char *from, const char *to) {
     return base()->rename(NULL, from, to);
 }
 
+static int fault_make_folder(void *context, const char *path) {
+    if (strikes(context, FAULT_OPEN)) {
+        errno = EACCES;
+        return -1;
+    }
+    return base()->make_folder(NULL, path);
+}
+
+static int fault_link(void *context, const char *from, const char *to) {
+    if (strikes(context, FAULT_RENAME)) {
+        errno = EACCES;
+        return -1;
+    }
+    return base()->link(NULL, from, to);
+}
+
 static void *fault_map(void *context, int file, size_t size) {
     fault_env *faults = context;
     if (strikes(faults, FAULT_MAP)) {
@@ -443,6 +459,8 @@ void fault_env_init(fault_env *faults) {
     faults->env.sync = fault_sync;
     faults->env.truncate = fault_truncate;
     faults->env.rename = fault_rename;
+    faults->env.make_folder = fault_make_folder;
+    faults->env.link = fault_link;
     faults->env.map = fault_map;
     faults->env.unmap = fault_unmap;
     faults->env.reserve = fault_reserve;

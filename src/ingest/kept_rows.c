@@ -1,0 +1,467 @@
+/* See kept_rows.h. */
+#include "ingest/kept_rows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weir_tool/documents.h"
+
+enum { STEM_MAX = 100, DIGITS = 16, NAME_CAPACITY = STEM_MAX + 1 + DIGITS + sizeof ".rows" };
+
+/* The greatest value of a column so far. */
+typedef struct greatest {
+    weir_ingest__value value;
+    char *text;
+    size_t capacity;
+} greatest;
+
+/* The file of a part. */
+typedef struct kept_part {
+    const weir_env *env;
+    weir_ingest__run_writer out;
+    int file; /* -1: none is open */
+    char name[NAME_CAPACITY];
+    weir_row_run_file said;
+    bool is_whole;
+    greatest latest;
+} kept_part;
+
+typedef struct kept_table {
+    weir_ingest__run_table run; /* name, columns; files are those of the parts */
+    uint32_t time;              /* the column that is its time, or WEIR_NONE */
+    kept_part *parts;
+    uint32_t part_count;
+} kept_table;
+
+struct weir_ingest__keeper {
+    const weir_env *env;
+    char *folder;
+    char *list_path;
+    weir__atomic_file list; /* holds the folder's lock while it is open */
+    bool is_ours;           /* the folder may be swept */
+    uint64_t bytes;         /* of the files that the list names */
+    kept_table *tables;     /* as many as ingest has, from weir_ingest__keep_tables on */
+    uint32_t table_count;
+};
+
+typedef struct weir_ingest__keeper keeper;
+
+static weir_status no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
+}
+
+/* FOLDER/NAME, to be released; NULL if memory is short. */
+static char *path_in(const keeper *k, const char *name) {
+    size_t size = strlen(k->folder) + strlen(name) + 2;
+    char *path = weir__allocate(k->env, size, 1);
+    if (path)
+        snprintf(path, size, "%s/%s", k->folder, name);
+    return path;
+}
+
+/* ---- The folder ------------------------------------------------------------------------------ */
+
+static bool is_kept_name(const char *name) {
+    static const char ending[] = ".rows";
+    size_t size = strlen(name), tail = DIGITS + sizeof ending - 1;
+    const char *digits = name + size - tail;
+    return size > tail + 1 && digits[-1] == '-' && strspn(digits, "0123456789abcdef") == DIGITS &&
+           strcmp(digits + DIGITS, ending) == 0;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What a folder's list names, sorted. */
+typedef struct sweep {
+    const keeper *keeper;
+    const char **listed;
+    size_t listed_count;
+} sweep;
+
+static bool remove_unlisted(void *context, const char *name, bool is_folder, bool is_file) {
+    const sweep *s = context;
+    (void)is_folder;
+    if (!is_file || !is_kept_name(name) ||
+        (s->listed_count > 0 && bsearch(&name, s->listed, s->listed_count, sizeof *s->listed, compare_names)))
+        return true;
+    char *path = path_in(s->keeper, name);
+    if (path)
+        (void)!s->keeper->env->remove(s->keeper->env->context, path);
+    weir__release(s->keeper->env, path);
+    return path != NULL;
+}
+
+/* Removes files of kept rows that no list names; *list is the one that is there. */
+static void sweep_with(const keeper *k, const weir_ingest__run_list *list) {
+    sweep s = {.keeper = k};
+    size_t count = 0;
+    for (uint32_t t = 0; t < list->table_count; t++)
+        count += list->tables[t].file_count;
+    s.listed = weir__allocate(k->env, count, sizeof *s.listed);
+    if (!s.listed)
+        return;
+    for (uint32_t t = 0; t < list->table_count; t++)
+        for (uint32_t f = 0; f < list->tables[t].file_count; f++)
+            s.listed[s.listed_count++] = list->tables[t].files[f].path;
+    if (count > 0)
+        qsort(s.listed, count, sizeof *s.listed, compare_names);
+    (void)!k->env->list(k->env->context, k->folder, remove_unlisted, &s);
+    weir__release(k->env, (void *)s.listed);
+}
+
+/* The list that is there; without tables if there is none. Release it, also after a failure. */
+static weir_status read_list(const keeper *k, weir_ingest__run_list *list, weir_error *error) {
+    *list = (weir_ingest__run_list){0};
+    int file = k->env->open(k->env->context, k->list_path, O_RDONLY | O_NONBLOCK, 0);
+    if (file < 0 && errno == ENOENT)
+        return WEIR_OK;
+    if (file >= 0)
+        k->env->close(k->env->context, file);
+    return weir_ingest__run_list_open(list, k->env, k->folder, error);
+}
+
+static void release_list(weir_ingest__run_list *list) {
+    if (list->arena.env)
+        weir_ingest__run_list_release(list);
+}
+
+static weir_status prepare_folder(keeper *k, weir_error *error) {
+    weir_ingest__run_list list;
+    k->list_path = path_in(k, WEIR_ROW_RUN_LIST);
+    if (!k->list_path)
+        return no_memory(error, strlen(k->folder));
+    if (k->env->make_folder(k->env->context, k->folder) != 0 && errno != EEXIST)
+        return weir__io_error(error, WEIR_INGEST__OPERATOR, "make", k->folder);
+    WEIR__TRY(weir__atomic_open(&k->list, k->env, k->list_path, WEIR_INGEST__OPERATOR, error));
+    weir_status status = read_list(k, &list, error);
+    if (status == WEIR_OK && list.table_count > 0 && !list.has_store)
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                            "%s has runs of rows that ingest did not keep: choose another output, or move "
+                            "the folder away",
+                            k->folder);
+    k->is_ours = status == WEIR_OK;
+    if (k->is_ours)
+        sweep_with(k, &list);
+    release_list(&list);
+    return status;
+}
+
+weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *store_path, weir_error *error) {
+    const weir_env *env = ingest->env;
+    if (!ingest->options->keep_rows)
+        return WEIR_OK;
+    keeper *k = ingest->keeper = weir__allocate_zero(env, 1, sizeof *k);
+    size_t size = strlen(store_path) + sizeof WEIR_INGEST__KEPT_ENDING;
+    if (!k)
+        return no_memory(error, sizeof *k);
+    k->env = k->list.env = env;
+    k->list.file = -1;
+    k->folder = weir__allocate(env, size, 1);
+    if (!k->folder)
+        return no_memory(error, size);
+    snprintf(k->folder, size, "%s%s", store_path, WEIR_INGEST__KEPT_ENDING);
+    return prepare_folder(k, error);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+/* A time that comes from a column as it is: text in another form has another order. */
+static uint32_t time_column(const weir_ingest__table_plan *plan) {
+    uint32_t column = plan->temporal.column;
+    return column == WEIR_NONE || plan->columns[column].form.format ? WEIR_NONE : column;
+}
+
+static weir_status begin_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
+                               kept_table *table, weir_error *error) {
+    weir__arena *arena = &ingest->arena;
+    table->time = time_column(plan);
+    table->run = (weir_ingest__run_table){.name = plan->name,
+                                          .sql = plan->source->is_given ? plan->source->query : NULL,
+                                          .column_count = plan->column_count};
+    table->run.columns = weir__arena_take_zero(arena, plan->column_count, sizeof *table->run.columns);
+    table->parts = weir__arena_take_zero(arena, plan->part_count, sizeof *table->parts);
+    if (!table->run.columns || !table->parts)
+        return no_memory(error, plan->part_count * sizeof *table->parts);
+    table->part_count = plan->part_count;
+    for (uint32_t c = 0; c < plan->column_count; c++)
+        table->run.columns[c] = plan->source->columns[plan->positions[c]];
+    for (uint32_t p = 0; p < table->part_count; p++) {
+        table->parts[p].env = ingest->env;
+        table->parts[p].file = -1;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_ingest__keep_tables(weir_ingest__ingest *ingest, weir_error *error) {
+    keeper *k = ingest->keeper;
+    if (!k)
+        return WEIR_OK;
+    k->tables = weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *k->tables);
+    if (!k->tables)
+        return no_memory(error, ingest->table_count * sizeof *k->tables);
+    k->table_count = ingest->table_count;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        WEIR__TRY(begin_table(ingest, &ingest->tables[t], &k->tables[t], error));
+    return WEIR_OK;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static int write_bytes(void *context, const void *data, size_t size) {
+    const kept_part *part = context;
+    return weir__write_all(part->env, part->file, data, size) ? 0 : errno;
+}
+
+static int note_end(void *context, const weir_row_run_file *file) {
+    kept_part *part = context;
+    part->said = *file;
+    if (part->env->sync(part->env->context, part->file) != 0)
+        return errno;
+    part->env->close(part->env->context, part->file);
+    part->file = -1;
+    part->is_whole = true;
+    return 0;
+}
+
+/* TABLE-0123456789abcdef.rows */
+static bool choose_name(kept_part *part, const char *table) {
+    uint8_t random[DIGITS / 2];
+    char digits[DIGITS + 1], stem[STEM_MAX + 1];
+    size_t size = 0;
+    if (part->env->random(part->env->context, random, sizeof random) != 0)
+        return false;
+    weir__hex_encode(random, sizeof random, digits);
+    for (; table[size] && size < STEM_MAX; size++) {
+        char c = table[size];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        stem[size] = is_plain ? c : '_';
+    }
+    stem[size] = 0;
+    snprintf(part->name, sizeof part->name, "%s-%s.rows", stem, digits);
+    return true;
+}
+
+static weir_status begin_file(const keeper *k, kept_part *part, const weir_ingest__run_table *run,
+                              weir_error *error) {
+    if (!choose_name(part, run->name))
+        return weir__io_error(error, WEIR_INGEST__OPERATOR, "name a file in", k->folder);
+    char *path = path_in(k, part->name);
+    if (!path)
+        return no_memory(error, strlen(k->folder));
+    part->file = k->env->open(k->env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    weir_status status =
+        part->file < 0 ? weir__io_error(error, WEIR_INGEST__OPERATOR, "create", path) : WEIR_OK;
+    weir__release(k->env, path);
+    part->out = (weir_ingest__run_writer){.env = k->env,
+                                          .table = run,
+                                          .failure_operator = WEIR_INGEST__OPERATOR,
+                                          .write = write_bytes,
+                                          .end = note_end,
+                                          .context = part};
+    weir_ingest__run_writer_init(&part->out);
+    return status;
+}
+
+static bool note_greatest(const weir_env *env, greatest *g, const weir_ingest__value *value) {
+    bool is_text = value->type == WEIR_INGEST__TEXT || value->type == WEIR_INGEST__BLOB;
+    if (weir_ingest__run_compare_values(value, &g->value) <= 0)
+        return true;
+    if (is_text && !weir__grow(env, (void **)&g->text, &g->capacity, value->text.size + 1, 1))
+        return false;
+    g->value = *value;
+    if (is_text)
+        g->value.text.data = memcpy(g->text, value->text.data, value->text.size);
+    return true;
+}
+
+weir_status weir_ingest__keep_row(weir_ingest__ingest *ingest, uint32_t table, uint32_t part_number,
+                                  const weir_ingest__value *row, weir_error *error) {
+    const keeper *k = ingest->keeper;
+    if (!k)
+        return WEIR_OK;
+    kept_table *to = &k->tables[table];
+    kept_part *part = &to->parts[part_number];
+    if (to->run.column_count == 0)
+        return WEIR_OK;
+    if (part->file < 0)
+        WEIR__TRY(begin_file(k, part, &to->run, error));
+    if (to->time != WEIR_NONE && !note_greatest(k->env, &part->latest, &row[to->time]))
+        return no_memory(error, row[to->time].text.size);
+    WEIR__TRY(weir_ingest__run_writer_put(&part->out, row, error));
+    return weir_ingest__run_writer_rest(&part->out, error);
+}
+
+weir_status weir_ingest__keep_end(weir_ingest__ingest *ingest, uint32_t table, uint32_t part_number,
+                                  weir_error *error) {
+    keeper *k = ingest->keeper;
+    kept_part *part = k ? &k->tables[table].parts[part_number] : NULL;
+    if (!part || part->file < 0)
+        return WEIR_OK;
+    weir_status status = weir_ingest__run_writer_end(&part->out, error);
+    weir_ingest__run_writer_release(&part->out);
+    part->out = (weir_ingest__run_writer){0};
+    return status;
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+static void put_file(weir_json_writer *w, keeper *k, const char *path, const weir_row_run_file *said) {
+    k->bytes += said->size;
+    weir_json_object(w);
+    weir_json_key(w, "path");
+    weir_json_text(w, path);
+    weir_json_key(w, "rows");
+    weir_json_uint(w, said->rows);
+    weir_json_key(w, "size");
+    weir_json_uint(w, said->size);
+    weir_json_key(w, "hash");
+    weir_json_hex(w, said->hash, sizeof said->hash);
+    weir_json_end_object(w);
+}
+
+static void put_latest(weir_json_writer *w, const char *column, const weir_ingest__value *value) {
+    weir_json_key(w, "latest");
+    weir_json_object(w);
+    weir_json_key(w, "column");
+    weir_json_text(w, column);
+    weir_json_key(w, "value");
+    if (value->type == WEIR_INGEST__TIMESTAMP)
+        weir_json_array(w);
+    if (value->type == WEIR_INGEST__TEXT)
+        weir_json_text_n(w, value->text.data, value->text.size);
+    else if (value->type == WEIR_INGEST__NULL)
+        weir_json_null(w);
+    else
+        weir_json_int(w, value->integer);
+    if (value->type == WEIR_INGEST__TIMESTAMP)
+        weir_json_end_array(w);
+    weir_json_end_object(w);
+}
+
+static void put_columns(weir_json_writer *w, const weir_ingest__run_table *run) {
+    weir_json_key(w, "columns");
+    weir_json_array(w);
+    for (uint32_t c = 0; c < run->column_count; c++) {
+        weir_json_array(w);
+        weir_json_text(w, run->columns[c].name);
+        weir_json_text(w, weir_ingest__run_type_name(&run->columns[c]));
+        weir_json_end_array(w);
+    }
+    weir_json_end_array(w);
+    weir_json_key(w, "key");
+    weir_json_array(w);
+    weir_json_end_array(w);
+}
+
+static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
+    weir_ingest__value latest = {.type = WEIR_INGEST__NULL};
+    weir_json_key(w, table->run.name);
+    weir_json_object(w);
+    if (table->run.sql) {
+        weir_json_key(w, "sql");
+        weir_json_text(w, table->run.sql);
+    }
+    put_columns(w, &table->run);
+    weir_json_key(w, "files");
+    weir_json_array(w);
+    for (uint32_t p = 0; p < table->part_count; p++) {
+        const kept_part *part = &table->parts[p];
+        if (part->is_whole)
+            put_file(w, k, part->name, &part->said);
+        if (weir_ingest__run_compare_values(&part->latest.value, &latest) > 0)
+            latest = part->latest.value;
+    }
+    weir_json_end_array(w);
+    if (!table->run.sql && table->time != WEIR_NONE && weir_ingest__run_can_be_latest(&latest))
+        put_latest(w, table->run.columns[table->time].name, &latest);
+    weir_json_end_object(w);
+}
+
+static void put_tables(weir_json_writer *w, keeper *k, const char *key, bool are_queries) {
+    weir_json_key(w, key);
+    weir_json_object(w);
+    for (uint32_t t = 0; t < k->table_count; t++)
+        if ((k->tables[t].run.sql != NULL) == are_queries && k->tables[t].run.column_count > 0)
+            put_table(w, k, &k->tables[t]);
+    weir_json_end_object(w);
+}
+
+weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *error) {
+    keeper *k = ingest->keeper;
+    weir_json_writer w;
+    if (!k)
+        return WEIR_OK;
+    const char *name =
+        ingest->catalog.name && *ingest->catalog.name ? ingest->catalog.name : ingest->info.name;
+    weir_json_writer_memory(&w, k->env);
+    weir_json_object(&w);
+    weir_json_key(&w, "format");
+    weir_json_text(&w, WEIR_INGEST__RUN_FORMAT);
+    weir_json_key(&w, "name");
+    weir_json_text(&w, name);
+    weir_json_key(&w, "store");
+    weir_json_hex(&w, ingest->info.store_hash, WEIR_HASH_SIZE);
+    put_tables(&w, k, "tables", false);
+    put_tables(&w, k, "queries", true);
+    weir_json_end_object(&w);
+    weir_status status = weir_json_finish(&w, error);
+    if (status == WEIR_OK)
+        status = weir_json_indent(&w, 3, error);
+    if (status == WEIR_OK)
+        status = weir__atomic_write(&k->list, w.data, w.size, error);
+    weir_json_release(&w);
+    return status;
+}
+
+uint64_t weir_ingest__keep_bytes(const weir_ingest__ingest *ingest) {
+    return ingest->keeper ? ingest->keeper->bytes : 0;
+}
+
+/* Removes what the list does not name. */
+static void sweep_folder(const keeper *k) {
+    weir_ingest__run_list list;
+    if (read_list(k, &list, NULL) == WEIR_OK)
+        sweep_with(k, &list);
+    release_list(&list);
+}
+
+/* Whoever calls this holds the manifest's lock: no other ingest of this store begins before the folder is
+ * swept. */
+weir_status weir_ingest__keep_commit(weir_ingest__ingest *ingest, weir_error *error) {
+    keeper *k = ingest->keeper;
+    if (!k)
+        return WEIR_OK;
+    WEIR__TRY(weir__atomic_commit(&k->list, error));
+    sweep_folder(k);
+    k->is_ours = false;
+    return WEIR_OK;
+}
+
+static void release_part(kept_part *part) {
+    if (part->file >= 0)
+        part->env->close(part->env->context, part->file);
+    if (part->out.env)
+        weir_ingest__run_writer_release(&part->out);
+    weir__release(part->env, part->latest.text);
+}
+
+void weir_ingest__keep_close(weir_ingest__ingest *ingest) {
+    keeper *k = ingest->keeper;
+    if (!k)
+        return;
+    for (uint32_t t = 0; t < k->table_count; t++)
+        for (uint32_t p = 0; p < k->tables[t].part_count; p++)
+            release_part(&k->tables[t].parts[p]);
+    if (k->is_ours)
+        sweep_folder(k);
+    weir__atomic_abandon(&k->list);
+    weir__release(k->env, k->list_path);
+    weir__release(k->env, k->folder);
+    weir__release(k->env, k);
+    ingest->keeper = NULL;
+}

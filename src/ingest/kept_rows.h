@@ -1,0 +1,38 @@
+/* Rows that ingest keeps beside the store, as runs, for an ingest of later rows
+ * (docs/spec/09b-growing-data.md). Every part of a table that is read writes a file of its own; the list of
+ * the files takes its name after the store has.
+ *
+ * What must hold: until then, the folder is what it was but for files that no list names; these are removed
+ * when ingest ends, and those of an ingest that was killed when the next one begins. All calls do nothing if
+ * rows are not kept. */
+#ifndef WEIR_INGEST_KEPT_ROWS_H
+#define WEIR_INGEST_KEPT_ROWS_H
+
+#include "ingest/row_run.h"
+#include "ingest/state.h"
+
+/* What comes after a store's path. */
+#define WEIR_INGEST__KEPT_ENDING ".rows"
+
+/* Makes the folder of a store's rows ready, so that no other process writes it. CONTRACT_VIOLATION if it has
+ * runs that ingest did not keep; IO_ERROR, SOURCE_ERROR (it has a list that cannot be read). */
+WEIR_CHECKED weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *store_path,
+                                                weir_error *error);
+/* Makes room for the files of all parts, whose number is known. */
+WEIR_CHECKED weir_status weir_ingest__keep_tables(weir_ingest__ingest *ingest, weir_error *error);
+
+/* Keeps a row of a part, and ends the part's file. Parts are worked on in parallel. */
+WEIR_CHECKED weir_status weir_ingest__keep_row(weir_ingest__ingest *ingest, uint32_t table, uint32_t part,
+                                               const weir_ingest__value *row, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__keep_end(weir_ingest__ingest *ingest, uint32_t table, uint32_t part,
+                                               weir_error *error);
+
+/* Writes the list under a temporary name, once the store's hash is known; gives it its name. */
+WEIR_CHECKED weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__keep_commit(weir_ingest__ingest *ingest, weir_error *error);
+/* How many bytes the files have that the list names, once it is prepared. */
+uint64_t weir_ingest__keep_bytes(const weir_ingest__ingest *ingest);
+/* Removes what no list names. At the end, whatever happened. */
+void weir_ingest__keep_close(weir_ingest__ingest *ingest);
+
+#endif

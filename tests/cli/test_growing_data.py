@@ -1,0 +1,269 @@
+"""Growing data: rows that ingest keeps beside the store, of which the same store can be made again."""
+
+import csv
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from reference import row_runs  # noqa: E402
+
+PROGRAM = os.environ["WEIR"]
+
+SCHEMA = {
+    "name": "shop",
+    "tables": {
+        "customers": {
+            "primary_key": "id",
+            "columns": {"id": {"stype": "identifier"}, "city": {"stype": "categorical"}, "age": {"stype": "numerical"}},
+        },
+        "orders": {
+            "primary_key": "id",
+            "temporal_column": "at",
+            "columns": {
+                "id": {"stype": "identifier"},
+                "customer": {"stype": "identifier", "foreign_key": "customers.id"},
+                "at": {"stype": "timestamp"},
+                "total": {"stype": "numerical"},
+                "note": {"stype": "text"},
+            },
+        },
+        "visits": {
+            "temporal_column": "at",
+            "columns": {"at": {"stype": "timestamp", "unit": "s"}, "page": {"stype": "categorical"}},
+        },
+    },
+    "tasks": {
+        "large": {
+            "query": "SELECT id, total > 50 AS large, at FROM orders",
+            "anchor_table": "orders", "anchor_key": "id", "target_column": "large", "target_stype": "boolean",
+            "observation_time_column": "at",
+        }
+    },
+    "embedding": {"provider": "hash_v1", "dim": 8},
+}  # fmt: skip
+
+
+def order(number, day):
+    """Order `number` of a day, with what a row can hold."""
+    note = [None, "", "späť", "it's \"here\"", "x" * 300][number % 5]
+    return (number, number % 7, f"2024-01-{day:02} {number % 24:02}:00:00", (number * 37 % 200) / 2 or None, note)
+
+
+class Shop:
+    """A database that grows by a day at a time. Its rows do not come in the order of their keys."""
+
+    def __init__(self, folder):
+        self.path = folder / "shop.sqlite"
+        self.db = sqlite3.connect(self.path)
+        self.db.executescript(
+            "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age);"
+            "CREATE TABLE orders (at TEXT, id INTEGER, customer INTEGER, total REAL, note TEXT, PRIMARY KEY (id));"
+            "CREATE TABLE visits (at INTEGER, page TEXT, other BLOB);"
+        )
+        self.db.executemany("INSERT INTO customers VALUES (?, ?, ?)", [(i, "Ulm" if i % 2 else "Bern", i) for i in range(7)])
+        self.day = 0
+        self.grow()
+
+    def grow(self, count=40):
+        self.day += 1
+        numbers = range(self.day * 1000 + count - 1, self.day * 1000 - 1, -1)
+        rows = [order(number, self.day) for number in numbers]
+        self.db.executemany("INSERT INTO orders (id, customer, at, total, note) VALUES (?, ?, ?, ?, ?)", rows)
+        self.db.executemany("INSERT INTO visits VALUES (?, ?, x'00ff')",
+                            [(1704067200 + 86400 * self.day + n // 3, f"page{n % 4}") for n in range(count)])
+        self.db.commit()
+
+
+class WithShop(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.schema = self.folder / "schema.json"
+        self.schema.write_text(json.dumps(SCHEMA))
+        self.shop = Shop(self.folder)
+        self.addCleanup(self.shop.db.close)
+
+    def run_weir(self, command, source, out, *options, variables=None):
+        arguments = [PROGRAM, command, source, "--schema", self.schema, "-o", self.folder / out, "--json", *options]
+        return subprocess.run([str(a) for a in arguments], capture_output=True, text=True,
+                              env={**os.environ, **(variables or {})})
+
+    def ingest(self, out, *options, source=None, command="ingest"):
+        result = self.run_weir(command, source or self.shop.path, out, *options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def refuse(self, pattern, out, *options, source=None, code="SOURCE_ERROR"):
+        result = self.run_weir("ingest", source or self.shop.path, out, *options)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        error = json.loads(result.stdout)["error"]
+        self.assertRegex(error["message"], pattern)
+        self.assertEqual(error["code_id"], code)
+
+    def listed(self, out):
+        """The files that the list of kept rows names, table by table; all are there, and no others."""
+        folder = self.folder / f"{out}.rows"
+        tables = json.loads((folder / "row-runs.json").read_text())["tables"]
+        files = {name: [file["path"] for file in table["files"]] for name, table in tables.items()}
+        there = {path.name for path in folder.iterdir()}
+        self.assertEqual(there, {path for names in files.values() for path in names} | {"row-runs.json"})
+        return files
+
+
+class Kept(WithShop):
+    def test_the_store_can_be_made_again(self):
+        whole = self.ingest("whole.weir")
+        self.assertEqual(whole["kept_bytes"], 0)
+        self.assertFalse((self.folder / "whole.weir.rows").exists())
+        kept = self.ingest("kept.weir", "--keep-rows")
+        again = self.ingest("again.weir", source=self.folder / "kept.weir.rows", command="assemble")
+        self.assertEqual(whole["store_hash"], kept["store_hash"])
+        self.assertEqual(whole["store_hash"], again["store_hash"])
+        folder = self.folder / "kept.weir.rows"
+        self.assertEqual(kept["kept_bytes"], sum(path.stat().st_size for path in folder.glob("*.rows")))
+        self.listed("kept.weir")
+
+    def test_what_the_list_says(self):
+        report = self.ingest("kept.weir", "--keep-rows")
+        folder = self.folder / "kept.weir.rows"
+        document = json.loads((folder / "row-runs.json").read_text())
+        self.assertEqual(document["store"], report["store_hash"])
+        self.assertEqual(document["name"], "shop")
+        self.assertNotIn("latest", document["tables"]["customers"])
+        self.assertEqual(document["tables"]["orders"]["latest"], {"column": "at", "value": "2024-01-01 23:00:00"})
+        self.assertEqual(document["tables"]["visits"]["latest"]["value"], 1704067200 + 86400 + 39 // 3)
+        _, tables, _ = row_runs.read_folder(folder)
+        rows = [tuple(row) for row in tables["orders"][1]]
+        names = [name for name, _ in tables["orders"][0].columns]
+        self.assertEqual(names, ["at", "id", "customer", "total", "note"])
+        wanted = self.shop.db.execute("SELECT at, id, customer, total, note FROM orders").fetchall()
+        self.assertEqual(sorted(rows, key=repr), sorted(wanted, key=repr))
+        self.assertEqual([name for name, _ in tables["visits"][0].columns], ["at", "page"], "what is not read is not kept")
+
+    def test_of_csv_files_and_several_threads(self):
+        source = self.folder / "files"
+        source.mkdir()
+        for name in SCHEMA["tables"]:
+            cursor = self.shop.db.execute(f"SELECT * FROM {name}")
+            with open(source / f"{name}.csv", "w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow([column[0] for column in cursor.description])
+                writer.writerows(cursor)
+        kept = self.ingest("kept.weir", "--keep-rows", "--threads", 3, source=source)
+        again = self.ingest("again.weir", source=self.folder / "kept.weir.rows", command="assemble")
+        self.assertEqual(kept["store_hash"], again["store_hash"])
+
+    def test_a_table_with_a_query(self):
+        schema = json.loads(self.schema.read_text())
+        schema["tables"]["orders"]["query"] = "SELECT * FROM orders WHERE total IS NOT NULL"
+        self.schema.write_text(json.dumps(schema))
+        kept = self.ingest("kept.weir", "--keep-rows")
+        (self.folder / "kept.weir.rows" / "row-runs.json").read_text().index("WHERE total IS NOT NULL")
+        del schema["tasks"]  # it is of the table orders, which is not kept as such
+        self.schema.write_text(json.dumps(schema))
+        whole = self.ingest("whole.weir")
+        again = self.ingest("again.weir", source=self.folder / "kept.weir.rows", command="assemble")
+        self.assertEqual(whole["store_hash"], again["store_hash"])
+        self.assertNotEqual(whole["store_hash"], kept["store_hash"])
+
+    def test_the_next_ingest_replaces_them(self):
+        self.ingest("kept.weir", "--keep-rows")
+        first = self.listed("kept.weir")
+        left = self.folder / "kept.weir.rows" / "orders-0123456789abcdef.rows"
+        left.write_text("what a kill left")
+        mine = self.folder / "kept.weir.rows" / "mine.txt"
+        mine.write_text("no row")
+        self.shop.grow()
+        kept = self.ingest("kept.weir", "--keep-rows")
+        self.assertFalse(left.exists())
+        self.assertTrue(mine.exists())
+        mine.unlink()
+        self.assertFalse(set(first["orders"]) & set(self.listed("kept.weir")["orders"]))
+        again = self.ingest("again.weir", source=self.folder / "kept.weir.rows", command="assemble")
+        self.assertEqual(kept["store_hash"], again["store_hash"])
+
+    def test_a_failure_leaves_the_old_ones(self):
+        self.ingest("kept.weir", "--keep-rows")
+        before = self.listed("kept.weir")
+        self.shop.db.execute("INSERT INTO orders (id, total) VALUES (5, 'much')")
+        self.shop.db.commit()
+        self.refuse("table orders, column total", "kept.weir", "--keep-rows", code="SCHEMA_INVALID")
+        self.assertEqual(self.listed("kept.weir"), before)
+        self.shop.db.execute("UPDATE orders SET total = 1, note = CAST(x'ff' AS TEXT) WHERE id = 5")
+        self.shop.db.commit()
+        self.refuse("column note, key 5: .*not UTF-8", "kept.weir", "--keep-rows")
+        self.assertEqual(self.listed("kept.weir"), before)
+
+    def test_what_is_not_replaced(self):
+        self.ingest("kept.weir", "--keep-rows")
+        rows = self.folder / "kept.weir.rows"
+        self.refuse("is the source; rows cannot be kept there", "kept.weir", "--keep-rows", source=rows,
+                    code="CONTRACT_VIOLATION")
+        document = json.loads((rows / "row-runs.json").read_text())
+        del document["store"]
+        (rows / "row-runs.json").write_text(json.dumps(document))
+        self.refuse("has runs of rows that ingest did not keep", "kept.weir", "--keep-rows", code="CONTRACT_VIOLATION")
+        self.listed("kept.weir")
+        (self.folder / "other.weir.rows").write_text("a file")
+        self.refuse("other.weir.rows", "other.weir", "--keep-rows", code="IO_ERROR")
+
+    def test_lists_that_are_wrong(self):
+        self.ingest("kept.weir", "--keep-rows")
+        rows = self.folder / "kept.weir.rows"
+        document = json.loads((rows / "row-runs.json").read_text())
+        for latest in ({"column": "at", "value": 1.5}, {"column": "no", "value": 1}, {"column": "at"}, 7,
+                       {"column": "at", "value": "x" * 1001}, {"column": "at", "value": [1, 2]}):
+            document["tables"]["orders"]["latest"] = latest
+            (rows / "row-runs.json").write_text(json.dumps(document))
+            self.refuse("latest", "again.weir", source=rows)
+            with self.assertRaises(row_runs.WeirError):
+                row_runs.read_folder(rows)
+        del document["tables"]["orders"]["latest"]
+        document["store"] = "12"
+        (rows / "row-runs.json").write_text(json.dumps(document))
+        self.refuse("its store must be a hash", "again.weir", source=rows)
+
+    def kill_everywhere(self, out, options, check):
+        """Kills before every call that changes a file, and calls `check`; returns how many there were."""
+        if not os.environ.get("WEIR_CRASH_LIBRARY"):
+            self.skipTest("not with sanitizers")
+        at, status = 0, None
+        while status != 0:
+            at += 2  # every second: each is two runs
+            variables = {"LD_PRELOAD": os.environ["WEIR_CRASH_LIBRARY"], "WEIR_CRASH_AT": str(at)}
+            status = self.run_weir("ingest", self.shop.path, out, *options, variables=variables).returncode
+            self.assertIn(status, (0, -signal.SIGKILL))
+            check()
+        return at
+
+    def test_killed_at_every_step(self):
+        """What is listed is always whole, and the next ingest removes the rest."""
+        self.shop.db.execute("DELETE FROM visits")
+        self.shop.db.commit()
+        first = self.ingest("kept.weir", "--keep-rows")
+        self.shop.db.execute("UPDATE orders SET total = 3 WHERE id = 1003")
+        self.shop.db.commit()
+        rows = self.folder / "kept.weir.rows"
+        hashes = set()
+
+        def check():
+            again = self.ingest("again.weir", source=rows, command="assemble")
+            hashes.add(again["store_hash"])
+
+        self.assertGreater(self.kill_everywhere("kept.weir", ["--keep-rows"], check), 30)
+        self.assertEqual(len(hashes), 2)
+        self.assertIn(first["store_hash"], hashes)
+        self.listed("kept.weir")
+
+
+if __name__ == "__main__":
+    unittest.main()
