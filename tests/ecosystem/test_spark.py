@@ -159,6 +159,7 @@ class SparkTest(unittest.TestCase):
     @classmethod
     def start(cls, folder: str) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the machine's own name need not be known
         settings = {
             "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "3", "spark.sql.session.timeZone": "Asia/Tokyo",
