@@ -22,6 +22,10 @@ typedef struct plan_call {
     const char *capacity;
     const char *optimizer;
     const char *step;
+    const char *link;
+    const char *speed;
+    uint64_t link_bytes; /* per second */
+    uint64_t speed_cost;
     uint32_t effort;
     uint32_t threads;
     bool as_json;
@@ -127,6 +131,31 @@ static bool are_capacities(const char *text) {
     return are_good;
 }
 
+/* "50GB/s", or without the "/s". */
+static bool read_rate(const char *text, uint64_t *rate) {
+    char size[32] = {0};
+    size_t length = strlen(text);
+    length -= length > 2 && strcmp(text + length - 2, "/s") == 0 ? 2 : 0;
+    if (length >= sizeof size)
+        return false;
+    memcpy(size, text, length);
+    return cli_size(size, rate) && *rate > 0;
+}
+
+/* Says what is wrong with --link and --speed, or returns CLI_OK. */
+static int read_link(const cli_command *self, plan_call *call) {
+    if (call->link && !read_rate(call->link, &call->link_bytes))
+        return cli_usage(self, "--link takes what the link moves per second, such as 50GB/s, not '%s'",
+                         call->link);
+    if (call->speed && !read_rate(call->speed, &call->speed_cost))
+        return cli_usage(self, "--speed takes what operators do per second, such as 400T/s, not '%s'",
+                         call->speed);
+    if (!call->link != !call->speed)
+        return cli_usage(self,
+                         "give --link and --speed together: what a transfer costs is bytes / link x speed");
+    return CLI_OK;
+}
+
 static weir_status read_capacities(const plan_call *call, plan_inputs *inputs, weir_error *error) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
@@ -170,7 +199,9 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
         .strategies = call->strategies,
         .reorder = call->reorder,
         .optimizer = call->optimizer,
-        .step = call->step};
+        .step = call->step,
+        .link = call->link_bytes,
+        .speed = call->speed_cost};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
@@ -255,7 +286,8 @@ static bool is_saved_plan(const char *path) {
 
 static int show_saved(const cli_command *self, const plan_call *call) {
     if (call->arenas || call->token || call->order || call->cbor || call->save || call->reorder ||
-        call->capacity || call->mode || call->preset || call->optimizer || call->step)
+        call->capacity || call->mode || call->preset || call->optimizer || call->step || call->link ||
+        call->speed)
         return cli_usage(
             self, "%s is a saved plan: it can be shown, with --html, --trace or --json, and not changed",
             call->graph);
@@ -278,7 +310,8 @@ static int show_saved(const cli_command *self, const plan_call *call) {
 static int pack_csv(const cli_command *self, const plan_call *call) {
     uint64_t capacity = 0;
     if (call->mode || call->preset || call->arenas || call->token || call->order || call->cbor ||
-        call->html || call->trace || call->reorder || call->save || call->optimizer || call->step)
+        call->html || call->trace || call->reorder || call->save || call->optimizer || call->step ||
+        call->link || call->speed)
         return cli_usage(self, "--csv takes only --capacity, --effort, --threads, --strategies and --json");
     if (call->capacity && !cli_size(call->capacity, &capacity))
         return cli_usage(self,
@@ -324,6 +357,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--reorder", CLI_FLAG, &call.reorder, false, false},
         {"--optimizer", CLI_TEXT, &call.optimizer, false, false},
         {"--step", CLI_TEXT, &call.step, false, false},
+        {"--link", CLI_TEXT, &call.link, false, false},
+        {"--speed", CLI_TEXT, &call.speed, false, false},
         {"--save", CLI_TEXT, &call.save, false, false},
         {"--show", CLI_TEXT, &call.show, false, false},
     };
@@ -353,6 +388,8 @@ static int run(const cli_command *self, int argc, char **argv) {
                          call.capacity);
     if (call.capacity && !call.preset)
         call.preset = "remat_enabled";
+    if (read_link(self, &call) != CLI_OK)
+        return CLI_USAGE;
     if (!call.mode && !call.preset && is_saved_plan(call.graph))
         return show_saved(self, &call);
     if (!call.mode && !call.preset)
@@ -365,7 +402,7 @@ const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE | --capacity ARENA=SIZE] [--reorder]\n"
-             "                 [--optimizer NAME[:DTYPE]] [--step end|backward]\n"
+             "                 [--link RATE --speed RATE] [--optimizer NAME[:DTYPE]] [--step end|backward]\n"
              "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--strategies LIST]\n"
              "                 [--json] [--save OUT] [--cbor OUT] [--html OUT] [--trace OUT]\n"
              "       weir plan --show PLAN [--html OUT] [--trace OUT] [--json]\n"
@@ -384,6 +421,11 @@ const cli_command cli_plan = {
         "Without\n"
         "                 a preset it is remat_enabled: what does not fit is dropped and recomputed, at the\n"
         "                 least added cost that is found (flops, or each node's \"cost\")\n"
+        "  --link RATE    what does not fit may also go to the arena host and come back, over a link that "
+        "moves so\n"
+        "                 many bytes per second, such as 50GB/s; with --speed\n"
+        "  --speed RATE   how much cost operators do per second: 400T/s for 400 TFLOP/s, 1G/s if costs are\n"
+        "                 nanoseconds. A transfer costs bytes / link x speed and overlaps with nothing\n"
         "  --reorder      look for an order of the operators that needs less memory; never one that needs "
         "more\n"
         "  --optimizer NAME[:DTYPE]  what training holds too: sgd (nothing), momentum, adam; with a dtype, "
@@ -415,6 +457,7 @@ const cli_command cli_plan = {
     .example = "  weir graph gpt2 --size small > gpt2.json\n  weir plan gpt2.json --mode backward\n"
                "  weir plan gpt2.json --preset inference --json\n  weir plan model.onnx --preset inference\n"
                "  weir plan gpt2.json --capacity activations=700MiB\n"
+               "  weir plan gpt2.json --capacity activations=300MiB --link 50GB/s --speed 20T/s\n"
                "  weir plan gpt2.json --mode backward --optimizer adam:f32 --step backward\n",
     .run = run,
 };

@@ -156,6 +156,7 @@ static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index
         weir_json_uint_text(w, arena.capacity);
     else
         weir_json_null(w);
+    write_number(w, "budget", arena.budget);
     write_number(w, "lower_bound", arena.lower_bound);
     write_number(w, "peak_bytes", arena.peak_bytes);
     write_number(w, "slot_bytes", arena.slot_bytes);
@@ -178,12 +179,14 @@ static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
     weir_json_end_object(w);
 }
 
-/* What running operators again costs, or null. */
+/* What running operators again and paging cost, or null. */
 static void write_remat(weir_json_writer *w, const weir_plan *plan) {
     weir_plan_remat remat;
+    weir_plan_paging paging;
     weir_plan_get_remat(plan, &remat);
+    weir_plan_get_paging(plan, &paging);
     weir_json_key(w, "remat");
-    if (remat.runs_again == 0) {
+    if (remat.runs_again == 0 && paging.transfers == 0) {
         weir_json_null(w);
         return;
     }
@@ -191,6 +194,8 @@ static void write_remat(weir_json_writer *w, const weir_plan *plan) {
     write_number(w, "runs_again", remat.runs_again);
     write_number(w, "added_cost", remat.added_cost);
     write_number(w, "base_cost", remat.base_cost);
+    write_number(w, "paged_tensors", paging.tensors);
+    write_number(w, "moved", paging.moved);
     weir_json_end_object(w);
 }
 

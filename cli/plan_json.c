@@ -71,10 +71,24 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
     weir_json_end_object(w);
 }
 
+static void write_paging(const weir_plan_paging *paging, weir_json_writer *w) {
+    weir_json_key(w, "paging");
+    weir_json_object(w);
+    cli_json_uint(w, "cost", paging->cost);
+    cli_json_uint(w, "link", paging->link);
+    cli_json_uint(w, "moved", paging->moved);
+    cli_json_uint(w, "speed", paging->speed);
+    cli_json_uint(w, "tensors", paging->tensors);
+    cli_json_uint(w, "transfers", paging->transfers);
+    weir_json_end_object(w);
+}
+
 static void write_remat(const weir_plan *plan, weir_json_writer *w) {
     weir_plan_remat remat;
+    weir_plan_paging paging;
     weir_plan_get_remat(plan, &remat);
-    if (remat.runs_again > 0) {
+    weir_plan_get_paging(plan, &paging);
+    if (remat.runs_again > 0 || paging.transfers > 0) {
         weir_json_key(w, "remat");
         weir_json_object(w);
         cli_json_uint(w, "added_cost", remat.added_cost);
@@ -94,6 +108,8 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
         weir_json_end_object(w);
         weir_json_end_object(w);
     }
+    if (paging.transfers > 0)
+        write_paging(&paging, w);
     if (weir_plan_step_count(plan) == 0)
         return;
     weir_json_key(w, "schedule");
@@ -101,7 +117,7 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
     for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
         weir_plan_step step = weir_plan_step_at(plan, i);
         weir_json_array(w);
-        weir_json_text(w, step.is_backward ? "back" : "run");
+        weir_json_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i)));
         weir_json_text_n(w, step.node.data, step.node.size);
         weir_json_end_array(w);
     }

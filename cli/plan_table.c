@@ -116,13 +116,19 @@ static void print_hash(const char *name, const uint8_t *hash) {
 
 static void print_remat(const weir_plan *plan) {
     weir_plan_remat remat;
+    weir_plan_paging paging;
+    char buffer[16];
     weir_plan_get_remat(plan, &remat);
-    if (remat.runs_again == 0)
+    weir_plan_get_paging(plan, &paging);
+    if (remat.runs_again == 0 && paging.transfers == 0)
         return;
     double base = (double)remat.base_cost;
-    printf("\nrecomputed: %" PRIu64
-           " operators run again, which adds %.3g to a forward cost of %.3g (%.2f%%); ",
-           remat.runs_again, (double)remat.added_cost, base, 100 * (double)remat.added_cost / base);
+    printf("\nrecomputed: %" PRIu64 " operators run again", remat.runs_again);
+    if (paging.transfers > 0)
+        printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging.tensors,
+               cli_plan_bytes(paging.moved, buffer));
+    printf(", which adds %.3g to a forward cost of %.3g (%.2f%%); ", (double)remat.added_cost, base,
+           100 * (double)remat.added_cost / base);
     if (remat.optimal)
         printf("nothing adds less\n");
     else

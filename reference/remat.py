@@ -1,15 +1,16 @@
 """Rematerialisation: schedules in which operators run again so that what is live fits a budget.
 
-Follows docs/spec/03d-remat.md line by line. Costs are integers, ratios are compared by cross multiplication or
+Follows docs/spec/03d-remat.md line by line, and 03j-paging.md if tensors may go to the host. Costs are integers, ratios are compared by cross multiplication or
 as fractions: nothing here is floating point.
 """
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from .schedules import (
+    HOST,
     Execution,
     Problem,
     Step,
@@ -24,6 +25,7 @@ from .schedules import (
 NEVER = 2**60  # no such step; also a cost that cannot be paid
 NODES_OF_EXACT = 30
 BOUND_STEPS = 64
+LOOKS = 4  # at successors, for each state of the limit, if tensors are paged
 WEIGHT = 64  # what a tensor that crosses a segment's border is worth
 
 
@@ -35,6 +37,7 @@ class Strategy:
     by_distance: bool = False  # a value counts less the later it is needed
     segments: int = 0  # tensors that cross a segment's border count more
     seed: int = 0  # noise
+    pages: bool = False  # tensors may go to the host
 
 
 class NoRoom(Exception):
@@ -62,6 +65,8 @@ class Walk:
         self.schedule: list[Execution] = []
         self.step = 0  # the base step that is run, or made ready
         self.pins = [0] * len(p.names)
+        self.on_host = [False] * len(p.names)
+        self.copied = 0  # bytes of all copies
         self.crosses = self._crossing()
 
     def _crossing(self) -> list[bool]:
@@ -94,12 +99,14 @@ class Walk:
         price = [NEVER if node is None else 0 for node in p.producer]
         done = [node for node in p.order if self.step_of[node] < self.step]
         for node in done:
-            cost = p.costs[node] + sum(price[x] for x in p.inputs[node] if not self.resident[x])
+            missing = [x for x in p.inputs[node] if not self.resident[x]]
+            cost = p.costs[node] + sum(p.moves[x] if self.on_host[x] else price[x] for x in missing)
             for tensor in p.outputs[node]:
                 price[tensor] = min(cost, NEVER)
         wanted = [self.next_need(tensor) < NEVER for tensor in range(len(p.names))]
         for node in reversed(done):
-            if any(wanted[tensor] and not self.resident[tensor] for tensor in p.outputs[node]):
+            gone = [t for t in p.outputs[node] if not self.resident[t] and not self.on_host[t]]
+            if any(wanted[tensor] for tensor in gone):
                 for tensor in p.inputs[node]:
                     wanted[tensor] = True
         return price, wanted
@@ -117,7 +124,7 @@ class Walk:
                 or p.permanent[tensor] or self.pins[tensor] > 0 or tensor in spared
             ):  # fmt: skip
                 continue
-            value = price[tensor] if wanted[tensor] else 0
+            value = self.value(tensor, price[tensor]) if wanted[tensor] else 0
             if value >= NEVER:
                 continue
             need = self.next_need(tensor)
@@ -131,8 +138,23 @@ class Walk:
                 best = (value, p.sizes[tensor], need, tensor)
         if best is None:
             raise NoRoom
-        self.resident[best[3]] = False
+        gone = best[3]
+        if wanted[gone] and not self.on_host[gone] and self.value(gone, price[gone]) < price[gone]:
+            self.schedule.append(("out", gone))
+            self.on_host[gone] = True
+            self.copied += p.copies[gone]
+        self.resident[gone] = False
         self.load[arena] -= best[1]
+
+    def value(self, tensor: int, price: int) -> int:
+        """What having it back costs: made again, or moved out and in."""
+        p = self.p
+        if self.on_host[tensor]:
+            return p.moves[tensor]
+        if not self.strategy.pages or not p.moves[tensor]:
+            return price
+        has_room = HOST not in self.budget or self.copied + p.copies[tensor] <= self.budget[HOST]
+        return min(price, 2 * p.moves[tensor]) if has_room else price
 
     @staticmethod
     def _precedes(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
@@ -144,7 +166,7 @@ class Walk:
         p = self.p
         if len(self.schedule) >= 16 * len(p.steps) + 64:
             raise NoRoom
-        for arena in sorted(self.budget):
+        for arena in sorted(self.budget.keys() - {HOST} if p.link else self.budget):
             more = sum(p.sizes[t] for t in step.makes if p.arena[t] == arena and not self.resident[t])
             if step.kills is not None and p.arena[step.kills] == arena:
                 more -= p.sizes[step.kills]
@@ -172,7 +194,11 @@ class Walk:
         for tensor in tensors:
             self.pins[tensor] += 1
         for tensor in tensors:
-            if not self.resident[tensor]:
+            if self.resident[tensor]:
+                continue
+            if self.on_host[tensor]:
+                self.execute(Step("in", tensor, [], [tensor], None), True)
+            else:
                 self.remake(tensor)
 
     def release(self, tensors: list[int]) -> None:
@@ -210,8 +236,20 @@ def drop_useless(p: Problem, schedule: list[Execution]) -> list[Execution]:
     back = {step.node: step.needs for step in p.steps if step.kind == "back"}
     keep = []
     wanted = [False] * len(p.names)  # a later execution reads it before it is made again
+    copy_wanted = [False] * len(p.names)
     for at in range(len(schedule) - 1, -1, -1):
         kind, node = schedule[at]
+        if kind == "out":
+            if copy_wanted[node]:
+                keep.append(schedule[at])
+                wanted[node] = True
+            continue
+        if kind == "in":
+            if wanted[node]:
+                keep.append(schedule[at])
+                wanted[node] = False
+                copy_wanted[node] = True
+            continue
         if at not in base and not any(wanted[tensor] for tensor in p.outputs[node]):
             continue
         keep.append(schedule[at])
@@ -223,12 +261,16 @@ def drop_useless(p: Problem, schedule: list[Execution]) -> list[Execution]:
     return keep[::-1]
 
 
+def _cost_of(p: Problem, execution: Execution) -> int:
+    return (p.costs if execution[0] == "run" else p.moves)[execution[1]]
+
+
 def prune(p: Problem, schedule: list[Execution], budget: dict[str, int]) -> list[Execution]:
     """Leaves out executions, the dearest first, as long as the rest fits; twice over."""
     schedule = drop_useless(p, schedule)
     base = set(places(p, schedule))
     extra = [at for at in range(len(schedule)) if at + 1 not in base]
-    extra.sort(key=lambda at: (-p.costs[schedule[at][1]], at))
+    extra.sort(key=lambda at: (-_cost_of(p, schedule[at]), at))
     marks = [[*execution, at] for at, execution in enumerate(schedule)]
     for at in extra[: PRUNING_WORK // (len(schedule) + len(p.names))]:
         place = next((i for i, mark in enumerate(marks) if mark[2] == at), None)
@@ -267,13 +309,15 @@ def cost_bound(p: Problem, budget: dict[str, int]) -> int | None:
             return None
         fullest = sorted(range(len(p.steps)), key=lambda s: (-base[arena][s + 1], s))[:BOUND_STEPS]
         for s in fullest:
-            groups: dict[int, int] = {}
+            groups: dict[int, int] = {}  # by node; what has no producer comes after all nodes
             step = p.steps[s]
             for tensor, node in enumerate(p.producer):
-                crosses = node is not None and p.first_step(node) < s and any(need > s for need in p.needs[tensor])
+                there = p.link is not None if node is None else p.first_step(node) < s
+                crosses = there and any(need > s for need in p.needs[tensor])
                 at_hand = tensor in step.needs or tensor in step.makes
                 if crosses and p.arena[tensor] == arena and not p.permanent[tensor] and not at_hand:
-                    groups[node] = groups.get(node, 0) + p.sizes[tensor]
+                    group = len(p.order) + tensor if node is None else node
+                    groups[group] = groups.get(group, 0) + p.sizes[tensor]
             bound = max(bound, _least_cost(p, groups, _kept(p, s, arena) + sum(groups.values()) - limit))
     return bound
 
@@ -286,7 +330,8 @@ def _kept(p: Problem, s: int, arena: str) -> int:
         if p.arena[tensor] != arena:
             continue
         made = node is None or p.first_step(node) < s
-        lasts = made and (p.permanent[tensor] or (node is None and any(need > s for need in p.needs[tensor])))
+        cannot_go = p.permanent[tensor] or (node is None and p.link is None)
+        lasts = made and cannot_go and (p.permanent[tensor] or any(need > s for need in p.needs[tensor]))
         if lasts or tensor in step.needs or tensor in step.makes:
             kept += p.sizes[tensor]
     if step.kills is not None and p.arena[step.kills] == arena:
@@ -297,13 +342,18 @@ def _kept(p: Problem, s: int, arena: str) -> int:
 def _least_cost(p: Problem, groups: dict[int, int], excess: int) -> int:
     """The least cost of dropping that many bytes, where the last group may be dropped in part."""
     cost = 0
-    ranked = _by_ratio([(p.costs[node], size, node) for node, size in groups.items() if size > 0])
+    ranked = _by_ratio([(_group_price(p, node, size), size, node) for node, size in groups.items() if size > 0])
     for price, size, _ in ranked:
         if excess <= 0:
             break
         cost += price if size <= excess else -(-price * excess // size)
         excess -= size
-    return cost
+    return min(cost, NEVER)
+
+
+def _group_price(p: Problem, node: int, size: int) -> int:
+    made_again = p.costs[node] if node < len(p.order) else NEVER
+    return made_again if p.link is None else min(made_again, 2 * size * p.link.speed // p.link.link)
 
 
 def _by_ratio(items: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -328,6 +378,7 @@ class Exact:
         steps = range(len(p.steps) + 1)
         self.future = [self._mask(t for t in self.free if any(need >= s for need in p.needs[t])) for s in steps]
         self.useful = [self._useful(s) for s in steps]
+        self.pageable = self._mask(t for t in self.free if p.link and p.moves[t])
         self.base_load = {arena: [self._always(arena, s) for s in range(len(p.steps))] for arena in budget}
 
     def _mask(self, tensors: Any) -> int:
@@ -356,23 +407,39 @@ class Exact:
     def _size(self, mask: int, arena: str) -> int:
         return sum(self.p.sizes[t] for t in self.free if self.p.arena[t] == arena and mask & self.bit[t])
 
-    def owed(self, s: int, live: int) -> int:
-        """What will be paid at least: every producer of something that is missing runs once more."""
-        missing = self.future[s] & ~live
-        return sum(self.p.costs[node] for node in self.p.order[:s] if self.makes[node] & missing)
+    def _moving(self, mask: int) -> int:
+        return sum(self.p.moves[t] for t in self.free if mask & self.bit[t])
 
-    def moves(self, s: int, live: int) -> Any:
-        """(cost, node or None for the base step, next step, live) in a fixed order."""
+    def owed(self, s: int, live: int, host: int) -> int:
+        """What will be paid at least: what is missing is made once more, or comes in."""
+        p = self.p
+        missing = self.future[s] & ~live
+        owed = 0
+        for node in p.order[:s]:
+            own = self.makes[node] & missing
+            if own:
+                owed += p.costs[node] if own & ~host else min(p.costs[node], self._moving(own))
+        if p.link:
+            given = missing & self._mask(t for t in self.free if p.producer[t] is None)
+            owed += NEVER if given & ~host else self._moving(given)
+        return owed
+
+    def moves(self, s: int, live: int, host: int) -> Any:
+        """(cost, what is executed, next step, live, host) in a fixed order."""
         p, m = self.p, len(self.p.steps)
         if not self.needed[s] & ~live:
             step = p.steps[s]
-            yield from self._run(s, live, step, self.needed[s], True, s + 1, 0, None)
+            yield from self._run(s, live, host, step, self.needed[s], True, s + 1, 0)
         for node in p.order[: min(s, m)]:
             if self.makes[node] & self.useful[s] & ~live and not self.reads[node] & ~live:
                 step = Step("run", node, p.inputs[node], p.outputs[node], p.kills[node])
-                yield from self._run(s, live, step, self.reads[node], False, s, p.costs[node], node)
+                yield from self._run(s, live, host, step, self.reads[node], False, s, p.costs[node])
+        for tensor in self.free:
+            if self.bit[tensor] & host & self.useful[s] & ~live:
+                step = Step("in", tensor, [], [tensor], None)
+                yield from self._run(s, live, host, step, 0, False, s, p.moves[tensor])
 
-    def _run(self, s: int, live: int, step: Step, pins: int, at: bool, after: int, cost: int, node: int | None) -> Any:
+    def _run(self, s: int, live: int, host: int, step: Step, pins: int, at: bool, after: int, cost: int) -> Any:
         made = self._mask(step.makes)
         killed = 0 if step.kills is None else self.bit[step.kills]
         excess = []
@@ -380,7 +447,12 @@ class Exact:
             load = self.base_load[arena][s][at] + self._size((live | made) & ~killed, arena)
             excess.append((arena, load - self.budget[arena]))
         for dropped in self._drops(live & ~pins & ~made, excess):
-            yield cost, node, after, ((live & ~dropped) | made) & ~killed & self.useful[after]
+            left = ((live & ~dropped) | made) & ~killed & self.useful[after]
+            savable = (dropped | killed) & self.pageable & ~host & self.useful[after]
+            for saved in _submasks(savable):
+                out = [("out", t) for t in self.free if saved & self.bit[t]]
+                executed = [*out, (step.kind, step.node)]
+                yield cost + self._moving(saved), executed, after, left, (host | saved) & self.useful[after]
 
     def _drops(self, mask: int, excess: list[tuple[str, int]]) -> Any:
         if not excess:
@@ -419,45 +491,52 @@ class Exact:
             if self._size(start, arena) + always > limit:
                 return None, True
         start &= self.useful[0]
-        best = {(0, start): 0}
-        trail: list[tuple[int, int | None]] = [(-1, None)]  # the state before, what was run
-        heap = [(self.owed(0, start), 0, 0, 0, start)]
+        best = {(0, start, 0): 0}
+        trail: list[tuple[int, list[Execution]]] = [(-1, [])]  # the state before, what was executed
+        heap = [(self.owed(0, start, 0), 0, 0, 0, start, 0)]
+        looks = 0
         while heap:
-            bound, minus, entry, cost, live = heapq.heappop(heap)
+            bound, minus, entry, cost, live, host = heapq.heappop(heap)
             s = -minus
             if bound >= below:
                 break
-            if best[s, live] < cost:
+            if best[s, live, host] < cost:
                 continue
             if s == m:
                 return self._path(trail, entry), True
-            for price, node, after, left in self.moves(s, live):
+            for price, executed, after, left, copies in self.moves(s, live, host):
+                looks += p.link is not None
+                if looks > LOOKS * self.states:
+                    return None, False
                 total = cost + price
-                if best.get((after, left), NEVER) <= total:
+                if best.get((after, left, copies), NEVER) <= total:
                     continue
-                estimate = total + self.owed(after, left)
+                estimate = total + self.owed(after, left, copies)
                 if estimate >= below:
                     continue
                 if len(trail) >= self.states:
                     return None, False
-                best[after, left] = total
-                trail.append((entry, node))
-                heapq.heappush(heap, (estimate, -after, len(trail) - 1, total, left))
+                best[after, left, copies] = total
+                trail.append((entry, executed))
+                heapq.heappush(heap, (estimate, -after, len(trail) - 1, total, left, copies))
         return None, True
 
-    def _path(self, trail: list[tuple[int, int | None]], entry: int) -> list[Execution]:
+    def _path(self, trail: list[tuple[int, list[Execution]]], entry: int) -> list[Execution]:
         taken = []
         while entry > 0:
-            entry, node = trail[entry][0], trail[entry][1]
-            taken.append(node)
-        schedule, s = [], 0
-        for node in reversed(taken):
-            if node is None:
-                schedule.append((self.p.steps[s].kind, self.p.steps[s].node))
-                s += 1
-            else:
-                schedule.append(("run", node))
-        return schedule
+            entry, executed = trail[entry]
+            taken.append(executed)
+        return [execution for executed in reversed(taken) for execution in executed]
+
+
+def _submasks(mask: int) -> Any:
+    """All subsets, by ascending number."""
+    sub = 0
+    while True:
+        yield sub
+        sub = (sub - mask) & mask
+        if sub == 0:
+            return
 
 
 # ---- All of it ---------------------------------------------------------------------------------------------
@@ -491,6 +570,35 @@ def work_limit(effort: int) -> int:
     return 2 ** (26 + effort // 2)
 
 
+def _walks(
+    p: Problem, budget: dict[str, int], effort: int, bound: int, pages: bool, best: list[Execution] | None
+) -> list[Execution] | None:
+    """The best of `best` and of what all strategies find."""
+    work = 0
+    for sixteenths in range(16, 7, -1):  # what fits less fits: a walk may succeed where one with more room failed
+        tighter = {arena: bytes_ // 16 * sixteenths if sixteenths < 16 else bytes_ for arena, bytes_ in budget.items()}
+        is_found = False
+        for strategy in strategies(p, effort):
+            if work > work_limit(effort):
+                continue
+            try:
+                walk = Walk(p, tighter, replace(strategy, pages=pages), WALK_WORK_MAX - work)
+                found = walk.run()
+            except NoRoom:
+                work = WALK_WORK_MAX - walk.work
+                continue
+            work = WALK_WORK_MAX - walk.work
+            is_found = True
+            found = prune(p, found, budget) if effort >= 1 else drop_useless(p, found)
+            if best is None or added_cost(p, found) < added_cost(p, best):
+                best = found
+            if added_cost(p, best) == bound:
+                break
+        if is_found:
+            break
+    return best
+
+
 def solve(p: Problem, budget: dict[str, int], effort: int = 5) -> Solution | None:
     """The cheapest schedule found whose live bytes stay within the budget; None where none was found."""
     base = base_schedule(p)
@@ -500,28 +608,12 @@ def solve(p: Problem, budget: dict[str, int], effort: int = 5) -> Solution | Non
     if bound is None:
         return None
     best: list[Execution] | None = None
-    work = 0
-    for sixteenths in range(16, 7, -1):  # what fits less fits: a walk may succeed where one with more room failed
-        tighter = {arena: bytes_ // 16 * sixteenths if sixteenths < 16 else bytes_ for arena, bytes_ in budget.items()}
-        for strategy in strategies(p, effort):
-            if work > work_limit(effort):
-                continue
-            try:
-                walk = Walk(p, tighter, strategy, WALK_WORK_MAX - work)
-                found = walk.run()
-            except NoRoom:
-                work = WALK_WORK_MAX - walk.work
-                continue
-            work = WALK_WORK_MAX - walk.work
-            found = prune(p, found, budget) if effort >= 1 else drop_useless(p, found)
-            if best is None or added_cost(p, found) < added_cost(p, best):
-                best = found
-            if added_cost(p, best) == bound:
-                break
-        if best is not None:
-            break
+    for pages in (False, True) if p.link else (False,):
+        if best is None or added_cost(p, best) > bound:
+            best = _walks(p, budget, effort, bound, pages, best)
     ended = False
-    if effort >= 4 and len(p.order) <= NODES_OF_EXACT and p.permanent.count(False) <= 64:
+    is_small = len(p.order) <= NODES_OF_EXACT and p.permanent.count(False) <= 64
+    if effort >= 4 and is_small and not (p.link and HOST in budget):
         below = NEVER if best is None else added_cost(p, best)
         if below > bound:
             better, ended = Exact(p, budget, 2 ** (12 + effort)).search(below)

@@ -1,6 +1,6 @@
 """Schedules of base steps: what runs when, and how long every instance of a tensor lives then.
 
-Follows docs/spec/03d-remat.md line by line. How long instances live follows from a schedule alone
+Follows docs/spec/03d-remat.md and 03j-paging.md line by line. How long instances live follows from a schedule alone
 (`instances`), which is the one truth that the searches of remat.py and reorder.py and the tests share.
 """
 
@@ -10,9 +10,10 @@ from typing import Any
 from . import plan
 
 Graph = dict[str, Any]
-Execution = tuple[str, int]  # ("run" | "back", node)
+Execution = tuple[str, int]  # ("run" | "back", node) or ("out" | "in", tensor)
 
 COST_MAX = 2**56 - 1
+HOST = "host"
 
 
 # ---- What an operator costs --------------------------------------------------------------------------------
@@ -54,6 +55,17 @@ class Step:
     kills: int | None  # the input that is overwritten
 
 
+@dataclass(frozen=True)
+class Link:
+    """Bytes and units of cost per second."""
+
+    link: int
+    speed: int
+
+    def move(self, size: int) -> int:
+        return min(max(-(-size * self.speed // self.link), 1), COST_MAX)
+
+
 @dataclass
 class Problem:
     """Tensors, nodes and arenas are numbers in the order of declaration; steps are base steps."""
@@ -71,13 +83,20 @@ class Problem:
     order: list[int]  # the nodes in their base order
     gradients: list[tuple[str, int, int, int]]  # arena, size, first and last base step at which it lives
     needs: list[list[int]] = field(default_factory=list)  # of a tensor: base steps
+    link: "Link | None" = None
+    moves: list[int] = field(default_factory=list)  # of a tensor: what moving it costs; 0 if it cannot be paged
+    copies: list[int] = field(default_factory=list)  # of a tensor: what its copy takes of the host
 
     def first_step(self, node: int) -> int:
         return self.order.index(node)
 
 
 def problem(
-    graph: Graph, mode: str, order: list[str] | None = None, alignments: dict[str, int] | None = None
+    graph: Graph,
+    mode: str,
+    order: list[str] | None = None,
+    alignments: dict[str, int] | None = None,
+    link: Link | None = None,
 ) -> Problem:
     nodes = plan.nodes_of(graph)
     number = {node.id: i for i, node in enumerate(nodes)}
@@ -124,6 +143,11 @@ def problem(
     for s, step in enumerate(steps):
         for tensor in step.needs:
             made.needs[tensor].append(s)
+    if link:
+        made.link = link
+        made.moves = [link.move(size) if size and not keeps else 0 for size, keeps in zip(made.sizes, permanent)]
+        on_host = (alignments or {}).get(HOST, plan.DEFAULT_ALIGNMENT)
+        made.copies = [plan.rounded(tensor.size, on_host) for tensor in tensors.values()]
     return made
 
 
@@ -147,6 +171,7 @@ class Instance:
     birth: int
     death: int
     overwrites: "Instance | None" = None
+    is_copy: bool = False  # on the host
 
 
 def base_schedule(p: Problem) -> list[Execution]:
@@ -160,19 +185,21 @@ def places(p: Problem, schedule: list[Execution]) -> list[int]:
         if at < len(p.steps) and (kind, node) == (p.steps[at].kind, p.steps[at].node):
             found.append(place)
             at += 1
-        else:
+        elif kind not in ("out", "in"):
             assert kind == "run" and p.first_step(node) < at, "runs before its place in the order"
     assert at == len(p.steps)
     return found
 
 
 def instances(p: Problem, schedule: list[Execution]) -> list[Instance]:
-    """Every instance with its life, in the order (tensor, number). AssertionError for a read of nothing."""
+    """Every instance with its life, in the order (tensor, number), then copies. AssertionError for a read of
+    nothing."""
     end = len(schedule) + 1
     places(p, schedule)
     back = {p.steps[s].node: p.steps[s] for s in range(len(p.steps)) if p.steps[s].kind == "back"}
     current: list[Instance | None] = [None] * len(p.names)
     every: list[list[Instance]] = [[] for _ in p.names]
+    copies: dict[int, Instance] = {}
 
     def make(tensor: int, place: int) -> Instance:
         instance = Instance(tensor, len(every[tensor]), place, place + 1)
@@ -184,10 +211,18 @@ def instances(p: Problem, schedule: list[Execution]) -> list[Instance]:
         if node is None:
             make(tensor, 0)
     for place, (kind, node) in enumerate(schedule, 1):
-        for tensor in p.inputs[node] if kind == "run" else back[node].needs:
+        if kind == "in":
+            assert node in copies, f"{p.names[node]} comes in and was never out"
+            copies[node].death = place + 1
+            make(node, place)
+            continue
+        for tensor in [node] if kind == "out" else p.inputs[node] if kind == "run" else back[node].needs:
             instance = current[tensor]
             assert instance is not None, f"{p.names[tensor]} is read while it is nowhere"
             instance.death = max(instance.death, place + 1)
+        if kind == "out":
+            assert p.moves[node] and node not in copies
+            copies[node] = Instance(node, 0, place, place + 1, is_copy=True)
         if kind == "run":
             killed = p.kills[node]
             old = None
@@ -201,7 +236,7 @@ def instances(p: Problem, schedule: list[Execution]) -> list[Instance]:
     for tensor, keeps in enumerate(p.permanent):
         if keeps and every[tensor]:
             every[tensor][-1].death = end
-    return [instance for own in every for instance in own]
+    return [instance for own in every for instance in own] + [copies[tensor] for tensor in sorted(copies)]
 
 
 def gradient_lives(p: Problem, schedule: list[Execution]) -> list[tuple[str, int, int, int]]:
@@ -213,8 +248,13 @@ def gradient_lives(p: Problem, schedule: list[Execution]) -> list[tuple[str, int
 def loads(p: Problem, schedule: list[Execution]) -> dict[str, list[int]]:
     """For each arena the bytes live at every position, from 0 to the end."""
     end = len(schedule) + 1
-    found = {arena: [0] * (end + 2) for arena in [*p.arena, *(g[0] for g in p.gradients)]}
-    lives = [(p.arena[i.tensor], p.sizes[i.tensor], i.birth, i.death) for i in instances(p, schedule)]
+    found = {arena: [0] * (end + 2) for arena in [*p.arena, *(g[0] for g in p.gradients), *([HOST] if p.link else [])]}
+    lives = [
+        (HOST, p.copies[i.tensor], i.birth, i.death)
+        if i.is_copy
+        else (p.arena[i.tensor], p.sizes[i.tensor], i.birth, i.death)
+        for i in instances(p, schedule)
+    ]
     for arena, size, birth, death in lives + gradient_lives(p, schedule):
         found[arena][birth] += size
         found[arena][death] -= size
@@ -234,18 +274,24 @@ def fits(p: Problem, schedule: list[Execution], budget: dict[str, int]) -> bool:
 
 
 def added_cost(p: Problem, schedule: list[Execution]) -> int:
-    return sum(p.costs[node] for kind, node in schedule if kind == "run") - sum(p.costs)
+    moved = sum(p.moves[tensor] for kind, tensor in schedule if kind in ("out", "in"))
+    return sum(p.costs[node] for kind, node in schedule if kind == "run") - sum(p.costs) + moved
 
 
 def lives(graph: Graph, mode: str, p: Problem, schedule: list[Execution]) -> dict[str, plan.Tensor]:
-    """The rows of a plan of the schedule: tensors, gradients, then what is made again."""
+    """The rows of a plan of the schedule: tensors, gradients, then what is made again, then copies on the host."""
     tensors = plan.analyze_liveness(graph, mode, [graph["nodes"][node]["id"] for node in p.order]).tensors
     gradients = [tensor for name, tensor in tensors.items() if name not in p.names]
     for tensor, (_, _, birth, death) in zip(gradients, gradient_lives(p, schedule)):
         tensor.birth, tensor.death = birth, death
     for instance in instances(p, schedule):
         tensor = tensors[p.names[instance.tensor]]
-        if instance.number > 0:
+        if instance.is_copy:
+            name = f"{tensor.id}.host"
+            assert name not in tensors
+            tensor = replace(tensor, id=name, arena=HOST)
+            tensors[name] = tensor
+        elif instance.number > 0:
             name = f"{tensor.id}.again{instance.number}"
             assert name not in tensors
             tensor = replace(tensor, id=name)

@@ -251,6 +251,8 @@ function levels(state, model) {
   const found = [];
   if (model.capacity !== null)
     found.push([model.capacity, `capacity ${formatBytes(model.capacity)}`, cssColour("--limit"), "centre", []]);
+  if (plan.remat && model.capacity !== null && model.budget < model.capacity)
+    found.push([model.budget, `budget of live bytes ${formatBytes(model.budget)}`, cssColour("--limit"), "centre", [2, 3]]);
   if (state.slotShare > 0.5)
     found.push([model.slotBytes, `slots ${formatBytes(model.slotBytes)}`, mark, "right", []]);
   else if (model.peak !== model.lowerBound)

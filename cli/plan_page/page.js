@@ -432,8 +432,11 @@ function addArenaSwitches() {
 }
 
 function recomputation() {
-  const {runs_again: runs, added_cost: added, base_cost: base} = plan.remat;
-  return `${plural(Number(runs), "operator")} run again for ${formatShare(Number(added), Number(base))} of a forward pass`;
+  const {runs_again: runs, added_cost: added, base_cost: base, paged_tensors: paged, moved} = plan.remat;
+  const parts = [];
+  if (Number(runs)) parts.push(`${plural(Number(runs), "operator")} run again`);
+  if (Number(paged)) parts.push(`${plural(Number(paged), "tensor")} paged (${formatBytes(Number(moved))} moved)`);
+  return `${parts.join(" and ")} for ${formatShare(Number(added), Number(base))} of a forward pass`;
 }
 
 // Where something is recomputed, that is what is looked for.

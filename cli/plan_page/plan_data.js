@@ -24,8 +24,10 @@ for (let i = 0; i < tensors.ids.length; i++) shapeStart[i + 1] = shapeStart[i] +
 const arenaModels = plan.arenas.map(() => null);
 
 // Where operators run again: 0 for a tensor that is kept, 1 for one that is dropped and made again later, 2 for what is
-// made again ("h.again1" of "h").
-const AGAIN = ["kept", "dropped, made again later", "made again"];
+// made again ("h.again1" of "h"). Where tensors are paged: 3 for one that goes to the host, 4 for its copy there
+// ("h.host"), 5 for what is there again, from the host or made again.
+const AGAIN = ["kept", "dropped, made again later", "made again", "goes to the host", "on the host",
+               "back from the host, or made again"];
 const again = new Uint8Array(tensors.ids.length);
 if (plan.remat) {
   const place = new Map(tensors.ids.map((id, i) => [id, i]));
@@ -34,6 +36,13 @@ if (plan.remat) {
     if (name === id || !place.has(name)) return;
     again[i] = 2;
     again[place.get(name)] = 1;
+  });
+  tensors.ids.forEach((id, i) => {
+    const name = id.replace(/\.host$/, "");
+    if (name === id || !place.has(name) || plan.arenas[Number(tensors.arena[i])].name !== "host") return;
+    again[i] = 4;
+    again[place.get(name)] = 3;
+    for (let k = 1; place.has(`${name}.again${k}`); k++) again[place.get(`${name}.again${k}`)] = 5;
   });
 }
 
@@ -96,7 +105,7 @@ function arenaModel(arenaIndex) {
     height: Float64Array.from(member, (i) => isAlias(i) ? Number(tensors.size[i]) : roundUp(Number(tensors.size[i]), alignment)),
     slotAddress: readColumn(arena.slot_address),
     lowerBound: Number(arena.lower_bound), peak: Number(arena.peak_bytes), slotBytes: Number(arena.slot_bytes),
-    capacity: arena.capacity === null ? null : Number(arena.capacity),
+    capacity: arena.capacity === null ? null : Number(arena.capacity), budget: Number(arena.budget),
   };
   model.bySize = orderBySize(member, model.height);
   model.live = sumLiveBytes(model);
@@ -167,6 +176,6 @@ function tensorFacts(tensor) {
     ["slot", wholeNumber.format(BigInt(tensors.slot[tensor])) + ` at 0x${address.toString(16).padStart(16, "0")}`],
     ["role", `${plan.roles[tensors.role[tensor]]} in ${model.name}`],
     ...(isAlias(tensor) ? [["in the place of", tensors.ids[Number(tensors.owner[tensor])]]] : []),
-    ...(again[tensor] ? [["recomputed", AGAIN[again[tensor]]]] : []),
+    ...(again[tensor] ? [[again[tensor] > 2 ? "paged" : "recomputed", AGAIN[again[tensor]]]] : []),
   ];
 }

@@ -184,6 +184,11 @@ typedef struct weir_plan_options {
      * NULL: none. And when the parameters are updated: "end", "backward"; NULL: as the graph says. */
     const char *optimizer;
     const char *step;
+    /* With preset remat_enabled, tensors may also go to the arena `host` and come back
+     * (docs/spec/03j-paging.md): what the link moves, in bytes per second, and what operators do, in units of
+     * cost per second. Both from 1 to 2^56-1; 0: no paging. */
+    uint64_t link;
+    uint64_t speed;
 } weir_plan_options;
 
 /* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,
@@ -282,9 +287,9 @@ WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, u
 
 /* ---- What runs when: docs/spec/03d-remat.md ----------------------------------------------------- */
 
-/* An execution: a node, or its backward step. */
+/* An execution: a node, its backward step, or a transfer. */
 typedef struct weir_plan_step {
-    weir_text node;
+    weir_text node; /* of a transfer, the tensor */
     bool is_backward;
     bool is_again; /* it ran before: its outputs are made again, as "id.again1" and so on */
 } weir_plan_step;
@@ -294,16 +299,40 @@ typedef struct weir_plan_step {
 WEIR_API size_t weir_plan_step_count(const weir_plan *plan);
 WEIR_API weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place);
 
+/* A transfer copies a tensor to its copy in the arena `host` ("id.host"), or that copy to the tensor's next
+ * instance ("id.again1" and so on), which is born at the step. */
+typedef enum weir_plan_step_kind {
+    WEIR_STEP_RUN,
+    WEIR_STEP_BACK,
+    WEIR_STEP_OUT,
+    WEIR_STEP_IN,
+} weir_plan_step_kind;
+WEIR_API weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place);
+/* "run", "back", "out", "in". */
+WEIR_API const char *weir_plan_step_kind_name(weir_plan_step_kind kind);
+
 typedef struct weir_plan_remat {
     uint64_t runs_again;  /* executions beyond the first of their node; 0: nothing is recomputed */
-    uint64_t added_cost;  /* what they cost, in the unit of the graph's costs */
+    uint64_t added_cost;  /* what they and transfers cost, in the unit of the graph's costs */
     uint64_t base_cost;   /* what all nodes cost once */
     uint64_t lower_bound; /* no schedule within the capacities adds less */
     bool optimal;         /* added_cost is proven to be the least */
 } weir_plan_remat;
 
-/* All zero if nothing is recomputed. */
+/* All zero if nothing is recomputed or paged. */
 WEIR_API void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat);
+
+typedef struct weir_plan_paging {
+    uint64_t transfers; /* out and in; 0: nothing is paged */
+    uint64_t tensors;   /* that have a copy on the host */
+    uint64_t moved;     /* bytes, both directions */
+    uint64_t cost;      /* of the transfers: a part of added_cost */
+    uint64_t link;      /* as given */
+    uint64_t speed;
+} weir_plan_paging;
+
+/* All zero if nothing is paged. */
+WEIR_API void weir_plan_get_paging(const weir_plan *plan, weir_plan_paging *paging);
 
 /* What `reorder` found: peaks are the largest live bytes of all arenas, added up. */
 typedef struct weir_plan_reorder {

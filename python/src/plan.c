@@ -37,7 +37,7 @@ static weir_status make(const void *data, size_t size, const char *name, bool is
 }
 
 /* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads, reorder,
- * optimizer, step) */
+ * optimizer, step, link, speed) */
 static PyObject *plan_make(PyObject *class, PyObject *args) {
     const char *name = NULL;
     py_bytes graph, token, arenas, order;
@@ -45,10 +45,11 @@ static PyObject *plan_make(PyObject *class, PyObject *args) {
     weir_plan_options options = {.size = sizeof options};
     uint32_t effort = 0;
     graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
-    bool is_parsed = PyArg_ParseTuple(args, "O&spzzO&O&O&O&O&pzz:_make", py_to_bytes, &graph, &name, &is_onnx,
-                                      &options.mode, &options.preset, py_to_bytes, &token, py_to_bytes,
-                                      &arenas, py_to_bytes, &order, py_to_uint32, &effort, py_to_uint32,
-                                      &options.threads, &reorder, &options.optimizer, &options.step);
+    bool is_parsed = PyArg_ParseTuple(
+        args, "O&spzzO&O&O&O&O&pzzO&O&:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
+        &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order, py_to_uint32,
+        &effort, py_to_uint32, &options.threads, &reorder, &options.optimizer, &options.step, py_to_uint64,
+        &options.link, py_to_uint64, &options.speed);
     weir_plan *plan = NULL;
     weir_error error;
     weir_status status = WEIR_OK;
@@ -215,8 +216,8 @@ static PyObject *get_schedule(PyObject *self, void *closure) {
         return Py_NewRef(Py_None);
     PyObject *all = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
-        weir_plan_step step = weir_plan_step_at(plan, i);
-        PyObject *item = Py_BuildValue("(sN)", step.is_backward ? "back" : "run", text_of(step.node));
+        const char *kind = weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i));
+        PyObject *item = Py_BuildValue("(sN)", kind, text_of(weir_plan_step_at(plan, i).node));
         if (!item || PyList_SetItem(all, (Py_ssize_t)i, item) != 0)
             Py_CLEAR(all);
     }
@@ -226,12 +227,25 @@ static PyObject *get_schedule(PyObject *self, void *closure) {
 static PyObject *get_remat(PyObject *self, void *closure) {
     (void)closure;
     weir_plan_remat remat;
+    weir_plan_paging paging;
     weir_plan_get_remat(py_plan_of(self), &remat);
-    if (remat.runs_again == 0)
+    weir_plan_get_paging(py_plan_of(self), &paging);
+    if (remat.runs_again == 0 && paging.transfers == 0)
         return Py_NewRef(Py_None);
     return Py_BuildValue("{sKsKsKsKsN}", "runs_again", (ull)remat.runs_again, "added_cost",
                          (ull)remat.added_cost, "base_cost", (ull)remat.base_cost, "lower_bound",
                          (ull)remat.lower_bound, "optimal", PyBool_FromLong(remat.optimal));
+}
+
+static PyObject *get_paging(PyObject *self, void *closure) {
+    (void)closure;
+    weir_plan_paging paging;
+    weir_plan_get_paging(py_plan_of(self), &paging);
+    if (paging.transfers == 0)
+        return Py_NewRef(Py_None);
+    return Py_BuildValue("{sKsKsKsKsKsK}", "tensors", (ull)paging.tensors, "transfers", (ull)paging.transfers,
+                         "moved", (ull)paging.moved, "cost", (ull)paging.cost, "link", (ull)paging.link,
+                         "speed", (ull)paging.speed);
 }
 
 static PyObject *get_reorder(PyObject *self, void *closure) {
@@ -297,8 +311,13 @@ static PyGetSetDef attributes[] = {
     {"arenas", get_arenas, NULL, "By name: the arenas and the memory that they need.", NULL},
     {"tensors", get_tensors, NULL, "By id: where each tensor lies, and when it lives.", NULL},
     {"schedule", get_schedule, NULL,
-     "What runs when, as (\"run\" or \"back\", node); None if it is the given order, each node once.", NULL},
-    {"remat", get_remat, NULL, "What running operators again costs; None if none does.", NULL},
+     "What runs when, as (\"run\" or \"back\", node) and (\"out\" or \"in\", tensor); None if it is the "
+     "given "
+     "order, each node once.",
+     NULL},
+    {"paging", get_paging, NULL, "What goes to the host and comes back; None if nothing does.", NULL},
+    {"remat", get_remat, NULL, "What running operators again and paging cost; None if neither happens.",
+     NULL},
     {"reorder", get_reorder, NULL, "What reorder=True found; None without.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -122,6 +122,27 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
         dtype = getattr(torch, _TORCH.get(self._tensors[id]["dtype"], ""), None)
         return array if dtype is None or self._tensors[id]["shape"] is None else array.view(dtype)
 
+    def instance(self, id: str, position: int) -> str:
+        """The id under which a tensor is there at a position of the schedule: its own, or "id.again1" and so on where it
+        was made again or came back from the host. KeyError if it is nowhere then."""
+        found, number = id, 0
+        while found in self._tensors:
+            if self._tensors[found]["birth"] <= position < self._tensors[found]["death"]:
+                return found
+            number += 1
+            found = f"{id}.again{number}"
+        raise KeyError(f"{id} at position {position}")
+
+    def page(self, position: int) -> None:
+        """Copies what the schedule pages at a position: a tensor to its copy on the host, or the copy to the tensor's new
+        instance. At all other positions nothing happens."""
+        kind, id = (self.plan.schedule or [])[position - 1]
+        if kind not in ("out", "in"):
+            return
+        places = [self.tensor(self.instance(id, position), position), self.tensor(f"{id}.host", position)]
+        source, target = places if kind == "out" else reversed(places)
+        target.torch().copy_(source.torch())
+
     def resolve(self, address: int, position: int, arena: str | None = None) -> _weir.Array:
         """The bytes that an address means at a position: those of the slot's tensor that is live then. The arena is
         needed only if two have the address."""

@@ -54,6 +54,8 @@ def plan(
     reorder: bool = False,
     optimizer: str | None = None,
     step: str | None = None,
+    link: int = 0,
+    speed: int = 0,
 ) -> Plan:
     """Plans the memory of a model graph.
 
@@ -67,6 +69,10 @@ def plan(
     optimizer: what training holds too, in mode "backward": "sgd", "momentum" or "adam"; with a dtype, as in "adam:f32",
     that of its state and of a copy of the parameters that have another one.
     step: "end", or "backward" to update each parameter as soon as its gradient is complete.
+    link, speed: with preset "remat_enabled", tensors may also go to the arena "host" and come back, over a link that moves
+    `link` bytes per second, while operators do `speed` units of cost (flops without costs) per second. The schedule
+    then has ("out", tensor), which copies it to "id.host", and ("in", tensor), which copies that to the tensor's next
+    instance, "id.again1" and so on; `paging` says what that costs.
 
         >>> graph = {
         ...     "format": "weir-graph/1",
@@ -82,7 +88,7 @@ def plan(
     data, name, is_onnx = _graph_bytes(graph, inputs)
     documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
     return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads, reorder,
-                      optimizer, step)  # fmt: skip
+                      optimizer, step, link, speed)  # fmt: skip
 
 
 class Packing(NamedTuple):

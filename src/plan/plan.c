@@ -20,6 +20,7 @@ typedef struct request {
     size_t setting_count;
     weir_plan__packing_request packing;
     bool is_remat;
+    weir_plan__link link;
     uint32_t *node_order; /* a better order that was found, or NULL */
 } request;
 
@@ -64,6 +65,10 @@ static void release_request(const weir_env *env, request *r) {
 
 static weir_status check_remat(const request *r, weir_error *error) {
     bool has_capacity = !r->is_remat;
+    if (r->link.bytes && !r->is_remat)
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "a link pages tensors so that capacities are kept, which is preset remat_enabled; "
+                          "give a capacity, such as --capacity activations=8GiB, or no link");
     for (size_t i = 0; i < r->setting_count; i++)
         has_capacity |= r->settings[i].has_capacity;
     if (has_capacity)
@@ -72,6 +77,18 @@ static weir_status check_remat(const request *r, weir_error *error) {
         error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
         "preset remat_enabled recomputes so that capacities are kept, and no arena has one; give "
         "it, such as --capacity activations=8GiB");
+}
+
+/* Both or none, each in its range. */
+static weir_status check_link(const weir_plan_options *options, request *r, weir_error *error) {
+    const uint64_t most = ((uint64_t)1 << 56) - 1;
+    r->link = (weir_plan__link){options->link, options->speed};
+    if (options->link <= most && options->speed <= most && (options->link > 0) == (options->speed > 0))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                      "paging takes the link's bytes per second and the cost that operators do per second "
+                      "(link and speed), each from 1 to 2^56-1; give both, such as --link 50GB/s --speed "
+                      "400T/s, or none");
 }
 
 static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
@@ -84,6 +101,7 @@ static weir_status check_options(const weir_graph *graph, const weir_plan_option
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
     r->packing.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
     r->packing.threads = options->threads;
+    WEIR__TRY(check_link(options, r, error));
     return weir_pack__choose(options->strategies, &r->packing.without, error);
 }
 
@@ -129,9 +147,29 @@ static weir_status take_token(const weir_graph *graph, const weir_plan_options *
 
 /* ---- The steps --------------------------------------------------------------------------------- */
 
+/* The graph's arenas, and the host's if something is there. */
+static weir_status collect_arenas(weir_plan *plan, const weir_graph *graph, const request *r,
+                                  weir_error *error) {
+    weir__names names = {0};
+    uint32_t index;
+    weir_status status = WEIR_OK;
+    if (plan->paging.transfers == 0)
+        return weir_plan__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error);
+    for (uint32_t a = 0; status == WEIR_OK && a <= graph->arenas.count; a++) {
+        weir_text host = {WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1};
+        weir_text name = a < graph->arenas.count ? weir__name(&graph->arenas, a) : host;
+        if (weir__names_add(plan->env, &names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
+            status = weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, name.size);
+    }
+    if (status == WEIR_OK)
+        status = weir_plan__collect_arenas(plan, &names, r->settings, r->setting_count, error);
+    weir__names_release(plan->env, &names);
+    return status;
+}
+
 static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
                                     const weir_plan__liveness *liveness, weir_error *error) {
-    WEIR__TRY(weir_plan__collect_arenas(plan, &graph->arenas, r->settings, r->setting_count, error));
+    WEIR__TRY(collect_arenas(plan, graph, r, error));
     WEIR__TRY(weir_plan__sort_by_time(plan, error));
     WEIR__TRY(weir_plan__measure_live(plan, error));
     WEIR__TRY(weir_plan__assign_slots(plan, error));
@@ -158,7 +196,8 @@ static weir_status check_capacities(const weir_graph *graph, const request *r, w
     char known[256] = "";
     for (size_t i = 0; i < r->setting_count; i++) {
         const weir_plan__arena_setting *setting = &r->settings[i];
-        if (!setting->has_capacity ||
+        bool is_host = r->link.bytes > 0 && weir_plan__same_text(setting->name, WEIR_PLAN__HOST);
+        if (!setting->has_capacity || is_host ||
             weir__names_find(arenas, setting->name.data, setting->name.size) != WEIR__NO_NAME)
             continue;
         for (uint32_t a = 0, used = 0; a < arenas->count && used < sizeof known - 1; a++)
@@ -176,6 +215,7 @@ static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const wei
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
     weir_plan__liveness liveness = {
         .order = order, .position = position, .shares_places = graph->has_aliases && !r->is_remat};
+    weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
     weir_status status = choose_order(graph, r, order, position, error);
     if (status == WEIR_OK)
         status = take_token(graph, options, plan, error);
@@ -186,8 +226,7 @@ static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const wei
     if (status == WEIR_OK)
         status = weir_plan__analyze_liveness(graph, plan, &liveness, error);
     if (status == WEIR_OK && r->is_remat)
-        status = weir_plan__recompute(graph, plan, &liveness, r->settings, r->setting_count,
-                                      r->packing.effort, error);
+        status = weir_plan__recompute(graph, plan, &liveness, &limits, error);
     if (status == WEIR_OK && r->node_order && !plan->schedule)
         status = weir_plan__keep_order(plan, graph, order, error);
     if (status == WEIR_OK)

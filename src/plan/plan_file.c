@@ -123,13 +123,26 @@ static void write_remat(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_uint(w, plan->remat.lower_bound);
 }
 
+static void write_paging(const weir_plan *plan, weir_cbor_writer *w) {
+    weir_cbor_text(w, "paging");
+    weir_cbor_map(w, 4);
+    weir_cbor_text(w, "cost");
+    weir_cbor_uint(w, plan->paging.cost);
+    weir_cbor_text(w, "link");
+    weir_cbor_uint(w, plan->paging.link);
+    weir_cbor_text(w, "moved");
+    weir_cbor_uint(w, plan->paging.moved);
+    weir_cbor_text(w, "speed");
+    weir_cbor_uint(w, plan->paging.speed);
+}
+
 static void write_schedule(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     weir_cbor_text(w, "schedule");
     weir_cbor_array(w, plan->schedule_count);
     for (size_t i = 0; i < plan->schedule_count; i++) {
         weir_plan_step step = weir_plan_step_at(plan, i);
         weir_cbor_array(w, 2);
-        weir_cbor_text(w, step.is_backward ? "back" : "run");
+        weir_cbor_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i)));
         write_text(w, step.node);
         weir__cbor_stream_drain(stream);
     }
@@ -149,8 +162,9 @@ static void write_aliases(const weir_plan *plan, weir__cbor_stream *stream, weir
 }
 
 static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
-    bool recomputes = plan->remat.runs_again > 0;
-    weir_cbor_map(w, 5u + recomputes + (plan->schedule != NULL) + (plan->alias_count > 0));
+    bool recomputes = weir_plan__has_remat(plan);
+    bool pages = plan->paging.transfers > 0;
+    weir_cbor_map(w, 5u + recomputes + pages + (plan->schedule != NULL) + (plan->alias_count > 0));
     weir_cbor_text(w, "mode");
     weir_cbor_text(w, weir_plan__mode_name(plan->mode));
     if (recomputes)
@@ -161,6 +175,8 @@ static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cb
         write_arena(&plan->arenas[a], w);
     weir_cbor_text(w, "format");
     weir_cbor_text(w, "weir-plan/1");
+    if (pages)
+        write_paging(plan, w);
     if (plan->alias_count > 0)
         write_aliases(plan, stream, w);
     weir_cbor_text(w, "tensors");

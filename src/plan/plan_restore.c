@@ -20,6 +20,7 @@ typedef struct restorer {
     uint64_t *addresses;               /* what the file says of each tensor */
     bool has_schedule;
     bool has_remat;
+    bool has_paging;
     bool has_aliases;
 } restorer;
 
@@ -60,8 +61,9 @@ static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor
     weir_cbor_value extra;
     r->has_schedule = weir_cbor_get(root, "schedule", &extra);
     r->has_remat = weir_cbor_get(root, "remat", &extra);
+    r->has_paging = weir_cbor_get(root, "paging", &extra);
     r->has_aliases = weir_cbor_get(root, "aliases", &extra);
-    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat + r->has_aliases &&
+    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat + r->has_paging + r->has_aliases &&
                       read_mode(root, &r->plan->mode) && weir_cbor_get(root, "graph_hash", &graph_hash) &&
                       graph_hash.type == WEIR_CBOR_BYTES && graph_hash.number == WEIR_HASH_SIZE &&
                       weir_cbor_get(root, "arenas", arenas) && arenas->type == WEIR_CBOR_MAP &&
@@ -369,8 +371,13 @@ static weir_status read_schedule(restorer *r, const weir_cbor_value *root, weir_
     weir_cbor_value value;
     if (r->has_schedule && weir_cbor_get(root, "schedule", &value) &&
         !weir_plan__read_schedule(r->plan, &value))
-        return refuse(r, "its schedule is not a list of [\"run\" or \"back\", node]", nothing, error);
-    bool is_good = r->has_remat == (r->plan->remat.runs_again > 0);
+        return refuse(
+            r, "its schedule is not a list of [\"run\" or \"back\", node] and [\"out\" or \"in\", tensor]",
+            nothing, error);
+    bool has_paging = r->has_paging && weir_cbor_get(root, "paging", &value);
+    if (!weir_plan__read_paging(r->plan, has_paging ? &value : NULL))
+        return refuse(r, "what it says of paging contradicts its schedule or its tensors", nothing, error);
+    bool is_good = r->has_remat == weir_plan__has_remat(r->plan);
     if (is_good && r->has_remat && weir_cbor_get(root, "remat", &value))
         is_good = weir_plan__read_remat(r->plan, &value);
     return is_good ? WEIR_OK

@@ -70,8 +70,9 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
 static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
     weir_plan_metrics metrics;
     weir_plan_get_metrics(plan, &metrics);
-    bool recomputes = plan->remat.runs_again > 0;
-    weir_cbor_map(w, recomputes ? 7 : 5);
+    bool recomputes = weir_plan__has_remat(plan);
+    bool pages = plan->paging.transfers > 0;
+    weir_cbor_map(w, 5u + (recomputes ? 2 : 0) + pages);
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "summary");
     if (recomputes) {
@@ -79,6 +80,10 @@ static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
         weir_cbor_uint(w, plan->remat.added_cost);
         weir_cbor_text(w, "runs_again");
         weir_cbor_uint(w, plan->remat.runs_again);
+    }
+    if (pages) {
+        weir_cbor_text(w, "paged_bytes");
+        weir_cbor_uint(w, plan->paging.moved);
     }
     weir_cbor_text(w, "reuse_ratio");
     weir_cbor_double(w, metrics.memory_reuse_ratio);

@@ -16,6 +16,22 @@ typedef enum weir_plan__graph_mode {
 
 enum { WEIR_PLAN__TOKEN_PREFIX = 8 };
 
+/* What copies to the host cost (docs/spec/03j-paging.md): bytes and units of cost per second; 0: no paging.
+ */
+typedef struct weir_plan__link {
+    uint64_t bytes;
+    uint64_t speed;
+} weir_plan__link;
+
+#define WEIR_PLAN__HOST "host" /* the arena of copies */
+
+/* A step of a plan's schedule. */
+typedef struct weir_plan__kept_step {
+    uint32_t index; /* of a node, or of the row that is paged */
+    uint8_t kind;   /* weir_plan_step_kind */
+    bool is_again;
+} weir_plan__kept_step;
+
 typedef struct weir_plan__row {
     uint64_t size;   /* bytes, not rounded */
     uint64_t offset; /* in the packed layout; of an alias, in its owner, until that has a place */
@@ -86,12 +102,13 @@ struct weir_plan {
     weir_plan_metrics metrics;
 
     /* Where it is not that of the graph's order: what runs when. Node ids one after the other. */
-    struct weir_plan__execution *schedule;
+    weir_plan__kept_step *schedule;
     size_t schedule_count;
     char *node_text;
     uint64_t *node_ends;
     uint32_t node_count;
     weir_plan_remat remat;
+    weir_plan_paging paging;
     weir_plan_reorder reorder;
 };
 
@@ -115,6 +132,11 @@ static inline bool weir_plan__round_up(uint64_t size, uint64_t alignment, uint64
 /* For sizes that are known to round within 64 bits. */
 static inline uint64_t weir_plan__rounded(uint64_t size, uint64_t alignment) {
     return (size + alignment - 1) & ~(alignment - 1);
+}
+
+static inline uint64_t weir_plan__add_capped(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 /* ---- Modes and arena configuration (arena_config.c) -------------------------------------------- */
@@ -177,12 +199,20 @@ void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liven
 
 /* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
 
-/* Finds what to run again so that arenas keep their capacities, less the settings' slack, and fills the plan
- * accordingly; nothing changes where they are kept anyway. ARENA_TOO_SMALL. */
+/* What arenas are limited to, and what may be done to keep that. */
+typedef struct weir_plan__limits {
+    const weir_plan__arena_setting *settings;
+    size_t setting_count;
+    weir_plan__link link;
+    uint32_t effort;
+} weir_plan__limits;
+
+/* Finds what to run again, and with a link what to page, so that arenas keep their capacities, less the
+ * settings' slack, and fills the plan accordingly; nothing changes where they are kept anyway.
+ * ARENA_TOO_SMALL; INVALID_IR if the graph has an arena `host` of its own. */
 WEIR_CHECKED weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan,
-                                              weir_plan__liveness *liveness,
-                                              const weir_plan__arena_setting *settings, size_t setting_count,
-                                              uint32_t effort, weir_error *error);
+                                              weir_plan__liveness *liveness, const weir_plan__limits *limits,
+                                              weir_error *error);
 
 /* An order with a lower peak than that of the liveness. *order is NULL if none was found; the caller
  * releases it. */
@@ -202,6 +232,16 @@ bool weir_plan__get_uint(const weir_cbor_value *map, const char *key, uint64_t *
 /* What plan files say of it; false if it is not of this form. The arenas must be there for the second. */
 bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
 bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map);
+/* After both, with a map or NULL; every row is there. */
+bool weir_plan__read_paging(weir_plan *plan, const weir_cbor_value *map);
+
+/* Whether something runs again or is paged. */
+static inline bool weir_plan__has_remat(const weir_plan *plan) {
+    return plan->remat.runs_again > 0 || plan->paging.transfers > 0;
+}
+
+/* What moving a tensor of a rounded size costs. */
+uint64_t weir_plan__move_cost(weir_plan__link link, uint64_t size);
 
 /* ---- Arenas and slots (slots.c) ---------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Choosing what to run again: walks by several strategies, the cheapest of them made cheaper by leaving runs
  * out, an exact search where the graph is small, and a bound that says how far from the least the result can
- * be. docs/spec/03d-remat.md is exact about all of it. */
+ * be. docs/spec/03d-remat.md, and 03j-paging.md if tensors may go to the host, are exact about all of it. */
 #include <string.h>
 
 #include "plan/steps.h"
@@ -16,7 +16,7 @@ enum { BOUND_STEPS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
 typedef struct group {
     uint64_t cost;
     uint64_t size;
-    uint32_t node;
+    uint32_t node; /* what has no producer comes after all nodes */
 } group;
 
 typedef struct bounding {
@@ -40,11 +40,16 @@ static bool stands_before(const weir_plan__steps *s, uint32_t tensor, uint32_t s
     return s->producer[tensor] == WEIR__NO_NAME || s->place[s->producer[tensor]] < step;
 }
 
+/* Whether it can neither be made again nor go to the host. */
+static bool cannot_go(const weir_plan__steps *s, uint32_t tensor) {
+    return s->permanent[tensor] ||
+           (s->producer[tensor] == WEIR__NO_NAME && !weir_plan__can_be_paged(s, tensor));
+}
+
 /* Whether a tensor is in `kept` by itself, not because the step has it at hand. */
 static bool stays(const weir_plan__steps *s, uint32_t tensor, uint32_t step) {
-    if (!stands_before(s, tensor, step))
-        return false;
-    return s->permanent[tensor] || (s->producer[tensor] == WEIR__NO_NAME && is_needed_after(s, tensor, step));
+    return stands_before(s, tensor, step) && cannot_go(s, tensor) &&
+           (s->permanent[tensor] || is_needed_after(s, tensor, step));
 }
 
 static uint64_t at_hand(const bounding *b, weir_plan__list list, uint32_t step) {
@@ -65,7 +70,7 @@ static void find_kept(bounding *b) {
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         weir_plan__list needs = weir_plan__list_at(&s->needs, t);
         bool has_producer = s->producer[t] != WEIR__NO_NAME;
-        if (s->arena[t] != b->arena || (has_producer && !s->permanent[t]))
+        if (s->arena[t] != b->arena || !cannot_go(s, t))
             continue;
         uint32_t end = s->permanent[t] ? s->step_count : needs.count ? needs.items[needs.count - 1] : 0;
         b->kept[has_producer ? s->place[s->producer[t]] + 1 : 0] += s->sizes[t];
@@ -93,6 +98,14 @@ static void mark(bounding *b, weir_plan__list list, uint8_t value) {
         b->at_hand[list.items[i]] = value;
 }
 
+/* The group's cost, or that of moving it out and in if that is less. */
+static uint64_t at_most_paging(const weir_plan__steps *s, const group *g) {
+    if (!s->link.bytes)
+        return g->cost;
+    wide paged = (wide)2 * g->size * s->link.speed / s->link.bytes;
+    return paged < g->cost ? (uint64_t)paged : g->cost;
+}
+
 /* Tensors that cross a step, by producer. */
 static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     const weir_plan__steps *s = b->steps;
@@ -102,12 +115,13 @@ static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     mark(b, own.needs, 1);
     mark(b, own.makes, 1);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        uint32_t node = s->producer[t];
-        if (node == WEIR__NO_NAME || s->arena[t] != b->arena || s->permanent[t] || b->at_hand[t] ||
-            s->sizes[t] == 0 || s->place[node] >= step || !is_needed_after(s, t, step))
+        if (s->arena[t] != b->arena || cannot_go(s, t) || b->at_hand[t] || s->sizes[t] == 0 ||
+            !stands_before(s, t, step) || !is_needed_after(s, t, step))
             continue;
+        uint32_t node = s->producer[t] == WEIR__NO_NAME ? s->node_count + t : s->producer[t];
         if (b->group_of[node] == 0) {
-            b->groups[count] = (group){s->costs[node], 0, node};
+            uint64_t cost = node < s->node_count ? s->costs[node] : WEIR_PLAN__COST_NEVER;
+            b->groups[count] = (group){cost, 0, node};
             b->group_of[node] = (uint32_t)++count;
         }
         b->groups[b->group_of[node] - 1].size += s->sizes[t];
@@ -115,8 +129,10 @@ static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     }
     mark(b, own.needs, 0);
     mark(b, own.makes, 0);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         b->group_of[b->groups[i].node] = 0;
+        b->groups[i].cost = at_most_paging(s, &b->groups[i]);
+    }
     return count;
 }
 
@@ -149,6 +165,7 @@ static uint64_t least_cost(bounding *b, uint32_t step) {
             cost += g->cost;
             excess -= g->size;
         }
+        cost = cost < WEIR_PLAN__COST_NEVER ? cost : WEIR_PLAN__COST_NEVER;
     }
     return cost;
 }
@@ -184,7 +201,7 @@ static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
 static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budgets, const uint64_t *loads,
                        uint64_t *bound, uint64_t *least, bool *is_possible) {
     const weir_env *env = s->env;
-    size_t most = (s->step_count > s->node_count ? s->step_count : s->node_count) + (size_t)2;
+    size_t most = s->step_count + (size_t)s->tensor_count + 2;
     bounding b = {.steps = s};
     b.kept = weir__allocate(env, most, sizeof *b.kept);
     b.groups = weir__allocate(env, most, sizeof *b.groups);
@@ -235,6 +252,7 @@ typedef struct solving {
     weir_plan__schedule *best;
     weir_plan__schedule other;
     weir_plan__remat_result *result;
+    bool has_walked; /* a walk with the strategies at hand came to its end */
 } solving;
 
 /* What was found takes the place of the best. */
@@ -256,6 +274,7 @@ static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const 
         return false;
     if (!is_found)
         return true;
+    s->has_walked = true;
     if (!weir_plan__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
         return false;
     uint64_t cost = weir_plan__schedule_cost(s->steps, &s->other);
@@ -271,7 +290,7 @@ static bool try_exact(solving *s) {
     bool is_found;
     bool is_ended;
     if (s->effort < 4 || (r->is_found && r->added_cost <= r->lower_bound) ||
-        !weir_plan__remat_exact_applies(s->steps))
+        !weir_plan__remat_exact_applies(s->steps, s->budgets))
         return true;
     if (!weir_plan__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other,
                                 &is_found, &is_ended))
@@ -284,13 +303,14 @@ static bool try_exact(solving *s) {
 }
 
 /* All strategies with a part of the budgets. */
-static bool try_strategies(solving *s, uint64_t sixteenths) {
+static bool try_strategies(solving *s, uint64_t sixteenths, bool pages) {
     weir_plan__strategy strategy;
     weir_plan__budgets budgets = *s->budgets;
     weir_plan__remat_result *r = s->result;
     for (unsigned b = 0; sixteenths < 16 && b < budgets.count; b++)
         budgets.items[b].bytes = budgets.items[b].bytes / 16 * sixteenths;
     for (uint32_t i = 0; strategy_at(s->effort, i, &strategy); i++) {
+        strategy.pages = pages;
         if (!try_strategy(s, &strategy, &budgets))
             return false;
         if (r->is_found && r->added_cost == r->lower_bound)
@@ -299,11 +319,23 @@ static bool try_strategies(solving *s, uint64_t sixteenths) {
     return true;
 }
 
+/* All strategies, with less of the budgets until one succeeds. */
+static bool try_budgets(solving *s, bool pages) {
+    s->work = 0;
+    s->has_walked = false;
+    for (uint64_t sixteenths = 16; sixteenths >= 8 && !s->has_walked; sixteenths--)
+        if (!try_strategies(s, sixteenths, pages))
+            return false;
+    return true;
+}
+
 static bool search(solving *s) {
     weir_plan__remat_result *r = s->result;
-    for (uint64_t sixteenths = 16; sixteenths >= 8 && !r->is_found; sixteenths--)
-        if (!try_strategies(s, sixteenths))
-            return false;
+    if (!try_budgets(s, false))
+        return false;
+    bool is_least = r->is_found && r->added_cost == r->lower_bound;
+    if (s->steps->link.bytes && !is_least && !try_budgets(s, true))
+        return false;
     if (!try_exact(s))
         return false;
     if (r->is_optimal && r->is_found)

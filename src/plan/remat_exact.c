@@ -1,19 +1,21 @@
-/* The least added cost of a small graph, proven: A* over states of (base step, resident tensors), where what
- * is missing and needed later owes at least one more run of its producer. Tensors are dropped only where
- * room is short, and no more of them than that takes, since whatever else is dropped can be dropped later.
- * Sets of tensors are the bits of one word. */
+/* The least added cost of a small graph, proven: A* over states of (base step, resident tensors, copies on
+ * the host), where what is missing and needed later owes at least one more run of its producer. Tensors are
+ * dropped only where room is short, and no more of them than that takes, since whatever else is dropped can
+ * be dropped later. Sets of tensors are the bits of one word. */
 #include "plan/steps.h"
 
-enum { NODES_MAX = 30, TENSORS_MAX = 64, STEPS_MAX = 2 * NODES_MAX };
+enum { NODES_MAX = 30, TENSORS_MAX = 64, STEPS_MAX = 2 * NODES_MAX, RAN_IN = NODES_MAX + 1, LOOKS = 4 };
 
 typedef struct state {
     uint64_t live;
+    uint64_t host;
+    uint64_t saved; /* what went to the host on the way here */
     uint64_t cost;
     uint64_t estimate;
     uint32_t before; /* the state that it came from */
     uint32_t next;   /* in its chain of the table */
     uint8_t step;
-    uint8_t ran; /* node + 1, or 0 for the base step */
+    uint8_t ran; /* node + 1, RAN_IN + bit of what came in, or 0 for the base step */
 } state;
 
 typedef struct exact {
@@ -21,8 +23,11 @@ typedef struct exact {
     const weir_plan__budgets *budgets;
     uint64_t below;
     uint64_t state_limit;
+    uint64_t looks; /* at successors of states, with a link: at most LOOKS for each state of the limit */
     uint32_t tensors[TENSORS_MAX]; /* bit -> tensor */
     unsigned bits;
+    uint64_t pageable;
+    uint64_t given; /* without producer */
     uint64_t arena_bits[WEIR_PLAN__BUDGETS_MAX];
     uint64_t reads[NODES_MAX];
     uint64_t makes[NODES_MAX];
@@ -44,8 +49,10 @@ typedef struct exact {
     bool is_short_of_memory;
 } exact;
 
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps) {
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets) {
     uint32_t free_ones = 0;
+    if (steps->link.bytes && weir_plan__budget_of(budgets, steps->host) != WEIR_PLAN__BUDGETS_MAX)
+        return false;
     for (uint32_t t = 0; t < steps->tensor_count; t++)
         free_ones += !steps->permanent[t];
     return steps->node_count <= NODES_MAX && free_ones <= TENSORS_MAX;
@@ -106,8 +113,11 @@ static void find_masks(exact *e) {
             e->tensors[e->bits++] = t;
     for (unsigned i = 0; i < e->bits; i++) {
         unsigned budget = weir_plan__budget_of(e->budgets, s->arena[e->tensors[i]]);
+        uint64_t bit = (uint64_t)1 << i;
         if (budget != WEIR_PLAN__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
-            e->arena_bits[budget] |= (uint64_t)1 << i;
+            e->arena_bits[budget] |= bit;
+        e->pageable |= weir_plan__can_be_paged(s, e->tensors[i]) ? bit : 0;
+        e->given |= s->producer[e->tensors[i]] == WEIR__NO_NAME ? bit : 0;
     }
     for (uint32_t i = 0; i < s->node_count; i++) {
         e->reads[i] = mask_of(e, weir_plan__list_at(&s->inputs, i));
@@ -128,12 +138,27 @@ static void find_masks(exact *e) {
     }
 }
 
-static uint64_t owed(const exact *e, uint32_t step, uint64_t live) {
+/* What moving tensors costs, in one direction. */
+static uint64_t moving(const exact *e, uint64_t mask) {
+    uint64_t cost = 0;
+    for (; mask; mask &= mask - 1)
+        cost += weir_plan__move_of(e->steps, e->tensors[__builtin_ctzll(mask)]);
+    return cost;
+}
+
+/* What is missing is made once more, or comes in. */
+static uint64_t owed(const exact *e, uint32_t step, uint64_t live, uint64_t host) {
     const weir_plan__steps *s = e->steps;
     uint64_t missing = e->future[step] & ~live;
     uint64_t cost = 0;
-    for (uint32_t p = 0; missing && p < step && p < s->node_count; p++)
-        cost += e->makes[s->order[p]] & missing ? s->costs[s->order[p]] : 0;
+    for (uint32_t p = 0; missing && p < step && p < s->node_count; p++) {
+        uint64_t own = e->makes[s->order[p]] & missing;
+        uint64_t made = own ? s->costs[s->order[p]] : 0;
+        uint64_t moved = own & ~host ? WEIR_PLAN__COST_NEVER : moving(e, own);
+        cost += made < moved ? made : moved;
+    }
+    if (s->link.bytes)
+        cost += missing & e->given & ~host ? WEIR_PLAN__COST_NEVER : moving(e, missing & e->given);
     return cost;
 }
 
@@ -179,27 +204,28 @@ static uint32_t heap_pop(exact *e) {
     return top;
 }
 
-static uint32_t *chain_of(const exact *e, uint32_t step, uint64_t live) {
-    uint64_t hash = (live + step) * UINT64_C(0x9E3779B97F4A7C15);
+static uint32_t *chain_of(const exact *e, uint32_t step, uint64_t live, uint64_t host) {
+    uint64_t hash = (live + step + host * UINT64_C(0xBF58476D1CE4E5B9)) * UINT64_C(0x9E3779B97F4A7C15);
     return &e->table[(hash ^ hash >> 29) & (e->table_size - 1)];
 }
 
 /* The least cost at which a state was reached, of those that are kept. */
-static uint64_t best_cost(const exact *e, uint32_t step, uint64_t live) {
+static uint64_t best_cost(const exact *e, uint32_t step, uint64_t live, uint64_t host) {
     uint64_t best = WEIR_PLAN__COST_NEVER;
-    for (uint32_t at = *chain_of(e, step, live); at != 0; at = e->states[at - 1].next) {
+    for (uint32_t at = *chain_of(e, step, live, host); at != 0; at = e->states[at - 1].next) {
         const state *s = &e->states[at - 1];
-        if (s->step == step && s->live == live && s->cost < best)
+        if (s->step == step && s->live == live && s->host == host && s->cost < best)
             best = s->cost;
     }
     return best;
 }
 
-static void reach(exact *e, uint32_t before, uint8_t ran, uint32_t step, uint64_t live, uint64_t cost) {
-    if (e->is_full || best_cost(e, step, live) <= cost)
+/* `new` has no estimate and no chain yet. */
+static void reach(exact *e, state new) {
+    if (e->is_full || best_cost(e, new.step, new.live, new.host) <= new.cost)
         return;
-    uint64_t estimate = cost + owed(e, step, live);
-    if (estimate >= e->below)
+    new.estimate = new.cost + owed(e, new.step, new.live, new.host);
+    if (new.estimate >= e->below)
         return;
     if (e->state_count >= e->state_limit) {
         e->is_full = true;
@@ -213,14 +239,9 @@ static void reach(exact *e, uint32_t before, uint8_t ran, uint32_t step, uint64_
         }
         e->states = states;
     }
-    uint32_t *chain = chain_of(e, step, live);
-    e->states[e->state_count++] = (state){.live = live,
-                                          .cost = cost,
-                                          .estimate = estimate,
-                                          .before = before,
-                                          .next = *chain,
-                                          .step = (uint8_t)step,
-                                          .ran = ran};
+    uint32_t *chain = chain_of(e, new.step, new.live, new.host);
+    new.next = *chain;
+    e->states[e->state_count++] = new;
     *chain = (uint32_t)e->state_count;
     heap_push(e, (uint32_t)e->state_count - 1);
 }
@@ -234,6 +255,7 @@ typedef struct move {
     uint32_t to_step;
     uint64_t cost;
     uint64_t live;
+    uint64_t host;
     uint64_t made;
     uint64_t killed;
     uint64_t droppable;
@@ -264,8 +286,21 @@ static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) 
         choose(e, m, budget, m->droppable & e->arena_bits[budget], dropped, 0, UINT64_MAX);
         return;
     }
-    uint64_t live = ((m->live & ~dropped) | m->made) & ~m->killed & e->useful[m->to_step];
-    reach(e, m->before, m->ran, m->to_step, live, m->cost);
+    uint64_t useful = e->useful[m->to_step];
+    uint64_t live = ((m->live & ~dropped) | m->made) & ~m->killed & useful;
+    uint64_t savable = (dropped | m->killed) & e->pageable & ~m->host & useful;
+    uint64_t saved = 0;
+    do { /* every subset, by ascending number */
+        e->is_full |= e->steps->link.bytes && ++e->looks > LOOKS * e->state_limit;
+        reach(e, (state){.live = live,
+                         .host = (m->host | saved) & useful,
+                         .saved = saved,
+                         .cost = m->cost + moving(e, saved),
+                         .before = m->before,
+                         .step = (uint8_t)m->to_step,
+                         .ran = m->ran});
+        saved = (saved - savable) & savable;
+    } while (saved && !e->is_full);
 }
 
 static void try_move(exact *e, move *m, uint64_t pins, uint32_t step, bool is_base) {
@@ -284,7 +319,11 @@ static void expand(exact *e, uint32_t index) {
     state from = e->states[index];
     if (!(e->needed[from.step] & ~from.live)) {
         weir_plan__made_step step = weir_plan__made_step_at(s, from.step);
-        move m = {.before = index, .to_step = from.step + 1u, .cost = from.cost, .live = from.live};
+        move m = {.before = index,
+                  .to_step = from.step + 1u,
+                  .cost = from.cost,
+                  .live = from.live,
+                  .host = from.host};
         m.made = step.is_back ? 0 : e->makes[step.node];
         m.killed = step.is_back ? 0 : e->killed[step.node];
         try_move(e, &m, e->needed[from.step], from.step, true);
@@ -298,9 +337,22 @@ static void expand(exact *e, uint32_t index) {
                   .to_step = from.step,
                   .cost = from.cost + s->costs[node],
                   .live = from.live,
+                  .host = from.host,
                   .made = e->makes[node],
                   .killed = e->killed[node]};
         try_move(e, &m, e->reads[node], from.step, false);
+    }
+    uint64_t coming = from.host & e->useful[from.step] & ~from.live;
+    for (; coming && !e->is_full; coming &= coming - 1) {
+        unsigned bit = (unsigned)__builtin_ctzll(coming);
+        move m = {.before = index,
+                  .ran = (uint8_t)(RAN_IN + bit),
+                  .to_step = from.step,
+                  .cost = from.cost + weir_plan__move_of(s, e->tensors[bit]),
+                  .live = from.live,
+                  .host = from.host,
+                  .made = (uint64_t)1 << bit};
+        try_move(e, &m, 0, from.step, false);
     }
 }
 
@@ -320,39 +372,48 @@ static bool start_fits(const exact *e, uint64_t start) {
     return true;
 }
 
-static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
-    uint32_t count = 0;
-    uint32_t step = 0;
-    schedule->count = 0;
-    for (uint32_t at = index; at > 0; at = e->states[at].before)
-        count++;
-    for (uint32_t i = 0; i < count; i++)
-        if (!weir_plan__schedule_add(e->steps->env, schedule, (weir_plan__execution){0}))
+/* What leads to a state: first what goes out, then the execution. */
+static bool write_state(const exact *e, const state *to, weir_plan__schedule *schedule) {
+    const weir_plan__steps *s = e->steps;
+    for (uint64_t saved = to->saved; saved; saved &= saved - 1) {
+        uint32_t tensor = e->tensors[__builtin_ctzll(saved)];
+        if (!weir_plan__schedule_add(s->env, schedule,
+                                     (weir_plan__execution){weir_plan__out_of(s, tensor), false, false}))
             return false;
-    for (uint32_t at = index; at > 0; at = e->states[at].before)
-        schedule->items[--count].node = e->states[at].ran;
-    for (size_t i = 0; i < schedule->count; i++) {
-        uint32_t ran = schedule->items[i].node;
-        weir_plan__made_step base =
-            ran ? (weir_plan__made_step){0} : weir_plan__made_step_at(e->steps, step++);
-        schedule->items[i] = ran ? (weir_plan__execution){ran - 1, false, false}
-                                 : (weir_plan__execution){base.node, base.is_back, true};
     }
+    weir_plan__execution execution = {.is_base = to->ran == 0};
+    if (to->ran == 0) {
+        weir_plan__made_step base = weir_plan__made_step_at(s, to->step - 1u);
+        execution.node = base.node;
+        execution.is_back = base.is_back;
+    } else {
+        execution.node = to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
+    }
+    return weir_plan__schedule_add(s->env, schedule, execution);
+}
+
+static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
+    uint32_t after = 0;
+    schedule->count = 0;
+    for (uint32_t at = index, next; at > 0; at = next) { /* `before` becomes what follows */
+        next = e->states[at].before;
+        e->states[at].before = after;
+        after = at;
+    }
+    for (uint32_t at = after; at > 0; at = e->states[at].before)
+        if (!write_state(e, &e->states[at], schedule))
+            return false;
     return true;
 }
 
 static void search(exact *e, weir_plan__schedule *schedule, bool *is_found) {
-    uint64_t start = 0;
-    for (unsigned i = 0; i < e->bits; i++)
-        if (e->steps->producer[e->tensors[i]] == WEIR__NO_NAME)
-            start |= (uint64_t)1 << i;
-    if (!start_fits(e, start))
+    if (!start_fits(e, e->given))
         return;
-    reach(e, 0, 0, 0, start & e->useful[0], 0);
+    reach(e, (state){.live = e->given & e->useful[0]});
     while (e->heap_count > 0 && !e->is_full) {
         uint32_t index = heap_pop(e);
         const state *s = &e->states[index];
-        if (best_cost(e, s->step, s->live) < s->cost)
+        if (best_cost(e, s->step, s->live, s->host) < s->cost)
             continue;
         if (s->step == e->steps->step_count) {
             *is_found = write_path(e, index, schedule);

@@ -10,28 +10,40 @@ enum { REORDER_NODES_MAX = 1 << 16, REORDER_ARENAS_MAX = 64 };
 
 /* ---- Settings in the graph's terms -------------------------------------------------------------- */
 
-static void find_alignments(const weir_graph *graph, const weir_plan__arena_setting *settings, size_t count,
-                            uint64_t *alignments) {
-    for (uint32_t a = 0; a < graph->arenas.count; a++)
+/* The arena that a setting is for: the graph's, the host's after them, or WEIR__NO_NAME. */
+static uint32_t arena_of(const weir_graph *graph, const weir_plan__arena_setting *setting) {
+    if (weir_plan__same_text(setting->name, WEIR_PLAN__HOST) &&
+        weir__names_find(&graph->arenas, setting->name.data, setting->name.size) == WEIR__NO_NAME)
+        return graph->arenas.count;
+    return weir__names_find(&graph->arenas, setting->name.data, setting->name.size);
+}
+
+static weir_text name_of(const weir_graph *graph, uint32_t arena) {
+    return arena < graph->arenas.count ? weir__name(&graph->arenas, arena)
+                                       : (weir_text){WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1};
+}
+
+static void find_alignments(const weir_graph *graph, const weir_plan__limits *limits, uint64_t *alignments) {
+    for (uint32_t a = 0; a <= graph->arenas.count; a++)
         alignments[a] = WEIR_ALIGNMENT_DEFAULT;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t arena = weir__names_find(&graph->arenas, settings[i].name.data, settings[i].name.size);
-        if (arena != WEIR__NO_NAME && settings[i].has_alignment)
-            alignments[arena] = settings[i].alignment;
+    for (size_t i = 0; i < limits->setting_count; i++) {
+        uint32_t arena = arena_of(graph, &limits->settings[i]);
+        if (arena != WEIR__NO_NAME && limits->settings[i].has_alignment)
+            alignments[arena] = limits->settings[i].alignment;
     }
 }
 
 static int compare_names(const weir_graph *graph, uint32_t a, uint32_t b) {
-    return weir_plan__compare_texts(weir__name(&graph->arenas, a), weir__name(&graph->arenas, b));
+    return weir_plan__compare_texts(name_of(graph, a), name_of(graph, b));
 }
 
 /* In bytewise order of names. `with_slack`: budgets, else the capacities themselves. */
-static weir_status find_budgets(const weir_graph *graph, const weir_plan__arena_setting *settings,
-                                size_t count, bool with_slack, weir_plan__budgets *budgets,
-                                weir_error *error) {
+static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits *limits, bool with_slack,
+                                weir_plan__budgets *budgets, weir_error *error) {
+    const weir_plan__arena_setting *settings = limits->settings;
     budgets->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t arena = weir__names_find(&graph->arenas, settings[i].name.data, settings[i].name.size);
+    for (size_t i = 0; i < limits->setting_count; i++) {
+        uint32_t arena = arena_of(graph, &settings[i]);
         if (arena == WEIR__NO_NAME || !settings[i].has_capacity)
             continue;
         if (budgets->count == WEIR_PLAN__BUDGETS_MAX)
@@ -48,14 +60,14 @@ static weir_status find_budgets(const weir_graph *graph, const weir_plan__arena_
 }
 
 static weir_status make_steps(const weir_graph *graph, const weir_plan *plan,
-                              const weir_plan__liveness *liveness, const weir_plan__arena_setting *settings,
-                              size_t setting_count, weir_plan__steps *steps, weir_error *error) {
+                              const weir_plan__liveness *liveness, const weir_plan__limits *limits,
+                              weir_plan__steps *steps, weir_error *error) {
     uint64_t *alignments = weir__allocate(plan->env, (size_t)graph->arenas.count + 1, sizeof *alignments);
     *steps = (weir_plan__steps){.env = plan->env};
     if (!alignments)
         return weir__out_of_memory(error, REMAT_OPERATOR, graph->arenas.count * sizeof *alignments);
-    find_alignments(graph, settings, setting_count, alignments);
-    weir_status status = weir_plan__steps_make(graph, plan, liveness, alignments, steps, error);
+    find_alignments(graph, limits, alignments);
+    weir_status status = weir_plan__steps_make(graph, plan, liveness, alignments, limits->link, steps, error);
     weir__release(plan->env, alignments);
     return status;
 }
@@ -65,8 +77,7 @@ static weir_status make_steps(const weir_graph *graph, const weir_plan *plan,
 typedef struct recomputing {
     const weir_graph *graph;
     weir_plan *plan;
-    const weir_plan__arena_setting *settings;
-    size_t setting_count;
+    const weir_plan__limits *limits;
     weir_plan__budgets budgets;
     weir_plan__steps steps;
     weir_plan__schedule schedule;
@@ -81,17 +92,17 @@ static weir_status report_nothing(const recomputing *r, weir_error *error) {
     for (unsigned b = r->budgets.count; b-- > 0;)
         if (r->result.least[b] > r->budgets.items[b].bytes)
             at = b;
-    weir_text arena = weir__name(&r->graph->arenas, r->budgets.items[at].arena);
+    weir_text arena = name_of(r->graph, r->budgets.items[at].arena);
     uint64_t capacity = r->budgets.items[at].bytes;
-    weir_status status =
-        weir__fail(error, WEIR_ARENA_TOO_SMALL, REMAT_OPERATOR,
-                   "arena '%.*s' needs %llu bytes and may have %llu, and recomputing does not help enough: "
-                   "%llu bytes are "
-                   "live at one step in every schedule; %s",
-                   WEIR_PLAN__SHOW(arena), (unsigned long long)r->result.base[at],
-                   (unsigned long long)capacity, (unsigned long long)r->result.least[at],
-                   r->result.is_impossible ? "no schedule can fit: raise the capacity or shrink the tensors"
-                                           : "raise the capacity, or try a higher effort");
+    weir_status status = weir__fail(
+        error, WEIR_ARENA_TOO_SMALL, REMAT_OPERATOR,
+        "arena '%.*s' needs %llu bytes and may have %llu, and recomputing %s not help enough: "
+        "%llu bytes are "
+        "live at one step in every schedule; %s",
+        WEIR_PLAN__SHOW(arena), (unsigned long long)r->result.base[at], (unsigned long long)capacity,
+        r->steps.link.bytes ? "and paging do" : "does", (unsigned long long)r->result.least[at],
+        r->result.is_impossible ? "no schedule can fit: raise the capacity or shrink the tensors"
+                                : "raise the capacity, or try a higher effort");
     weir__note_text(error, "arena", arena.data, arena.size);
     weir__note_uint(error, "required", r->result.base[at]);
     weir__note_uint(error, "capacity", capacity);
@@ -105,11 +116,11 @@ static bool find_true_bound(recomputing *r) {
     weir_plan__budgets capacities = {0};
     weir_error ignored;
     bool has_slack = false;
-    for (size_t i = 0; i < r->setting_count; i++)
-        has_slack |= r->settings[i].slack > 0;
+    for (size_t i = 0; i < r->limits->setting_count; i++)
+        has_slack |= r->limits->settings[i].slack > 0;
     if (!has_slack)
         return true;
-    if (find_budgets(r->graph, r->settings, r->setting_count, false, &capacities, &ignored) != WEIR_OK)
+    if (find_budgets(r->graph, r->limits, false, &capacities, &ignored) != WEIR_OK)
         return true;
     if (!weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
         return false;
@@ -117,33 +128,66 @@ static bool find_true_bound(recomputing *r) {
     return true;
 }
 
-static weir_status solve(recomputing *r, weir_plan__liveness *liveness, uint32_t effort, weir_error *error) {
+/* Runs and transfers of the schedule, beyond the base steps. */
+static void count_executions(recomputing *r) {
+    const weir_plan__steps *s = &r->steps;
+    weir_plan_paging *paging = &r->plan->paging;
+    for (size_t i = 0; i < r->schedule.count; i++) {
+        uint32_t node = r->schedule.items[i].node;
+        bool is_transfer = node >= s->node_count;
+        r->plan->remat.runs_again += !is_transfer && !r->schedule.items[i].is_base;
+        if (!is_transfer)
+            continue;
+        uint32_t tensor = (node - s->node_count) % s->tensor_count;
+        paging->transfers++;
+        paging->tensors += node < s->node_count + s->tensor_count;
+        paging->moved = weir_plan__add_capped(paging->moved, r->graph->tensors[tensor].bytes);
+        paging->cost = weir_plan__add_capped(paging->cost, s->costs[node]);
+    }
+    if (paging->transfers > 0) {
+        paging->link = s->link.bytes;
+        paging->speed = s->link.speed;
+    }
+}
+
+static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_error *error) {
     weir_plan *plan = r->plan;
-    bool has_memory = weir_plan__remat_solve(&r->steps, &r->budgets, effort, &r->schedule, &r->result);
+    bool has_memory =
+        weir_plan__remat_solve(&r->steps, &r->budgets, r->limits->effort, &r->schedule, &r->result);
     if (!has_memory || !find_true_bound(r))
         return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
     if (!r->result.is_found)
         return report_nothing(r, error);
     if (r->schedule.count == r->steps.step_count)
         return WEIR_OK;
-    plan->remat = (weir_plan_remat){.runs_again = r->schedule.count - r->steps.step_count,
-                                    .added_cost = r->result.added_cost,
+    plan->remat = (weir_plan_remat){.added_cost = r->result.added_cost,
                                     .base_cost = weir_plan__base_cost(&r->steps),
                                     .lower_bound = r->result.lower_bound,
                                     .optimal = r->result.is_optimal};
+    count_executions(r);
     return weir_plan__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
 }
 
+static weir_status check_host(const weir_graph *graph, const weir_plan__limits *limits, weir_error *error) {
+    if (!limits->link.bytes ||
+        weir__names_find(&graph->arenas, WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1) == WEIR__NO_NAME)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+                      "%s: it has an arena 'host', which is where tensors are paged to; rename it, or plan "
+                      "without a link",
+                      graph->source);
+}
+
 weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
-                                 const weir_plan__arena_setting *settings, size_t setting_count,
-                                 uint32_t effort, weir_error *error) {
-    recomputing r = {.graph = graph, .plan = plan, .settings = settings, .setting_count = setting_count};
-    weir_status status = find_budgets(graph, settings, setting_count, true, &r.budgets, error);
+                                 const weir_plan__limits *limits, weir_error *error) {
+    recomputing r = {.graph = graph, .plan = plan, .limits = limits};
+    WEIR__TRY(check_host(graph, limits, error));
+    weir_status status = find_budgets(graph, limits, true, &r.budgets, error);
     if (status != WEIR_OK || r.budgets.count == 0)
         return status;
-    status = make_steps(graph, plan, liveness, settings, setting_count, &r.steps, error);
+    status = make_steps(graph, plan, liveness, limits, &r.steps, error);
     if (status == WEIR_OK)
-        status = solve(&r, liveness, effort, error);
+        status = solve(&r, liveness, error);
     weir_plan__steps_release(&r.steps);
     weir_plan__schedule_release(plan->env, &r.schedule);
     return status;
@@ -155,9 +199,8 @@ typedef struct ordering {
     const weir_env *env;
     const weir_graph *graph;
     weir_plan__graph_mode mode;
-    const weir_plan__arena_setting *settings;
-    size_t setting_count;
-    uint32_t *position; /* scratch */
+    const weir_plan__limits *limits; /* without a link */
+    uint32_t *position;              /* scratch */
 } ordering;
 
 /* The steps of an order. The caller releases them, in any case. */
@@ -170,7 +213,7 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
     *steps = (weir_plan__steps){.env = plan.env};
     weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
     if (status == WEIR_OK)
-        status = make_steps(o->graph, &plan, &liveness, o->settings, o->setting_count, steps, error);
+        status = make_steps(o->graph, &plan, &liveness, o->limits, steps, error);
     weir_plan__liveness_release(plan.env, &liveness);
     weir__release(plan.env, plan.id_text);
     weir__release(plan.env, plan.id_ends);
@@ -219,7 +262,8 @@ weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *
                                          uint32_t effort, uint32_t **order, weir_plan_reorder *found,
                                          weir_error *error) {
     size_t nodes = weir_plan__node_count(graph);
-    ordering o = {env, graph, mode, settings, setting_count, NULL};
+    weir_plan__limits limits = {.settings = settings, .setting_count = setting_count};
+    ordering o = {env, graph, mode, &limits, NULL};
     *order = NULL;
     *found = (weir_plan_reorder){.is_tried = true};
     if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX || graph->has_aliases)
@@ -264,7 +308,7 @@ weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, cons
             status = weir__out_of_memory(error, REMAT_OPERATOR, count * sizeof item);
     }
     if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, &schedule, error);
+        status = weir_plan__keep_schedule(plan, graph, NULL, &schedule, error);
     weir_plan__schedule_release(plan->env, &schedule);
     return status;
 }

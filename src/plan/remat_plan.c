@@ -17,7 +17,13 @@ typedef struct applying {
     uint32_t *overwritten; /* a row: the row that it overwrites; NULL but in inference mode */
 } applying;
 
+static bool is_copy(const applying *a, uint32_t tensor) {
+    return tensor >= a->steps->tensor_count;
+}
+
 static uint32_t row_of(const applying *a, uint32_t tensor, uint32_t number) {
+    if (is_copy(a, tensor))
+        return a->again_first[tensor] + 1;
     return number == 0 ? tensor : a->again_first[tensor] + number;
 }
 
@@ -25,19 +31,21 @@ static uint32_t row_of(const applying *a, uint32_t tensor, uint32_t number) {
 
 static void count_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
-    if (life->number > a->again_first[life->tensor])
-        a->again_first[life->tensor] = life->number;
+    uint32_t rows = is_copy(a, life->tensor) ? 1 : life->number;
+    if (rows > a->again_first[life->tensor])
+        a->again_first[life->tensor] = rows;
 }
 
 static void fill_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
     uint32_t row = row_of(a, life->tensor, life->number);
-    a->plan->rows[row].size = a->graph->tensors[life->tensor].bytes;
-    a->plan->rows[row].arena = a->graph->tensors[life->tensor].arena;
+    uint32_t tensor = life->tensor % a->steps->tensor_count; /* of a copy, what it is of */
+    a->plan->rows[row].size = a->graph->tensors[tensor].bytes;
+    a->plan->rows[row].arena = a->steps->arena[life->tensor];
     a->plan->rows[row].birth = life->birth;
     a->plan->rows[row].death = life->death;
     a->plan->rows[row].owner = row;
-    a->plan->looks[row] = a->plan->looks[life->tensor];
+    a->plan->looks[row] = a->plan->looks[tensor];
     if (a->overwritten && life->overwrites != WEIR__NO_NAME)
         a->overwritten[row] = row_of(a, life->overwrites, life->overwrites_number);
 }
@@ -45,12 +53,12 @@ static void fill_instance(void *context, const weir_plan__life *life) {
 /* From numbers of instances to rows; returns the number of all rows. */
 static uint64_t place_rows(applying *a) {
     uint64_t row = a->plan->count;
-    for (uint32_t t = 0; t < a->steps->tensor_count; t++) {
+    for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
         uint32_t count = a->again_first[t];
         a->again_first[t] = (uint32_t)row - 1;
         row += count;
     }
-    a->again_first[a->steps->tensor_count] = (uint32_t)row - 1;
+    a->again_first[a->steps->all_tensors] = (uint32_t)row - 1;
     return row;
 }
 
@@ -67,8 +75,9 @@ static bool make_rows(applying *a, uint64_t total) {
     weir_plan *plan = a->plan;
     size_t text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
     size_t more = 0;
-    for (uint32_t t = 0; t < a->steps->tensor_count; t++)
-        more += again_count(a, t) * (weir__name(&a->graph->tensor_ids, t).size + SUFFIX_MAX);
+    for (uint32_t t = 0; t < a->steps->all_tensors; t++)
+        more += again_count(a, t) *
+                (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
     void *id_text = plan->id_text;
     void *id_ends = plan->id_ends;
     void *rows = plan->rows;
@@ -86,21 +95,24 @@ static bool make_rows(applying *a, uint64_t total) {
 
 static weir_status name_rows(applying *a, weir_error *error) {
     weir_plan *plan = a->plan;
-    for (uint32_t t = 0; t < a->steps->tensor_count; t++) {
-        weir_text id = weir__name(&a->graph->tensor_ids, t);
+    for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
+        weir_text id = weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count);
         for (uint32_t k = 1; k <= again_count(a, t); k++) {
             uint64_t begin = plan->id_ends[plan->count - 1];
             char suffix[SUFFIX_MAX + 1];
-            size_t size = (size_t)snprintf(suffix, sizeof suffix, ".again%u", k);
+            size_t size = (size_t)(is_copy(a, t) ? snprintf(suffix, sizeof suffix, ".host")
+                                                 : snprintf(suffix, sizeof suffix, ".again%u", k));
             memcpy(plan->id_text + begin, id.data, id.size);
             memcpy(plan->id_text + begin + id.size, suffix, size);
             plan->id_ends[plan->count++] = begin + id.size + size;
             weir_text again = weir_plan__id(plan, plan->count - 1);
             if (weir__names_find(&a->graph->tensor_ids, again.data, again.size) != WEIR__NO_NAME)
                 return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
-                                  "%s: tensor '%.*s' is made again as '%.*s', but the graph has a tensor of "
+                                  "%s: tensor '%.*s' is %s as '%.*s', but the graph has a tensor of "
                                   "that id; rename it",
-                                  a->graph->source, WEIR_PLAN__SHOW(id), WEIR_PLAN__SHOW(again));
+                                  a->graph->source, WEIR_PLAN__SHOW(id),
+                                  is_copy(a, t) ? "copied to the host" : "made again",
+                                  WEIR_PLAN__SHOW(again));
         }
     }
     return WEIR_OK;
@@ -141,7 +153,17 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
 
 /* ---- The schedule in the plan ------------------------------------------------------------------- */
 
-weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
+/* An execution of the search as a step of the plan: tensors are the first rows. */
+static weir_plan__kept_step kept_of(const weir_plan__steps *steps, weir_plan__execution execution) {
+    if (!steps || execution.node < steps->node_count)
+        return (weir_plan__kept_step){execution.node, execution.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
+                                      !execution.is_base};
+    uint32_t tensor = execution.node - steps->node_count;
+    bool is_in = tensor >= steps->tensor_count;
+    return (weir_plan__kept_step){tensor % steps->tensor_count, is_in ? WEIR_STEP_IN : WEIR_STEP_OUT, false};
+}
+
+weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
                                      const weir_plan__schedule *schedule, weir_error *error) {
     uint32_t nodes = weir_plan__node_count(graph);
     size_t text = nodes ? (size_t)graph->node_ids.ends[nodes - 1] : 0;
@@ -151,7 +173,8 @@ weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
     if (!plan->schedule || !plan->node_text || !plan->node_ends)
         return weir__out_of_memory(error, REMAT_OPERATOR, schedule->count * sizeof *plan->schedule);
     if (nodes > 0) {
-        memcpy(plan->schedule, schedule->items, schedule->count * sizeof *plan->schedule);
+        for (size_t i = 0; i < schedule->count; i++)
+            plan->schedule[i] = kept_of(steps, schedule->items[i]);
         memcpy(plan->node_text, graph->node_ids.text, text);
         memcpy(plan->node_ends, graph->node_ids.ends, nodes * sizeof *plan->node_ends);
     }
@@ -169,12 +192,12 @@ weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, wei
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,
                           "%s: the schedule has more than 2^32 steps", graph->source);
     bool has_memory = weir_plan__lives_open(steps, &scratch);
-    a.again_first = weir__allocate_zero(plan->env, (size_t)steps->tensor_count + 1, sizeof *a.again_first);
+    a.again_first = weir__allocate_zero(plan->env, (size_t)steps->all_tensors + 1, sizeof *a.again_first);
     weir_status status = has_memory && a.again_first
                              ? fill_plan(&a, schedule, liveness, &scratch, error)
                              : weir__out_of_memory(error, REMAT_OPERATOR, steps->tensor_count);
     if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, schedule, error);
+        status = weir_plan__keep_schedule(plan, graph, steps, schedule, error);
     weir_plan__lives_close(plan->env, &scratch);
     weir__release(plan->env, a.again_first);
     return status;
@@ -185,16 +208,31 @@ size_t weir_plan_step_count(const weir_plan *plan) {
 }
 
 weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
-    weir_plan__execution execution = plan->schedule[place];
-    uint64_t begin = execution.node ? plan->node_ends[execution.node - 1] : 0;
-    return (weir_plan_step){
-        .node = {plan->node_text + begin, (size_t)(plan->node_ends[execution.node] - begin)},
-        .is_backward = execution.is_back,
-        .is_again = !execution.is_base};
+    weir_plan__kept_step step = plan->schedule[place];
+    if (step.kind == WEIR_STEP_OUT || step.kind == WEIR_STEP_IN)
+        return (weir_plan_step){.node = weir_plan__id(plan, step.index)};
+    uint64_t begin = step.index ? plan->node_ends[step.index - 1] : 0;
+    return (weir_plan_step){.node = {plan->node_text + begin, (size_t)(plan->node_ends[step.index] - begin)},
+                            .is_backward = step.kind == WEIR_STEP_BACK,
+                            .is_again = step.is_again};
+}
+
+weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place) {
+    return (weir_plan_step_kind)plan->schedule[place].kind;
+}
+
+static const char *const kind_names[] = {"run", "back", "out", "in"};
+
+const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
+    return kind_names[kind];
 }
 
 void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat) {
     *remat = plan->remat;
+}
+
+void weir_plan_get_paging(const weir_plan *plan, weir_plan_paging *paging) {
+    *paging = plan->paging;
 }
 
 void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
@@ -203,22 +241,51 @@ void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
 
 /* ---- From a file -------------------------------------------------------------------------------- */
 
-/* One [kind, node id]; the first run of a node and its backward step are base steps. */
-static bool read_step(const weir_cbor_value *list, weir__names *names, const weir_env *env,
-                      weir_plan__execution *execution) {
+/* The row of an id; rows stand as in the file, in the order of CBOR keys. */
+static bool find_row(const weir_plan *plan, const char *id, size_t size, uint32_t *row) {
+    uint32_t low = 0;
+    uint32_t high = plan->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        weir_text own = weir_plan__id(plan, middle);
+        int order = weir__key_compare(own.data, own.size, id, size);
+        if (order == 0) {
+            *row = middle;
+            return true;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static bool read_kind(const weir_cbor_value *kind, uint8_t *found) {
+    for (uint8_t i = WEIR_STEP_RUN; i <= WEIR_STEP_IN; i++)
+        if (weir_cbor_is_text(kind, kind_names[i])) {
+            *found = i;
+            return true;
+        }
+    return false;
+}
+
+/* One [kind, node or tensor id]; the first run of a node and its backward step are base steps. */
+static bool read_step(const weir_cbor_value *list, weir__names *names, const weir_plan *plan,
+                      weir_plan__kept_step *step) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value kind;
     weir_cbor_value id;
+    *step = (weir_plan__kept_step){0};
     if (list->type != WEIR_CBOR_ARRAY || list->number != 2 || !weir_cbor_next(&it, NULL, &kind) ||
-        !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT)
+        !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT || !read_kind(&kind, &step->kind))
         return false;
-    bool is_back = weir_cbor_is_text(&kind, "back");
-    if (!is_back && !weir_cbor_is_text(&kind, "run"))
-        return false;
-    weir__name_result found =
-        weir__names_add(env, names, (const char *)id.data, (size_t)id.number, &execution->node);
-    execution->is_back = is_back;
-    execution->is_base = is_back || found == WEIR__NAME_ADDED;
+    const char *text = (const char *)id.data;
+    if (step->kind == WEIR_STEP_OUT || step->kind == WEIR_STEP_IN)
+        return find_row(plan, text, (size_t)id.number, &step->index);
+    weir__name_result found = weir__names_add(plan->env, names, text, (size_t)id.number, &step->index);
+    bool is_back = step->kind == WEIR_STEP_BACK;
+    step->is_again = !is_back && found == WEIR__NAME_PRESENT;
     return found != WEIR__NAME_NO_MEMORY && (!is_back || found == WEIR__NAME_PRESENT);
 }
 
@@ -241,11 +308,11 @@ bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
         return false;
     plan->schedule = weir__allocate(plan->env, (size_t)list->number + 1, sizeof *plan->schedule);
     while (is_good && plan->schedule && weir_cbor_next(&it, NULL, &item)) {
-        is_good = read_step(&item, &names, plan->env, &plan->schedule[plan->schedule_count]);
+        is_good = read_step(&item, &names, plan, &plan->schedule[plan->schedule_count]);
         plan->schedule_count += is_good;
     }
     for (size_t i = 0; i < plan->schedule_count; i++)
-        plan->remat.runs_again += !plan->schedule[i].is_base;
+        plan->remat.runs_again += plan->schedule[i].is_again;
     take_names(plan, &names);
     return is_good && plan->schedule;
 }
@@ -283,4 +350,60 @@ bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map) {
         return false;
     plan->remat.optimal = optimal.number != 0;
     return read_budgets(plan, &budget);
+}
+
+/* The row of the copy of a row on the host, which must be there. */
+static bool find_copy(const weir_plan *plan, uint32_t row, uint32_t *copy) {
+    static const char suffix[] = ".host";
+    weir_text id = weir_plan__id(plan, row);
+    char *name = weir__allocate(plan->env, id.size + sizeof suffix, 1);
+    if (!name)
+        return false;
+    memcpy(name, id.data, id.size);
+    memcpy(name + id.size, suffix, sizeof suffix);
+    bool is_found = find_row(plan, name, id.size + sizeof suffix - 1, copy) &&
+                    weir_plan__same_text(plan->arenas[plan->rows[*copy].arena].name, WEIR_PLAN__HOST) &&
+                    plan->rows[*copy].size == plan->rows[row].size;
+    weir__release(plan->env, name);
+    return is_found;
+}
+
+/* A copy is born where it goes out, and lives where it comes in. A second `out` has another place. */
+static bool add_transfer(weir_plan *plan, size_t place, weir_plan__link link) {
+    const weir_plan__kept_step *step = &plan->schedule[place];
+    const weir_plan__row *row = &plan->rows[step->index];
+    uint32_t copy;
+    if (!find_copy(plan, step->index, &copy))
+        return false;
+    uint32_t birth = plan->rows[copy].birth;
+    bool is_out = step->kind == WEIR_STEP_OUT;
+    if (is_out ? birth != place + 1 : birth > place || place + 1 >= plan->rows[copy].death)
+        return false;
+    weir_plan_paging *p = &plan->paging;
+    p->transfers++;
+    p->tensors += is_out;
+    uint64_t rounded = weir_plan__rounded(row->size, plan->arenas[row->arena].alignment);
+    p->moved = weir_plan__add_capped(p->moved, row->size);
+    p->cost = weir_plan__add_capped(p->cost, weir_plan__move_cost(link, rounded));
+    return true;
+}
+
+bool weir_plan__read_paging(weir_plan *plan, const weir_cbor_value *map) {
+    weir_plan__link link = {1, 1};
+    uint64_t cost = 0;
+    uint64_t moved = 0;
+    if (map &&
+        (map->type != WEIR_CBOR_MAP || map->number != 4 || !weir_plan__get_uint(map, "cost", &cost) ||
+         !weir_plan__get_uint(map, "moved", &moved) || !weir_plan__get_uint(map, "link", &link.bytes) ||
+         !weir_plan__get_uint(map, "speed", &link.speed) || link.bytes - 1 >= WEIR_PLAN__COST_MAX ||
+         link.speed - 1 >= WEIR_PLAN__COST_MAX))
+        return false;
+    for (size_t i = 0; i < plan->schedule_count; i++)
+        if (plan->schedule[i].kind >= WEIR_STEP_OUT && !(map && add_transfer(plan, i, link)))
+            return false;
+    if (!map)
+        return true;
+    plan->paging.link = link.bytes;
+    plan->paging.speed = link.speed;
+    return plan->paging.transfers > 0 && plan->paging.cost == cost && plan->paging.moved == moved;
 }

@@ -33,23 +33,18 @@ bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule
     return true;
 }
 
-static uint64_t add_capped(uint64_t a, uint64_t b) {
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
     uint64_t cost = 0;
     for (size_t i = 0; i < schedule->count; i++)
         if (!schedule->items[i].is_base)
-            cost = add_capped(cost, steps->costs[schedule->items[i].node]);
+            cost = weir_plan__add_capped(cost, steps->costs[schedule->items[i].node]);
     return cost;
 }
 
 uint64_t weir_plan__base_cost(const weir_plan__steps *steps) {
     uint64_t cost = 0;
     for (uint32_t i = 0; i < steps->node_count; i++)
-        cost = add_capped(cost, steps->costs[i]);
+        cost = weir_plan__add_capped(cost, steps->costs[i]);
     return cost;
 }
 
@@ -70,7 +65,7 @@ typedef struct weir_plan__instance {
 } instance;
 
 bool weir_plan__lives_open(const weir_plan__steps *steps, weir_plan__lives_scratch *scratch) {
-    scratch->instances = weir__allocate(steps->env, (size_t)steps->tensor_count + 1, sizeof(instance));
+    scratch->instances = weir__allocate(steps->env, (size_t)steps->all_tensors + 1, sizeof(instance));
     scratch->step_places = weir__allocate(steps->env, (size_t)steps->step_count + 1, sizeof(uint32_t));
     return scratch->instances && scratch->step_places;
 }
@@ -129,7 +124,7 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
     instance *all = scratch->instances;
     emitter e = {emit, context};
     uint32_t step = 0;
-    for (uint32_t t = 0; t < steps->tensor_count; t++) {
+    for (uint32_t t = 0; t < steps->all_tensors; t++) {
         bool is_there = steps->producer[t] == WEIR__NO_NAME;
         all[t] = (instance){.overwrites = WEIR__NO_NAME, .is_there = is_there, .was_there = is_there};
     }
@@ -147,7 +142,7 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
             scratch->step_places[step++] = place;
     }
     scratch->step_places[step] = (uint32_t)count + 1;
-    for (uint32_t t = 0; t < steps->tensor_count; t++)
+    for (uint32_t t = 0; t < steps->all_tensors; t++)
         if (all[t].is_there)
             end_life(&e, t, &all[t], steps->permanent[t] ? (uint32_t)count + 1 : natural_death(&all[t]));
     return true;
@@ -259,7 +254,7 @@ typedef struct pruning {
 /* Copies what is left of `from` without the item at `without` to `to`; returns how many. */
 static size_t keep_useful(pruning *p, const marked *from, size_t count, size_t without, marked *to) {
     size_t at = count;
-    memset(p->wanted, 0, p->steps->tensor_count * sizeof *p->wanted);
+    memset(p->wanted, 0, p->steps->all_tensors * sizeof *p->wanted);
     for (size_t i = count; i-- > 0;) {
         weir_plan__execution execution = from[i].execution;
         weir_plan__list makes = weir_plan__list_at(&p->steps->outputs, execution.node);
@@ -354,7 +349,7 @@ static bool open_pruning(const weir_plan__steps *steps, const weir_plan__budgets
     *p = (pruning){.steps = steps};
     if (!open_scales(steps, budgets, count, &p->scales))
         return false;
-    p->wanted = weir__allocate(env, (size_t)steps->tensor_count + 1, sizeof *p->wanted);
+    p->wanted = weir__allocate(env, (size_t)steps->all_tensors + 1, sizeof *p->wanted);
     p->now = weir__allocate(env, count + 1, sizeof *p->now);
     p->next = weir__allocate(env, count + 1, sizeof *p->next);
     p->bare = weir__allocate(env, count + 1, sizeof *p->bare);

@@ -1,5 +1,6 @@
 /* One walk over the base steps that keeps within the budgets: where room is short, what costs least to make
- * again per byte is evicted, and what a step needs and is gone is made again, with whatever that needs. The
+ * again per byte is evicted, and what a step needs and is gone is made again, with whatever that needs; or it
+ * goes to the host and comes back, if that is cheaper (docs/spec/03j-paging.md). The
  * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
  * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
 #include "plan/steps.h"
@@ -31,7 +32,10 @@ typedef struct walk {
     uint64_t work_limit;
     uint64_t work_of_eviction;
     uint64_t load[WEIR_PLAN__BUDGETS_MAX];
+    uint64_t copied; /* bytes of all copies on the host */
+    unsigned host;   /* its budget, or WEIR_PLAN__BUDGETS_MAX */
     bool *resident;
+    bool *on_host;
     bool *crosses;
     bool *wanted;
     uint8_t *spared; /* outputs of the execution at hand */
@@ -52,6 +56,7 @@ typedef struct walk {
 static void close_walk(walk *w) {
     const weir_env *env = w->steps->env;
     weir__release(env, w->resident);
+    weir__release(env, w->on_host);
     weir__release(env, w->crosses);
     weir__release(env, w->wanted);
     weir__release(env, w->spared);
@@ -68,6 +73,7 @@ static bool open_walk(walk *w) {
     size_t tensors = (size_t)w->steps->tensor_count + 1;
     size_t places = (size_t)w->steps->step_count + 2;
     w->resident = weir__allocate_zero(env, tensors, sizeof *w->resident);
+    w->on_host = weir__allocate_zero(env, tensors, sizeof *w->on_host);
     w->crosses = weir__allocate_zero(env, tensors, sizeof *w->crosses);
     w->wanted = weir__allocate_zero(env, tensors, sizeof *w->wanted);
     w->spared = weir__allocate_zero(env, tensors, sizeof *w->spared);
@@ -77,8 +83,8 @@ static bool open_walk(walk *w) {
     w->gradients_at = weir__allocate_zero(env, places, sizeof *w->gradients_at);
     w->gradients_between = weir__allocate_zero(env, places, sizeof *w->gradients_between);
     w->stack = weir__allocate(env, (size_t)w->steps->node_count + 2, sizeof *w->stack);
-    return w->resident && w->crosses && w->wanted && w->spared && w->pins && w->cursor && w->price &&
-           w->gradients_at && w->gradients_between && w->stack;
+    return w->resident && w->on_host && w->crosses && w->wanted && w->spared && w->pins && w->cursor &&
+           w->price && w->gradients_at && w->gradients_between && w->stack;
 }
 
 static void find_crossing(walk *w) {
@@ -121,6 +127,7 @@ static void begin(walk *w) {
     }
     for (unsigned b = 0; b < w->budgets->count; b++)
         w->has_failed |= w->load[b] > w->budgets->items[b].bytes;
+    w->host = s->link.bytes ? weir_plan__budget_of(w->budgets, s->host) : WEIR_PLAN__BUDGETS_MAX;
     w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
     find_crossing(w);
     sum_gradients(w);
@@ -149,8 +156,10 @@ static void find_prices(walk *w) {
         weir_plan__list inputs = weir_plan__list_at(&s->inputs, node);
         weir_plan__list outputs = weir_plan__list_at(&s->outputs, node);
         uint64_t cost = s->costs[node];
-        for (uint32_t i = 0; i < inputs.count && cost < WEIR_PLAN__COST_NEVER; i++)
-            cost += w->resident[inputs.items[i]] ? 0 : w->price[inputs.items[i]];
+        for (uint32_t i = 0; i < inputs.count && cost < WEIR_PLAN__COST_NEVER; i++) {
+            uint32_t t = inputs.items[i];
+            cost += w->resident[t] ? 0 : w->on_host[t] ? weir_plan__move_of(s, t) : w->price[t];
+        }
         for (uint32_t i = 0; i < outputs.count; i++)
             w->price[outputs.items[i]] = cost < WEIR_PLAN__COST_NEVER ? cost : WEIR_PLAN__COST_NEVER;
     }
@@ -165,7 +174,8 @@ static void find_wanted(walk *w) {
         weir_plan__list outputs = weir_plan__list_at(&s->outputs, s->order[p]);
         bool is_wanted = false;
         for (uint32_t i = 0; i < outputs.count && !is_wanted; i++)
-            is_wanted = w->wanted[outputs.items[i]] && !w->resident[outputs.items[i]];
+            is_wanted = w->wanted[outputs.items[i]] && !w->resident[outputs.items[i]] &&
+                        !w->on_host[outputs.items[i]];
         for (uint32_t i = 0; i < inputs.count && is_wanted; i++)
             w->wanted[inputs.items[i]] = true;
     }
@@ -200,6 +210,41 @@ static bool precedes(const candidate *a, const candidate *b) {
     return a->need != b->need ? a->need > b->need : a->tensor < b->tensor;
 }
 
+/* Whether going to the host and coming back is cheaper than being made again. */
+static bool is_better_paged(const walk *w, uint32_t t) {
+    const weir_plan__steps *s = w->steps;
+    if (!w->strategy->pages || w->on_host[t] || !weir_plan__can_be_paged(s, t))
+        return false;
+    return 2 * weir_plan__move_of(s, t) < w->price[t] &&
+           (w->host == WEIR_PLAN__BUDGETS_MAX ||
+            w->copied + s->sizes[s->tensor_count + t] <= w->budgets->items[w->host].bytes);
+}
+
+/* What having the tensor back costs, if it is wanted. */
+static uint64_t value_of(const walk *w, uint32_t t) {
+    if (!w->wanted[t])
+        return 0;
+    if (w->on_host[t])
+        return weir_plan__move_of(w->steps, t);
+    return is_better_paged(w, t) ? 2 * weir_plan__move_of(w->steps, t) : w->price[t];
+}
+
+static void add_execution(walk *w, weir_plan__execution execution) {
+    w->is_short_of_memory |= !weir_plan__schedule_add(w->steps->env, w->schedule, execution);
+    w->has_failed |= w->is_short_of_memory;
+}
+
+static void drop(walk *w, const candidate *gone, unsigned budget) {
+    const weir_plan__steps *s = w->steps;
+    if (w->wanted[gone->tensor] && is_better_paged(w, gone->tensor)) {
+        add_execution(w, (weir_plan__execution){weir_plan__out_of(s, gone->tensor), false, false});
+        w->on_host[gone->tensor] = true;
+        w->copied += s->sizes[s->tensor_count + gone->tensor];
+    }
+    w->resident[gone->tensor] = false;
+    w->load[budget] -= gone->size;
+}
+
 static void evict(walk *w, unsigned budget) {
     const weir_plan__steps *s = w->steps;
     candidate best = {.tensor = WEIR__NO_NAME};
@@ -214,7 +259,7 @@ static void evict(walk *w, unsigned budget) {
         if (!w->resident[t] || s->arena[t] != w->budgets->items[budget].arena || s->sizes[t] == 0 ||
             s->permanent[t] || w->pins[t] > 0 || w->spared[t])
             continue;
-        uint64_t value = w->wanted[t] ? w->price[t] : 0;
+        uint64_t value = value_of(w, t);
         if (value >= WEIR_PLAN__COST_NEVER)
             continue;
         uint64_t need = next_need(w, t);
@@ -226,8 +271,7 @@ static void evict(walk *w, unsigned budget) {
         w->has_failed = true;
         return;
     }
-    w->resident[best.tensor] = false;
-    w->load[budget] -= best.size;
+    drop(w, &best, budget);
 }
 
 /* ---- Running ------------------------------------------------------------------------------------ */
@@ -248,6 +292,8 @@ static int64_t growth(const walk *w, const weir_plan__made_step *step, uint32_t 
 
 static void make_room(walk *w, const weir_plan__made_step *step, bool is_base) {
     for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
+        if (b == w->host)
+            continue;
         const weir_plan__budget *budget = &w->budgets->items[b];
         uint64_t more =
             (uint64_t)growth(w, step, budget->arena); /* wraps as it should where it is negative */
@@ -274,9 +320,7 @@ static void execute(walk *w, const weir_plan__made_step *step, bool is_base) {
     }
     if (step->kills != WEIR__NO_NAME)
         w->resident[step->kills] = false;
-    w->is_short_of_memory |= !weir_plan__schedule_add(
-        w->steps->env, w->schedule, (weir_plan__execution){step->node, step->is_back, is_base});
-    w->has_failed |= w->is_short_of_memory;
+    add_execution(w, (weir_plan__execution){step->node, step->is_back, is_base});
 }
 
 static void push(walk *w, weir_plan__list list, uint32_t node) {
@@ -321,8 +365,12 @@ static void run_step(walk *w, uint32_t index) {
             finish_frame(w, &base);
             continue;
         }
-        uint32_t producer = w->steps->producer[top->list.items[top->at]];
-        if (producer == WEIR__NO_NAME)
+        uint32_t missing = top->list.items[top->at];
+        uint32_t producer = w->steps->producer[missing];
+        if (w->on_host[missing]) {
+            weir_plan__made_step in = weir_plan__run_of(w->steps, weir_plan__in_of(w->steps, missing));
+            execute(w, &in, false);
+        } else if (producer == WEIR__NO_NAME)
             w->has_failed = true;
         else
             push(w, weir_plan__list_at(&w->steps->inputs, producer), producer);

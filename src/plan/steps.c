@@ -4,6 +4,8 @@
 
 #include "plan/steps.h"
 
+typedef unsigned __int128 wide;
+
 #define STEPS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
 
 static void *take(weir_plan__steps *s, size_t count, size_t size) {
@@ -22,25 +24,26 @@ void weir_plan__steps_release(weir_plan__steps *s) {
 }
 
 static bool open_steps(const weir_graph *graph, weir_plan__steps *s, uint32_t gradients) {
-    size_t tensors = s->tensor_count;
-    size_t nodes = s->node_count;
+    size_t tensors = s->all_tensors;
+    size_t nodes = s->all_nodes;
+    size_t edges = graph->edge_count + (nodes - s->node_count);
     s->sizes = take(s, tensors, sizeof *s->sizes);
     s->arena = take(s, tensors, sizeof *s->arena);
     s->producer = take(s, tensors, sizeof *s->producer);
     s->permanent = take(s, tensors, sizeof *s->permanent);
-    s->is_output = take(s, tensors, sizeof *s->is_output);
+    s->is_output = take(s, s->tensor_count, sizeof *s->is_output);
     s->costs = take(s, nodes, sizeof *s->costs);
-    s->is_inplace = take(s, nodes, sizeof *s->is_inplace);
+    s->is_inplace = take(s, s->node_count, sizeof *s->is_inplace);
     s->kills = take(s, nodes, sizeof *s->kills);
-    s->order = take(s, nodes, sizeof *s->order);
-    s->place = take(s, nodes, sizeof *s->place);
+    s->order = take(s, s->node_count, sizeof *s->order);
+    s->place = take(s, s->node_count, sizeof *s->place);
     s->inputs.first = take(s, nodes + 1, sizeof *s->inputs.first);
-    s->inputs.items = take(s, graph->edge_count, sizeof *s->inputs.items);
+    s->inputs.items = take(s, edges, sizeof *s->inputs.items);
     s->outputs.first = take(s, nodes + 1, sizeof *s->outputs.first);
-    s->outputs.items = take(s, graph->edge_count, sizeof *s->outputs.items);
-    s->saved.first = take(s, nodes + 1, sizeof *s->saved.first);
+    s->outputs.items = take(s, edges, sizeof *s->outputs.items);
+    s->saved.first = take(s, (size_t)s->node_count + 1, sizeof *s->saved.first);
     s->saved.items = take(s, graph->edge_count, sizeof *s->saved.items);
-    s->needs.first = take(s, tensors + 1, sizeof *s->needs.first);
+    s->needs.first = take(s, (size_t)s->tensor_count + 1, sizeof *s->needs.first);
     s->needs.items = take(s, 2 * graph->edge_count, sizeof *s->needs.items);
     s->gradients = take(s, gradients, sizeof *s->gradients);
     return !s->is_short_of_memory;
@@ -137,6 +140,40 @@ static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, we
     }
 }
 
+/* ---- Transfers ---------------------------------------------------------------------------------- */
+
+uint64_t weir_plan__move_cost(weir_plan__link link, uint64_t size) {
+    wide cost = ((wide)size * link.speed + link.bytes - 1) / link.bytes;
+    return cost > WEIR_PLAN__COST_MAX ? WEIR_PLAN__COST_MAX : cost > 0 ? (uint64_t)cost : 1;
+}
+
+static void add_transfer(weir_plan__steps *s, uint32_t node, uint32_t from, uint32_t to, uint64_t cost) {
+    s->inputs.items[s->inputs.first[node]] = from;
+    s->inputs.first[node + 1] = s->inputs.first[node] + 1;
+    s->outputs.items[s->outputs.first[node]] = to;
+    s->outputs.first[node + 1] = s->outputs.first[node] + 1;
+    s->costs[node] = cost;
+    s->kills[node] = WEIR__NO_NAME;
+}
+
+static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignments, weir_plan__steps *s,
+                                 weir_error *error) {
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        uint32_t copy = s->tensor_count + t;
+        if (!add_size(graph->tensors[t].bytes, alignments[s->host], &s->sizes[copy], &sum))
+            return too_large(graph, error);
+        s->arena[copy] = s->host;
+        s->producer[copy] = weir_plan__out_of(s, t);
+        add_transfer(s, weir_plan__out_of(s, t), t, copy, weir_plan__move_cost(s->link, s->sizes[t]));
+    }
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        add_transfer(s, weir_plan__in_of(s, t), s->tensor_count + t, t, weir_plan__move_of(s, t));
+    return WEIR_OK;
+}
+
+/* ---- Needs -------------------------------------------------------------------------------------- */
+
 static void count_needs(weir_plan__steps *s) {
     for (uint32_t i = 0; i < s->step_count; i++) {
         weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
@@ -158,21 +195,28 @@ static void fill_needs(weir_plan__steps *s, uint32_t *cursors) {
 
 weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                   const weir_plan__liveness *l, const uint64_t *alignments,
-                                  weir_plan__steps *s, weir_error *error) {
+                                  weir_plan__link link, weir_plan__steps *s, weir_error *error) {
     *s = (weir_plan__steps){.env = plan->env,
                             .mode = plan->mode,
                             .tensor_count = weir_plan__graph_tensor_count(graph),
                             .node_count = weir_plan__node_count(graph),
-                            .arena_count = graph->arenas.count};
+                            .arena_count = graph->arenas.count,
+                            .link = link,
+                            .host = graph->arenas.count};
     s->step_count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * s->node_count : s->node_count;
-    if (graph->edge_count > UINT32_MAX / 2 || s->node_count > UINT32_MAX / 4)
+    if (graph->edge_count > UINT32_MAX / 2 || s->node_count > UINT32_MAX / 4 ||
+        s->tensor_count > UINT32_MAX / 8)
         return too_large(graph, error);
+    s->all_tensors = link.bytes ? 2 * s->tensor_count : s->tensor_count;
+    s->all_nodes = link.bytes ? s->node_count + 2 * s->tensor_count : s->node_count;
     bool has_memory = open_steps(graph, s, plan->count - s->tensor_count);
     uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
     if (!has_memory || !marks)
         return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);
     WEIR__TRY(fill_tensors(graph, plan, l, alignments, s, error));
     fill_nodes(graph, l, s, marks);
+    if (link.bytes)
+        WEIR__TRY(add_transfers(graph, alignments, s, error));
     count_needs(s);
     fill_needs(s, marks);
     return WEIR_OK;

@@ -59,6 +59,15 @@ typedef struct weir_plan__steps {
     weir_plan__gradient_life *gradients;
     uint32_t gradient_count;
 
+    /* With a link, tensor t has a copy on the host, which is the tensor tensor_count + t, and transfers are
+     * nodes: node_count + t copies t out, node_count + tensor_count + t brings it in. They are in sizes,
+     * arena, producer, permanent, costs, kills, inputs and outputs; no base step has them. Without one the
+     * counts are equal. */
+    weir_plan__link link;
+    uint32_t all_tensors;
+    uint32_t all_nodes;
+    uint32_t host; /* the copies' arena: beyond the graph's */
+
     void *owned[24];
     unsigned owned_count;
     bool is_short_of_memory;
@@ -73,15 +82,32 @@ typedef struct weir_plan__made_step {
 } weir_plan__made_step;
 
 /* Steps of a graph whose base lives are in the plan's rows. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in
- * any case. `alignments` has one for each of the graph's arenas. */
+ * any case. `alignments` has one for each of the graph's arenas, and one for the host. */
 WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                                const weir_plan__liveness *liveness,
-                                               const uint64_t *alignments, weir_plan__steps *steps,
-                                               weir_error *error);
+                                               const uint64_t *alignments, weir_plan__link link,
+                                               weir_plan__steps *steps, weir_error *error);
 void weir_plan__steps_release(weir_plan__steps *steps);
 
 weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *steps, uint32_t index);
 weir_plan__made_step weir_plan__run_of(const weir_plan__steps *steps, uint32_t node);
+
+static inline uint32_t weir_plan__out_of(const weir_plan__steps *steps, uint32_t tensor) {
+    return steps->node_count + tensor;
+}
+
+static inline uint32_t weir_plan__in_of(const weir_plan__steps *steps, uint32_t tensor) {
+    return steps->node_count + steps->tensor_count + tensor;
+}
+
+static inline bool weir_plan__can_be_paged(const weir_plan__steps *steps, uint32_t tensor) {
+    return steps->link.bytes > 0 && !steps->permanent[tensor] && steps->sizes[tensor] > 0;
+}
+
+/* What moving the tensor costs, in either direction. */
+static inline uint64_t weir_plan__move_of(const weir_plan__steps *steps, uint32_t tensor) {
+    return steps->costs[weir_plan__out_of(steps, tensor)];
+}
 
 /* ---- Schedules --------------------------------------------------------------------------------- */
 
@@ -174,6 +200,7 @@ typedef struct weir_plan__strategy {
     bool by_distance;
     uint32_t segments;
     uint32_t seed;
+    bool pages; /* tensors may go to the host */
 } weir_plan__strategy;
 
 typedef struct weir_plan__remat_result {
@@ -195,7 +222,7 @@ WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const wei
 WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
                                          uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
                                          bool *is_found, bool *is_ended);
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps);
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets);
 
 /* The cheapest schedule within the budgets that the effort finds. False: no memory. */
 WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
@@ -213,6 +240,7 @@ WEIR_CHECKED weir_status weir_plan__remat_apply(const weir_graph *graph, weir_pl
                                                 weir_plan__liveness *liveness, const weir_plan__steps *steps,
                                                 const weir_plan__schedule *schedule, weir_error *error);
 WEIR_CHECKED weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
+                                                  const weir_plan__steps *steps,
                                                   const weir_plan__schedule *schedule, weir_error *error);
 
 /* ---- Another order (reorder.c, reorder_bound.c) ------------------------------------------------ */

@@ -112,9 +112,59 @@ class Models(unittest.TestCase):
                     tightened += 1
         self.assertLess(tightened, 5)
 
+    def test_golden_hashes_with_a_link(self) -> None:
+        golden = json.loads(golden_remat.PAGING_GOLDEN.read_text())
+        link = golden_remat.LINK
+        paged = 0
+        for case in golden_remat.paging_cases():
+            with self.subTest(case["name"]):
+                path = self.files.add(graph_of(case))
+                options = ["--mode", case["mode"], "--token", token_of(case).hex()]
+                options += ["--capacity", f"activations={golden_remat.capacity_of(case)}"]
+                options += ["--effort", str(golden_remat.EFFORT), "--link", str(link.link), "--speed", str(link.speed)]
+                if golden[case["name"]] == "none":
+                    self.assertEqual(error(path, *options)["code_id"], "ARENA_TOO_SMALL")
+                    continue
+                found = plan(path, *options)
+                validate(found)
+                paged += "paging" in found
+                if found["remat"]["budget"]["activations"] == golden_remat.capacity_of(case):
+                    self.assertEqual(found["assignment_hash"], golden[case["name"]])
+        self.assertGreater(paged, 40)
+
+    def test_models_page_what_is_dear_to_make_again(self) -> None:
+        """With a fast link the added cost falls, on every model, and the table, the trace, the page and a file say so."""
+        for name, path in self.paths.items():
+            with self.subTest(name):
+                free = plan(path, "--mode", "backward")["arenas"]["activations"]["peak_bytes"]
+                options = ["--capacity", f"activations={free // 3}", "--effort", "2"]
+                alone = plan(path, *options)
+                kept, trace, page = (self.files.path(f"{name}.{ending}") for ending in ("plan", "trace", "html"))
+                options += ["--link", "400GB/s", "--speed", "1T/s"]
+                found = plan(path, *options, "--save", kept, "--trace", trace, "--html", page)
+                validate(found)
+                self.assertLess(found["remat"]["added_cost"], alone["remat"]["added_cost"])
+                self.assertLessEqual(found["remat"]["lower_bound"], found["remat"]["added_cost"])
+                self.assertLessEqual(found["arenas"]["activations"]["peak_bytes"], free // 3)
+                self.assertGreater(found["paging"]["tensors"], 0)
+                out = [tensor for kind, tensor in found["schedule"] if kind == "out"]
+                self.assertEqual(len(out), len(set(out)))
+                self.assertEqual({found["tensors"][f"{tensor}.host"]["arena"] for tensor in out}, {"host"})
+                shown = json.loads(call("plan", "--show", kept, "--json").stdout)
+                for key in ("plan_hash", "schedule", "remat", "paging", "arenas", "tensors"):
+                    self.assertEqual(shown[key], found[key], key)
+                self.assertIn(b"tensors go to the host", call("plan", "--show", kept).stdout)
+                self.assertIn(b"paged_bytes", Path(trace).read_bytes())
+                self.assertIn('"paged_tensors":', Path(page).read_text())
+
     def test_calls_that_are_refused(self) -> None:
         path = self.paths["unet"]
         for options, words in (
+            (("--capacity", "activations=1GiB", "--link", "50GB/s"), "--link and --speed together"),
+            (("--capacity", "activations=1GiB", "--link", "fast", "--speed", "1T/s"), "such as 50GB/s"),
+            (("--capacity", "activations=1GiB", "--link", "0", "--speed", "1T/s"), "such as 50GB/s"),
+            (("--capacity", "activations=1GiB", "--link", "1GB/s", "--speed", "100000T/s"), "from 1 to 2^56-1"),
+            (("--mode", "backward", "--link", "1GB/s", "--speed", "1T/s"), "give a capacity"),
             (("--capacity", "8GiB"), "activations=8GiB"),
             (("--capacity", "activations=many"), "activations=8GiB"),
             (("--preset", "remat_enabled"), "no arena has one"),

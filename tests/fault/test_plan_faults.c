@@ -69,6 +69,8 @@ static weir_status share(const weir_env *env, void *context, weir_error *error) 
     return status;
 }
 
+static uint64_t link_bytes; /* of the plans that run operators again; 0: no paging */
+
 /* Runs operators again in a better order, by all searches: the graph is small and the effort the default. */
 static weir_status make_again(const weir_env *env, void *context, weir_error *error) {
     weir_plan *made;
@@ -76,6 +78,8 @@ static weir_status make_again(const weir_env *env, void *context, weir_error *er
     options.preset = "remat_enabled";
     options.effort_plus_one = 6;
     options.reorder = true;
+    options.link = link_bytes;
+    options.speed = link_bytes > 0;
     options.arenas = (weir_document){context, strlen(context), NULL};
     weir_status status = weir_plan_make(env, graph, &options, &made, error);
     if (status == WEIR_OK)
@@ -204,6 +208,8 @@ static void test_make_again(void **state) {
     weir_plan_get_remat(made, &remat);
     weir_plan_close(made);
     assert_true(remat.runs_again > 0);
+    assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
+    link_bytes = 1 << 20;
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
 }
 

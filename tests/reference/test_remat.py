@@ -1,7 +1,7 @@
-"""The reference's schedules, and golden hashes of the preset remat_enabled.
+"""The reference's schedules, and golden hashes of the preset remat_enabled, with and without a link.
 
-`python3 tests/reference/test_remat.py write` makes tests/golden/remat_hashes.json anew; it may change only
-together with docs/spec/03d-remat.md.
+`python3 tests/reference/test_remat.py write` makes tests/golden/remat_hashes.json and paging_hashes.json anew; they may
+change only together with docs/spec/03d-remat.md and 03j-paging.md.
 """
 
 import json
@@ -12,12 +12,12 @@ from pathlib import Path
 from reference import plan as reference
 from reference import remat, schedules
 from tests.support.golden_plans import graph_of, token_of
-from tests.support.golden_remat import EFFORT, GOLDEN, capacity_of, cases
+from tests.support.golden_remat import EFFORT, GOLDEN, LINK, PAGING_GOLDEN, capacity_of, cases, paging_cases
 
 
-def reference_hash(case: dict) -> str:
+def reference_hash(case: dict, link: schedules.Link | None = None) -> str:
     graph, mode = graph_of(case), case["mode"]
-    p = schedules.problem(graph, mode)
+    p = schedules.problem(graph, mode, link=link)
     budget = {"activations": capacity_of(case)}
     found = remat.solve(p, budget, EFFORT)
     if found is None:
@@ -46,10 +46,20 @@ class ReferenceRemat(unittest.TestCase):
                 with self.subTest(case["name"]):
                     self.assertEqual(reference_hash(case), golden[case["name"]])
 
+    def test_golden_hashes_with_a_link(self) -> None:
+        golden = json.loads(PAGING_GOLDEN.read_text())
+        without = json.loads(GOLDEN.read_text())
+        self.assertGreater(sum(value != without[name] for name, value in golden.items()), 40)
+        for case in paging_cases():
+            with self.subTest(case["name"]):
+                self.assertEqual(reference_hash(case, LINK), golden[case["name"]])
+
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
         hashes = {case["name"]: reference_hash(case) for case in cases()}
         GOLDEN.write_text(json.dumps(hashes, indent=1) + "\n")
+        hashes = {case["name"]: reference_hash(case, LINK) for case in paging_cases()}
+        PAGING_GOLDEN.write_text(json.dumps(hashes, indent=1) + "\n")
     else:
         unittest.main()

@@ -1,5 +1,5 @@
-/* Plans that recompute and reorder: valid by the pair, the same for any number of threads, and files of them
- * that are damaged at every byte. */
+/* Plans that recompute, page and reorder: valid by the pair, the same for any number of threads, and files of
+ * them that are damaged at every byte. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,9 +23,10 @@ static uint64_t activations_peak(const weir_plan *plan) {
     return 0;
 }
 
-/* With activations limited to `part` in 16 of what they need; NULL if that does not fit. */
+/* With activations limited to `part` in 16 of what they need, and a link of so many bytes a unit of cost (0:
+ * none); NULL if that does not fit. */
 static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
-                               uint32_t threads) {
+                               uint32_t threads, uint64_t link) {
     weir_error error;
     weir_plan *plan = NULL;
     char arenas[80];
@@ -41,6 +42,8 @@ static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64
     options.arenas = (weir_document){arenas, strlen(arenas), NULL};
     options.preset = "remat_enabled";
     options.reorder = reorder;
+    options.link = link;
+    options.speed = link > 0;
     weir_status status = weir_plan_make(NULL, graph, &options, &plan, &error);
     assert_true(status == WEIR_OK || status == WEIR_ARENA_TOO_SMALL);
     if (status == WEIR_OK)
@@ -62,18 +65,26 @@ static void check_pairs(const weir_plan *plan) {
 
 static void check_schedule(const weir_plan *plan) {
     weir_plan_remat remat;
+    weir_plan_paging paging;
     uint64_t again = 0;
+    uint64_t kinds[WEIR_STEP_IN + 1] = {0};
     weir_plan_get_remat(plan, &remat);
-    for (size_t i = 0; i < weir_plan_step_count(plan); i++)
+    weir_plan_get_paging(plan, &paging);
+    for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
         again += weir_plan_step_at(plan, i).is_again;
+        kinds[weir_plan_step_kind_at(plan, i)]++;
+    }
     assert_int_equal(again, remat.runs_again);
+    assert_int_equal(kinds[WEIR_STEP_OUT], paging.tensors);
+    assert_int_equal(kinds[WEIR_STEP_OUT] + kinds[WEIR_STEP_IN], paging.transfers);
+    assert_true(paging.cost <= remat.added_cost);
     assert_true(remat.lower_bound <= remat.added_cost);
     assert_true(weir_plan_step_count(plan) == 0 || weir_plan_end(plan) == weir_plan_step_count(plan) + 1);
 }
 
 static void check_threads(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
-                          const weir_plan *alone) {
-    weir_plan *plan = limited_plan(graph, mode, part, reorder, 3);
+                          uint64_t link, const weir_plan *alone) {
+    weir_plan *plan = limited_plan(graph, mode, part, reorder, 3, link);
     weir_plan_hashes hashes[2];
     assert_int_equal(plan != NULL, alone != NULL);
     if (!plan)
@@ -87,21 +98,26 @@ static void check_threads(const weir_graph *graph, const char *mode, uint64_t pa
 static void test_plans_are_valid(void **state) {
     unsigned recomputing = 0;
     unsigned reordered = 0;
+    unsigned paging = 0;
     (void)state;
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+        uint64_t link = seed / 2 % 2 ? 1000 : 0;
         weir_graph *graph = graph_of(seed, 6 + (unsigned)seed * 2);
         const char *mode = plan_modes[seed % 3];
-        weir_plan *plan = limited_plan(graph, mode, 15 - seed % 4, seed % 2, 1);
+        weir_plan *plan = limited_plan(graph, mode, 15 - seed % 4, seed % 2, 1, link);
         if (seed % 5 == 0)
-            check_threads(graph, mode, 15 - seed % 4, seed % 2, plan);
+            check_threads(graph, mode, 15 - seed % 4, seed % 2, link, plan);
         weir_graph_close(graph);
         if (!plan)
             continue;
         weir_plan_remat remat;
         weir_plan_reorder reorder;
+        weir_plan_paging paged;
         weir_plan_get_remat(plan, &remat);
+        weir_plan_get_paging(plan, &paged);
         weir_plan_get_reorder(plan, &reorder);
         recomputing += remat.runs_again > 0;
+        paging += paged.transfers > 0;
         reordered += reorder.is_changed;
         check_pairs(plan);
         check_schedule(plan);
@@ -109,18 +125,22 @@ static void test_plans_are_valid(void **state) {
     }
     assert_true(recomputing >= 4);
     assert_true(reordered >= 2);
+    assert_true(paging >= 2);
 }
 
-static weir_plan *some_remat_plan(void) {
+/* One that recomputes, or with a link one that pages. */
+static weir_plan *some_remat_plan(uint64_t link) {
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
         weir_plan_remat remat;
+        weir_plan_paging paging;
         weir_graph *graph = graph_of(seed, 8);
-        weir_plan *plan = limited_plan(graph, "backward", 14, false, 1);
+        weir_plan *plan = limited_plan(graph, "backward", 14, false, 1, link);
         weir_graph_close(graph);
         if (!plan)
             continue;
         weir_plan_get_remat(plan, &remat);
-        if (remat.runs_again > 0)
+        weir_plan_get_paging(plan, &paging);
+        if (link ? paging.transfers > 0 : remat.runs_again > 0)
             return plan;
         weir_plan_close(plan);
     }
@@ -129,11 +149,9 @@ static weir_plan *some_remat_plan(void) {
 }
 
 /* Restores as the same bytes, and every changed byte is refused or gives a plan that is whole. */
-static void test_damaged_plans(void **state) {
+static void damage(weir_plan *plan) {
     weir_error error;
     weir_cbor_writer w;
-    weir_plan *plan = some_remat_plan();
-    (void)state;
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
     assert_ok(weir_cbor_finish(&w, &error), &error);
@@ -153,6 +171,12 @@ static void test_damaged_plans(void **state) {
             weir_plan_close(restored);
         }
     weir_cbor_release(&w);
+}
+
+static void test_damaged_plans(void **state) {
+    (void)state;
+    damage(some_remat_plan(0));
+    damage(some_remat_plan(1000000));
 }
 
 static void test_a_capacity_is_needed(void **state) {

@@ -1,0 +1,131 @@
+"""Paging to the host: the program's schedules against the reference, and against every schedule there is where the
+graph is small enough to look at all of them."""
+
+import json
+import random
+import unittest
+
+from reference import plan as reference
+from reference import remat, schedules
+from tests.property.test_plan import random_graph
+from tests.property.test_remat import MODES, small_graph
+from tests.support.plans import Files, call, error, plan, validate
+from tests.support.remat_by_force import least_cost
+
+
+def named(graph: dict, schedule: list[schedules.Execution]) -> list[list[str]]:
+    """With ids, as a plan has it."""
+    kinds = {"run": "nodes", "back": "nodes", "out": "tensors", "in": "tensors"}
+    return [[kind, graph[kinds[kind]][index]["id"]] for kind, index in schedule]
+
+
+class Paging(unittest.TestCase):
+    def setUp(self) -> None:
+        self.files = Files()
+        self.addCleanup(self.files.close)
+
+    def compare(self, graph: dict, mode: str, budget: dict[str, int], link: schedules.Link, effort: int) -> str:
+        """What the program answers, which is what the reference does: "plain", "again", "paged" or "none"."""
+        arenas = {name: {"capacity_bytes": n} for name, n in budget.items()}
+        options = ["--preset", "remat_enabled", "--mode", mode, "--effort", str(effort)]
+        options += ["--arenas", self.files.add(arenas), "--link", f"{link.link}B/s", "--speed", f"{link.speed}/s"]
+        p = schedules.problem(graph, mode, link=link)
+        done = call("plan", self.files.add(graph), "--json", *options)
+        if done.returncode:
+            fault = json.loads(done.stdout)["error"]
+            self.assertEqual(fault["code_id"], "ARENA_TOO_SMALL", fault)
+            if fault["diagnostics"]["proven"]:
+                self.assertIsNone(remat.solve(p, budget, effort))
+            return "none"
+        result = json.loads(done.stdout)
+        validate(result)
+        if "remat" not in result:
+            self.assertTrue(schedules.fits(p, schedules.base_schedule(p), budget))
+            return "plain"
+        own = result["remat"]
+        limits = {**budget, **own["budget"]}  # an arena without tensors has no budget in the plan
+        found = remat.solve(p, limits, effort)
+        self.assertEqual(result["schedule"], named(graph, found.schedule))
+        self.assertEqual(own["added_cost"], found.added_cost)
+        if limits == budget:
+            self.assertEqual((own["lower_bound"], own["optimal"]), (found.bound, found.optimal))
+        moved = [index for kind, index in found.schedule if kind in ("out", "in")]
+        self.assertEqual(sum(p.moves[t] for t in moved), result.get("paging", {"cost": 0})["cost"])
+        rows = schedules.lives(graph, mode, p, found.schedule)
+        expected = reference.assign(graph, mode, arenas=arenas, tensors=rows)
+        self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
+        for arena in budget.keys() & result["arenas"].keys():
+            self.assertLessEqual(result["arenas"][arena]["peak_bytes"], budget[arena])
+        return "paged" if moved else "again"
+
+    def test_random_graphs_against_the_reference(self) -> None:
+        answers = []
+        for seed in range(40):
+            rng = random.Random(seed)
+            graph = random_graph(rng) if seed % 2 else small_graph(rng, rng.randrange(8, 25))
+            for mode in MODES:
+                p = schedules.problem(graph, mode)
+                peaks = schedules.peaks(p, schedules.base_schedule(p))
+                budget = {"activations": int(peaks.get("activations", 0) * rng.choice((0.95, 0.85, 0.7, 0.5)))}
+                if rng.random() < 0.3:
+                    budget["host"] = rng.choice((256, 1024, 4096))
+                link = schedules.Link(rng.choice((64, 100, 1000)), rng.choice((1, 3, 7)))
+                with self.subTest(seed=seed, mode=mode):
+                    answers.append(self.compare(graph, mode, budget, link, rng.choice((0, 1, 2, 3, 5))))
+        self.assertGreater(answers.count("paged"), 20, answers)
+        self.assertGreater(answers.count("again"), 2, answers)
+
+    def test_small_graphs_cost_the_least(self) -> None:
+        """Equal to the best of all schedules; where there is none, that is proven."""
+        found = paged = impossible = 0
+        for seed in range(100):
+            rng = random.Random(seed)
+            graph = small_graph(rng, rng.randrange(3, 7))
+            mode = MODES[seed % 3]
+            link = schedules.Link(rng.choice((64, 128, 256)), rng.choice((1, 2, 3)))
+            p = schedules.problem(graph, mode, link=link)
+            if len(p.names) > 10:
+                continue
+            peaks = schedules.peaks(p, schedules.base_schedule(p))
+            budget = {"activations": int(peaks["activations"] * rng.choice((0.9, 0.8, 0.7))) // 128 * 128}
+            least = least_cost(p, budget)
+            options = ["--mode", mode, "--capacity", f"activations={budget['activations']}", "--effort", "6"]
+            options += ["--link", str(link.link), "--speed", str(link.speed)]
+            with self.subTest(seed=seed):
+                if least is None:
+                    fault = error(self.files.add(graph), *options)
+                    self.assertEqual((fault["code_id"], fault["diagnostics"]["proven"]), ("ARENA_TOO_SMALL", 1))
+                    impossible += 1
+                    continue
+                result = plan(self.files.add(graph), *options)
+                if "remat" in result and result["remat"]["budget"] == budget:
+                    self.assertTrue(result["remat"]["optimal"])
+                    self.assertEqual(result["remat"]["added_cost"], least)
+                    found += 1
+                    paged += "paging" in result
+        self.assertGreater(found, 15)
+        self.assertGreater(paged, 10)
+        self.assertGreater(impossible, 3)
+
+    def test_a_link_never_costs_more(self) -> None:
+        cheaper = 0
+        for seed in range(30):
+            rng = random.Random(seed)
+            graph = small_graph(rng, 24)
+            p = schedules.problem(graph, "backward")
+            budget = int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * 0.75)
+            path = self.files.add(graph)
+            options = ["--capacity", f"activations={budget}", "--effort", "3"]
+            without = call("plan", path, "--json", *options)
+            result = call("plan", path, "--json", *options, "--link", "1000", "--speed", "1")
+            if result.returncode:
+                self.assertNotEqual(without.returncode, 0)
+            elif without.returncode == 0:
+                costs = [json.loads(done.stdout)["remat"]["added_cost"] for done in (result, without)]
+                self.assertLessEqual(costs[0], costs[1])
+                cheaper += costs[0] < costs[1]
+        self.assertGreater(cheaper, 5)
+
+
+if __name__ == "__main__":
+    unittest.main()

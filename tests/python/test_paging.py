@@ -1,0 +1,123 @@
+"""A plan that recomputes and pages is run in its arenas, byte by byte: every operator reads what it would read if all
+tensors had memory of their own."""
+
+import random
+import unittest
+from typing import Any
+
+import numpy
+import weir
+from reference import schedules
+from tests.property.test_remat import MODES, small_graph
+
+
+class Machine:
+    """Runs a plan's schedule. An operator's outputs are bytes that depend on its inputs' bytes and on which it is."""
+
+    def __init__(self, graph: dict[str, Any], mode: str, plan: weir.Plan) -> None:
+        self.nodes = {node["id"]: node for node in graph["nodes"]}
+        self.problem = schedules.problem(graph, mode)
+        self.sizes = {t["id"]: t["shape"][0] * 4 for t in graph["tensors"]}
+        self.plan, self.arenas = plan, weir.Arenas(plan)
+        self.needs = {
+            graph["nodes"][step.node]["id"]: [self.problem.names[t] for t in step.needs]
+            for step in self.problem.steps
+            if step.kind == "back"
+        }
+        self.right: dict[str, numpy.ndarray] = {}  # as if every tensor had its own memory
+        self.checked = 0
+
+    def bytes_of(self, id: str, position: int) -> numpy.ndarray:
+        found = self.arenas.tensor(self.arenas.instance(id, position), position)
+        return found.numpy().reshape(-1).view("u1")
+
+    def made(self, node: dict[str, Any], values: list[numpy.ndarray]) -> dict[str, numpy.ndarray]:
+        seed = sum(int(value.astype("u4").sum()) * (i + 1) for i, value in enumerate(values))
+        made = {}
+        for number, id in enumerate(node["outputs"]):
+            rng = numpy.random.default_rng([seed, number, *node["id"].encode()])
+            made[id] = rng.integers(0, 256, self.sizes[id], "u1")
+        return made
+
+    def check(self, ids: list[str], position: int) -> list[numpy.ndarray]:
+        values = [self.bytes_of(id, position) for id in ids]
+        for id, value in zip(ids, values):
+            numpy.testing.assert_array_equal(value, self.right[id], id)
+            self.checked += 1
+        return [value.copy() for value in values]
+
+    def run(self) -> None:
+        for t, id in enumerate(self.problem.names):
+            if self.problem.producer[t] is None:
+                self.right[id] = numpy.random.default_rng(t).integers(0, 256, self.sizes[id], "u1")
+                self.bytes_of(id, 0)[:] = self.right[id]
+        for position, (kind, id) in enumerate(self.plan.schedule or [], 1):
+            if kind in ("out", "in"):
+                self.arenas.page(position)
+                self.check([id], position)
+            elif kind == "back":
+                self.check(self.needs[id], position)
+            else:
+                node = self.nodes[id]
+                inputs = [self.before(x, position) for x in node["inputs"]]
+                for x, value in zip(node["inputs"], inputs):
+                    numpy.testing.assert_array_equal(value, self.right[x], x)
+                made = self.made(node, inputs)
+                for output, value in made.items():
+                    self.right.setdefault(output, value)
+                    numpy.testing.assert_array_equal(value, self.right[output])
+                    self.bytes_of(output, position)[:] = value
+
+    def before(self, id: str, position: int) -> numpy.ndarray:
+        """An input: one that the operator overwrites is gone at its position."""
+        try:
+            return self.bytes_of(id, position).copy()
+        except KeyError:
+            return self.bytes_of(id, position - 1).copy()
+
+
+class Paging(unittest.TestCase):
+    def plan(self, graph: dict[str, Any], mode: str, part: float, **options: Any) -> weir.Plan | None:
+        p = schedules.problem(graph, mode)
+        bytes_ = int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * part)
+        arenas = {"activations": {"capacity_bytes": bytes_}}
+        try:
+            return weir.plan(graph, mode=mode, preset="remat_enabled", arenas=arenas, effort=3, **options)
+        except weir.errors.ArenaTooSmall:
+            return None
+
+    def test_every_byte_is_right_in_the_plans_memory(self) -> None:
+        paged = again = 0
+        for seed in range(40):
+            rng = random.Random(seed)
+            graph, mode = small_graph(rng, rng.randrange(6, 24)), MODES[seed % 3]
+            plan = self.plan(graph, mode, rng.choice((0.85, 0.7)), link=rng.choice((100, 1000)), speed=1)
+            if plan is None or plan.schedule is None:
+                continue
+            with self.subTest(seed=seed, mode=mode):
+                machine = Machine(graph, mode, plan)
+                machine.run()
+                paged += plan.paging is not None
+                again += plan.remat["runs_again"] > 0
+        self.assertGreater(paged, 8)
+        self.assertGreater(again, 5)
+
+    def test_what_python_says_of_it(self) -> None:
+        graph = small_graph(random.Random(10), 24)
+        plan = self.plan(graph, "backward", 0.8, link=1000, speed=1)
+        kinds = [kind for kind, _ in plan.schedule]
+        self.assertEqual(plan.paging["tensors"], kinds.count("out"))
+        self.assertEqual(plan.paging["transfers"], kinds.count("out") + kinds.count("in"))
+        moved = [id for kind, id in plan.schedule if kind in ("out", "in")]
+        self.assertEqual(plan.paging["moved"], sum(plan.tensors[id]["size"] for id in moved))
+        self.assertEqual({plan.tensors[f"{id}.host"]["arena"] for id in moved}, {"host"})
+        self.assertLessEqual(plan.paging["cost"], plan.remat["added_cost"])
+        restored = weir.Plan.from_bytes(plan.to_bytes())
+        self.assertEqual((restored.paging, restored.schedule, restored.hashes), (plan.paging, plan.schedule, plan.hashes))
+        self.assertIsNone(weir.plan(graph, mode="backward").paging)
+        with self.assertRaisesRegex(weir.GraphError, "give both"):
+            self.plan(graph, "backward", 0.8, link=1000)
+
+
+if __name__ == "__main__":
+    unittest.main()
