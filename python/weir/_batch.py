@@ -12,7 +12,7 @@ from weir._environment import rank_and_world_size
 from weir._manifest import Location, Manifest, Mix, as_manifest
 from weir._options import answer_unknown
 from weir._cells import Cell, cells_of
-from weir._store import Store, StoreLike, as_stores
+from weir._store import Key, Store, StoreLike, as_stores
 from weir._weir import Array
 
 if TYPE_CHECKING:
@@ -165,6 +165,14 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def target(self) -> Target:
         """What the model is to predict, apart from the inputs."""
         return Target(self)
+
+    @property
+    def anchor_key(self) -> list[Key | None]:
+        """The primary key of the row that each sequence is about, as the database has it: what joins predictions back
+        to it. A key of several columns is a tuple. None for padding, and if the store keeps no keys of that table."""
+        store, sequences = self.store, zip(self.anchor_row.tolist(), self.num_cells.tolist())
+        kept = [range(table["row_start"], table["row_start"] + table["rows"]) for table in store.info["tables"] if "keys" in table]
+        return [store._key(row) if cells and any(row in rows for rows in kept) else None for row, cells in sequences]
 
     @property
     def group(self) -> Array:

@@ -85,8 +85,8 @@ class Dataset(IterableDataset[Tensors]):
     hide_target: the inputs do not say what the target is (the first cell of every sequence), nor what masked cells hold;
     `target` and `target_is_null` do. False gives the tensors as they are, the truth among them.
     names: the tensors that are wanted; all of them if it is not given. Optional ones are there if the manifest asks for them.
-    fields: also give step, task_index, group_size, category_start and category_count (integers) and sample_index,
-    observation_time, group, role … (tensors), by name.
+    fields: also give step, task_index, group_size, category_start and category_count (integers), sample_index,
+    observation_time, group, role … (tensors) and anchor_key (a list of the database's keys), by name.
     transform: a function of (tensors, batch) whose result is given instead of the tensors.
     """
 
@@ -142,7 +142,7 @@ class Dataset(IterableDataset[Tensors]):
         if self.device is not None:
             tensors = _copied(tensors, self.device)
         if self.fields:
-            tensors.update((name, getattr(batch, name)) for name in _INTEGERS)
+            tensors.update((name, getattr(batch, name)) for name in _NO_TENSORS)
         return tensors if self.transform is None else self.transform(tensors, batch)
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ class Dataset(IterableDataset[Tensors]):
         self.loader.close()
 
 
-_INTEGERS = ("step", "task_index", "group_size", "category_start", "category_count")
+_NO_TENSORS = ("step", "task_index", "group_size", "category_start", "category_count", "anchor_key")
 _FIELDS = (*(name for name, _ in _weir.FIELDS), "group", "role")
 
 

@@ -351,29 +351,33 @@ class Labels(RandomCases):
         self.cases("damaged", check, max(3, CASES // 6))
 
     def test_planted_leaks_are_found(self) -> None:
-        """A store whose horizon is shorter than the truth's, and a batch that shows more splits than it may."""
-        early = other = 0
+        """A store whose horizon is shorter than the truth's, and a batch that shows more splits than it may, or what is
+        older; in the seed's neighbourhood, and in examples that walks have found."""
+        counts: dict[tuple[bool, str], int] = {}
 
         def check(rng: random.Random, folder: Path) -> None:
-            nonlocal early, other
             database, schema = self.ingest(folder, rng)
             schema["tasks"] = {"later": {**schema["tasks"]["later"], "horizon": "1d"}}
             truth = Truth(database, schema["tasks"]["later"])
             schema["tasks"]["later"]["horizon"] = 0
             store, datasets, info = self.store(database, schema, "s")
             [task] = info["tasks"]
-            for _ in range(3 if datasets else 0):
-                config = {**self.config(rng), "label_visibility": "all", "child_width": 4096}
+            for retrieves in (False, True, True) if datasets else ():
+                config = {**self.config(rng), "label_visibility": "all", "child_width": 4096, "since": None, "retrieval": None}
+                if retrieves:
+                    config["retrieval"] = {"walks": 50, "length": 6, "local_cells": 1, "width": 0, "fill": False}
                 batch = self.batch(rng, folder, store, datasets, config)
                 for number, sequence in enumerate(batch["sequences"] if batch else []):
                     if sequence["num_cells"]:
                         decoded = Decoded(batch, number)
-                        found = leaks(decoded, task, truth, ["train"], self.cutoff(decoded, config))
-                        early += any("is not known" in leak for leak in found)
-                        other += any("of a split" in leak for leak in found)
+                        cutoff = self.cutoff(decoded, config)
+                        found = leaks(decoded, task, truth, ["train"], cutoff)
+                        found += leaks(decoded, task, truth, ALL_SPLITS, cutoff, cutoff - 3600 * MICROSECONDS)
+                        for kind in ("is not known", "is older", "of a split"):
+                            counts[retrieves, kind] = counts.get((retrieves, kind), 0) + any(kind in leak for leak in found)
 
         self.cases("planted", check, max(4, CASES // 6))
-        self.assertTrue(ONLY_CASE or (early > 0 and other > 0), "planted leaks were not found")
+        self.assertTrue(ONLY_CASE or (len(counts) == 6 and min(counts.values()) > 0), f"planted leaks were not found: {counts}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,11 @@ class Links(ShopTest):
         self.assertTrue((cells == 0).any())
         self.assertTrue(is_null[cells == 0].all())
         self.assertFalse(is_null[(cells > 0) & (batch.role.numpy() != 1)].any())
+        # Keys are those of sources and destinations, and padding has none, though its row is 0.
+        self.assertEqual([key is None for key in batch.anchor_key], (cells == 0).tolist())
+        customers, products = batch.store.keys("customers"), batch.store.keys("products")
+        rows, keys = batch.anchor_row.tolist(), batch.anchor_key
+        self.assertEqual(keys[:2], [customers[rows[0]], products[rows[1]]])
 
     def test_a_loader_a_dataset_and_a_device_agree(self) -> None:
         with weir.Loader(self.store, self.manifest, dataset="shop/buys/train", steps=3, workers=2, copy=True, with_digests=True) as loader:
@@ -76,6 +81,7 @@ class Links(ShopTest):
         there = weir.torch.Dataset(self.store, self.manifest, dataset="shop/buys/train", steps=3, fields=True, device="host")
         for batch, tensors in zip(expected, there):
             self.assertEqual(tensors["anchor_row"].tolist(), batch.anchor_row.tolist())
+            self.assertEqual(tensors["anchor_key"], batch.anchor_key)
             self.assertEqual(tensors["role"].tolist(), batch.role.tolist())
 
     def test_towers_are_served(self) -> None:

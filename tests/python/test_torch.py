@@ -53,7 +53,8 @@ class Datasets(ShopTest):
         tensors = next(iter(self.dataset(names=["column_ids"], fields=True)))
         self.assertEqual(set(tensors) - {"column_ids"}, {
             "step", "task_index", "group_size", "category_start", "category_count", "sample_index", "position", "anchor_row",
-            "observation_time", "num_cells", "num_rows", "group", "role"})
+            "observation_time", "num_cells", "num_rows", "group", "role", "anchor_key"})
+        self.assertEqual(tensors["anchor_key"], weir.Store(self.store).keys("customers")[tensors["anchor_row"]])
         self.assertEqual(tensors["observation_time"].dtype, torch.int64)
         pair = next(iter(self.dataset(transform=lambda tensors, batch: (len(tensors), batch.task))))
         self.assertEqual(pair, (18, "churn"))

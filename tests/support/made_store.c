@@ -99,7 +99,8 @@ static void describe_table(maker *m, uint32_t t) {
     weir_store_info *info = &m->info;
     *table = (weir_table){.name = table_name(m, t),
                           .row_start = info->row_count,
-                          .row_count = how_many(m, m->sizes.rows, 0),
+                          .row_count =
+                              how_many(m, t == 0 && m->sizes.children ? m->sizes.children : m->sizes.rows, 0),
                           .temporal_time = WEIR_NONE,
                           .column_start = info->table_column_count,
                           .column_count = how_many(m, m->sizes.columns, 0),

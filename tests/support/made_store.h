@@ -12,9 +12,10 @@
  * last but one. */
 typedef struct made_sizes {
     uint32_t tables;
-    uint32_t columns; /* of a table */
-    uint32_t edges;   /* foreign keys of a table */
-    uint32_t rows;    /* of a table */
+    uint32_t columns;  /* of a table */
+    uint32_t edges;    /* foreign keys of a table */
+    uint32_t rows;     /* of a table, … */
+    uint32_t children; /* … but of the first one so many, 0: as of the others */
     uint32_t tasks;
     uint32_t seeds; /* of a task's split */
     uint32_t dim;

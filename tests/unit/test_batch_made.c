@@ -1,7 +1,11 @@
 /* Sequences from stores that no database gives easily: of more foreign keys than rows, so that a walk meets
- * every row many times, and with lists of children that name rows that do not exist. */
+ * every row many times, with lists of children that name rows that do not exist, and with ten million
+ * children of one row. */
 #include <stdlib.h>
 
+#include "base/bytes.h"
+#include "batch/builder.h"
+#include "batch/neighbours.h"
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
@@ -106,11 +110,111 @@ static void rows_that_do_not_exist_are_refused(void **state) {
     }
 }
 
+/* ---- A hub ------------------------------------------------------------------------------------- */
+
+/* Contexts of the hub, found by 20,000 walks that leave it ten times each. */
+typedef struct hub_contexts {
+    weir_manifest *manifest;
+    weir_batch_builder *builder;
+    weir_batch_buffer *buffer;
+} hub_contexts;
+
+static hub_contexts open_hub_contexts(const weir_store *store, uint32_t threads) {
+    weir_error error;
+    hub_contexts c = {.manifest = make_store_manifest(
+                          store, 0, WEIR_TRAIN, 1,
+                          "\"sequence_length\": 8192, \"max_rows\": 4096, \"labels\": true, "
+                          "\"label_visibility\": \"all\", \"child_policy\": \"latest\", \"retrieval\": "
+                          "{\"walks\": 20000, \"length\": 20, \"local_cells\": 1, \"width\": 0, "
+                          "\"fill\": false}")};
+    assert_non_null(c.manifest);
+    weir_context_options options = {.size = sizeof options,
+                                    .store = store,
+                                    .manifest = c.manifest,
+                                    .task = "k0",
+                                    .with_digests = true,
+                                    .threads = threads};
+    assert_ok(weir_context_builder_open(NULL, &options, &c.builder, &error), &error);
+    assert_ok(weir_batch_buffer_open(&c.builder, 1, NULL, &c.buffer, &error), &error);
+    return c;
+}
+
+static void close_hub_contexts(hub_contexts *c) {
+    weir_batch_buffer_close(c->buffer);
+    weir_batch_builder_close(c->builder);
+    weir_manifest_close(c->manifest);
+}
+
+static double count_up_to(const uint8_t *times, uint64_t count, int64_t time) {
+    double found = 0;
+    for (uint64_t i = 0; i < count; i++)
+        found += (int64_t)weir__load64(times + 8 * i) <= time;
+    return found;
+}
+
+static double visits_of(const weir_batch *batch) {
+    double visits = 0;
+    for (uint32_t i = 1; i < batch->row_count; i++)
+        visits += batch->visits[i] == WEIR_NONE ? 0 : batch->visits[i];
+    return visits;
+}
+
+/* Walks that leave a hub come to its labels as often as these are among all that it shows at that time; for
+ * one thread that remembers what rows lead to as for two that do not. */
+static void a_hub_of_ten_million_children_is_walked(void **state) {
+    (void)state;
+    made_sizes sizes = {.tables = 3,
+                        .columns = 1,
+                        .edges = 1,
+                        .rows = 30,
+                        .children = 10000000 / (test_stride() * test_stride()),
+                        .tasks = 2,
+                        .seeds = 100000 / test_stride(),
+                        .hubs = 1,
+                        .has_labels = true,
+                        .is_exact = true};
+    size_t size;
+    weir_error error;
+    weir_store *store;
+    uint8_t *bytes = make_store_bytes(135, &sizes, &size);
+    assert_non_null(bytes);
+    assert_ok(weir_store_open_memory(NULL, bytes, size, &store, &error), &error);
+    const weir_store_info *info = weir_store_describe(store);
+    const weir_label_list *labels = &info->tasks[0].labels;
+    assert_true(info->tasks[0].has_label_times && info->edges[0].child_times != NULL);
+    assert_int_equal(info->edges[0].edges, sizes.children);
+    hub_contexts roomy = open_hub_contexts(store, 1), cramped = open_hub_contexts(store, 2);
+    weir_batch__retriever *retrievers[] = {&cramped.builder->worker.retriever, cramped.builder->team.helpers};
+    for (int i = 0; i < 2; i++) {
+        retrievers[i]->memo_bits = 1;
+        retrievers[i]->links = NULL;
+    }
+    for (int64_t time = 9; time <= 49; time += 20) {
+        weir_context_request request = {
+            .row = info->tables[1].row_start, .has_time = true, .time = time, .has_seed = true};
+        assert_ok(weir_context_build(roomy.builder, &request, 1, roomy.buffer, &error), &error);
+        assert_ok(weir_context_build(cramped.builder, &request, 1, cramped.buffer, &error), &error);
+        const weir_batch *batch = weir_batch_view(roomy.buffer), *same = weir_batch_view(cramped.buffer);
+        assert_int_equal(batch->sample_digests[0], same->sample_digests[0]);
+        double known = count_up_to(labels->times, weir__load32(labels->starts + 4), time);
+        double children = count_up_to(info->edges[0].child_times, info->edges[0].edges, time);
+        double expected = 20000 * 10 * known / (known + children + 1), visits = visits_of(batch);
+        assert_true(known > 100 / test_stride() && children > sizes.children / 10);
+        assert_true(visits > 0.7 * expected && visits < 1.3 * expected);
+        assert_true(visits_of(same) == visits);
+    }
+    close_hub_contexts(&roomy);
+    close_hub_contexts(&cramped);
+    weir_store_close(store);
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_may_have_more_keys_than_there_are_places),
         cmocka_unit_test(a_row_may_have_more_keys_than_there_are_places),
         cmocka_unit_test(rows_that_do_not_exist_are_refused),
+        cmocka_unit_test(a_hub_of_ten_million_children_is_walked),
     };
     return cmocka_run_group_tests_name("batch_made", tests, NULL, NULL);
 }
