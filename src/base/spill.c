@@ -7,6 +7,7 @@
  * hundred times per second, from the first block in the file on. */
 #include "base/spill.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +36,8 @@ typedef struct gap {
 } gap;
 
 struct weir__spill {
-    weir_env env; /* what its users see; its context is this */
+    weir_env env;        /* what its users see; its context is this */
+    weir_env memory_env; /* the same for blocks that stay in memory */
     const weir_env *inner;
     const char *failure_operator;
     uint64_t memory;
@@ -276,22 +278,33 @@ static bool takes_memory(weir__spill *spill, uint64_t before, uint64_t size) {
     return false;
 }
 
+/* A block of `size` bytes, with its head, that were counted. */
+static block *make_in_memory(weir__spill *spill, size_t size) {
+    block *made = spill->inner->allocate(spill->inner->context, size);
+    if (made)
+        *made = (block){size, 0};
+    else
+        (void)atomic_fetch_sub(&spill->plain, size);
+    return made;
+}
+
 static void *spill_allocate(void *context, size_t size) {
     weir__spill *spill = context;
-    const weir_env *inner = spill->inner;
-    block *made = NULL;
     if (size > SIZE_MAX / (2 * GROWTH))
         return NULL;
-    size += sizeof *made;
-    if (!takes_memory(spill, 0, size)) {
-        made = make_in_file(spill, size, size);
-    } else {
-        made = inner->allocate(inner->context, size);
-        if (made)
-            *made = (block){size, 0};
-        else
-            (void)atomic_fetch_sub(&spill->plain, size);
-    }
+    size += sizeof(block);
+    block *made =
+        takes_memory(spill, 0, size) ? make_in_memory(spill, size) : make_in_file(spill, size, size);
+    return made ? made + 1 : NULL;
+}
+
+static void *memory_allocate(void *context, size_t size) {
+    weir__spill *spill = context;
+    if (size > SIZE_MAX / (2 * GROWTH))
+        return NULL;
+    size += sizeof(block);
+    (void)atomic_fetch_add(&spill->plain, size);
+    block *made = make_in_memory(spill, size);
     return made ? made + 1 : NULL;
 }
 
@@ -308,9 +321,31 @@ static void spill_release(void *context, void *memory) {
     }
 }
 
+/* A block in memory gets `size` bytes, with its head, that were counted. */
+static void *resize_in_memory(weir__spill *spill, block *old, size_t size) {
+    uint64_t before = old->size;
+    block *made = spill->inner->resize(spill->inner->context, old, size);
+    if (made)
+        made->size = size;
+    else
+        (void)atomic_fetch_sub(&spill->plain, size - before);
+    return made ? made + 1 : NULL;
+}
+
+static void *memory_resize(void *context, void *memory, size_t size) {
+    weir__spill *spill = context;
+    if (!memory)
+        return memory_allocate(context, size);
+    if (size > SIZE_MAX / (2 * GROWTH))
+        return NULL;
+    assert(!block_of(memory)->place);
+    size += sizeof(block);
+    (void)atomic_fetch_add(&spill->plain, size - block_of(memory)->size);
+    return resize_in_memory(spill, block_of(memory), size);
+}
+
 static void *spill_resize(void *context, void *memory, size_t size) {
     weir__spill *spill = context;
-    const weir_env *inner = spill->inner;
     if (!memory)
         return spill_allocate(context, size);
     if (size > SIZE_MAX / (2 * GROWTH))
@@ -320,14 +355,8 @@ static void *spill_resize(void *context, void *memory, size_t size) {
     size += sizeof *made;
     if (old->place && size <= old->place)
         return grow_in_file(spill, old, size) ? memory : NULL;
-    if (!old->place && takes_memory(spill, before, size)) {
-        made = inner->resize(inner->context, old, size);
-        if (made)
-            made->size = size;
-        else
-            (void)atomic_fetch_sub(&spill->plain, size - before);
-        return made ? made + 1 : NULL;
-    }
+    if (!old->place && takes_memory(spill, before, size))
+        return resize_in_memory(spill, old, size);
     made = make_in_file(spill, size, size * GROWTH);
     if (!made)
         return NULL;
@@ -445,6 +474,9 @@ weir_status weir__spill_open(weir__spill **out, const weir_env *env, uint64_t me
         return weir__out_of_memory(error, failure_operator, sizeof *spill);
     spill->env = spill_env;
     spill->env.context = spill;
+    spill->memory_env = spill->env;
+    spill->memory_env.allocate = memory_allocate;
+    spill->memory_env.resize = memory_resize;
     spill->inner = env;
     spill->failure_operator = failure_operator;
     spill->memory = memory;
@@ -464,6 +496,18 @@ weir_status weir__spill_place(weir__spill *spill, const char *beside, weir_error
 
 const weir_env *weir__spill_env(const weir__spill *spill) {
     return &spill->env;
+}
+
+const weir_env *weir__spill_memory_env(const weir__spill *spill) {
+    return &spill->memory_env;
+}
+
+uint64_t weir__spill_share(const weir__spill *spill) {
+    return spill->memory / 8;
+}
+
+bool weir__spill_is_used(const weir__spill *spill) {
+    return atomic_load(&spill->is_open);
 }
 
 weir_status weir__spill_explain(const weir__spill *spill, weir_status status, weir_error *error) {

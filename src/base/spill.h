@@ -29,6 +29,12 @@ WEIR_CHECKED weir_status weir__spill_open(weir__spill **out, const weir_env *env
 /* Where the file is to be: in the folder of `beside`. OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir__spill_place(weir__spill *spill, const char *beside, weir_error *error);
 const weir_env *weir__spill_env(const weir__spill *spill);
+/* The same, but its blocks stay in memory: for what is jumped about in. */
+const weir_env *weir__spill_memory_env(const weir__spill *spill);
+/* How many bytes all such blocks together should have. */
+uint64_t weir__spill_share(const weir__spill *spill);
+/* Whether memory was too small for all blocks so far. */
+bool weir__spill_is_used(const weir__spill *spill);
 /* Lets go of what is too much, if anything is: for who works, now and then, because the thread that looks may
  * not get its turn on a busy machine. Any thread. */
 void weir__spill_look(weir__spill *spill);

@@ -41,6 +41,12 @@ void weir_ingest__dictionary_release(weir_ingest__dictionary *dictionary) {
     weir_ingest__dictionary_init(dictionary, dictionary->env);
 }
 
+void weir_ingest__dictionary_empty(weir_ingest__dictionary *dictionary) {
+    dictionary->count = 0;
+    if (dictionary->slots)
+        memset(dictionary->slots, 0, (dictionary->slot_mask + 1) * sizeof *dictionary->slots);
+}
+
 /* Makes room for one more string in the list and in the slots. */
 static bool make_room(weir_ingest__dictionary *d) {
     void *strings = d->strings;
@@ -91,11 +97,10 @@ static void append(weir_ingest__dictionary *d, const weir_ingest__string *string
     *slot = (weir_ingest__dictionary_slot){d->count, WEIR__LOW(uint32_t, string->hash)};
 }
 
-bool weir_ingest__dictionary_intern(weir_ingest__dictionary *dictionary, weir__arena *arena,
-                                    const char *bytes, size_t size, uint32_t *number) {
+static bool intern(weir_ingest__dictionary *dictionary, weir__arena *arena, uint64_t hash, const char *bytes,
+                   size_t size, uint32_t *number) {
     if (size > WEIR_INGEST__STRING_MAX || !make_room(dictionary))
         return false;
-    uint64_t hash = XXH3_64bits(bytes, size);
     weir_ingest__dictionary_slot *slot = find_slot(dictionary, hash, bytes, size);
     if (slot->number) {
         *number = slot->number - 1;
@@ -106,6 +111,16 @@ bool weir_ingest__dictionary_intern(weir_ingest__dictionary *dictionary, weir__a
         return false;
     append(dictionary, string, slot, number);
     return true;
+}
+
+bool weir_ingest__dictionary_intern(weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                    const char *bytes, size_t size, uint32_t *number) {
+    return intern(dictionary, arena, XXH3_64bits(bytes, size), bytes, size, number);
+}
+
+bool weir_ingest__dictionary_copy(weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                  const weir_ingest__string *string, uint32_t *number) {
+    return intern(dictionary, arena, string->hash, string->bytes, string->size, number);
 }
 
 bool weir_ingest__dictionary_adopt(weir_ingest__dictionary *dictionary, const weir_ingest__string *string,

@@ -35,11 +35,16 @@ typedef struct weir_ingest__dictionary {
 
 void weir_ingest__dictionary_init(weir_ingest__dictionary *dictionary, const weir_env *env);
 void weir_ingest__dictionary_release(weir_ingest__dictionary *dictionary);
+/* Forgets all strings, and keeps its memory for others. */
+void weir_ingest__dictionary_empty(weir_ingest__dictionary *dictionary);
 /* The number of a string, copied into the arena where it is new. False if memory is short or 2^32-2 are
  * there. */
 bool weir_ingest__dictionary_intern(weir_ingest__dictionary *dictionary, weir__arena *arena,
                                     const char *bytes, size_t size, uint32_t *number);
-/* The same with a string that lives elsewhere long enough. */
+/* The same with a string whose hash is known. */
+bool weir_ingest__dictionary_copy(weir_ingest__dictionary *dictionary, weir__arena *arena,
+                                  const weir_ingest__string *string, uint32_t *number);
+/* The same with one that lives elsewhere long enough. */
 bool weir_ingest__dictionary_adopt(weir_ingest__dictionary *dictionary, const weir_ingest__string *string,
                                    uint32_t *number);
 

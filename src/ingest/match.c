@@ -2,7 +2,11 @@
  * their lists of children, in this order, because children are sorted by their times.
  *
  * A parent's children are filled in row order by counting, then sorted by edge time if they are not
- * yet. */
+ * yet.
+ *
+ * Parents are looked up, and children filled, in ranges of parents: the child rows are gone through once for
+ * each, and what is jumped about in is small beside the memory that ingest may take. With enough of it there
+ * is one range. */
 #include <string.h>
 
 #include "ingest/state.h"
@@ -178,25 +182,48 @@ static bool has_null(const weir_ingest__key *keys, uint32_t count) {
     return false;
 }
 
-static weir_status find_parents(weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
-                                const weir_ingest__key_index *index, weir_edge *info, weir_error *error) {
+/* What one thread may jump about in, in bytes. */
+static uint64_t share_of(const weir_ingest__ingest *ingest) {
+    return weir__spill_share(ingest->spill) / ingest->threads;
+}
+
+/* The parents of keys that fall into a range; *dangling is the first row that has none, or what it was. */
+static void find_in_range(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
+                          const weir_ingest__key_index *index, uint32_t range, uint32_t range_count,
+                          weir_edge *info, uint32_t *dangling) {
     const weir_ingest__table_plan *table = &ingest->tables[edge->table];
     uint32_t parent_start = ingest->tables[edge->parent_table].row_start;
     weir_ingest__key keys[WEIR_INGEST__KEY_COLUMNS_MAX] = {{WEIR_INGEST__KEY_NULL, 0}};
     uint32_t found = WEIR_NONE;
+    bool is_in_range = range == 0; /* as nulls are */
     for (uint32_t r = 0; r < table->row_count; r++) {
-        if (!read_keys(table, edge, r, keys))
-            found = weir_ingest__key_index_find(index, keys);
+        if (r % LOOK_UP_ROWS == 0)
+            weir__spill_look(ingest->spill);
+        if (!read_keys(table, edge, r, keys)) {
+            is_in_range = weir_ingest__key_index_range(index, keys, range_count) == range;
+            if (is_in_range)
+                found = weir_ingest__key_index_find(index, keys);
+        }
+        if (!is_in_range)
+            continue;
         edge->parents[r] = found == WEIR_NONE ? WEIR_NONE : found + parent_start;
         if (found != WEIR_NONE) {
             info->edges++;
         } else if (!has_null(keys, edge->key->column_count)) {
             info->dangling++;
-            if (ingest->options->strict)
-                return fail_for_dangling(ingest, edge, r, error);
+            *dangling = r < *dangling ? r : *dangling;
         }
     }
-    return WEIR_OK;
+}
+
+static weir_status find_parents(weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
+                                const weir_ingest__key_index *index, weir_edge *info, weir_error *error) {
+    uint32_t range_count = weir_ingest__key_index_ranges(index, share_of(ingest));
+    uint32_t dangling = WEIR_NONE;
+    for (uint32_t range = 0; range < range_count; range++)
+        find_in_range(ingest, edge, index, range, range_count, info, &dangling);
+    return ingest->options->strict && dangling != WEIR_NONE ? fail_for_dangling(ingest, edge, dangling, error)
+                                                            : WEIR_OK;
 }
 
 static weir_status match_edge(weir_ingest__ingest *ingest, uint32_t number, weir_error *error) {
@@ -235,24 +262,62 @@ static bool has_times(const weir_ingest__ingest *ingest, const weir_ingest__edge
     return false;
 }
 
-/* Children in row order, and where each parent's begin. */
-static void fill_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
-                          const weir_ingest__table_plan *parents) {
+/* How many children the parents from `first` to `end` have: of parent i at i + 2. */
+static void count_children(const weir_ingest__edge_plan *edge, uint32_t row_count, uint32_t parent_start,
+                           uint32_t first, uint32_t end, uint32_t *starts) {
+    for (uint32_t r = 0; r < row_count; r++) {
+        uint32_t parent = edge->parents[r] - parent_start;
+        if (edge->parents[r] != WEIR_NONE && parent >= first && parent < end)
+            starts[parent + 2]++;
+    }
+}
+
+/* Children in row order of the parents from `first` to `end`. */
+static void place_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
+                           uint32_t parent_start, uint32_t first, uint32_t end) {
     const weir_ingest__table_plan *table = &ingest->tables[edge->table];
-    uint32_t *starts = edge->starts; /* of parent i at i + 1 while filling */
-    memset(starts, 0, ((size_t)parents->row_count + 1) * sizeof *starts);
-    for (uint32_t r = 0; r < table->row_count; r++)
-        if (edge->parents[r] != WEIR_NONE && edge->parents[r] - parents->row_start + 2 <= parents->row_count)
-            starts[edge->parents[r] - parents->row_start + 2]++;
-    for (uint32_t p = 2; p <= parents->row_count; p++)
-        starts[p] += starts[p - 1];
     for (uint32_t r = 0; r < table->row_count; r++) {
-        if (edge->parents[r] == WEIR_NONE)
+        uint32_t parent = edge->parents[r] - parent_start;
+        if (r % LOOK_UP_ROWS == 0)
+            weir__spill_look(ingest->spill);
+        if (edge->parents[r] == WEIR_NONE || parent < first || parent >= end)
             continue;
-        uint32_t place = starts[edge->parents[r] - parents->row_start + 1]++;
+        uint32_t place = edge->starts[parent + 1]++;
         edge->child_rows[place] = table->row_start + r;
         if (edge->child_times)
             edge->child_times[place] = edge_time(ingest, edge, r);
+    }
+}
+
+static uint32_t range_end(uint32_t range, uint32_t range_count, uint32_t row_count) {
+    return WEIR__NARROW(uint32_t, (range + (uint64_t)1) * row_count / range_count);
+}
+
+static uint32_t ranges_of(uint64_t bytes, uint64_t most, uint32_t row_count) {
+    uint64_t ranges = bytes / most + 1;
+    return WEIR__NARROW(uint32_t, ranges < row_count ? ranges : row_count);
+}
+
+/* Children in row order, and where each parent's begin. While they are filled, parent i's stand at i + 1. */
+static void fill_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge, uint64_t edges,
+                          const weir_ingest__table_plan *parents) {
+    uint32_t row_count = ingest->tables[edge->table].row_count, *starts = edge->starts;
+    uint64_t most = share_of(ingest), size = parents->row_count * sizeof *starts;
+    uint64_t child_size = sizeof *edge->child_rows + (edge->child_times ? sizeof *edge->child_times : 0);
+    memset(starts, 0, ((size_t)parents->row_count + 2) * sizeof *starts);
+    uint32_t range_count = ranges_of(size, most, parents->row_count);
+    for (uint32_t i = 0, first = 0; i < range_count; i++) {
+        uint32_t end = range_end(i, range_count, parents->row_count);
+        count_children(edge, row_count, parents->row_start, first, end, starts);
+        first = end;
+    }
+    for (uint32_t p = 2; p <= parents->row_count; p++)
+        starts[p] += starts[p - 1];
+    range_count = ranges_of(size + edges * child_size, most, parents->row_count);
+    for (uint32_t i = 0, first = 0; i < range_count; i++) {
+        uint32_t end = range_end(i, range_count, parents->row_count);
+        place_children(ingest, edge, parents->row_start, first, end);
+        first = end;
     }
 }
 
@@ -314,14 +379,14 @@ static weir_status make_children(weir_ingest__ingest *ingest, uint32_t number, w
     weir_ingest__edge_plan *edge = &ingest->edges[number];
     weir_edge *info = &ingest->info_edges[number];
     const weir_ingest__table_plan *parents = &ingest->tables[info->parent_table];
-    edge->starts = weir__allocate(env, (size_t)parents->row_count + 1, sizeof *edge->starts);
+    edge->starts = weir__allocate(env, (size_t)parents->row_count + 2, sizeof *edge->starts);
     edge->child_rows = weir__allocate(env, info->edges, sizeof *edge->child_rows);
     bool wants_times = has_times(ingest, edge);
     if (wants_times)
         edge->child_times = weir__allocate(env, info->edges, sizeof *edge->child_times);
     bool is_fine = edge->starts && edge->child_rows && (!wants_times || edge->child_times);
     if (is_fine)
-        fill_children(ingest, edge, parents);
+        fill_children(ingest, edge, info->edges, parents);
     if (is_fine && wants_times)
         is_fine = sort_children(env, edge, parents->row_count);
     info->child_times = (const uint8_t *)edge->child_times;

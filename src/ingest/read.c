@@ -44,6 +44,7 @@ void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_pla
             weir_ingest__dictionary_release(&part->dictionaries[c]);
     }
     weir_ingest__dictionary_release(&part->texts);
+    weir_ingest__text_sets_release(env, part);
     weir__release(env, part->columns);
     weir__release(env, part->dictionaries);
     weir__release(env, part->row_keys);
@@ -65,7 +66,7 @@ static weir_status part_init(weir_ingest__ingest *ingest, const weir_ingest__tab
     const weir_env *env = ingest->env;
     uint32_t count = table->column_count;
     weir__arena_init(&part->strings, env);
-    weir_ingest__dictionary_init(&part->texts, env);
+    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(ingest->spill));
     weir_cbor_writer_memory(&part->row_writer, env);
     part->columns = weir__allocate_zero(env, count, sizeof *part->columns);
     part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
@@ -489,6 +490,8 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
         status = store_rows(&reader, &rows, error);
         if (status == WEIR_OK)
             status = keep_rows(&reader, number, &rows, error);
+        if (status == WEIR_OK)
+            status = weir_ingest__put_texts_aside(ingest, part, false, error);
         if (status != WEIR_OK)
             break;
         unreported += rows.row_count;
@@ -506,6 +509,8 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
     cursor->close(cursor);
     if (status == WEIR_OK)
         status = weir_ingest__keep_end(ingest, WEIR__NARROW(uint32_t, table - ingest->tables), number, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__put_texts_aside(ingest, part, true, error);
     return weir_ingest__plan_blame_query(table->source, status, error);
 }
 

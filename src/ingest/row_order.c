@@ -37,23 +37,6 @@ static bool renumber_column(const weir_env *env, weir_ingest__part *part, uint32
     return true;
 }
 
-/* The largest dictionary of texts becomes that of all tables as it is: the others are numbered into it.
- * Numbers are given anew by first appearance later, so that which one it was leaves no trace. */
-static void take_largest_texts(weir_ingest__ingest *ingest) {
-    weir_ingest__part *largest = NULL;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
-            weir_ingest__part *part = &ingest->tables[t].parts[p];
-            if (part->texts.count > (largest ? largest->texts.count : 0))
-                largest = part;
-        }
-    if (!largest)
-        return;
-    ingest->texts = largest->texts;
-    weir_ingest__dictionary_init(&largest->texts, ingest->env);
-    largest->owns_text_numbers = true;
-}
-
 /* Categories get numbers of the table's dictionary, texts of the one of all tables: `texts` is shared, so
  * this runs one table after the other. */
 static bool renumber_part(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
@@ -228,15 +211,25 @@ static bool sort_by_row(const weir_env *env, const row_order *order, weir_ingest
     return weir_ingest__sort(env, items, table->row_count, compare_row_keys, order);
 }
 
-/* Whether an integer key rises from row to row: then nothing needs sorting, and none is there twice. */
+/* Whether the integers of a key are greater than those of the row before. */
+static bool rises(const weir_ingest__table_plan *table, uint32_t row) {
+    for (uint32_t i = 0; i < table->primary_key_count; i++) {
+        const int64_t *keys = (const int64_t *)table->data[table->primary_key[i]].keys;
+        if (keys[row - 1] != keys[row])
+            return keys[row - 1] < keys[row];
+    }
+    return false;
+}
+
+/* Whether a key of integers rises from row to row: then nothing needs sorting, and none is there twice. */
 static bool is_in_order(const weir_ingest__table_plan *table) {
-    if (table->primary_key_count != 1 || table->data[table->primary_key[0]].tags)
-        return table->row_count == 0;
-    const int64_t *keys = (const int64_t *)table->data[table->primary_key[0]].keys;
-    for (uint32_t r = 1; r < table->row_count; r++)
-        if (keys[r - 1] >= keys[r])
+    bool is_of_integers = table->primary_key_count > 0;
+    for (uint32_t i = 0; i < table->primary_key_count; i++)
+        is_of_integers = is_of_integers && !table->data[table->primary_key[i]].tags;
+    for (uint32_t r = 1; is_of_integers && r < table->row_count; r++)
+        if (!rises(table, r))
             return false;
-    return true;
+    return is_of_integers || table->row_count == 0;
 }
 
 static weir_status check_duplicates(const row_order *order, const weir_ingest__sort_item *items,
@@ -422,7 +415,7 @@ static weir_status number_rows(weir_ingest__ingest *ingest, weir_error *error) {
 weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     uint64_t rows = 0;
-    take_largest_texts(ingest);
+    WEIR__TRY(weir_ingest__join_texts(ingest, error));
     for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++) {
         status = join_parts(ingest, &ingest->tables[t], error);
         rows += ingest->tables[t].row_count;

@@ -4,6 +4,7 @@
  *   describe.c      the plan -> the store's description
  *   read.c          the source's rows -> columns of converted values, in parts       (parallel)
  *   kept_rows.c     the source's rows -> files beside the store, if that is asked for
+ *   text_sets.c     the texts of all parts -> one dictionary
  *   row_order.c     parts -> one set of columns a table, in row order; categories    (parallel by table)
  *   text_numbers.c  text numbers by first appearance
  *   match.c         foreign keys -> parent rows, times through them, child lists     (parallel by edge type)
@@ -118,13 +119,17 @@ typedef struct weir_ingest__row_fault {
     char what[320];
 } weir_ingest__row_fault;
 
+typedef struct weir_ingest__text_set weir_ingest__text_set; /* text_sets.c */
+
 typedef struct weir_ingest__part {
     uint32_t row_count;
     uint32_t capacity;
     weir_ingest__column_data *columns;
     weir_ingest__dictionary *dictionaries; /* a column: categories, or texts of a foreign key */
-    weir_ingest__dictionary texts;         /* of all text columns */
-    bool owns_text_numbers;                /* its numbers are those of ingest's texts already */
+    weir_ingest__dictionary texts;         /* of all text columns; in memory, of the rows after the sets' */
+    weir_ingest__text_set *text_sets;      /* those of earlier rows, where memory is short */
+    size_t text_set_count, text_set_capacity;
+    bool owns_text_numbers; /* its numbers are those of ingest's texts already */
     weir__arena strings;
     const weir_ingest__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
     uint64_t *nulls;                      /* a column */
@@ -245,7 +250,8 @@ typedef struct weir_ingest__key_index {
     uint32_t row_count;
     bool is_dense; /* rows are first_key, first_key + 1, … */
     int64_t first_key;
-    uint32_t *slots; /* row + 1 */
+    int64_t *samples; /* the key of every 64th row, if the rows are sorted by it */
+    uint32_t *slots;  /* row + 1 */
     uint64_t slot_mask;
 } weir_ingest__key_index;
 
@@ -347,6 +353,12 @@ weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *tabl
 WEIR_CHECKED weir_status weir_ingest__plan_make(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__describe_store(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error);
+/* Puts a part's texts aside as a set, if they are many, or, at its end, if memory is short; and makes all
+ * texts one dictionary, of which every text cell has a number then. */
+WEIR_CHECKED weir_status weir_ingest__put_texts_aside(weir_ingest__ingest *ingest, weir_ingest__part *part,
+                                                      bool is_end, weir_error *error);
+WEIR_CHECKED weir_status weir_ingest__join_texts(weir_ingest__ingest *ingest, weir_error *error);
+void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part);
 WEIR_CHECKED weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__number_texts(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__make_statistics(weir_ingest__ingest *ingest, weir_error *error);
@@ -398,6 +410,12 @@ WEIR_CHECKED weir_status weir_ingest__key_index_make(const weir_env *env,
 void weir_ingest__key_index_release(weir_ingest__key_index *index);
 /* The row (in the table) that has these values, one per column; WEIR_NONE if none does or one is null. */
 uint32_t weir_ingest__key_index_find(const weir_ingest__key_index *index, const weir_ingest__key *keys);
+
+/* Where memory is short, keys are looked up range by range: in how many, so that the rows of one take at most
+ * so many bytes, and in which a key falls. */
+uint32_t weir_ingest__key_index_ranges(const weir_ingest__key_index *index, uint64_t most);
+uint32_t weir_ingest__key_index_range(const weir_ingest__key_index *index, const weir_ingest__key *keys,
+                                      uint32_t range_count);
 
 /* An index over the key of every table that a query's anchors and destinations are looked up in. */
 WEIR_CHECKED weir_status weir_ingest__index_keys(weir_ingest__ingest *ingest, weir_error *error);

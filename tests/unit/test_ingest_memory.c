@@ -14,45 +14,109 @@ static uint8_t *read_all(const char *path, size_t *size) {
     return data;
 }
 
-static uint8_t *ingest(const char *folder, uint64_t memory, uint32_t threads, size_t *size,
-                       weir_ingest_report *report) {
+static uint8_t *ingest(const char *folder, const char *source, const char *schema, uint64_t memory,
+                       uint32_t threads, size_t *size, weir_ingest_report *report) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_error error;
-    char source[160], store[160];
-    char *schema = golden_text("shop_small.schema.json", &options.schema_size);
-    options.source = path_in(folder, "shop_small.sqlite", source);
+    char store[160];
+    options.source = source;
     options.output = path_in(folder, "shop.weir", store);
     options.schema = schema;
+    options.schema_size = strlen(schema);
     options.threads = threads;
     options.memory = memory;
     assert_ok(weir_ingest(NULL, &options, report, &error), &error);
-    free(schema);
     return read_all(store, size);
 }
 
-static void any_memory_gives_one_store(void **state) {
+static void check_sizes(const char *folder, const char *source, const char *schema,
+                        weir_ingest_report *plenty) {
     static const uint64_t sizes[] = {64 << 10, 512 << 10, 64 << 20};
-    char folder[64], source[160];
     weir_ingest_report report;
     size_t size, found_size;
-    (void)state;
-    make_folder(folder);
-    make_shop(folder, source);
-    uint8_t *expected = ingest(folder, 0, 2, &size, &report);
-    assert_int_equal(report.spilled_bytes, 0);
+    uint8_t *expected = ingest(folder, source, schema, 0, 2, &size, plenty);
+    assert_int_equal(plenty->spilled_bytes, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
-            uint8_t *found = ingest(folder, sizes[i], threads, &found_size, &report);
+            uint8_t *found = ingest(folder, source, schema, sizes[i], threads, &found_size, &report);
             assert_int_equal(found_size, size);
             assert_memory_equal(found, expected, size);
             assert_true((report.spilled_bytes > 0) == (sizes[i] < 64 << 20));
             free(found);
         }
     free(expected);
+}
+
+static void any_memory_gives_one_store(void **state) {
+    char folder[64], source[160];
+    weir_ingest_report report;
+    (void)state;
+    make_folder(folder);
+    make_shop(folder, source);
+    char *schema = golden_text("shop_small.schema.json", NULL);
+    check_sizes(folder, source, schema, &report);
+    free(schema);
+    remove_folder(folder);
+}
+
+/* Keys with gaps, of one column and of two, some of them null or without a row; texts that come again much
+ * later; children in no order. With little memory all of this is done in ranges and sets. */
+static const char parts_sql[] =
+    "CREATE TABLE maker (k INTEGER PRIMARY KEY, name TEXT);"
+    "CREATE TABLE part (a INTEGER, b INTEGER, note TEXT, PRIMARY KEY (a, b));"
+    "CREATE TABLE use (id INTEGER PRIMARY KEY, k INTEGER, a INTEGER, b INTEGER, at TEXT, note TEXT);"
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2999) "
+    "INSERT INTO maker SELECT i * 7 - 9000, 'maker ' || (i % 1100) FROM n;"
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999) "
+    "INSERT INTO part SELECT i / 40 * 3, i % 40 - 20, 'part ' || (i * 7 % 900) FROM n;"
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 5999) "
+    "INSERT INTO use SELECT i, CASE WHEN i % 17 THEN i * 7919 % 3100 * 7 - 9100 END, i * 31 % 52 * 3, "
+    "i * 17 % 43 - 20, date('2020-01-01', (i * 13 % 700) || ' days'), 'part ' || (i * 11 % 2000) FROM n;";
+
+static const char parts_schema[] =
+    "{\"name\": \"parts\", \"keys\": true, \"tables\": {"
+    "\"maker\": {\"primary_key\": \"k\", \"columns\": {\"k\": {\"stype\": \"identifier\"}, "
+    "\"name\": {\"stype\": \"text\"}}}, "
+    "\"part\": {\"primary_key\": [\"a\", \"b\"], \"columns\": {\"a\": {\"stype\": \"numerical\"}, "
+    "\"b\": {\"stype\": \"numerical\"}, \"note\": {\"stype\": \"text\"}}}, "
+    "\"use\": {\"primary_key\": \"id\", \"temporal_column\": \"at\", \"columns\": {"
+    "\"id\": {\"stype\": \"identifier\"}, \"k\": {\"stype\": \"identifier\"}, "
+    "\"a\": {\"stype\": \"identifier\"}, \"b\": {\"stype\": \"identifier\"}, "
+    "\"at\": {\"stype\": \"timestamp\"}, \"note\": {\"stype\": \"text\"}}, "
+    "\"foreign_keys\": [{\"columns\": [\"k\"], \"table\": \"maker\", \"to\": [\"k\"]}, "
+    "{\"columns\": [\"a\", \"b\"], \"table\": \"part\", \"to\": [\"a\", \"b\"]}]}}, \"tasks\": {}}";
+
+static uint64_t count_of(const char *path, const char *sql) {
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    uint64_t count = (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return count;
+}
+
+static void keys_and_texts_are_found_in_ranges(void **state) {
+    char folder[64], source[160];
+    weir_ingest_report report;
+    (void)state;
+    make_folder(folder);
+    make_database(path_in(folder, "parts.sqlite", source), parts_sql);
+    check_sizes(folder, source, parts_schema, &report);
+    uint64_t edges = count_of(source, "SELECT (SELECT count(*) FROM use JOIN maker USING (k)) + "
+                                      "(SELECT count(*) FROM use JOIN part USING (a, b))");
+    assert_int_equal(report.edges, edges);
+    assert_int_equal(report.dangling, count_of(source, "SELECT count(k) + count(*) FROM use") - edges);
+    assert_true(report.dangling > 0);
+    assert_int_equal(report.texts, count_of(source, "SELECT count(*) FROM (SELECT name FROM maker UNION "
+                                                    "SELECT note FROM part UNION SELECT note FROM use)"));
     remove_folder(folder);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_memory_gives_one_store)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_memory_gives_one_store),
+                                       cmocka_unit_test(keys_and_texts_are_found_in_ranges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

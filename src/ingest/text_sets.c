@@ -1,0 +1,280 @@
+/* The texts of all parts become one dictionary.
+ *
+ * While memory suffices, that is the largest of the parts' dictionaries, into which the others are numbered.
+ * A dictionary is jumped about in, and would be slow in a file. So where a part has many texts, or memory is
+ * short at its end, they are put aside as a set: the list of them, and their numbers in groups by the first
+ * bits of their hashes. Then the part goes on with an empty dictionary, so that a text may be in several
+ * sets. At the end these repetitions are found range by range: texts of some groups, of all sets, go through
+ * a dictionary that fits into memory.
+ *
+ * What must hold: a text's number is that of its first appearance in the order of tables, parts and sets.
+ * Numbers are given anew later, by first appearance in the order of rows, so that neither sets nor parts
+ * leave a trace. */
+#include <string.h>
+
+#include "ingest/state.h"
+
+enum { GROUP_BITS = 10, GROUPS = 1 << GROUP_BITS };
+
+struct weir_ingest__text_set {
+    const weir_ingest__string **strings; /* by number */
+    uint32_t *grouped;                   /* numbers by group, ascending in each, */
+    uint32_t starts[GROUPS + 1];         /* and where each group begins */
+    uint32_t count;
+    uint32_t end_row;   /* of the part; the next set's rows begin there */
+    uint32_t base;      /* of its numbers, among those of all sets */
+    uint64_t byte_size; /* of all strings */
+};
+
+/* What a text takes in a dictionary: two slots, a place in the list, its head. */
+enum { TEXT_COST = 48 };
+
+static uint32_t group_of(const weir_ingest__string *string) {
+    return WEIR__LOW(uint32_t, string->hash >> (64 - GROUP_BITS));
+}
+
+/* ---- Putting aside --------------------------------------------------------------------------- */
+
+static void release_set(const weir_env *env, weir_ingest__text_set *set) {
+    weir__release(env, set->strings);
+    weir__release(env, set->grouped);
+    set->strings = NULL;
+    set->grouped = NULL;
+}
+
+void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part) {
+    for (size_t i = 0; i < part->text_set_count; i++)
+        release_set(env, &part->text_sets[i]);
+    weir__release(env, part->text_sets);
+    part->text_sets = NULL;
+    part->text_set_count = part->text_set_capacity = 0;
+}
+
+static void group(weir_ingest__text_set *set) {
+    uint32_t next[GROUPS] = {0};
+    for (uint32_t i = 0; i < set->count; i++) {
+        set->byte_size += set->strings[i]->size;
+        next[group_of(set->strings[i])]++;
+    }
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        set->starts[g + 1] = set->starts[g] + next[g];
+        next[g] = set->starts[g];
+    }
+    for (uint32_t i = 0; i < set->count; i++)
+        set->grouped[next[group_of(set->strings[i])]++] = i;
+}
+
+static bool put_aside(const weir_env *env, weir_ingest__part *part) {
+    void *sets = part->text_sets;
+    if (!weir__grow(env, &sets, &part->text_set_capacity, part->text_set_count + 1, sizeof *part->text_sets))
+        return false;
+    part->text_sets = sets;
+    weir_ingest__text_set *set = &part->text_sets[part->text_set_count];
+    *set = (weir_ingest__text_set){.count = part->texts.count, .end_row = part->row_count};
+    set->strings = weir__allocate(env, set->count, sizeof *set->strings);
+    set->grouped = weir__allocate(env, set->count, sizeof *set->grouped);
+    if (!set->strings || !set->grouped) {
+        release_set(env, set);
+        return false;
+    }
+    if (set->count > 0)
+        memcpy(set->strings, part->texts.strings, set->count * sizeof *set->strings);
+    group(set);
+    part->text_set_count++;
+    return true;
+}
+
+weir_status weir_ingest__put_texts_aside(weir_ingest__ingest *ingest, weir_ingest__part *part, bool is_end,
+                                         weir_error *error) {
+    uint64_t most = weir__spill_share(ingest->spill) / ingest->session_count / TEXT_COST;
+    bool is_due = is_end ? weir__spill_is_used(ingest->spill) : part->texts.count > most;
+    if (part->texts.count == 0 || !is_due)
+        return WEIR_OK;
+    if (!put_aside(ingest->env, part))
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, part->texts.count * sizeof(void *));
+    if (is_end)
+        weir_ingest__dictionary_release(&part->texts);
+    else
+        weir_ingest__dictionary_empty(&part->texts);
+    return WEIR_OK;
+}
+
+/* ---- All parts ------------------------------------------------------------------------------- */
+
+typedef struct part_place {
+    const weir_ingest__table_plan *table;
+    weir_ingest__part *part;
+} part_place;
+
+/* The parts of all tables, one after the other; false at the end. */
+static bool next_part(const weir_ingest__ingest *ingest, uint32_t *t, uint32_t *p, part_place *out) {
+    for (; *t < ingest->table_count; ++*t, *p = 0)
+        if (*p < ingest->tables[*t].part_count) {
+            *out = (part_place){&ingest->tables[*t], &ingest->tables[*t].parts[*p]};
+            ++*p;
+            return true;
+        }
+    return false;
+}
+
+#define FOR_EACH_PART(ingest, place) for (uint32_t t_ = 0, p_ = 0; next_part(ingest, &t_, &p_, &(place));)
+
+/* ---- In memory ------------------------------------------------------------------------------- */
+
+static void take_largest(weir_ingest__ingest *ingest) {
+    weir_ingest__part *largest = NULL;
+    part_place place;
+    FOR_EACH_PART(ingest, place) {
+        if (place.part->texts.count > (largest ? largest->texts.count : 0))
+            largest = place.part;
+    }
+    if (!largest)
+        return;
+    ingest->texts = largest->texts;
+    weir_ingest__dictionary_init(&largest->texts, ingest->env);
+    largest->owns_text_numbers = true;
+}
+
+/* ---- In sets --------------------------------------------------------------------------------- */
+
+typedef struct set_work {
+    weir_ingest__ingest *ingest;
+    uint32_t *firsts; /* by number among all sets: the number of its first appearance */
+    uint32_t range_count;
+    atomic_bool is_short_of_memory;
+} set_work;
+
+/* The texts of a range of groups, each with the number that it had first. */
+typedef struct range_texts {
+    weir_ingest__dictionary dictionary;
+    weir__arena strings;
+    void *numbers;
+    size_t capacity;
+} range_texts;
+
+static bool find_firsts(const weir_ingest__text_set *set, uint32_t first_group, uint32_t end_group,
+                        range_texts *texts, uint32_t *firsts) {
+    for (uint32_t i = set->starts[first_group]; i < set->starts[end_group]; i++) {
+        uint32_t place, number = set->grouped[i], known = texts->dictionary.count;
+        if (!weir_ingest__dictionary_copy(&texts->dictionary, &texts->strings, set->strings[number],
+                                          &place) ||
+            !weir__grow(texts->dictionary.env, &texts->numbers, &texts->capacity, (size_t)place + 1,
+                        sizeof(uint32_t)))
+            return false;
+        uint32_t *numbers = texts->numbers;
+        if (place == known)
+            numbers[place] = set->base + number;
+        firsts[set->base + number] = numbers[place];
+    }
+    return true;
+}
+
+static void find_in_range(void *context, size_t index, uint32_t worker) {
+    set_work *work = context;
+    const weir_env *env = weir__spill_memory_env(work->ingest->spill);
+    uint32_t first = WEIR__NARROW(uint32_t, index * GROUPS / work->range_count);
+    uint32_t end = WEIR__NARROW(uint32_t, (index + 1) * GROUPS / work->range_count);
+    range_texts texts = {0};
+    part_place place;
+    (void)worker;
+    weir_ingest__dictionary_init(&texts.dictionary, env);
+    weir__arena_init(&texts.strings, env);
+    FOR_EACH_PART(work->ingest, place) {
+        for (size_t i = 0; i < place.part->text_set_count && !work->is_short_of_memory; i++) {
+            if (!find_firsts(&place.part->text_sets[i], first, end, &texts, work->firsts))
+                work->is_short_of_memory = true;
+            weir__spill_look(work->ingest->spill);
+        }
+    }
+    weir__release(env, texts.numbers);
+    weir__arena_release(&texts.strings);
+    weir_ingest__dictionary_release(&texts.dictionary);
+}
+
+/* Cells of a set's rows get the numbers of all sets. */
+static void renumber(const part_place *place, const uint32_t *firsts) {
+    for (uint32_t c = 0; c < place->table->column_count; c++) {
+        uint32_t *values = place->part->columns[c].values, row = 0;
+        if (place->table->columns[c].stype != WEIR_TEXT)
+            continue;
+        for (size_t i = 0; i < place->part->text_set_count; i++) {
+            const weir_ingest__text_set *set = &place->part->text_sets[i];
+            for (; row < set->end_row; row++)
+                if (values[row] != WEIR_NONE)
+                    values[row] = firsts[set->base + values[row]];
+        }
+    }
+}
+
+/* Numbers the sets' texts one after the other, and lists them; their bytes are counted. */
+static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir_error *error) {
+    weir_ingest__dictionary *texts = &ingest->texts;
+    uint64_t count = 0;
+    part_place place;
+    *bytes = 0;
+    FOR_EACH_PART(ingest, place) {
+        for (size_t i = 0; i < place.part->text_set_count; i++) {
+            weir_ingest__text_set *set = &place.part->text_sets[i];
+            set->base = WEIR__LOW(uint32_t, count);
+            count += set->count;
+            *bytes += set->byte_size + set->count * (uint64_t)TEXT_COST;
+        }
+    }
+    if (count >= UINT32_MAX)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "the source has more than 2^32-2 texts; leave some columns out");
+    texts->strings = weir__allocate(ingest->env, count, sizeof *texts->strings);
+    if (!texts->strings)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *texts->strings);
+    texts->count = WEIR__NARROW(uint32_t, count);
+    return WEIR_OK;
+}
+
+static void take_strings(weir_ingest__ingest *ingest, weir_ingest__part *part) {
+    for (size_t i = 0; i < part->text_set_count; i++) {
+        const weir_ingest__text_set *set = &part->text_sets[i];
+        if (set->count > 0)
+            memcpy(ingest->texts.strings + set->base, set->strings, set->count * sizeof *set->strings);
+    }
+    weir_ingest__text_sets_release(ingest->env, part);
+    part->owns_text_numbers = true;
+}
+
+static weir_status join_sets(weir_ingest__ingest *ingest, weir_error *error) {
+    set_work work = {.ingest = ingest};
+    part_place place;
+    uint64_t bytes, share = weir__spill_share(ingest->spill) / ingest->threads;
+    WEIR__TRY(list_texts(ingest, &bytes, error));
+    work.firsts = weir__allocate(ingest->env, ingest->texts.count, sizeof *work.firsts);
+    if (!work.firsts)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->texts.count * sizeof *work.firsts);
+    work.range_count = bytes / share < GROUPS ? WEIR__LOW(uint32_t, bytes / share) + 1 : GROUPS;
+    weir__parallel(ingest->env, ingest->threads, work.range_count, find_in_range, &work);
+    if (!work.is_short_of_memory)
+        FOR_EACH_PART(ingest, place) {
+            renumber(&place, work.firsts);
+            take_strings(ingest, place.part);
+            weir__spill_look(ingest->spill);
+        }
+    weir__release(ingest->env, work.firsts);
+    return work.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, (size_t)bytes)
+                                   : WEIR_OK;
+}
+
+weir_status weir_ingest__join_texts(weir_ingest__ingest *ingest, weir_error *error) {
+    part_place place;
+    bool has_sets = false;
+    FOR_EACH_PART(ingest, place) {
+        has_sets = has_sets || place.part->text_set_count > 0;
+    }
+    if (!has_sets) {
+        take_largest(ingest);
+        return WEIR_OK;
+    }
+    FOR_EACH_PART(ingest, place) {
+        if (place.part->texts.count > 0 && !put_aside(ingest->env, place.part))
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, place.part->texts.count);
+        weir_ingest__dictionary_release(&place.part->texts);
+    }
+    return join_sets(ingest, error);
+}
