@@ -7,7 +7,6 @@
 #include "ingest_run.h"
 #include "source_options.h"
 
-enum { MEMORY_LEAST = 64 << 20 };
 
 static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     weir_error error;
@@ -68,7 +67,7 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
         return CLI_USAGE;
     if (count != 1)
         return cli_usage(self, is_assembly ? "say which folder of runs" : "say which source");
-    if (run.options.memory > 0 && run.options.memory < MEMORY_LEAST)
+    if (run.options.memory > 0 && run.options.memory < WEIR_INGEST_MEMORY_LEAST)
         return cli_usage(self, "--memory must be at least 64MiB");
     if (updates && replaces)
         return cli_usage(self, "--update-manifest or --replace-manifest, not both");

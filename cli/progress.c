@@ -38,9 +38,9 @@ void cli_progress_line(const char *line) {
     fflush(stderr);
 }
 
-/* The rows, and if it is known the bytes, that a phase has done. */
+/* The rows, and if it is known the bytes, that a phase has done; and what does not fit into memory. */
 static void print_state(FILE *out, const cli_progress *progress, const weir_progress *state) {
-    char done_bytes[32], total_bytes[32];
+    char done_bytes[32], total_bytes[32], spilled_bytes[32];
     double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
     fprintf(out, "%-6s ", state->phase);
     if (state->total > 0) {
@@ -54,6 +54,10 @@ static void print_state(FILE *out, const cli_progress *progress, const weir_prog
         cli_format_bytes(state->done_bytes, done_bytes);
         cli_format_bytes(state->total_bytes, total_bytes);
         fprintf(out, "  %s of %s", done_bytes, total_bytes);
+    }
+    if (state->spilled_bytes > 0) {
+        cli_format_bytes(state->spilled_bytes, spilled_bytes);
+        fprintf(out, "  %s spilled", spilled_bytes);
     }
 }
 

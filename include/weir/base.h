@@ -259,6 +259,7 @@ typedef struct weir_progress {
     uint64_t done_bytes;  /* read, written or moved in this phase, where known */
     uint64_t total_bytes; /* 0: unknown */
     uint64_t elapsed_ns;  /* since the call began */
+    uint64_t spilled_bytes; /* of ingest: what lies in a file now, because memory is not enough */
 } weir_progress;
 
 /* Called a few times per second from the thread that called (of ingest, if no second thread can be started,

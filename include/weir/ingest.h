@@ -81,12 +81,14 @@ typedef struct weir_ingest_options {
     uint32_t arrow_table_count;
     /* Bytes that the process may have in memory while it ingests; 0: half of what the machine has, or its
      * control group. What is more lies in a file without a name in the output's folder. The store is the same
-     * for any number; with less than 64 MiB the program itself has no room. */
+     * for any number. Less than WEIR_INGEST_MEMORY_LEAST is CONTRACT_VIOLATION: the program itself has no
+     * room then. */
     uint64_t memory;
     bool keep_rows; /* writes the rows that were read into the folder STORE.rows, for an ingest of later rows
                        (docs/spec/09b-growing-data.md) */
 } weir_ingest_options;
 
+#define WEIR_INGEST_MEMORY_LEAST (UINT64_C(64) << 20)
 #define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
 
 /* What a caller wants to know at once; all else is in the store (weir/store.h). A plain value. */
@@ -118,7 +120,7 @@ typedef struct weir_ingest_report {
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
  * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source, or
- * both a path and Arrow tables, or the preset is not known, before the source is opened; and if store or
+ * both a path and Arrow tables, the preset is not known, or memory is too little, before the source is opened; and if store or
  * manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
  * other, or a file that is not of their kind, or kept rows the source or runs of others, once the schema is
  * known and before the rows are read for the store. Any thread; ingests of different targets may run at the

@@ -17,9 +17,9 @@ typedef struct progress {
 static bool report_progress(void *context, const weir_progress *now) {
     progress *self = context;
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *answer =
-        PyObject_CallFunction(self->callback, "sKKKKK", now->phase, (ull)now->done, (ull)now->total,
-                              (ull)now->done_bytes, (ull)now->total_bytes, (ull)now->elapsed_ns);
+    PyObject *answer = PyObject_CallFunction(self->callback, "sKKKKKK", now->phase, (ull)now->done,
+                                             (ull)now->total, (ull)now->done_bytes, (ull)now->total_bytes,
+                                             (ull)now->elapsed_ns, (ull)now->spilled_bytes);
     bool goes_on = answer && answer != Py_False;
     if (!answer && !self->failure->type)
         PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);

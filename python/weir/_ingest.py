@@ -16,7 +16,8 @@ from weir._surroundings import prepare
 
 
 class Progress(NamedTuple):
-    """How far ingest is: rows (texts in the phase "embed") and bytes of the phase, 0 if unknown."""
+    """How far ingest is: rows (texts in the phase "embed") and bytes of the phase, 0 if unknown; and what lies in a file
+    now, because memory is not enough."""
 
     phase: str
     done: int
@@ -24,6 +25,7 @@ class Progress(NamedTuple):
     done_bytes: int
     total_bytes: int
     elapsed_ns: int
+    spilled_bytes: int = 0
 
 
 class IngestWarning(UserWarning):

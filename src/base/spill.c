@@ -3,11 +3,13 @@
  * whose room was claimed are ever given out; between them the file has holes, which cost nothing, so that a
  * block that grows gets a place with room to grow in.
  *
+ * A large block in memory is mapped by itself, where growing costs nothing while its place suffices, and the
+ * system may give it huge pages.
+ *
  * Every block begins with its size and its place's. A second thread looks at the process's memory a few
  * hundred times per second, from the first block in the file on. */
 #include "base/spill.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,14 +21,16 @@
 
 enum {
     BLOCK_LEAST = 64 * 1024, /* smaller ones stay in memory */
+    MAPPED_LEAST = 4 << 20,  /* larger ones in memory are mapped */
     GROWTH = 4,              /* times its size is the place of a block that has grown */
     LOOK_EVERY_NS = 2000000,
+    IS_MAPPED = 1,
 };
 static const size_t region_most = (size_t)1 << 42, region_least = (size_t)1 << 26;
 
 typedef struct block {
     uint64_t size;  /* with this */
-    uint64_t place; /* bytes of its place in the file; 0: it is in memory */
+    uint64_t place; /* bytes of its place in the file, or, with IS_MAPPED, in memory; 0: it has none */
 } block;
 _Static_assert(sizeof(block) == 16, "what follows is aligned for everything");
 
@@ -269,42 +273,64 @@ static block *block_of(void *memory) {
     return (block *)memory - 1;
 }
 
+static bool is_in_file(const block *b) {
+    return b->place > 0 && !(b->place & IS_MAPPED);
+}
+
 /* Counts `size` bytes more in memory, instead of `before`, if they may be there. */
-static bool takes_memory(weir__spill *spill, uint64_t before, uint64_t size) {
+static bool takes_memory(weir__spill *spill, uint64_t before, uint64_t size, bool stays) {
     uint64_t after = atomic_fetch_add(&spill->plain, size - before) + size - before;
-    if (!spill->beside || size < spill->block_least || after <= spill->plain_most)
+    if (stays || !spill->beside || size < spill->block_least || after <= spill->plain_most)
         return true;
     (void)atomic_fetch_sub(&spill->plain, size - before);
     return false;
 }
 
-/* A block of `size` bytes, with its head, that were counted. */
-static block *make_in_memory(weir__spill *spill, size_t size) {
-    block *made = spill->inner->allocate(spill->inner->context, size);
+/* A block in memory of `size` bytes; a large one with room to grow. */
+static block *make_in_memory(weir__spill *spill, size_t size, size_t room) {
+    const weir_env *inner = spill->inner;
+    bool is_mapped = size >= MAPPED_LEAST;
+    room = whole_pages(spill, room);
+    block *made = is_mapped ? inner->map(inner->context, -1, room) : inner->allocate(inner->context, size);
     if (made)
-        *made = (block){size, 0};
-    else
-        (void)atomic_fetch_sub(&spill->plain, size);
+        *made = (block){size, is_mapped ? room | IS_MAPPED : 0};
     return made;
 }
 
-static void *spill_allocate(void *context, size_t size) {
-    weir__spill *spill = context;
-    if (size > SIZE_MAX / (2 * GROWTH))
-        return NULL;
-    size += sizeof(block);
-    block *made =
-        takes_memory(spill, 0, size) ? make_in_memory(spill, size) : make_in_file(spill, size, size);
-    return made ? made + 1 : NULL;
+static void release_in_memory(weir__spill *spill, block *old) {
+    const weir_env *inner = spill->inner;
+    if (old->place)
+        (void)inner->unmap(inner->context, old, old->place - IS_MAPPED);
+    else
+        inner->release(inner->context, old);
 }
 
-static void *memory_allocate(void *context, size_t size) {
-    weir__spill *spill = context;
+/* A block in memory with `size` bytes; NULL if there are none, with all as it was. */
+static block *resize_in_memory(weir__spill *spill, block *old, size_t size) {
+    const weir_env *inner = spill->inner;
+    block *made = old;
+    if (!old->place && size < MAPPED_LEAST) {
+        made = inner->resize(inner->context, old, size);
+    } else if (!old->place || size > old->place - IS_MAPPED) {
+        made = make_in_memory(spill, size, size * GROWTH);
+        if (made) {
+            memcpy(made + 1, old + 1, (old->size < size ? old->size : size) - sizeof *old);
+            release_in_memory(spill, old);
+        }
+    }
+    if (made)
+        made->size = size;
+    return made;
+}
+
+static void *make(weir__spill *spill, size_t size, bool stays) {
     if (size > SIZE_MAX / (2 * GROWTH))
         return NULL;
     size += sizeof(block);
-    (void)atomic_fetch_add(&spill->plain, size);
-    block *made = make_in_memory(spill, size);
+    bool is_plain = takes_memory(spill, 0, size, stays);
+    block *made = is_plain ? make_in_memory(spill, size, size) : make_in_file(spill, size, size);
+    if (is_plain && !made)
+        (void)atomic_fetch_sub(&spill->plain, size);
     return made ? made + 1 : NULL;
 }
 
@@ -313,56 +339,52 @@ static void spill_release(void *context, void *memory) {
     if (!memory)
         return;
     block *old = block_of(memory);
-    if (old->place) {
+    if (is_in_file(old)) {
         release_in_file(spill, old);
     } else {
         (void)atomic_fetch_sub(&spill->plain, old->size);
-        spill->inner->release(spill->inner->context, old);
+        release_in_memory(spill, old);
     }
 }
 
-/* A block in memory gets `size` bytes, with its head, that were counted. */
-static void *resize_in_memory(weir__spill *spill, block *old, size_t size) {
-    uint64_t before = old->size;
-    block *made = spill->inner->resize(spill->inner->context, old, size);
-    if (made)
-        made->size = size;
-    else
-        (void)atomic_fetch_sub(&spill->plain, size - before);
-    return made ? made + 1 : NULL;
-}
-
-static void *memory_resize(void *context, void *memory, size_t size) {
-    weir__spill *spill = context;
+static void *resize(weir__spill *spill, void *memory, size_t size, bool stays) {
     if (!memory)
-        return memory_allocate(context, size);
-    if (size > SIZE_MAX / (2 * GROWTH))
-        return NULL;
-    assert(!block_of(memory)->place);
-    size += sizeof(block);
-    (void)atomic_fetch_add(&spill->plain, size - block_of(memory)->size);
-    return resize_in_memory(spill, block_of(memory), size);
-}
-
-static void *spill_resize(void *context, void *memory, size_t size) {
-    weir__spill *spill = context;
-    if (!memory)
-        return spill_allocate(context, size);
+        return make(spill, size, stays);
     if (size > SIZE_MAX / (2 * GROWTH))
         return NULL;
     block *old = block_of(memory), *made;
     uint64_t before = old->size;
     size += sizeof *made;
-    if (old->place && size <= old->place)
+    if (is_in_file(old) && size <= old->place)
         return grow_in_file(spill, old, size) ? memory : NULL;
-    if (!old->place && takes_memory(spill, before, size))
-        return resize_in_memory(spill, old, size);
+    if (!is_in_file(old) && takes_memory(spill, before, size, stays)) {
+        made = resize_in_memory(spill, old, size);
+        if (!made)
+            (void)atomic_fetch_sub(&spill->plain, size - before);
+        return made ? made + 1 : NULL;
+    }
     made = make_in_file(spill, size, size * GROWTH);
     if (!made)
         return NULL;
     memcpy(made + 1, memory, (before < size ? before : size) - sizeof *made);
-    spill_release(context, memory);
+    spill_release(spill, memory);
     return made + 1;
+}
+
+static void *spill_allocate(void *context, size_t size) {
+    return make(context, size, false);
+}
+
+static void *spill_resize(void *context, void *memory, size_t size) {
+    return resize(context, memory, size, false);
+}
+
+static void *memory_allocate(void *context, size_t size) {
+    return make(context, size, true);
+}
+
+static void *memory_resize(void *context, void *memory, size_t size) {
+    return resize(context, memory, size, true);
 }
 
 /* ---- All else goes to the environment below --------------------------------------------------- */
@@ -518,6 +540,13 @@ weir_status weir__spill_explain(const weir__spill *spill, weir_status status, we
                       "what does not fit into %llu MiB of memory cannot be kept in a file beside %s: %s; "
                       "give more memory, or an output on a disk with room",
                       (unsigned long long)(spill->memory >> 20), spill->beside, strerror(failure));
+}
+
+uint64_t weir__spill_size(weir__spill *spill) {
+    pthread_mutex_lock(&spill->lock);
+    uint64_t size = spill->in_file;
+    pthread_mutex_unlock(&spill->lock);
+    return size;
 }
 
 uint64_t weir__spill_peak(const weir__spill *spill) {

@@ -40,7 +40,8 @@ bool weir__spill_is_used(const weir__spill *spill);
 void weir__spill_look(weir__spill *spill);
 /* OUT_OF_MEMORY becomes IO_ERROR if it was the file that had no room. */
 weir_status weir__spill_explain(const weir__spill *spill, weir_status status, weir_error *error);
-/* The most that was in the file at one time, in bytes. */
+/* What is in the file, and the most that was at one time, in bytes. */
+uint64_t weir__spill_size(weir__spill *spill);
 uint64_t weir__spill_peak(const weir__spill *spill);
 void weir__spill_close(weir__spill *spill); /* takes NULL */
 

@@ -611,6 +611,10 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
                         weir_error *error) {
     weir_ingest_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
+    if (options.memory > 0 && options.memory < WEIR_INGEST_MEMORY_LEAST)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                          "memory is %llu bytes, but must be at least 64 MiB, or 0 for half of what there is",
+                          (unsigned long long)options.memory);
     weir__floating kept = weir__enter_floating();
     weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
     weir__leave_floating(&kept);

@@ -28,7 +28,7 @@ static bool is_sorted(const weir_ingest__table_plan *table, const uint32_t *colu
 }
 
 static uint32_t sample_count(uint32_t row_count) {
-    return (row_count + SAMPLE_ROWS - 1) / SAMPLE_ROWS;
+    return row_count / SAMPLE_ROWS + (row_count % SAMPLE_ROWS > 0);
 }
 
 static bool take_samples(weir_ingest__key_index *index) {

@@ -138,20 +138,41 @@ static bool is_text(const weir_ingest__array *array) {
     return array->form == WEIR_INGEST__ARRAY_TEXT32 || array->form == WEIR_INGEST__ARRAY_TEXT64;
 }
 
+/* Texts that came lately, by their first bytes and size: of a column with few of them most are found here,
+ * without a hash of the whole. */
+enum { LATE_BITS = 6, LATE_TEXTS = 1 << LATE_BITS };
+
+static uint32_t place_of(weir_ingest__bytes text) {
+    uint64_t first = 0;
+    memcpy(&first, text.data, text.size < sizeof first ? text.size : sizeof first);
+    return WEIR__LOW(uint32_t, (first + text.size) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LATE_BITS));
+}
+
+static bool is_equal(const weir_ingest__string *string, weir_ingest__bytes text) {
+    return string->size == text.size && memcmp(string->bytes, text.data, text.size) == 0;
+}
+
 /* A text that is in the dictionary already was seen to be UTF-8 when it came first. */
 static bool store_texts(const weir_ingest__array *array, uint32_t count, weir_ingest__dictionary *dictionary,
                         weir__arena *strings, uint32_t *out) {
+    uint32_t late[LATE_TEXTS]; /* numbers */
     if (!is_text(array))
         return false;
+    memset(late, 0xFF, sizeof late);
     bool fits = true;
     for (uint32_t i = 0; i < count && fits; i++) {
         out[i] = WEIR_NONE;
         if (is_null(array, i))
             continue;
         weir_ingest__bytes text = text_at(array, i);
-        uint32_t known = dictionary->count;
+        uint32_t *lately = &late[place_of(text)], known = dictionary->count;
+        if (*lately != WEIR_NONE && is_equal(dictionary->strings[*lately], text)) {
+            out[i] = *lately;
+            continue;
+        }
         fits = weir_ingest__dictionary_intern(dictionary, strings, text.data, text.size, &out[i]) &&
                (out[i] < known || weir__utf8_is_valid(text.data, text.size));
+        *lately = out[i];
     }
     return fits;
 }

@@ -35,7 +35,8 @@ static void report_progress(weir_ingest__ingest *ingest) {
                               .total = ingest->total,
                               .total_bytes = ingest->total_bytes,
                               .done_bytes = ingest->total_bytes,
-                              .elapsed_ns = now - ingest->started_ns};
+                              .elapsed_ns = now - ingest->started_ns,
+                              .spilled_bytes = ingest->spill ? weir__spill_size(ingest->spill) : 0};
     pthread_mutex_unlock(&ingest->progress_lock);
     if (progress.total > 0 && done < progress.total)
         progress.done_bytes = (uint64_t)((unsigned __int128)progress.total_bytes * done / progress.total);

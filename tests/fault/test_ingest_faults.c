@@ -101,17 +101,23 @@ static void faults_of_a_drafted_ingest(void **state) {
     assert_true(sweep_faults(ingest_drafted, store_is_whole_or_absent, s) >= 500);
 }
 
+static uint64_t give_little_memory(void *context) {
+    (void)context;
+    return 128 << 10;
+}
+
 /* Nearly nothing fits into memory. */
 static weir_status ingest_spilled(const weir_env *env, void *context, weir_error *error) {
     const attempt_state *s = context;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    weir_env small = *env;
     unlink(s->store);
     unlink(s->manifest);
     options.source = s->source;
     options.output = s->store;
     options.threads = 1;
-    options.memory = 64 << 10;
-    return as_fault(weir_ingest(env, &options, NULL, error), error);
+    small.memory_size = give_little_memory;
+    return as_fault(weir_ingest(&small, &options, NULL, error), error);
 }
 
 static void faults_of_an_ingest_without_memory(void **state) {

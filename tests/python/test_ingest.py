@@ -23,10 +23,11 @@ class Ingest(ShopTest):
 
     def test_memory(self) -> None:
         plenty = weir.ingest("shop.sqlite", "plenty.weir", schema="shop.schema.json", memory=1 << 30)
-        little = weir.ingest("shop.sqlite", "little.weir", schema="shop.schema.json", memory=1 << 18)
-        self.assertEqual(plenty.spilled_bytes, 0)
-        self.assertGreater(little.spilled_bytes, 0)
-        self.assertEqual(Path("little.weir").read_bytes(), Path(self.store).read_bytes())
+        least = weir.ingest("shop.sqlite", "least.weir", schema="shop.schema.json", memory=64 << 20)
+        self.assertEqual((plenty.spilled_bytes, least.spilled_bytes), (0, 0))
+        self.assertEqual(Path("least.weir").read_bytes(), Path(self.store).read_bytes())
+        with self.assertRaisesRegex(weir.Error, "memory is 262144 bytes, but must be at least 64 MiB"):
+            weir.ingest("shop.sqlite", "little.weir", schema="shop.schema.json", memory=1 << 18)
 
     def test_schemas_of_all_kinds(self) -> None:
         schema = weir.draft_schema("shop.sqlite")

@@ -14,18 +14,40 @@ static uint8_t *read_all(const char *path, size_t *size) {
     return data;
 }
 
+static uint64_t machine_memory;
+
+static uint64_t give_memory_size(void *context) {
+    (void)context;
+    return machine_memory;
+}
+
+static bool keep_most_spilled(void *context, const weir_progress *progress) {
+    uint64_t *most = context;
+    *most = progress->spilled_bytes > *most ? progress->spilled_bytes : *most;
+    return true;
+}
+
+/* With a memory of 0: of a machine that has twice as much. Less than the least is not taken otherwise. */
 static uint8_t *ingest(const char *folder, const char *source, const char *schema, uint64_t memory,
                        uint32_t threads, size_t *size, weir_ingest_report *report) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    weir_env env = *weir_env_default();
     weir_error error;
     char store[160];
+    uint64_t most_spilled = 0;
     options.source = source;
     options.output = path_in(folder, "shop.weir", store);
     options.schema = schema;
     options.schema_size = strlen(schema);
     options.threads = threads;
-    options.memory = memory;
-    assert_ok(weir_ingest(NULL, &options, report, &error), &error);
+    options.memory = memory < WEIR_INGEST_MEMORY_LEAST ? 0 : memory;
+    options.progress = keep_most_spilled;
+    options.progress_context = &most_spilled;
+    machine_memory = 2 * memory;
+    if (memory > 0)
+        env.memory_size = give_memory_size;
+    assert_ok(weir_ingest(&env, &options, report, &error), &error);
+    assert_true(most_spilled <= report->spilled_bytes && (most_spilled > 0) == (report->spilled_bytes > 0));
     return read_all(store, size);
 }
 
@@ -57,6 +79,18 @@ static void any_memory_gives_one_store(void **state) {
     check_sizes(folder, source, schema, &report);
     free(schema);
     remove_folder(folder);
+}
+
+static void too_little_memory_is_refused(void **state) {
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    weir_error error;
+    (void)state;
+    options.source = "none.sqlite";
+    options.memory = WEIR_INGEST_MEMORY_LEAST - 1;
+    assert_int_equal(weir_ingest(NULL, &options, NULL, &error), WEIR_CONTRACT_VIOLATION);
+    assert_non_null(strstr(error.message, "memory is 67108863 bytes, but must be at least 64 MiB"));
+    options.memory = WEIR_INGEST_MEMORY_LEAST;
+    assert_int_equal(weir_ingest(NULL, &options, NULL, &error), WEIR_SOURCE_ERROR);
 }
 
 /* Keys with gaps, of one column and of two, some of them null or without a row; texts that come again much
@@ -117,6 +151,7 @@ static void keys_and_texts_are_found_in_ranges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_memory_gives_one_store),
+                                       cmocka_unit_test(too_little_memory_is_refused),
                                        cmocka_unit_test(keys_and_texts_are_found_in_ranges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
