@@ -7,7 +7,6 @@
 #include "ingest_run.h"
 #include "source_options.h"
 
-
 static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     weir_error error;
     char *schema = NULL;

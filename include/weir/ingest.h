@@ -89,7 +89,7 @@ typedef struct weir_ingest_options {
 } weir_ingest_options;
 
 #define WEIR_INGEST_MEMORY_LEAST (UINT64_C(64) << 20)
-#define WEIR_INGEST_OPTIONS ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
+#define WEIR_INGEST_OPTIONS      ((weir_ingest_options){.size = sizeof(weir_ingest_options)})
 
 /* What a caller wants to know at once; all else is in the store (weir/store.h). A plain value. */
 typedef struct weir_ingest_report {
@@ -120,11 +120,11 @@ typedef struct weir_ingest_report {
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
  * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source, or
- * both a path and Arrow tables, the preset is not known, or memory is too little, before the source is opened; and if store or
- * manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
- * other, or a file that is not of their kind, or kept rows the source or runs of others, once the schema is
- * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
- * same time. */
+ * both a path and Arrow tables, the preset is not known, or memory is too little, before the source is
+ * opened; and if store or manifest would replace the source, the schema (if schema_name is its path), the
+ * store of `like`, each other, or a file that is not of their kind, or kept rows the source or runs of
+ * others, once the schema is known and before the rows are read for the store. Any thread; ingests of
+ * different targets may run at the same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -243,7 +243,7 @@ static void take_strings(weir_ingest__ingest *ingest, weir_ingest__part *part) {
 static weir_status join_sets(weir_ingest__ingest *ingest, weir_error *error) {
     set_work work = {.ingest = ingest};
     part_place place;
-    uint64_t bytes, share = weir__spill_share(ingest->spill) / ingest->threads;
+    uint64_t bytes, share = 2 * weir__spill_share(ingest->spill) / ingest->threads;
     WEIR__TRY(list_texts(ingest, &bytes, error));
     work.firsts = weir__allocate(ingest->env, ingest->texts.count, sizeof *work.firsts);
     if (!work.firsts)
