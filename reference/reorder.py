@@ -255,6 +255,7 @@ class Bound:
             for t in step.needs if step.kind == "back" else []:
                 self.savers[t].add(step.node)
         self.grads = _with_gradient(graph, p)
+        self.shared = {tensor.owner for tensor in plan.tensors_of(graph).values()}
         self.outputs = {i for i, name in enumerate(p.names) if name in graph["outputs"]}
         self.place_of = {node: place for place, node in enumerate(p.order)}
         self.steps = {(step.kind, step.node): step for step in p.steps}
@@ -274,7 +275,7 @@ class Bound:
             elif self.savers[t]:  # one of them is enough: the bound is a bound
                 items.append(Item(p.sizes[t], min(self.savers[t]), None))
         for i, t in enumerate(self.grads):
-            if step.kind == "back" and p.gradients[i][0] == arena:
+            if step.kind == "back" and p.gradients[i][0] == arena and p.names[t] not in self.shared:
                 always = t in self.outputs or not self.users[t]
                 items.append(Item(p.gradients[i][1], p.producer[t], None if always else self.users[t]))
         return items
@@ -338,7 +339,10 @@ def reorder(graph: Graph, mode: str, order: list[str] | None, effort: int, align
         for candidate in (start, search.improve(list(start), effort)):
             if least == bound:
                 break
-            peak = order_peak(graph, mode, [ids[node] for node in candidate], alignments)
+            named = [ids[node] for node in candidate]
+            if plan.analyze_liveness(graph, mode, named).too_early is not None:
+                continue  # it would overwrite a place too early
+            peak = order_peak(graph, mode, named, alignments)
             if peak < least:
                 best, least = candidate, peak
     return [ids[node] for node in best]

@@ -108,7 +108,10 @@ def problem(
     alignment = {tensor.arena: plan.DEFAULT_ALIGNMENT for tensor in live.tensors.values()} | (alignments or {})
 
     def size_of(tensor: plan.Tensor) -> int:
-        return plan.rounded(tensor.size, alignment[tensor.arena])
+        return plan.rounded(tensor.size if tensor.owner is None else 0, alignment[tensor.arena])
+
+    def place(name: str) -> str:
+        return tensors[name].owner or name
 
     producer: list[int | None] = [None] * len(names)
     for i, node in enumerate(nodes):
@@ -120,12 +123,15 @@ def problem(
         or (mode == "forward" and tensor.saved_for_backward is True)
         for tensor in tensors.values()
     ]
-    inputs = [[index[name] for name in dict.fromkeys(node.inputs)] for node in nodes]
+    for tensor in tensors.values():
+        permanent[index[place(tensor.id)]] |= permanent[index[tensor.id]]
+    read = [[x for name in node.inputs for x in (name, place(name))] for node in nodes]  # an alias, and its owner
+    inputs = [[index[name] for name in dict.fromkeys(own)] for own in read]
     outputs = [[index[name] for name in node.outputs] for node in nodes]
     kills: list[int | None] = [None] * len(nodes)
     for i, node in enumerate(nodes):
         if len(node.outputs) == 1 and node.outputs[0] in live.overwritten:
-            kills[i] = index[live.overwritten[node.outputs[0]]]
+            kills[i] = index[place(live.overwritten[node.outputs[0]])]
     steps = [Step("run", i, inputs[i], outputs[i], kills[i]) for i in executed]
     gradients = []
     if mode == "backward":
@@ -157,7 +163,7 @@ def _saved_by(node: plan.Node, tensors: dict[str, plan.Tensor], index: dict[str,
     for name, saves in touched:
         choice = tensors[name].saved_for_backward
         if choice is True or (saves and choice is not False):
-            saved.append(index[name])
+            saved += [index[name], index[tensors[name].owner or name]]
     return list(dict.fromkeys(saved))
 
 

@@ -298,6 +298,19 @@ static bool tighten(request *r, const weir_plan *plan) {
     return false;
 }
 
+/* The plan with places shared, if that keeps the capacities as it is. */
+static bool fits_shared(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                        const request *r, weir_plan__graph_mode mode, weir_plan **plan) {
+    request shared = *r;
+    weir_error ignored;
+    shared.is_remat = false;
+    if (attempt(env, graph, options, &shared, mode, plan, &ignored) == WEIR_OK)
+        return true;
+    weir_plan_close(*plan);
+    *plan = NULL;
+    return false;
+}
+
 /* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
  * the first attempt's: it speaks of the capacities that were given. */
 static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
@@ -307,6 +320,8 @@ static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
     weir_status first = WEIR_OK;
     for (size_t i = 0; i < r->setting_count; i++)
         r->settings[i].slack = 0;
+    if (r->is_remat && graph->has_aliases && fits_shared(env, graph, options, r, mode, plan))
+        return WEIR_OK;
     for (unsigned round = 0; round <= BUDGET_ROUNDS; round++) {
         weir_status status = attempt(env, graph, options, r, mode, plan, round ? &later : error);
         if (status == WEIR_OK)

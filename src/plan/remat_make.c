@@ -207,7 +207,8 @@ typedef struct ordering {
 static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir_plan__steps *steps,
                                   weir_error *error) {
     weir_plan plan = {.env = o->env, .mode = o->mode};
-    weir_plan__liveness liveness = {.order = order, .position = o->position};
+    weir_plan__liveness liveness = {
+        .order = order, .position = o->position, .shares_places = o->graph->has_aliases};
     for (uint32_t p = 0; p < weir_plan__node_count(o->graph); p++)
         o->position[order[p]] = p + 1;
     *steps = (weir_plan__steps){.env = plan.env};
@@ -247,6 +248,10 @@ static weir_status try_candidates(const ordering *o, const weir_plan__steps *giv
         if (!has_one)
             continue;
         status = peak_of(o, other, &peak, error);
+        if (status == WEIR_INVALID_IR && o->graph->has_aliases) { /* it would overwrite a place too early */
+            status = WEIR_OK;
+            continue;
+        }
         if (status == WEIR_OK && peak < found->peak) {
             memcpy(best, other, given->node_count * sizeof *best);
             found->peak = peak;
@@ -266,7 +271,7 @@ weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *
     ordering o = {env, graph, mode, &limits, NULL};
     *order = NULL;
     *found = (weir_plan_reorder){.is_tried = true};
-    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX || graph->has_aliases)
+    if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
         return WEIR_OK;
     o.position = weir__allocate(env, nodes + 1, sizeof *o.position);
     uint32_t *best = weir__allocate(env, nodes + 1, sizeof *best);

@@ -129,6 +129,8 @@ static void add_items(cutting *c, uint32_t node, bool is_back) {
             add_tensor(c, node, is_back, t);
     for (uint32_t i = 0; is_back && c->arena == WEIR_PLAN__ARENA_GRADIENTS && i < s->gradient_count; i++) {
         uint32_t tensor = s->gradients[i].tensor;
+        if (s->is_shared[tensor]) /* readers of aliases have gradients of their own: not counted */
+            continue;
         weir_plan__list readers = readers_of(s, tensor);
         bool is_always = s->is_output[tensor] || readers.count == 0;
         add_item(c, node, s->gradients[i].size, s->producer[tensor], is_always ? NULL : &readers);

@@ -23,15 +23,18 @@ void weir_plan__steps_release(weir_plan__steps *s) {
     s->owned_count = 0;
 }
 
-static bool open_steps(const weir_graph *graph, weir_plan__steps *s, uint32_t gradients) {
+static bool open_steps(const weir_graph *graph, const weir_plan__liveness *l, weir_plan__steps *s,
+                       uint32_t gradients) {
     size_t tensors = s->all_tensors;
     size_t nodes = s->all_nodes;
-    size_t edges = graph->edge_count + (nodes - s->node_count);
+    size_t reads = graph->edge_count * (l->shares_places ? 2 : 1); /* an alias, and its owner */
+    size_t edges = reads + (nodes - s->node_count);
     s->sizes = take(s, tensors, sizeof *s->sizes);
     s->arena = take(s, tensors, sizeof *s->arena);
     s->producer = take(s, tensors, sizeof *s->producer);
     s->permanent = take(s, tensors, sizeof *s->permanent);
     s->is_output = take(s, s->tensor_count, sizeof *s->is_output);
+    s->is_shared = take(s, s->tensor_count, sizeof *s->is_shared);
     s->costs = take(s, nodes, sizeof *s->costs);
     s->is_inplace = take(s, s->node_count, sizeof *s->is_inplace);
     s->kills = take(s, nodes, sizeof *s->kills);
@@ -42,9 +45,9 @@ static bool open_steps(const weir_graph *graph, weir_plan__steps *s, uint32_t gr
     s->outputs.first = take(s, nodes + 1, sizeof *s->outputs.first);
     s->outputs.items = take(s, edges, sizeof *s->outputs.items);
     s->saved.first = take(s, (size_t)s->node_count + 1, sizeof *s->saved.first);
-    s->saved.items = take(s, graph->edge_count, sizeof *s->saved.items);
+    s->saved.items = take(s, reads, sizeof *s->saved.items);
     s->needs.first = take(s, (size_t)s->tensor_count + 1, sizeof *s->needs.first);
-    s->needs.items = take(s, 2 * graph->edge_count, sizeof *s->needs.items);
+    s->needs.items = take(s, 2 * reads, sizeof *s->needs.items);
     s->gradients = take(s, gradients, sizeof *s->gradients);
     return !s->is_short_of_memory;
 }
@@ -62,12 +65,18 @@ static bool add_size(uint64_t size, uint64_t alignment, uint64_t *rounded, uint6
            *sum < (uint64_t)1 << 62;
 }
 
+/* The tensor whose bytes it has: itself, where aliases are tensors of their own. */
+static uint32_t owner_of(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
+    return l->shares_places ? graph->tensors[tensor].owner : tensor;
+}
+
 static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
                                 const uint64_t *alignments, weir_plan__steps *s, weir_error *error) {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         const weir_plan__graph_tensor *tensor = &graph->tensors[t];
-        if (!add_size(tensor->bytes, alignments[tensor->arena], &s->sizes[t], &sum))
+        uint64_t bytes = owner_of(graph, l, t) == t ? tensor->bytes : 0;
+        if (!add_size(bytes, alignments[tensor->arena], &s->sizes[t], &sum))
             return too_large(graph, error);
         s->arena[t] = tensor->arena;
         s->producer[t] = tensor->producer;
@@ -75,6 +84,11 @@ static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, 
         s->permanent[t] = tensor->role == WEIR_ROLE_PARAMETER || tensor->role == WEIR_ROLE_STATE ||
                           tensor->is_output ||
                           (s->mode == WEIR_PLAN__FORWARD && tensor->saved_for_backward == WEIR_CHOICE_TRUE);
+    }
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
+        uint32_t owner = owner_of(graph, l, t);
+        s->permanent[owner] |= s->permanent[t];
+        s->is_shared[owner] |= owner != t;
     }
     for (uint32_t t = 0, row = s->tensor_count; row < plan->count; t++) {
         if (!l->marks[t])
@@ -90,15 +104,20 @@ static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, 
 
 /* ---- Nodes -------------------------------------------------------------------------------------- */
 
-/* Appends the tensors of a list that the mark does not have yet. */
-static uint32_t append_new(const uint32_t *from, uint32_t count, uint32_t mark, uint32_t *marks, uint32_t *to,
-                           uint32_t at) {
-    for (uint32_t i = 0; i < count; i++)
-        if (marks[from[i]] != mark) {
-            marks[from[i]] = mark;
-            to[at++] = from[i];
-        }
+/* Appends a tensor unless the mark has it already. */
+static uint32_t append_new(uint32_t tensor, uint32_t mark, uint32_t *marks, uint32_t *to, uint32_t at) {
+    if (marks[tensor] != mark) {
+        marks[tensor] = mark;
+        to[at++] = tensor;
+    }
     return at;
+}
+
+/* Appends a tensor that is read, and after it the one whose bytes it has. */
+static uint32_t append_read(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor,
+                            uint32_t mark, uint32_t *marks, uint32_t *to, uint32_t at) {
+    at = append_new(tensor, mark, marks, to, at);
+    return append_new(owner_of(graph, l, tensor), mark, marks, to, at);
 }
 
 static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) {
@@ -106,13 +125,14 @@ static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) 
     return choice == WEIR_CHOICE_TRUE || (node_saves && choice != WEIR_CHOICE_FALSE);
 }
 
-static uint32_t append_saved(const weir_graph *graph, const weir_plan__node *node, uint32_t mark,
-                             uint32_t *marks, uint32_t *to, uint32_t at) {
+static uint32_t append_saved(const weir_graph *graph, const weir_plan__liveness *l,
+                             const weir_plan__node *node, uint32_t mark, uint32_t *marks, uint32_t *to,
+                             uint32_t at) {
     const uint32_t *edges = weir_plan__inputs(graph, node);
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         bool saves = i < node->input_count ? node->saves_inputs : node->saves_output;
         if (is_saved(graph, edges[i], saves))
-            at = append_new(&edges[i], 1, mark, marks, to, at);
+            at = append_read(graph, l, edges[i], mark, marks, to, at);
     }
     return at;
 }
@@ -123,18 +143,27 @@ static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, we
     uint32_t mark = 0;
     for (uint32_t i = 0; i < s->node_count; i++) {
         const weir_plan__node *node = &graph->nodes[i];
+        const uint32_t *inputs = weir_plan__inputs(graph, node);
         const uint32_t *outputs = weir_plan__node_outputs(graph, node);
-        s->inputs.first[i + 1] = append_new(weir_plan__inputs(graph, node), node->input_count, ++mark, marks,
-                                            s->inputs.items, s->inputs.first[i]);
-        s->outputs.first[i + 1] =
-            append_new(outputs, node->output_count, ++mark, marks, s->outputs.items, s->outputs.first[i]);
+        uint32_t at = s->inputs.first[i];
+        mark++;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            at = append_read(graph, l, inputs[k], mark, marks, s->inputs.items, at);
+        s->inputs.first[i + 1] = at;
+        at = s->outputs.first[i];
+        mark++;
+        for (uint32_t k = 0; k < node->output_count; k++)
+            at = append_new(outputs[k], mark, marks, s->outputs.items, at);
+        s->outputs.first[i + 1] = at;
         s->saved.first[i + 1] =
             s->mode == WEIR_PLAN__BACKWARD
-                ? append_saved(graph, node, ++mark, marks, s->saved.items, s->saved.first[i])
+                ? append_saved(graph, l, node, ++mark, marks, s->saved.items, s->saved.first[i])
                 : 0;
         s->costs[i] = weir_plan__node_cost(graph, i);
         s->is_inplace[i] = node->inplace;
-        s->kills[i] = l->overwritten && node->output_count == 1 ? l->overwritten[outputs[0]] : WEIR__NO_NAME;
+        uint32_t killed =
+            l->overwritten && node->output_count == 1 ? l->overwritten[outputs[0]] : WEIR__NO_NAME;
+        s->kills[i] = killed == WEIR__NO_NAME ? killed : owner_of(graph, l, killed);
         s->order[i] = l->order[i];
         s->place[i] = l->position[i] - 1;
     }
@@ -204,12 +233,12 @@ weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan
                             .link = link,
                             .host = graph->arenas.count};
     s->step_count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * s->node_count : s->node_count;
-    if (graph->edge_count > UINT32_MAX / 2 || s->node_count > UINT32_MAX / 4 ||
+    if (graph->edge_count > UINT32_MAX / 4 || s->node_count > UINT32_MAX / 4 ||
         s->tensor_count > UINT32_MAX / 8)
         return too_large(graph, error);
     s->all_tensors = link.bytes ? 2 * s->tensor_count : s->tensor_count;
     s->all_nodes = link.bytes ? s->node_count + 2 * s->tensor_count : s->node_count;
-    bool has_memory = open_steps(graph, s, plan->count - s->tensor_count);
+    bool has_memory = open_steps(graph, l, s, plan->count - s->tensor_count);
     uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
     if (!has_memory || !marks)
         return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);

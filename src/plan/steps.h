@@ -47,6 +47,7 @@ typedef struct weir_plan__steps {
     uint32_t *producer; /* node, or WEIR__NO_NAME */
     bool *permanent;    /* lives to the end */
     bool *is_output;
+    bool *is_shared;         /* an alias has its bytes */
     uint64_t *costs;         /* of nodes */
     bool *is_inplace;        /* of nodes */
     uint32_t *kills;         /* of nodes: the input that is overwritten, or WEIR__NO_NAME */
@@ -81,8 +82,9 @@ typedef struct weir_plan__made_step {
     bool is_back;
 } weir_plan__made_step;
 
-/* Steps of a graph whose base lives are in the plan's rows. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in
- * any case. `alignments` has one for each of the graph's arenas, and one for the host. */
+/* Steps of a graph whose base lives are in the plan's rows. If places are shared, an alias has no bytes, and
+ * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. `alignments` has
+ * one for each of the graph's arenas, and one for the host. */
 WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                                const weir_plan__liveness *liveness,
                                                const uint64_t *alignments, weir_plan__link link,

@@ -158,14 +158,48 @@ class Shared(Case):
                 fault = json.loads(call("plan", "--show", damaged, "--json").stdout)["error"]
                 self.assertEqual(fault["code_id"], "INVALID_IR", fault)
 
-    def test_recomputing_and_reordering(self) -> None:
+    def test_recomputing(self) -> None:
+        """A capacity that shared places keep changes nothing; otherwise an alias is a tensor of its own."""
         path = self.files.add(chain(alias_of="h"))
-        result = plan(path, "--mode", "forward", "--capacity", "activations=4KiB")
-        self.assertNotIn("alias_of", result["tensors"]["v"])
-        validate(result)
+        plain = plan(path, "--mode", "forward")
+        for bytes_ in (4096, plain["arenas"]["activations"]["peak_bytes"]):
+            result = plan(path, "--mode", "forward", "--capacity", f"activations={bytes_}")
+            self.assertEqual(result["assignment_hash"], plain["assignment_hash"])
+            self.assertEqual(result["tensors"]["v"]["alias_of"], "h")
+        model = chain(alias_of="h")
+        model["tensors"].append(tensor("z", 64))
+        model["nodes"].append(node("last", "add", ["y", "h"], ["z"]))
+        model["outputs"] = ["z"]
+        path = self.files.add(model)
+        needed = plan(path, "--mode", "forward")["arenas"]["activations"]["peak_bytes"]
+        done = call("plan", path, "--json", "--mode", "forward", "--capacity", f"activations={needed - 1}")
+        if done.returncode == 0:
+            result = json.loads(done.stdout)
+            validate(result)
+            self.assertNotIn("alias_of", result["tensors"]["v"])
+        else:
+            self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "ARENA_TOO_SMALL")
+
+    def test_another_order_counts_a_place_once(self) -> None:
+        """Two branches, each a wide tensor that a view shows: one after the other needs one of them at a time."""
+        tensors = [tensor("x", 64, role="input")]
+        nodes: list[dict[str, Any]] = []
+        for branch in "ab":
+            tensors += [tensor(f"{branch}1", 4096), tensor(f"{branch}2", 64, 64, alias_of=f"{branch}1")]
+            tensors += [tensor(f"{branch}3", 64)]
+        for step in range(3):
+            for branch in "ab":
+                before = "x" if step == 0 else f"{branch}{step}"
+                nodes.append(node(f"n{branch}{step}", "custom", [before], [f"{branch}{step + 1}"]))
+        model = graph([*tensors, tensor("y", 64)], [*nodes, node("join", "add", ["a3", "b3"], ["y"])], ["y"])
+        path = self.files.add(model)
+        given = plan(path, "--mode", "forward")
         result = plan(path, "--mode", "forward", "--reorder")
-        self.assertFalse(result["reorder"]["changed"])
-        self.assertEqual(result["tensors"]["v"]["alias_of"], "h")
+        validate(result)
+        self.assertTrue(result["reorder"]["changed"])
+        self.assertLess(result["arenas"]["activations"]["peak_bytes"], 0.6 * given["arenas"]["activations"]["peak_bytes"])
+        self.assertEqual(result["reorder"]["peak"], result["reorder"]["lower_bound"])
+        self.assertEqual(result["tensors"]["a2"]["alias_of"], "a1")
 
 
 if __name__ == "__main__":

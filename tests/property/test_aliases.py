@@ -1,12 +1,15 @@
 """Tensors that share a place: the program's plans against the reference, on random graphs in all modes, with views and
 operators that write in place; and that no write loses a value that is read later."""
 
+import itertools
 import json
 import random
 import unittest
 
 from reference import plan as reference
+from reference import reorder, schedules
 from tests.property.test_plan import MODES, random_arenas, random_graph
+from tests.property.test_remat import small_graph
 from tests.support.plans import Files, call, validate
 
 
@@ -83,6 +86,56 @@ class RandomAliases(unittest.TestCase):
                 with self.subTest(seed=seed, mode=mode):
                     answers.append(self.compare(graph, mode, random_arenas(rng)))
         self.assertGreater(min(answers.count("planned"), answers.count("refused")), 30, answers)
+
+    def test_another_order(self) -> None:
+        """As the reference has it: places count once, and no order overwrites one too early."""
+        changed = 0
+        for seed in range(60):
+            rng = random.Random(seed)
+            graph = with_aliases(random_graph(rng), rng)
+            rng.shuffle(graph["nodes"])
+            for mode in MODES:
+                if reference.analyze_liveness(graph, mode).too_early is not None:
+                    continue
+                with self.subTest(seed=seed, mode=mode):
+                    done = call("plan", self.files.add(graph), "--json", "--mode", mode, "--reorder", "--effort", "2")
+                    self.assertEqual(done.returncode, 0, done.stdout[:500])
+                    result = json.loads(done.stdout)
+                    validate(result)
+                    given = [graph["nodes"][node]["id"] for node in schedules.problem(graph, mode).order]
+                    own = result["reorder"]
+                    self.assertEqual(own["given_peak"], reorder.order_peak(graph, mode, given))
+                    self.assertEqual(own["lower_bound"], reorder.order_bound(graph, mode, given))
+                    if own["changed"]:
+                        best = reorder.reorder(graph, mode, None, 2)
+                        self.assertEqual([node for kind, node in result["schedule"] if kind == "run"], best)
+                        self.assertIsNone(reference.analyze_liveness(graph, mode, best).too_early)
+                        changed += 1
+        self.assertGreater(changed, 10)
+
+    def test_no_order_is_below_the_bound(self) -> None:
+        """Of graphs whose orders can all be looked at."""
+        seen = 0
+        for seed in range(60):
+            rng = random.Random(seed)
+            graph, mode = with_aliases(small_graph(rng, 5), rng), MODES[seed % 3]
+            if reference.analyze_liveness(graph, mode).too_early is not None:
+                continue
+            p = schedules.problem(graph, mode)
+            ids = [node["id"] for node in graph["nodes"]]
+            waits = [{p.producer[t] for t in inputs} - {None} for inputs in p.inputs]
+            peaks = []
+            for order in itertools.permutations(range(5)):
+                done: set[int] = set()
+                names = [ids[node] for node in order]
+                if not all(waits[node] <= done and not done.add(node) for node in order):
+                    continue
+                if reference.analyze_liveness(graph, mode, names).too_early is None:
+                    peaks.append(reorder.order_peak(graph, mode, names))
+            with self.subTest(seed=seed):
+                self.assertLessEqual(reorder.order_bound(graph, mode, [ids[node] for node in p.order]), min(peaks))
+            seen += 1
+        self.assertGreater(seen, 30)
 
     def test_places_hold_the_values_that_are_read(self) -> None:
         """Runs the graph in its plan's bytes, in inference mode: every node writes its number over what it makes,
