@@ -352,13 +352,16 @@ static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t loc
     weir_json_end_array(w);
 }
 
-/* A seed that is a row: its label and its time, when the label is known, and how walks found it. */
+/* A seed that is a row: its label and its time, when the label is known, and how walks found it. The row of a
+ * request that is none of the store's seeds has no label and no split. */
 static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_store *store = s->context->store;
     uint32_t seed = s->rows[local] - s->info->row_count;
-    weir_seed_row row = {.target.is_null = true, .observation_time = INT64_MAX};
-    if (!weir_store_seed(store, s->batch->task, seed, &row))
-        row.target.is_null = true;
+    weir_seed_row row;
+    bool is_stored = weir_store_seed(store, s->batch->task, seed, &row);
+    if (!is_stored)
+        row = (weir_seed_row){
+            .row = s->anchor_row, .observation_time = s->observation_time, .target.is_null = true};
     weir_cell time = {.stype = WEIR_TIMESTAMP,
                       .is_null = row.observation_time == INT64_MAX,
                       .integer = row.observation_time};
@@ -367,9 +370,11 @@ static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t loca
     cli_json_uint(w, "table", s->info->table_count);
     weir_json_key(w, "time");
     write_time(w, row.observation_time);
-    weir_json_key(w, "known");
-    write_time(w, weir_store_label_time(store, s->batch->task, seed));
-    cli_json_text(w, "split", weir_split_name(row.split));
+    if (is_stored) {
+        weir_json_key(w, "known");
+        write_time(w, weir_store_label_time(store, s->batch->task, seed));
+        cli_json_text(w, "split", weir_split_name(row.split));
+    }
     weir_json_key(w, "cells");
     weir_json_array(w);
     write_task_cell(w, s, local, s->task->column, &row.target);
@@ -428,11 +433,11 @@ static weir_cell target_of(const sequence *s, uint64_t sample) {
     weir_seed_row seed = {.target.is_null = true};
     uint32_t index = WEIR_NONE;
     if (!s->context->stage)
-        index = weir_store_find_seed(store, s->batch->task, s->rows[0], s->observation_time);
+        index = weir_store_find_seed(store, s->batch->task, s->anchor_row, s->observation_time);
     else if (weir_store_dataset(store, s->context->dataset, &dataset, &error) == WEIR_OK)
         index = s->task->split_start[dataset.split] + (uint32_t)sample;
     if (index == WEIR_NONE && s->task->is_cell)
-        (void)weir_store_cell(store, s->rows[0], s->task->column, &seed.target);
+        (void)weir_store_cell(store, s->anchor_row, s->task->column, &seed.target);
     else if (!weir_store_seed(store, s->batch->task, index, &seed))
         seed.target.is_null = true;
     return seed.target;

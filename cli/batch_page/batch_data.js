@@ -25,7 +25,7 @@ function hueOf(table) {
 
 // A row's key if the store keeps keys; else its number in the table, which nobody can take for a key.
 function rowLabel(row) {
-  if (tableOf(row).is_task) return `seed ${row.row - tableOf(row).row_start}`;
+  if (tableOf(row).is_task) return row.split ? `seed ${row.row - tableOf(row).row_start}` : "as asked";
   return row.key ?? `row ${row.row - tableOf(row).row_start}`;
 }
 

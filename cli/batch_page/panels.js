@@ -117,7 +117,7 @@ function drawSelected(sequence, selection) {
   if (row.time !== null && cutoff(sequence) !== null) entries.push(["", againstCutoff(row.time[1], sequence)]);
   entries.push(["in the sequence", `row ${selection.row}, ${count(row.cells.filter((cell) => cell[1] >= 0).length, "cell")}`], ["RowIdx", `${row.row}`]);
   if (row.known) entries.push(["label known", row.known[1] === null ? "never" : shortTime(row.known[0])], ["split", row.split]);
-  const kind = selection.row > 0 ? "row" : tableOf(row).is_task ? "the sequence's own seed" : "anchor row";
+  const kind = selection.row > 0 ? "row" : !tableOf(row).is_task ? "anchor row" : row.split ? "the sequence's own seed" : "the request, which is not a seed of the store";
   panel.append(element("p", "kicker", kind), title, facts(entries));
   const example = exampleOf(sequence, selection.row);
   if (example) panel.append(reasonBox(SHOWN, example));

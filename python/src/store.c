@@ -216,6 +216,25 @@ static PyObject *key(PyObject *self, PyObject *number) {
     return parts;
 }
 
+/* _seed(task, number): its observation time and its target: None, the normalised number of a numerical one,
+ * else the integer of weir_cell. KeyError if there is no such seed. */
+static PyObject *seed(PyObject *self, PyObject *args) {
+    uint32_t task = 0, number = 0;
+    weir_seed_row found;
+    if (!PyArg_ParseTuple(args, "O&O&:_seed", py_to_uint32, &task, py_to_uint32, &number))
+        return NULL;
+    const weir_store *store = store_of(self);
+    if (task >= weir_store_describe(store)->task_count || !weir_store_seed(store, task, number, &found)) {
+        PyErr_Format(PyExc_KeyError, "task %u has no seed %u", task, number);
+        return NULL;
+    }
+    if (found.target.is_null)
+        return Py_BuildValue("LO", (long long)found.observation_time, Py_None);
+    if (found.target.stype == WEIR_NUMERICAL)
+        return Py_BuildValue("Ld", (long long)found.observation_time, (double)found.target.number);
+    return Py_BuildValue("LL", (long long)found.observation_time, (long long)found.target.integer);
+}
+
 bool py_key_value(PyObject *object, weir_key_value *out) {
     Py_ssize_t size = 0;
     *out = (weir_key_value){.type = WEIR_KEY_NONE};
@@ -321,6 +340,7 @@ static PyMethodDef methods[] = {
     {"_column", column, METH_VARARGS, "The values, or the nulls, of the column with this index."},
     {"_key", key, METH_O, "The primary key of a row; KeyError if the store has none."},
     {"_find_row", find_row, METH_VARARGS, "The row of a key in the table with this number, or None."},
+    {"_seed", seed, METH_VARARGS, "The observation time and the target of a task's seed."},
     {"text", text, METH_O, "The text with this number; empty if there is none."},
     {"category", category, METH_O, "The value of the category with this number; empty if there is none."},
     {NULL, NULL, 0, NULL}};

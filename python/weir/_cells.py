@@ -33,6 +33,8 @@ def cells_of(batch: Batch, store: Store) -> Iterator[Cell]:
         raise ValueError(f"the batch is of the store {batch.store_hash[:12]}, not of {store!r}")
     columns: dict[int, dict[str, Any]] = {task["column_idx"]: {**task, "table": None} for task in store.info["tasks"]}
     columns.update((column["column_idx"], column) for column in store.info["columns"])
+    seeds = _Seeds(batch, store)
+    columns.update(seeds.columns)
     arrays = {name: batch[name].tolist() for name in ("column_ids", "seq_row_ids", "is_null", "is_target")}
     rows, counts, target = batch.rows.tolist(), batch.num_cells.tolist(), _target_values(batch, store)
     for sequence, count in enumerate(counts):
@@ -40,9 +42,36 @@ def cells_of(batch: Batch, store: Store) -> Iterator[Cell]:
             column_ids, local, is_null, is_target = (arrays[name][sequence][place] for name in arrays)
             column, row = columns[column_ids], rows[sequence][local]
             value = None
-            if not is_null:
-                value = target[sequence] if is_target else _value(store, column, row)
+            if not is_null and is_target:
+                value = target[sequence]
+            elif not is_null:
+                value = seeds.value(sequence, row, column) if row >= seeds.first_row else _value(store, column, row)
             yield Cell(sequence, local, column["table"], column["name"], column["stype"], value, bool(is_null), bool(is_target))
+
+
+class _Seeds:
+    """Seeds of the batch's task that are rows: their labels and observation times."""
+
+    def __init__(self, batch: Batch, store: Store) -> None:
+        self.store, self.task = store, store.info["tasks"][batch.task_index]
+        self.number, self.times = batch.task_index, batch.observation_time.tolist()
+        self.first_row = store.info["rows"]
+        observed = self.task.get("observed_column_idx")
+        described = {"table": None, "name": "observation_time", "column_idx": observed, "stype": "timestamp"}
+        self.columns = {} if observed is None else {observed: described}
+
+    def value(self, sequence: int, row: int, column: dict[str, Any]) -> Any:
+        number = row - self.first_row
+        if number == self.task["seeds"]:  # of a request that is none of the store's seeds
+            return self.times[sequence]
+        time, label = self.store._seed(self.number, number)
+        if column["column_idx"] in self.columns:
+            return time
+        if label is None or self.task["stype"] == "timestamp":
+            return label
+        if self.task["stype"] == "numerical":
+            return label * self.task["std"] + self.task["mean"]
+        return self.store.category(label) if self.task["stype"] == "categorical" else bool(label)
 
 
 def _value(store: Store, column: dict[str, Any], row: int) -> Any:

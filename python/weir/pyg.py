@@ -50,6 +50,15 @@ def _tables(store: Store) -> list[_Table]:
     return tables
 
 
+def _seeds(store: Store, task: dict[str, Any]) -> _Table:
+    """Seeds that are rows: their labels and observation times."""
+    columns: dict[SemanticType, list[int]] = {kind: [] for kind in SemanticType if kind != SemanticType.IDENTIFIER}
+    columns[_STYPES[task["stype"]]].append(task["column_idx"])
+    columns[SemanticType.TIMESTAMP].append(task["observed_column_idx"])
+    first = store.info["rows"]
+    return _Table(task["name"], first, first + task["seeds"] + 1, columns)
+
+
 def hetero(batch: Batch, store: Store) -> HeteroData:
     """A batch as HeteroData. Each sequence is a graph of its own; all of them are in one, disjoint.
 
@@ -64,11 +73,21 @@ def hetero(batch: Batch, store: Store) -> HeteroData:
 
     The rows to predict come first in their table A: data[A].batch_size of them, with data[A].y and data[A].y_is_null. In a
     link task these are the sources in their table and the destinations in theirs; data[A].batch has each one's sequence.
+
+    With "labels": true in the manifest, the seeds of a task that says when its labels are known are nodes of a type named
+    like the task, with their labels and observation times, and an edge (task, "anchor", table) to what they are about.
+    A is then this type: each sequence begins with its own seed, whose label is y.
     """
     if batch.store_hash != store.hash:
         raise ValueError(f"the batch is of the store {batch.store_hash[:12]}, not of {store!r}")
     tables, tensors = _tables(store), batch.torch(hide_target=True)
+    task = store.info["tasks"][batch.task_index]
     rows, counts = batch.rows.torch().long(), batch.num_rows.torch().long()
+    has_seeds = bool((counts > 0).any()) and int(rows[counts > 0][0, 0]) >= store.info["rows"]
+    if has_seeds:
+        if any(table.name == task["name"] for table in tables):
+            raise ValueError(f"the task {task['name']!r} and a table have one name, and both have nodes; give the task another")
+        tables.append(_seeds(store, task))
     sequence, local = torch.nonzero(torch.arange(rows.shape[1]) < counts[:, None], as_tuple=True)
     row = rows[sequence, local]
     order = torch.argsort((local > 0).long(), stable=True)  # the rows to predict first
@@ -83,9 +102,13 @@ def hetero(batch: Batch, store: Store) -> HeteroData:
     for table in tables:
         _add_features(data[table.name], table, cells, tensors)
     _add_edges(data, batch, store, node)
-    task = next(task for task in store.info["tasks"] if task["name"] == batch.task)
+    if has_seeds:
+        index = torch.nonzero(tensors["fk_adj"].bool() & (rows[:, : tensors["fk_adj"].shape[1], None] >= store.info["rows"]))
+        edges = torch.stack([node[index[:, 0], index[:, 1]], node[index[:, 0], index[:, 2]]])
+        data[task["name"], "anchor", task["anchor_table"]].edge_index = edges
+    predicted = task["name"] if has_seeds else task["anchor_table"]
     y, y_is_null = batch.target.torch()
-    for name in dict.fromkeys((task["anchor_table"], task.get("destination_table", task["anchor_table"]))):
+    for name in dict.fromkeys((predicted, task.get("destination_table", predicted))):
         of_table = next(table for table in tables if table.name == name)
         first = rows[:, 0] if rows.shape[1] else rows.new_zeros(len(rows))
         mine = (counts > 0) & (first >= of_table.row_start) & (first < of_table.row_end)

@@ -232,6 +232,24 @@ class EmbeddedBatch(PageCase):
         self.assertEqual(set(shown), {("2024-03-06", "2024-03-06"), ("2024-03-12", "2024-03-06"), ("2024-03-12", "2024-03-10")})
         self.assertEqual(sum(s["num_rows"] for s in batch["sequences"]), sum(len(s["rows"]) for s in data["sequences"]))
 
+    def test_a_request_is_a_task_row_of_its_own(self) -> None:
+        """With labels, a context begins with its request: at its time, about its anchor, without a split unless it is a seed."""
+        self.write("shop/again/train", labels=True, label_visibility="all")
+        row = next(t["row_start"] for t in run("info", self.store)["tables"] if t["name"] == "customers")
+        for day, split, target in (("2024-03-07", None, None), ("2024-03-12", "train", "true")):
+            page = self.folder / "context.html"
+            asked = run("context", "--store", self.store, "--manifest", self.folder / "m.json", "--task", "again", "--row", str(row),
+                        "--time", day, "--html", page)  # fmt: skip
+            data = embedded(page)
+            [sequence] = data["sequences"]
+            own, anchor = sequence["rows"][:2]
+            self.assertEqual((anchor["row"], own["parents"][0][1]), (row, 1))
+            self.assertEqual(own["time"][0][:10], day)
+            self.assertEqual((own.get("split"), asked["sequences"][0]["split"]), (split, split))
+            self.assertEqual("known" in own, split is not None)
+            self.assertEqual(self.cells(data, own)["again"][2], target)
+            self.assertEqual(sequence["target"], target)
+
     def test_masked_cells_are_marked(self) -> None:
         page, batch = self.write("shop/again/train", mask_permille=1000)
         tensor = bytes.fromhex(batch["tensors"]["is_masked"]["data"])

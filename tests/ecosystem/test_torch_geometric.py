@@ -1,8 +1,10 @@
 """PyTorch Geometric: a batch as HeteroData is the database's rows and foreign keys, and trains."""
 
+import json
 import sqlite3
 import unittest
 import warnings
+from pathlib import Path
 from typing import Any
 
 from tests.ecosystem.support import require
@@ -143,6 +145,27 @@ class Graphs(ShopTest):
                              for a, b in index.T.tolist()}
         self.assertEqual(found["buyer"], {(i, i % 5) for i in range(20)})
         self.assertEqual(found["seller"], {(i, i * 3 % 5) for i in range(20) if i % 2})
+
+    def test_seeds_are_nodes_if_they_show_their_labels(self) -> None:
+        schema = json.loads(Path("shop.schema.json").read_text())
+        schema["tasks"] = {"churn": {**schema["tasks"]["churn"], "horizon": "1d"}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", weir.IngestWarning)
+            weir.ingest("shop.sqlite", "labels.weir", schema=schema)
+        store = weir.Store("labels.weir")
+        batch = weir.batch(store, "labels.manifest.json", "shop/churn/train")
+        data = batch.hetero(store)
+        part, edges = data["churn"], data["churn", "anchor", "customers"].edge_index
+        self.assertTrue(data.validate())
+        self.assertEqual((part.batch_size, "batch_size" in data["customers"]), (batch.sequence_count, False))
+        self.assertEqual(part.y.tolist(), batch.target.values.tolist())
+        self.assertGreater(len(part.row), part.batch_size)
+        self.assertEqual(edges.shape[1], len(part.row))
+        # The first are the sequences' own, which lead to their anchors and do not show their labels; the others show theirs.
+        own = {int(a): int(data["customers"].row[b]) for a, b in edges.T if a < part.batch_size}
+        self.assertEqual([own[i] for i in range(part.batch_size)], batch.anchor_row.tolist())
+        is_null = part.x[:, -2]
+        self.assertEqual((set(is_null[: part.batch_size].tolist()), set(is_null[part.batch_size :].tolist())), ({1.0}, {0.0}))
 
     def test_a_batch_of_another_store_is_refused(self) -> None:
         batch = self.batch("churn")

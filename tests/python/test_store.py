@@ -8,6 +8,7 @@ import pickle
 import sqlite3
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -207,8 +208,35 @@ class Cells(ShopTest):
         self.assertEqual(seen, {"numerical", "timestamp", "boolean", "categorical", "text"})
         derived = next(weir.batch(store, self.manifest, "shop/late/train").cells(store))
         self.assertEqual((derived.table, derived.column, derived.stype, type(derived.value)), (None, "late", "boolean", bool))
+        self.check_seeds()
         with self.assertRaisesRegex(ValueError, "the batch is of the store"):
             next(batch.cells(type("Other", (), {"hash": "0" * 64})()))
+
+
+    def check_seeds(self) -> None:
+        """Seeds that are rows have their labels and times, as the task's query gives them."""
+        schema = json.loads(Path("shop.schema.json").read_text())
+        schema["tasks"] = {"churn": {**schema["tasks"]["churn"], "horizon": "1d"}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", weir.IngestWarning)
+            weir.ingest("shop.sqlite", "labels.weir", schema=schema)
+        store, database = weir.Store("labels.weir"), sqlite3.connect("shop.sqlite")
+        rows = database.execute(schema["tasks"]["churn"]["query"])
+        names = [column[0] for column in rows.description]
+        task = schema["tasks"]["churn"]
+        of = [dict(zip(names, row)) for row in rows]
+        labels = {(str(row[task["observation_time_column"]])[:10], bool(row[task["target_column"]])) for row in of}
+        manifest = weir.Manifest("labels.manifest.json", batch={"label_visibility": "all"})
+        cells = list(weir.batch(store, manifest, "shop/churn/val", stage="eval").cells(store))
+        shown = [(a.value, b.value) for a, b in zip(cells, cells[1:]) if a.column == "churn" and not a.is_target]
+        found = {(str(datetime.datetime.fromtimestamp(at / 1e6, datetime.timezone.utc))[:10], label) for label, at in shown}
+        self.assertGreater(len(shown), 20)
+        self.assertLessEqual(found, labels)
+        self.assertEqual({label for _, label in found}, {True, False})
+        asked = list(store.context("churn", 5, "2024-09-01", manifest=manifest).cells(store))
+        self.assertEqual([cell.value for cell in asked[:2]], [None, 1725148800000000])
+        with self.assertRaises(KeyError):
+            store._seed(0, len(of))
 
 
 class Manifests(ShopTest):
