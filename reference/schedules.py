@@ -290,7 +290,10 @@ def lives(graph: Graph, mode: str, p: Problem, schedule: list[Execution]) -> dic
     gradients = [tensor for name, tensor in tensors.items() if name not in p.names]
     for tensor, (_, _, birth, death) in zip(gradients, gradient_lives(p, schedule)):
         tensor.birth, tensor.death = birth, death
+    aliases = {i for i, name in enumerate(p.names) if tensors[name].owner is not None}
     for instance in instances(p, schedule):
+        if instance.tensor in aliases:
+            continue
         tensor = tensors[p.names[instance.tensor]]
         if instance.is_copy:
             name = f"{tensor.id}.host"
@@ -303,4 +306,51 @@ def lives(graph: Graph, mode: str, p: Problem, schedule: list[Execution]) -> dic
             tensor = replace(tensor, id=name)
             tensors[name] = tensor
         tensor.birth, tensor.death = instance.birth, instance.death
-    return tensors
+    return _with_aliases(p, schedule, tensors, aliases)
+
+
+def _with_aliases(
+    p: Problem, schedule: list[Execution], tensors: dict[str, plan.Tensor], aliases: set[int]
+) -> dict[str, plan.Tensor]:
+    """An alias has a row for every instance of its owner in which it is made or read, from the first time to the
+    last; one that stays to the end stays in the last instance."""
+    if not aliases:
+        return tensors
+    index = {name: i for i, name in enumerate(p.names)}
+    back = {step.node: step.needs for step in p.steps if step.kind == "back"}
+    number = [0 if node is None else -1 for node in p.producer]  # of a tensor's current instance
+    rows: dict[int, list[tuple[int, int, int]]] = {
+        alias: [(number[index[tensors[p.names[alias]].owner]], 0, 1)] if p.producer[alias] is None else []
+        for alias in sorted(aliases)
+    }
+    for place, (kind, node) in enumerate(schedule, 1):
+        if kind == "out":
+            continue
+        made = [node] if kind == "in" else p.outputs[node] if kind == "run" else []
+        for tensor in made:
+            number[tensor] += 1
+        lasting = [t for t in rows if p.permanent[t] and rows[t] and index[tensors[p.names[t]].owner] in made]
+        read = [] if kind == "in" else p.inputs[node] if kind == "run" else back[node]
+        for alias in [t for t in dict.fromkeys([*read, *made, *lasting]) if t in aliases]:
+            current = number[index[tensors[p.names[alias]].owner]]
+            if rows[alias] and rows[alias][-1][0] == current:
+                rows[alias][-1] = (current, rows[alias][-1][1], place + 1)
+            else:
+                rows[alias].append((current, place, place + 1))
+    again = []
+    for alias, own in rows.items():
+        first = tensors[p.names[alias]]
+        owner = first.owner
+        if p.permanent[alias]:
+            own[-1] = (*own[-1][:2], len(schedule) + 1)
+        for k, (current, birth, death) in enumerate(own):
+            row = first if k == 0 else replace(first, id=f"{first.id}.again{k}")
+            row.owner = owner if current == 0 else f"{owner}.again{current}"
+            row.birth, row.death = birth, death
+            again += [(alias, k, row)] if k else []
+    host = {name: tensor for name, tensor in tensors.items() if tensor.arena == HOST}
+    rest = {name: tensor for name, tensor in tensors.items() if tensor.arena != HOST}
+    for _, _, row in again:
+        assert row.id not in rest
+        rest[row.id] = row
+    return rest | host

@@ -211,10 +211,22 @@ static weir_status check_capacities(const weir_graph *graph, const request *r, w
     return WEIR_OK;
 }
 
+/* Whether aliases share the place of their owner. Not if operators may run again and one of them writes into
+ * a place: its old value could not be read again. */
+static bool shares_places(const weir_graph *graph, const request *r) {
+    for (uint32_t i = 0; r->is_remat && i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->output_count; k++)
+            if (weir_plan__node_overwrites(graph, node, weir_plan__node_outputs(graph, node)[k]))
+                return false;
+    }
+    return graph->has_aliases;
+}
+
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
     weir_plan__liveness liveness = {
-        .order = order, .position = position, .shares_places = graph->has_aliases && !r->is_remat};
+        .order = order, .position = position, .shares_places = shares_places(graph, r)};
     weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
     weir_status status = choose_order(graph, r, order, position, error);
     if (status == WEIR_OK)

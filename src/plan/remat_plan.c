@@ -15,7 +15,12 @@ typedef struct applying {
     const weir_plan__steps *steps;
     uint32_t *again_first; /* a tensor: row of its instance 1, less 1; the last entry is the end */
     uint32_t *overwritten; /* a row: the row that it overwrites; NULL but in inference mode */
+    bool shares_places;
 } applying;
+
+static bool is_alias(const applying *a, uint32_t tensor) {
+    return a->shares_places && tensor < a->steps->tensor_count && a->graph->tensors[tensor].owner != tensor;
+}
 
 static bool is_copy(const applying *a, uint32_t tensor) {
     return tensor >= a->steps->tensor_count;
@@ -31,13 +36,15 @@ static uint32_t row_of(const applying *a, uint32_t tensor, uint32_t number) {
 
 static void count_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
-    uint32_t rows = is_copy(a, life->tensor) ? 1 : life->number;
+    uint32_t rows = is_copy(a, life->tensor) ? 1 : is_alias(a, life->tensor) ? 0 : life->number;
     if (rows > a->again_first[life->tensor])
         a->again_first[life->tensor] = rows;
 }
 
 static void fill_instance(void *context, const weir_plan__life *life) {
     applying *a = context;
+    if (is_alias(a, life->tensor))
+        return;
     uint32_t row = row_of(a, life->tensor, life->number);
     uint32_t tensor = life->tensor % a->steps->tensor_count; /* of a copy, what it is of */
     a->plan->rows[row].size = a->graph->tensors[tensor].bytes;
@@ -49,6 +56,102 @@ static void fill_instance(void *context, const weir_plan__life *life) {
     if (a->overwritten && life->overwrites != WEIR__NO_NAME)
         a->overwritten[row] = row_of(a, life->overwrites, life->overwrites_number);
 }
+
+/* ---- Aliases ------------------------------------------------------------------------------------- */
+
+/* An alias has a row for every instance of its owner in which it is made or read, from the first time to the
+ * last; one that stays to the end stays in the last instance. The first walk counts rows, the second fills
+ * them. */
+typedef struct alias_walk {
+    applying *a;
+    uint32_t *instance; /* a tensor: how many instances it has had */
+    uint32_t *seen;     /* an alias: its owner's `instance` when it was last touched */
+    uint32_t *rows;     /* an alias: how many it has */
+    bool is_filling;
+} alias_walk;
+
+static void touch_alias(alias_walk *w, uint32_t alias, uint32_t place) {
+    applying *a = w->a;
+    const weir_plan__graph_tensor *tensor = &a->graph->tensors[alias];
+    uint32_t instance = w->instance[tensor->owner];
+    bool is_new = w->rows[alias] == 0 || w->seen[alias] != instance;
+    w->seen[alias] = instance;
+    w->rows[alias] += is_new;
+    if (!w->is_filling) {
+        a->again_first[alias] = w->rows[alias] - 1;
+        return;
+    }
+    uint32_t row = row_of(a, alias, w->rows[alias] - 1);
+    if (is_new) {
+        a->plan->rows[row] = (weir_plan__row){.size = tensor->bytes,
+                                              .offset = tensor->owner_offset,
+                                              .birth = place,
+                                              .arena = tensor->arena,
+                                              .owner = row_of(a, tensor->owner, instance - 1)};
+        a->plan->looks[row] = a->plan->looks[alias];
+    }
+    a->plan->rows[row].death = place + 1;
+}
+
+static void touch_list(alias_walk *w, weir_plan__list list, uint32_t place) {
+    for (uint32_t i = 0; i < list.count; i++)
+        if (is_alias(w->a, list.items[i]))
+            touch_alias(w, list.items[i], place);
+}
+
+/* Aliases that stay to the end, where an owner of theirs is made again. */
+static void touch_lasting(alias_walk *w, uint32_t owner, uint32_t place) {
+    const weir_plan__steps *s = w->a->steps;
+    for (uint32_t t = 0; s->permanent[owner] && w->instance[owner] > 1 && t < s->tensor_count; t++)
+        if (s->permanent[t] && w->rows[t] > 0 && is_alias(w->a, t) && w->a->graph->tensors[t].owner == owner)
+            touch_alias(w, t, place);
+}
+
+static void touch_execution(alias_walk *w, weir_plan__execution execution, uint32_t place) {
+    const weir_plan__steps *s = w->a->steps;
+    weir_plan__list reads = weir_plan__list_at(execution.is_back ? &s->saved : &s->inputs, execution.node);
+    weir_plan__list makes = weir_plan__list_at(&s->outputs, execution.node);
+    makes.count = execution.is_back ? 0 : makes.count;
+    for (uint32_t i = 0; i < makes.count; i++)
+        w->instance[makes.items[i]]++;
+    touch_list(w, reads, place);
+    touch_list(w, makes, place);
+    for (uint32_t i = 0; i < makes.count; i++)
+        touch_lasting(w, makes.items[i], place);
+}
+
+static void walk_aliases(alias_walk *w, const weir_plan__schedule *schedule) {
+    const weir_plan__steps *s = w->a->steps;
+    memset(w->instance, 0, 3 * (size_t)s->all_tensors * sizeof *w->instance);
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        w->instance[t] = s->producer[t] == WEIR__NO_NAME;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        if (is_alias(w->a, t) && s->producer[t] == WEIR__NO_NAME)
+            touch_alias(w, t, 0);
+    for (size_t i = 0; i < schedule->count; i++)
+        touch_execution(w, schedule->items[i], (uint32_t)i + 1);
+    for (uint32_t t = 0; w->is_filling && t < s->tensor_count; t++)
+        if (is_alias(w->a, t) && s->permanent[t] && w->rows[t] > 0)
+            w->a->plan->rows[row_of(w->a, t, w->rows[t] - 1)].death = (uint32_t)schedule->count + 1;
+}
+
+/* False: no memory. */
+static bool place_aliases(applying *a, const weir_plan__schedule *schedule, bool is_filling) {
+    if (!a->shares_places)
+        return true;
+    size_t tensors = a->steps->all_tensors;
+    alias_walk w = {.a = a, .is_filling = is_filling};
+    w.instance = weir__allocate(a->plan->env, 3 * tensors + 1, sizeof *w.instance);
+    if (!w.instance)
+        return false;
+    w.seen = w.instance + tensors;
+    w.rows = w.seen + tensors;
+    walk_aliases(&w, schedule);
+    weir__release(a->plan->env, w.instance);
+    return true;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------------- */
 
 /* From numbers of instances to rows; returns the number of all rows. */
 static uint64_t place_rows(applying *a) {
@@ -131,6 +234,8 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
     weir_plan *plan = a->plan;
     const weir_env *env = plan->env;
     weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
+    if (!place_aliases(a, schedule, false))
+        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
     uint64_t total = place_rows(a);
     if (total >= WEIR__NO_NAME || !make_rows(a, total))
         return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *plan->rows);
@@ -144,8 +249,12 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
     }
     WEIR__TRY(name_rows(a, error));
     weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
+    if (!place_aliases(a, schedule, true))
+        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
     move_gradients(a, scratch->step_places);
-    plan->end = 0;
+    plan->end = plan->alias_count = 0;
+    for (uint32_t i = 0; i < plan->count; i++)
+        plan->alias_count += weir_plan__is_alias(plan, i);
     for (uint32_t i = 0; i < plan->count; i++)
         plan->end = plan->rows[i].death > plan->end ? plan->rows[i].death : plan->end;
     return WEIR_OK;
@@ -186,7 +295,7 @@ weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, c
 weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
                                    const weir_plan__steps *steps, const weir_plan__schedule *schedule,
                                    weir_error *error) {
-    applying a = {.graph = graph, .plan = plan, .steps = steps};
+    applying a = {.graph = graph, .plan = plan, .steps = steps, .shares_places = liveness->shares_places};
     weir_plan__lives_scratch scratch;
     if (schedule->count >= UINT32_MAX - 4)
         return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,

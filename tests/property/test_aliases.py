@@ -7,7 +7,7 @@ import random
 import unittest
 
 from reference import plan as reference
-from reference import reorder, schedules
+from reference import remat, reorder, schedules
 from tests.property.test_plan import MODES, random_arenas, random_graph
 from tests.property.test_remat import small_graph
 from tests.support.plans import Files, call, validate
@@ -112,6 +112,42 @@ class RandomAliases(unittest.TestCase):
                         self.assertIsNone(reference.analyze_liveness(graph, mode, best).too_early)
                         changed += 1
         self.assertGreater(changed, 10)
+
+    def test_recomputing_and_paging(self) -> None:
+        """As the reference has it, where no operator writes in place."""
+        again = shared = 0
+        for seed in range(60):
+            rng = random.Random(seed)
+            graph = with_aliases(small_graph(rng, rng.randrange(6, 20)), rng)
+            for node in graph["nodes"]:
+                node["inplace"] = False
+            mode = MODES[seed % 3]
+            link = schedules.Link(1000, 1) if seed % 2 else None
+            p = schedules.problem(graph, mode, link=link)
+            budget = {"activations": int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * 0.85)}
+            options = ["--mode", mode, "--capacity", f"activations={budget['activations']}", "--effort", "2"]
+            options += ["--link", "1000", "--speed", "1"] if link else []
+            done = call("plan", self.files.add(graph), "--json", *options)
+            found = remat.solve(p, budget, 2)
+            with self.subTest(seed=seed):
+                if done.returncode:
+                    self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "ARENA_TOO_SMALL")
+                    continue
+                result = json.loads(done.stdout)
+                validate(result)
+                if "remat" not in result or result["remat"]["budget"] != budget:
+                    continue
+                self.assertEqual(result["remat"]["added_cost"], found.added_cost)
+                rows = schedules.lives(graph, mode, p, found.schedule)
+                arenas = {name: {"capacity_bytes": n} for name, n in budget.items()}
+                expected = reference.assign(graph, mode, arenas=arenas, tensors=rows)
+                self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
+                owners = {name: row.owner for name, row in rows.items() if row.owner is not None}
+                self.assertEqual({n: t["alias_of"] for n, t in result["tensors"].items() if "alias_of" in t}, owners)
+                again += 1
+                shared += any(name.rpartition(".again")[1] for name in owners)
+        self.assertGreater(again, 15)
+        self.assertGreater(shared, 3)
 
     def test_no_order_is_below_the_bound(self) -> None:
         """Of graphs whose orders can all be looked at."""
