@@ -19,6 +19,7 @@
 
 #include "bench.h"
 #include "weir/weir.h"
+#include "weir_tool/tools.h"
 
 enum { TRIVIAL_ITEMS = 4000000, BARE_RING = 1024, TRIVIAL_RING = 1024, REPEATS = 5 };
 enum { ITEM_NS = 4000000, SLOW_ITEM_NS = 10 * ITEM_NS, ONE_IN = 100, SLOW_ITEMS_A_WORKER = 200 };

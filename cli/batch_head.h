@@ -3,6 +3,7 @@
 #define WEIR_CLI_BATCH_HEAD_H
 
 #include "weir/store.h"
+#include "weir_tool/documents.h"
 
 /* Members of the object that is being written: task, tables, columns, edges. A task whose labels have a time
  * has one table and one foreign key more: its seeds, and their anchors. */

@@ -31,14 +31,14 @@ typedef struct init {
 /* ---- Drafts ---------------------------------------------------------------------------------- */
 
 typedef struct drafted {
-    weir_json_writer text;
-    weir_json_writer reasons;
+    weir_bytes text;
+    weir_bytes reasons;
     weir_cbor_writer document;
 } drafted;
 
 static void drafted_release(drafted *d) {
-    weir_json_release(&d->text);
-    weir_json_release(&d->reasons);
+    weir_bytes_release(&d->text);
+    weir_bytes_release(&d->reasons);
     weir_cbor_release(&d->document);
 }
 
@@ -46,8 +46,6 @@ static weir_status make_draft(const init *self, const char *table, const char *c
                               weir_error *error) {
     weir_ingest_options options = self->options;
     cli_progress progress;
-    weir_json_writer_memory(&out->text, NULL);
-    weir_json_writer_memory(&out->reasons, NULL);
     weir_cbor_writer_memory(&out->document, NULL);
     cli_progress_begin(&progress);
     options.progress = cli_progress_show;
@@ -59,10 +57,6 @@ static weir_status make_draft(const init *self, const char *table, const char *c
     weir_status status = weir_schema_draft(NULL, &options, &out->text, error);
     cli_signals_release();
     cli_progress_end(&progress);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&out->text, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&out->reasons, error);
     if (status == WEIR_OK)
         status = weir_json_read(out->text.data, out->text.size, "the draft", WEIR_SCHEMA_INVALID,
                                 &out->document, error);

@@ -19,7 +19,7 @@ static char *notes_path(const char *output) {
     return path;
 }
 
-static weir_status write_notes(const char *output, const char *source, const weir_json_writer *reasons,
+static weir_status write_notes(const char *output, const char *source, const weir_bytes *reasons,
                                weir_error *error) {
     cli_output file;
     char *path = notes_path(output);
@@ -41,13 +41,9 @@ typedef struct wishes {
     const char *output;
 } wishes;
 
-static weir_status deliver(const wishes *wish, const char *source, weir_json_writer *draft,
-                           weir_json_writer *reasons, weir_error *error) {
-    weir_status status = weir_json_finish(draft, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(reasons, error);
-    if (status == WEIR_OK && !wish->as_json)
-        status = weir_json_indent(draft, BROKEN_DEPTH, error);
+static weir_status deliver(const wishes *wish, const char *source, weir_bytes *draft,
+                           const weir_bytes *reasons, weir_error *error) {
+    weir_status status = wish->as_json ? WEIR_OK : weir_json_indent(draft, BROKEN_DEPTH, error);
     if (status != WEIR_OK)
         return status;
     if (wish->output) {
@@ -67,22 +63,20 @@ static weir_status deliver(const wishes *wish, const char *source, weir_json_wri
 
 static int draft(const wishes *wish, weir_ingest_options *options) {
     weir_error error;
-    weir_json_writer w, reasons;
+    weir_bytes schema = {0}, reasons = {0};
     cli_progress progress;
     cli_progress_begin(&progress);
-    weir_json_writer_memory(&w, NULL);
-    weir_json_writer_memory(&reasons, NULL);
     options->progress = cli_progress_show;
     options->progress_context = &progress;
     options->reasons = &reasons;
     cli_signals_catch(NULL, NULL);
-    weir_status status = weir_schema_draft(NULL, options, &w, &error);
+    weir_status status = weir_schema_draft(NULL, options, &schema, &error);
     cli_signals_release();
     cli_progress_end(&progress);
     if (status == WEIR_OK)
-        status = deliver(wish, options->source, &w, &reasons, &error);
-    weir_json_release(&w);
-    weir_json_release(&reasons);
+        status = deliver(wish, options->source, &schema, &reasons, &error);
+    weir_bytes_release(&schema);
+    weir_bytes_release(&reasons);
     return status == WEIR_OK ? cli_flush() : cli_fail(&error, wish->as_json);
 }
 

@@ -112,8 +112,7 @@ static void put_all(FILE *out, const char *source, const weir_cbor_value *list) 
     }
 }
 
-weir_status cli_write_reasons(FILE *out, const char *source, const weir_json_writer *reasons,
-                              weir_error *error) {
+weir_status cli_write_reasons(FILE *out, const char *source, const weir_bytes *reasons, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
     weir_status status =

@@ -4,9 +4,9 @@
 
 #include "cli.h"
 
-/* Writes the reasons (what weir_ingest_options.reasons took, finished) as Markdown: what to check first, then
+/* Writes the reasons (what weir_ingest_options.reasons took) as Markdown: what to check first, then
  * table by table. `source` is what was drafted from. OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status cli_write_reasons(FILE *out, const char *source, const weir_json_writer *reasons,
+WEIR_CHECKED weir_status cli_write_reasons(FILE *out, const char *source, const weir_bytes *reasons,
                                            weir_error *error);
 
 #endif

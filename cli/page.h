@@ -5,6 +5,7 @@
 #define WEIR_CLI_PAGE_H
 
 #include "weir/weir.h"
+#include "weir_tool/documents.h"
 
 /* Writes a page with `json` where it has the mark ">@NAME<". No text in the JSON can leave it: every '<' is
  * written as \u003c, so that the element that holds it cannot end early. The file appears whole;

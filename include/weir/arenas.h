@@ -71,13 +71,9 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_resolve(const weir_arenas *arenas,
 
 /* ---- ZeroTensor_v1, DebugFill, CommitExecution_v1 ----------------------------------------------- */
 
-/* Write a tensor's bytes: zeros, or BLAKE3's extended output keyed by token and address, to find reads of
- * what was never written. CONTRACT_VIOLATION: no such tensor, or its memory was given back. */
+/* Writes zeros to a tensor's bytes. CONTRACT_VIOLATION: no such tensor, or its memory was given back. */
 WEIR_API WEIR_CHECKED weir_status weir_arenas_zero(weir_arenas *arenas, const char *id, size_t id_size,
                                                    weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size,
-                                                         const uint8_t *token, size_t token_size,
-                                                         weir_error *error);
 
 /* CommitExecution_v1: a barrier over the arenas in name order (all work on their device is done); seals the
  * batch and gives its state hash, SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one

@@ -33,19 +33,6 @@ extern "C" {
 /* The version of the library that is linked, as "major.minor.patch". Static; any thread. */
 WEIR_API const char *weir_version(void);
 
-enum { WEIR_COMPONENT_CAPACITY = 32 };
-
-/* What weir consists of beside its own code: the compiler, the C library, the libraries. */
-typedef struct weir_component {
-    const char *name;                      /* "gcc", "glibc", "openssl", …; static */
-    char built[WEIR_COMPONENT_CAPACITY];   /* the version that weir was compiled with */
-    char running[WEIR_COMPONENT_CAPACITY]; /* the version that is in the process; empty for the compiler */
-} weir_component;
-
-/* The i-th of them, the compiler first; false past the last. What a build left out (WEIR_POSTGRES=OFF,
- * WEIR_HTTP=OFF) is not among them. Any thread. */
-WEIR_API bool weir_component_at(size_t index, weir_component *out);
-
 /* ---- Statuses -------------------------------------------------------------------------------- */
 
 typedef enum weir_status {
@@ -55,22 +42,10 @@ typedef enum weir_status {
 #undef WEIR_ENUMERATE
 } weir_status;
 
-/* "BATCH_SIZE_INCONSISTENT", "data", and the meaning in words, of a status ("OK", "none" and "success" for
- * WEIR_OK; "UNKNOWN" … for a number that is none). Static; any thread. */
+/* "BATCH_SIZE_INCONSISTENT", and the meaning in words, of a status ("OK" and "success" for WEIR_OK; "UNKNOWN"
+ * … for a number that is none). Static; any thread. */
 WEIR_API const char *weir_status_name(weir_status status);
-WEIR_API const char *weir_status_subsystem(weir_status status);
 WEIR_API const char *weir_status_meaning(weir_status status);
-
-/* What this library was built with: names and versions, in the order of CBOR keys (shorter names first, then
- * bytewise). Static; any thread. */
-typedef struct weir_build_part {
-    const char *name;
-    const char *version;
-} weir_build_part;
-WEIR_API const weir_build_part *weir_build_info(size_t *count);
-
-/* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
-WEIR_API weir_status weir_status_at(size_t index);
 
 /* Text that need not be terminated. What is given is borrowed for the call; what comes out of a handle lives
  * as long as the handle. */
@@ -248,6 +223,15 @@ enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };
 
 /* The system itself. Static and immutable; any thread. */
 WEIR_API const weir_env *weir_env_default(void);
+
+/* Bytes that a call made for its caller, who releases them; a byte of 0 follows a text. Releasing bytes that
+ * are all zero does nothing. */
+typedef struct weir_bytes {
+    void *data;
+    size_t size;
+    const weir_env *env; /* whose memory it is */
+} weir_bytes;
+WEIR_API void weir_bytes_release(weir_bytes *bytes);
 
 /* ---- Progress --------------------------------------------------------------------------------- */
 

@@ -150,14 +150,6 @@ typedef enum weir_role {
  * WEIR_ROLE_SAMPLE. */
 WEIR_API weir_role weir_batch_role(const weir_batch *batch, uint32_t sequence);
 
-/* "source", "destination" or "negative"; NULL for the other. */
-WEIR_API const char *weir_role_name(weir_role role);
-
-/* The tensors of a batch (weir_batch.size bytes, laid out as its tensors say) from its compact form and
- * rules, on the host. Both must be bytes that a builder of this version of the library made: they are not
- * checked. Any thread. */
-WEIR_API void weir_batch_expand(const void *rules, const void *compact, void *out);
-
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,7 @@
 #define WEIR_INGEST_H
 
 #include "weir/arrow.h"
-#include "weir/cbor.h"
+#include "weir/base.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,9 +72,10 @@ typedef struct weir_ingest_options {
     /* Of a draft: what its one task predicts; NULL: it has a few tasks of its own choice. */
     const char *target_table;
     const char *target_column;
-    /* Takes the reasons of a draft, or NULL: an array of objects {table, column, topic, choice, why, check},
-     * of which table, column and check may be missing. */
-    weir_json_writer *reasons;
+    /* Takes the reasons of a draft, or NULL: JSON, an array of objects {table, column, topic, choice, why,
+     * check}, of which table, column and check may be missing. The caller releases them; after a failure
+     * there is nothing. */
+    weir_bytes *reasons;
     const char *like; /* the path of an earlier store, whose numbers this one is to have: columns, categories,
                          statistics, splits (docs/spec/04c-like.md); or NULL */
     const weir_arrow_table *arrow_tables; /* the source, instead of a path or URL (weir/arrow.h) */
@@ -128,12 +129,12 @@ typedef struct weir_ingest_report {
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 
-/* Writes the draft of a schema as JSON into `w` (one object; the caller finishes the writer). Of the options
+/* Drafts a schema: JSON, one object, which the caller releases. Of the options
  * source, arrow_tables, search_path, csv, threads, progress, silence_s, target_table, target_column and
  * reasons count. SOURCE_ERROR, SCHEMA_INVALID (a search path that the source cannot have), TASK_INVALID
  * (there is no such target), OUT_OF_MEMORY, CANCELLED, CONTRACT_VIOLATION (no source, or two). Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *options,
-                                                    weir_json_writer *w, weir_error *error);
+                                                    weir_bytes *schema, weir_error *error);
 
 /* Checks a schema by itself, as far as that goes without a source. SCHEMA_INVALID or TASK_INVALID with the
  * path, OUT_OF_MEMORY. Any thread. */

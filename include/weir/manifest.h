@@ -5,7 +5,7 @@
 #ifndef WEIR_MANIFEST_H
 #define WEIR_MANIFEST_H
 
-#include "weir/cbor.h"
+#include "weir/base.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,6 @@
 #define WEIR_PLAN_H
 
 #include "weir/base.h"
-#include "weir/cbor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -146,10 +145,6 @@ WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
 /* Of a finished graph. */
 WEIR_API void weir_graph_hash(const weir_graph *graph, uint8_t hash[WEIR_HASH_SIZE]);
 
-/* The graph as weir-graph/1 again, defaults left out; faults stick to the writer. */
-WEIR_API void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w);
-WEIR_API void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w);
-
 /* ---- Plans ------------------------------------------------------------------------------------- */
 
 /* A document beside the graph, JSON or canonical CBOR; data NULL: none. */
@@ -200,10 +195,9 @@ WEIR_API WEIR_CHECKED weir_status weir_plan_make(const weir_env *env, const weir
                                                  weir_error *error);
 WEIR_API void weir_plan_close(weir_plan *plan);
 
-/* The plan's canonical CBOR (weir-plan/1); and a plan file, which has after it what the plan's tensors are
- * and its metrics, as items that are in no hash (docs/spec/03b-plan-tensors.md, 03e-plan-metrics.md). The
- * file appears whole or not at all. */
-WEIR_API void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
+/* Writes a plan file: the plan's canonical CBOR (weir-plan/1), and after it what the plan's tensors are and
+ * its metrics, as items that are in no hash (docs/spec/03b-plan-tensors.md, 03e-plan-metrics.md). The file
+ * appears whole or not at all. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const char *path,
                                                  weir_error *error);
 

@@ -19,7 +19,7 @@
 #ifndef WEIR_PREFETCH_H
 #define WEIR_PREFETCH_H
 
-#include "weir/cbor.h"
+#include "weir/base.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,13 +53,6 @@ WEIR_API bool weir_item_is_cancelled(const weir_item *item);
 typedef enum weir_shard_mode { WEIR_SHARD_INTERLEAVED, WEIR_SHARD_CONTIGUOUS } weir_shard_mode;
 typedef enum weir_policy { WEIR_POLICY_STRICT, WEIR_POLICY_BEST_EFFORT } weir_policy;
 
-/* "strict", "best_effort"; "interleaved", "contiguous". Static; any thread. Parse: CONTRACT_VIOLATION. */
-WEIR_API const char *weir_policy_name(weir_policy policy);
-WEIR_API const char *weir_shard_mode_name(weir_shard_mode mode);
-WEIR_API WEIR_CHECKED weir_status weir_policy_parse(const char *name, weir_policy *out, weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_shard_mode_parse(const char *name, weir_shard_mode *out,
-                                                        weir_error *error);
-
 /* Zero what is not wanted. */
 typedef struct weir_prefetch_options {
     size_t size; /* sizeof(weir_prefetch_options) */
@@ -90,7 +83,8 @@ typedef struct weir_prefetch_options {
                           made by whichever worker is free, not by the one whose shard it is in. Order and
                           states are the same; a slow worker delays its items and no others */
 
-    const weir_cbor_value *state; /* what weir_prefetch_save wrote: resume there; NULL: begin */
+    const void *state; /* what weir_prefetch_save wrote: resume there; NULL: begin */
+    size_t state_size;
 } weir_prefetch_options;
 
 /* workers * buffer_size + queue_size, with the defaults filled in. */
@@ -125,8 +119,10 @@ WEIR_API void weir_prefetch_release(weir_prefetch *prefetch, const weir_item *it
 /* Ends it: a consumer that waits gets CANCELLED. Any thread, and a signal handler. */
 WEIR_API void weir_prefetch_cancel(weir_prefetch *prefetch);
 
-/* Writes the state after the last item that was taken, as one map. The consumer's thread. */
-WEIR_API void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w);
+/* The state after the last item that was taken, as one canonical CBOR map; the caller releases it. The
+ * consumer's thread. OUT_OF_MEMORY. */
+WEIR_API WEIR_CHECKED weir_status weir_prefetch_save(const weir_prefetch *prefetch, weir_bytes *out,
+                                                     weir_error *error);
 
 typedef struct weir_worker_metrics {
     uint64_t produced;

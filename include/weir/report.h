@@ -104,9 +104,6 @@ WEIR_API void weir_report_close(weir_report *report);
 /* Valid until the report is closed. */
 WEIR_API const weir_report_view *weir_report_look(const weir_report *report);
 
-/* As one JSON object; the store must be the one that it was made of. */
-WEIR_API void weir_report_json(const weir_report *report, const weir_store *store, weir_json_writer *w);
-
 #ifdef __cplusplus
 }
 #endif

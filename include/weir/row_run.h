@@ -14,7 +14,6 @@
 
 #include "weir/arrow.h"
 #include "weir/base.h"
-#include "weir/cbor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +39,8 @@ typedef struct weir_row_run_options {
     int (*write)(void *context, const void *data, size_t size);
     int (*end)(void *context, const weir_row_run_file *file);
     void *context;
-    weir_json_writer *columns; /* takes [[name, type], …] for the list, once; or NULL */
+    weir_bytes *columns; /* takes the list's `columns`, JSON [[name, type], …], which the caller releases; or
+                            NULL. After a failure there is nothing */
 } weir_row_run_options;
 
 #define WEIR_ROW_RUN_OPTIONS ((weir_row_run_options){.size = sizeof(weir_row_run_options)})

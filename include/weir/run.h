@@ -256,7 +256,6 @@ typedef enum weir_run_stage {
     WEIR_RUN_CONSUME,
     WEIR_RUN_STAGES
 } weir_run_stage;
-WEIR_API const char *weir_run_stage_name(weir_run_stage stage);
 
 typedef struct weir_stage_metrics {
     uint64_t batches; /* that it has done */
@@ -291,12 +290,6 @@ typedef struct weir_tables {
 } weir_tables;
 WEIR_API WEIR_CHECKED weir_status weir_run_tables(const weir_run *run, const weir_store *store,
                                                   weir_tables *out, weir_error *error);
-
-/* Rank and world size as the first launcher says that has set its variables: torchrun (RANK, WORLD_SIZE),
- * Open MPI (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK, PMI_SIZE), Slurm
- * (SLURM_PROCID, SLURM_NTASKS); rank 0 of 1 if there is none. CONTRACT_VIOLATION if one variable of the two
- * is missing, is not a number, or the rank is not below the world size. */
-WEIR_API WEIR_CHECKED weir_status weir_launcher_read(uint32_t *rank, uint32_t *world_size, weir_error *error);
 
 #ifdef __cplusplus
 }

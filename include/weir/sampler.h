@@ -22,9 +22,7 @@
 extern "C" {
 #endif
 
-/* "train", "eval", "infer", "eval_seeded"; INVALID_STAGE_TYPE for anything else. The name is static, NULL if
- * there is no such stage. Any thread. */
-WEIR_API WEIR_CHECKED weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error);
+/* "train", "eval", "infer", "eval_seeded"; NULL if there is no such stage. Static; any thread. */
 WEIR_API const char *weir_stage_name(weir_stage stage);
 
 /* Where a run stands in a dataset: all the state there is. */

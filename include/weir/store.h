@@ -17,7 +17,7 @@
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
-#include "weir/cbor.h"
+#include "weir/base.h"
 #include "weir/stypes.h"
 
 #ifdef __cplusplus
@@ -257,9 +257,6 @@ typedef enum weir_verify {
     WEIR_VERIFY_ALL,         /* everything, at open: weir_store_verify */
 } weir_verify;
 
-/* "touched", "none" or "all"; CONTRACT_VIOLATION for anything else. */
-WEIR_API WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
-
 typedef struct weir_store_options {
     size_t size; /* sizeof(weir_store_options) */
     weir_verify verify;
@@ -282,8 +279,6 @@ WEIR_API WEIR_CHECKED weir_status weir_store_open(const weir_env *env, const cha
 WEIR_API WEIR_CHECKED weir_status weir_store_open_with(const weir_env *env, const char *path,
                                                        const weir_store_options *options, weir_store **out,
                                                        weir_error *error);
-WEIR_API WEIR_CHECKED weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size,
-                                                         weir_store **out, weir_error *error);
 WEIR_API void weir_store_close(weir_store *store);
 
 /* Whether all that was read so far is what was written: STORE_CORRUPT names the section and the place of a
@@ -292,12 +287,6 @@ WEIR_API void weir_store_close(weir_store *store);
 WEIR_API WEIR_CHECKED weir_status weir_store_status(const weir_store *store, weir_error *error);
 
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
-
-/* "cell", "derived" or "link". */
-WEIR_API const char *weir_task_kind(const weir_task *task);
-
-/* All of it as one JSON object (what `weir info --json` prints). */
-WEIR_API void weir_store_info_json(const weir_store *store, weir_json_writer *w);
 
 /* Checks every byte: each section's hash, the padding, and that every number in it points to what exists.
  * STORE_CORRUPT names the section. With several threads, sections are read in parallel. */

@@ -4,7 +4,13 @@
  * record, if that was asked for), resume records, a failure if the run failed, a run_end. Every record
  * carries a link of a SHA-256 chain, so that none can be changed, dropped, added or moved unnoticed; cut at a
  * record's end, a trace is one without its run_end. The header holds the manifest itself, so a trace explains
- * itself. No wall-clock time is in it: the same run gives the same bytes. */
+ * itself. No wall-clock time is in it: the same run gives the same bytes.
+ *
+ *   weir_trace_open(NULL, "run.trace", &reader, &error);
+ *   while ((status = weir_trace_next(reader, &record, &error)) == WEIR_OK && record.kind != WEIR_TRACE_EOF)
+ *       if (record.kind == WEIR_TRACE_ITER)
+ *           printf("step %llu of %.*s\n", (unsigned long long)record.t, (int)record.dataset.size,
+ *                  record.dataset.data); */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
@@ -20,103 +26,25 @@ extern "C" {
 /* How a run finds its steps: each from the cursor that the one before left, or step t from the mix. */
 typedef enum weir_trace_schedule { WEIR_SCHEDULE_CURSOR, WEIR_SCHEDULE_MIX } weir_trace_schedule;
 
-/* ---- Writing --------------------------------------------------------------------------------- */
-
-typedef struct weir_trace_writer weir_trace_writer;
-
-typedef struct weir_trace_run {
-    size_t size; /* sizeof(weir_trace_run) */
-    const weir_manifest *manifest;
-    const void *token; /* NULL: the manifest's own */
-    size_t token_size;
-    uint32_t world_size;
-    uint32_t rank;
-    weir_trace_schedule schedule;
-    const uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* in the order of the stores */
-    size_t store_count;
-    bool is_best_effort; /* steps may come in any order; recorded in the header */
-    weir_stage stage;
-    const weir_build_part *build; /* weir_build_info, or NULL: not recorded */
-    size_t build_count;
-} weir_trace_run;
-
-/* Where a run begins: at step 0, or at a later one, with or without a checkpoint (NULL). */
-typedef struct weir_trace_start {
-    uint64_t step;
-    const uint8_t *checkpoint_hash; /* WEIR_HASH_SIZE bytes */
-} weir_trace_start;
-
-/* What is recorded of one step. */
-typedef struct weir_trace_iter {
-    uint64_t t;
-    const char *dataset;
-    const weir_step *step;
-    const uint64_t *indices;        /* step->count of them, or NULL: not recorded */
-    const uint8_t *batch_digest;    /* 16 bytes, or NULL if no batch was built */
-    const uint64_t *sample_digests; /* step->valid_count of them, or NULL */
-} weir_trace_iter;
-
-/* Creates the file (which must not exist) and writes the header, and after it a resume record if the run
- * begins at a later step than 0 or from a checkpoint. `start` may be NULL: step 0. The manifest may be closed
- * after. A writer locks its file: another that would write it gets IO_ERROR. IO_ERROR, OUT_OF_MEMORY. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_create(const weir_env *env, const char *path,
-                                                    const weir_trace_run *run, const weir_trace_start *start,
-                                                    weir_trace_writer **out, weir_error *error);
-
-/* Opens the trace of a run that resumes at `step`: checks it up to there, cuts what lies after it (a torn
- * last record too), and records the resume. Of a best-effort run `step` is the number of steps. A file that
- * has no more than a part of a trace's beginning, as a killed run leaves it, is begun again. TRACE_CORRUPT
- * if the trace does not reach the step, CHECKPOINT_MISMATCH if it is another run's, OUT_OF_MEMORY: then
- * the file is as it was. After an IO_ERROR it may be cut already; what lies before the step is there, and the
- * next resume works. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_resume(const weir_env *env, const char *path,
-                                                    const weir_trace_run *run, uint64_t step,
-                                                    const uint8_t checkpoint_hash[WEIR_HASH_SIZE],
-                                                    weir_trace_writer **out, weir_error *error);
-
-/* Appends a step. Records are buffered and written whole. After a failure every further call fails. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_append(weir_trace_writer *writer, const weir_trace_iter *iter,
-                                                    weir_error *error);
-
-/* What memory was when a step's batch was given: a commit (weir/arenas.h). */
-typedef struct weir_trace_memory {
-    uint64_t t;
-    const uint8_t *state; /* canonical CBOR */
-    size_t state_size;
-    const uint8_t *state_hash;      /* WEIR_HASH_SIZE bytes … */
-    const uint8_t *visibility_hash; /* … each */
-    const uint8_t *contents;        /* 16 bytes: the batch digest of the bytes in their place; or NULL */
-} weir_trace_memory;
-
-/* Appends it, after the step. As weir_trace_append. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_append_memory(weir_trace_writer *writer,
-                                                           const weir_trace_memory *memory,
-                                                           weir_error *error);
-
-/* Writes what is buffered and syncs the file: what was appended so far survives a crash. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_sync(weir_trace_writer *writer, weir_error *error);
-
-/* Writes the run_end and syncs. Without it a trace is one of a run that did not end. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_finish(weir_trace_writer *writer, weir_error *error);
-
-/* The step that a run failed at; what is not known of it is NULL. */
-typedef struct weir_trace_failure {
-    uint64_t t;
-    const weir_error *error;
-    const char *dataset;
-    const weir_cursor *cursor;
-    const uint8_t *data_replay_t; /* WEIR_HASH_SIZE bytes */
-} weir_trace_failure;
-
-/* Ends the trace of a run that failed: writes the failure and a run_end with status "failed", and syncs. A
- * run that resumes from its checkpoint cuts both away. */
-WEIR_API WEIR_CHECKED weir_status weir_trace_fail(weir_trace_writer *writer,
-                                                  const weir_trace_failure *failure, weir_error *error);
-WEIR_API void weir_trace_writer_close(weir_trace_writer *writer);
-
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct weir_trace_reader weir_trace_reader;
+
+/* What a trace's header says; it lives as long as the reader. */
+typedef struct weir_trace_info {
+    weir_text weir_version; /* of the library that wrote it; size 0 if it does not say */
+    uint32_t world_size;
+    uint32_t rank;
+    weir_trace_schedule schedule;
+    bool is_best_effort;          /* steps may come in any order */
+    const uint8_t *manifest_hash; /* WEIR_HASH_SIZE bytes … */
+    const uint8_t *mix_hash;
+    const uint8_t *batch_config_hash; /* … each */
+    const uint8_t *token;             /* the run's replay token */
+    size_t token_size;
+    const uint8_t (*store_hashes)[WEIR_HASH_SIZE];
+    size_t store_count;
+} weir_trace_info;
 
 typedef enum weir_trace_kind {
     WEIR_TRACE_HEADER,
@@ -128,11 +56,50 @@ typedef enum weir_trace_kind {
     WEIR_TRACE_MEMORY
 } weir_trace_kind;
 
+/* How a trace ends: in the middle, or with a run_end that says so. */
+typedef enum weir_run_status { WEIR_RUN_CUT, WEIR_RUN_SUCCEEDED, WEIR_RUN_FAILED } weir_run_status;
+
+/* "cut", "success", "failed". */
+WEIR_API const char *weir_run_status_name(weir_run_status status);
+
+/* A record. What its kind does not have is 0; what it points to is valid until the next call. */
 typedef struct weir_trace_record {
     weir_trace_kind kind;
-    weir_cbor_value map; /* valid until the next call */
     uint64_t offset;     /* of its first byte in the file */
     uint64_t end;        /* of the byte after it */
+    const uint8_t *data; /* the bytes between: one canonical CBOR map, with all of its fields */
+    uint64_t t;          /* the step; of a resume the one that comes next */
+
+    /* Of an iter and, if its step could be located, a failure. */
+    bool has_cursor;
+    weir_cursor cursor_before;
+    weir_text dataset;
+    const uint8_t *data_replay_t; /* WEIR_HASH_SIZE bytes, or NULL */
+
+    /* Of an iter. */
+    weir_cursor cursor_after;
+    weir_stage stage;              /* EVAL of a run in stage infer too: both take the same samples */
+    uint64_t valid_count;          /* samples of this rank */
+    uint64_t effective_batch_size; /* global positions that the step consumes */
+    uint64_t index_count;          /* that are recorded: weir_trace_samples */
+    uint64_t sample_digest_count;  /* likewise */
+    const uint8_t *batch_digest;   /* 16 bytes, or NULL */
+
+    const uint8_t *checkpoint_hash; /* of a resume from a checkpoint: WEIR_HASH_SIZE bytes; or NULL */
+
+    /* Of a failure. */
+    weir_text failure_code;
+    weir_text failure_operator;
+    weir_text message;
+
+    /* Of a run_end. */
+    weir_run_status status;
+    uint64_t total_samples;
+
+    /* Of a memory record: WEIR_HASH_SIZE bytes each, and 16 or NULL. */
+    const uint8_t *state_hash;
+    const uint8_t *visibility_hash;
+    const uint8_t *contents;
 } weir_trace_record;
 
 /* Opens a trace and checks its header. TRACE_CORRUPT with the offset, IO_ERROR, OUT_OF_MEMORY. */
@@ -140,8 +107,8 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_open(const weir_env *env, const cha
                                                   weir_trace_reader **out, weir_error *error);
 WEIR_API void weir_trace_close(weir_trace_reader *reader);
 
-/* The header's map, valid while the reader is open, and the manifest that it holds. */
-WEIR_API const weir_cbor_value *weir_trace_header(const weir_trace_reader *reader);
+/* The header, and the manifest that it holds, which the caller closes. */
+WEIR_API const weir_trace_info *weir_trace_describe(const weir_trace_reader *reader);
 WEIR_API WEIR_CHECKED weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest **out,
                                                       weir_error *error);
 
@@ -150,13 +117,11 @@ WEIR_API WEIR_CHECKED weir_status weir_trace_manifest(const weir_trace_reader *r
 WEIR_API WEIR_CHECKED weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record,
                                                   weir_error *error);
 
+/* What an iter records of its samples, as far as it does: record->index_count indices and
+ * record->sample_digest_count digests (XXH3-64). Either may be NULL: not wanted. */
+WEIR_API void weir_trace_samples(const weir_trace_record *record, uint64_t *indices, uint64_t *digests);
+
 /* ---- Judging --------------------------------------------------------------------------------- */
-
-/* How a trace ends: in the middle, or with a run_end that says so. */
-typedef enum weir_run_status { WEIR_RUN_CUT, WEIR_RUN_SUCCEEDED, WEIR_RUN_FAILED } weir_run_status;
-
-/* "cut", "success", "failed". */
-WEIR_API const char *weir_run_status_name(weir_run_status status);
 
 typedef struct weir_replay_report {
     uint64_t steps;             /* that were re-executed and are equal */

@@ -8,7 +8,6 @@
 #include "weir/attention.h"
 #include "weir/base.h"
 #include "weir/batch.h"
-#include "weir/cbor.h"
 #include "weir/context.h"
 #include "weir/cursors.h"
 #include "weir/device.h"

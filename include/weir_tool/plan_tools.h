@@ -2,7 +2,16 @@
 #ifndef WEIR_TOOL_PLAN_TOOLS_H
 #define WEIR_TOOL_PLAN_TOOLS_H
 
+#include "weir/arenas.h"
 #include "weir/plan.h"
+#include "weir_tool/documents.h"
+
+/* The graph as weir-graph/1 again, defaults left out; faults stick to the writer. */
+void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w);
+void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w);
+
+/* The plan's canonical CBOR (weir-plan/1): the first item of a plan file. */
+void weir_plan_write(const weir_plan *plan, weir_cbor_writer *w);
 
 /* The second and the third item of a plan file: what its tensors are (weir-plan-tensors/1,
  * docs/spec/03b-plan-tensors.md) and its metrics (weir-plan-metrics/1, docs/spec/03e-plan-metrics.md).
@@ -37,5 +46,10 @@ WEIR_CHECKED weir_status weir_packing_solve(weir_packing *packing, const weir_pa
 WEIR_CHECKED weir_status weir_packing_csv(weir_packing *packing, const char **text, size_t *size,
                                           weir_error *error);
 void weir_packing_close(weir_packing *packing);
+
+/* DebugFill: writes BLAKE3's extended output, keyed by token and address, to a tensor's bytes, to find reads
+ * of what was never written. Errors as weir_arenas_zero. */
+WEIR_CHECKED weir_status weir_arenas_debug_fill(weir_arenas *arenas, const char *id, size_t id_size,
+                                                const uint8_t *token, size_t token_size, weir_error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #define WEIR_TOOL_SAMPLER_TOOLS_H
 
 #include "weir/sampler.h"
+#include "weir_tool/documents.h"
 #include "weir_tool/philox.h"
 
 /* A manifest from the three documents that a trace header keeps: the normalised manifest, the mix and the
@@ -10,6 +11,9 @@
 WEIR_CHECKED weir_status weir_manifest_restore(const weir_env *env, const weir_cbor_value *normalised,
                                                const weir_cbor_value *mix, const weir_cbor_value *batch,
                                                weir_manifest **out, weir_error *error);
+
+/* The stage of a name; INVALID_STAGE_TYPE if there is none. Any thread. */
+WEIR_CHECKED weir_status weir_stage_parse(const char *name, weir_stage *out, weir_error *error);
 
 /* The operator that a stage runs: "UML_OS.Data.NextBatch_v2", or …_v3 if training under this manifest goes
  * through the samples in another order than v2 does. Static. */

@@ -3,6 +3,20 @@
 #define WEIR_TOOL_STORE_TOOLS_H
 
 #include "weir/store.h"
+#include "weir_tool/documents.h"
+
+/* "touched", "none" or "all"; CONTRACT_VIOLATION for anything else. */
+WEIR_CHECKED weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *error);
+
+/* weir_store_open of bytes that lie in memory (borrowed, 8-byte aligned). */
+WEIR_CHECKED weir_status weir_store_open_memory(const weir_env *env, const void *data, size_t size,
+                                                weir_store **out, weir_error *error);
+
+/* "cell", "derived" or "link". Static; any thread. */
+const char *weir_task_kind(const weir_task *task);
+
+/* All that weir_store_describe tells, as one JSON object (what `weir info --json` prints). */
+void weir_store_info_json(const weir_store *store, weir_json_writer *w);
 
 /* For readers of raw records, lists and embeddings: verifies the blocks of `size` bytes of the store, all of
  * one section, as the store's `verify` says; false if they are damaged. Any thread. */

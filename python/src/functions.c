@@ -194,20 +194,18 @@ static PyObject *draft(PyObject *module, PyObject *given) {
     (void)module;
     py_source source;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    weir_json_writer w;
+    weir_bytes schema = {0};
     weir_error error;
     weir_status status = WEIR_OK;
-    weir_json_writer_memory(&w, NULL);
     bool is_taken = take_source(given, &source, &options);
     if (is_taken) {
-        Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &w, &error);
+        Py_BEGIN_ALLOW_THREADS status = weir_schema_draft(NULL, &options, &schema, &error);
         Py_END_ALLOW_THREADS
     }
     bool is_raised = is_taken && py_raise_failure(&source.failure, status);
     release_source(&source);
     if (is_taken && status == WEIR_OK)
-        return py_json(&w);
-    weir_json_release(&w);
+        return py_taken_text(&schema);
     return is_taken && !is_raised ? py_raise(&error) : NULL;
 }
 

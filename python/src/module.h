@@ -140,7 +140,8 @@ bool py_key_value(PyObject *object, weir_key_value *out);
 PyObject *py_text(const char *text);
 PyObject *py_hex(const void *data, size_t size);
 
-/* Finishes a JSON writer and gives its text as str; releases it. */
+/* A text as str, and that of a JSON writer, which is finished; both are released. */
+PyObject *py_taken_text(weir_bytes *bytes);
 PyObject *py_json(weir_json_writer *w);
 
 /* Puts a value into a dict and lets go of it; false if one of the two failed. */

@@ -165,20 +165,6 @@ static bool parse(PyObject *args, PyObject **source, weir_prefetch_options *opti
     return false;
 }
 
-/* Opens what was saved, and the prefetcher with it. Without the GIL. */
-static weir_status open_with_state(py_prefetch *self, weir_prefetch_options *options, const py_bytes *state,
-                                   weir_error *error) {
-    weir_cbor_value value;
-    if (state->data) {
-        weir_status status = weir_cbor_check(state->data, state->size, NULL, error);
-        if (status != WEIR_OK)
-            return status;
-        value = weir_cbor_view(state->data);
-        options->state = &value;
-    }
-    return weir_prefetch_open(&self->env, options, &self->prefetch, error);
-}
-
 static PyObject *prefetch_open(PyObject *class, PyObject *args) {
     PyObject *source = NULL;
     py_bytes state = {NULL, NULL, 0};
@@ -199,7 +185,9 @@ static PyObject *prefetch_open(PyObject *class, PyObject *args) {
         self->owner = getpid();
         options.source.context = self;
         options.source.produce = produce;
-        Py_BEGIN_ALLOW_THREADS status = open_with_state(self, &options, &state, &error);
+        options.state = state.data;
+        options.state_size = state.size;
+        Py_BEGIN_ALLOW_THREADS status = weir_prefetch_open(&self->env, &options, &self->prefetch, &error);
         Py_END_ALLOW_THREADS
     } else {
         PyErr_NoMemory();
@@ -272,16 +260,14 @@ static PyObject *prefetch_next(PyObject *object, PyObject *nothing) {
 static PyObject *prefetch_save(PyObject *object, PyObject *nothing) {
     (void)nothing;
     py_prefetch *self = self_of(object);
-    weir_cbor_writer w;
+    weir_bytes state;
     weir_error error;
     if (is_closed(self))
         return NULL;
-    weir_cbor_writer_memory(&w, NULL);
-    weir_prefetch_save(self->prefetch, &w);
-    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
-                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
-                          : py_raise(&error);
-    weir_cbor_release(&w);
+    if (weir_prefetch_save(self->prefetch, &state, &error) != WEIR_OK)
+        return py_raise(&error);
+    PyObject *bytes = PyBytes_FromStringAndSize(state.data, (Py_ssize_t)state.size);
+    weir_bytes_release(&state);
     return bytes;
 }
 

@@ -59,15 +59,13 @@ static const char **take_texts(PyObject *tuple, uint32_t *count) {
 
 static PyObject *write_runs(weir_row_run_options *options, py_failure *failure) {
     weir_error error;
-    weir_json_writer columns;
+    weir_bytes columns;
     weir_status status = WEIR_OK;
-    weir_json_writer_memory(&columns, NULL);
     options->columns = &columns;
     Py_BEGIN_ALLOW_THREADS status = weir_row_run_write(NULL, options, &error);
     Py_END_ALLOW_THREADS bool is_raised = py_raise_failure(failure, status);
     if (status == WEIR_OK)
-        return py_json(&columns);
-    weir_json_release(&columns);
+        return py_taken_text(&columns);
     return is_raised ? NULL : py_raise(&error);
 }
 

@@ -157,14 +157,15 @@ PyObject *py_hex(const void *data, size_t size) {
     return PyUnicode_FromStringAndSize(text, (Py_ssize_t)(2 * size));
 }
 
-PyObject *py_json(weir_json_writer *w) {
-    PyObject *text = NULL;
-    if (weir_json_finish(w, NULL) == WEIR_OK)
-        text = PyUnicode_DecodeUTF8(w->data, (Py_ssize_t)w->size, "replace");
-    else
-        PyErr_NoMemory();
-    weir_json_release(w);
+PyObject *py_taken_text(weir_bytes *bytes) {
+    PyObject *text = PyUnicode_DecodeUTF8(bytes->data, (Py_ssize_t)bytes->size, "replace");
+    weir_bytes_release(bytes);
     return text;
+}
+
+PyObject *py_json(weir_json_writer *w) {
+    weir_bytes text;
+    return weir_json_give(w, &text, NULL) == WEIR_OK ? py_taken_text(&text) : PyErr_NoMemory();
 }
 
 typedef unsigned long long ull; /* what "K" takes */

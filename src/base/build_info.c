@@ -3,7 +3,7 @@
 #include <openssl/opensslv.h>
 #include <xxhash.h>
 
-#include "weir/base.h"
+#include "weir_tool/base_tools.h"
 
 #define TEXT_OF(x)  #x
 #define VERSION(x)  TEXT_OF(x)

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 typedef struct head {
     unsigned major;

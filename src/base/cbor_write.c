@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 enum {
     MAJOR_UINT = 0 << 5,
@@ -250,6 +250,14 @@ weir_status weir_cbor_finish(weir_cbor_writer *w, weir_error *error) {
     weir_status status =
         weir__fail(error, w->status, operator_name, "cannot encode: %s at byte %zu", w->fault, w->size);
     weir__note_uint(error, "offset", w->size);
+    return status;
+}
+
+weir_status weir_cbor_give(weir_cbor_writer *w, weir_bytes *out, weir_error *error) {
+    weir_status status = weir_cbor_finish(w, error);
+    if (status != WEIR_OK)
+        weir_cbor_release(w);
+    *out = status == WEIR_OK ? (weir_bytes){w->data, w->size, w->env} : (weir_bytes){0};
     return status;
 }
 

@@ -15,6 +15,7 @@
 #endif
 
 #include "base/internal.h"
+#include "weir_tool/base_tools.h"
 
 static void put(char out[WEIR_COMPONENT_CAPACITY], const char *version) {
     snprintf(out, WEIR_COMPONENT_CAPACITY, "%s", version ? version : "");

@@ -438,6 +438,12 @@ void weir__release(const weir_env *env, void *memory) {
     env->release(env->context, memory);
 }
 
+void weir_bytes_release(weir_bytes *bytes) {
+    if (bytes->env)
+        weir__release(bytes->env, bytes->data);
+    *bytes = (weir_bytes){0};
+}
+
 bool weir__grow(const weir_env *env, void **memory, size_t *capacity, size_t needed, size_t item_size) {
     if (needed <= *capacity)
         return true;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/internal.h"
+#include "weir_tool/base_tools.h"
 
 const char *weir_version(void) {
     return WEIR_VERSION;

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/base_tools.h"
+#include "weir_tool/documents.h"
 
 static int compare_diagnostics(const void *a, const void *b) {
     const char *left = (*(const weir_diagnostic *const *)a)->name;

@@ -18,7 +18,7 @@
 #define WEIR_BASE_FIELDS_H
 
 #include "base/arena.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 

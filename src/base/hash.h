@@ -3,7 +3,7 @@
 #ifndef WEIR_BASE_HASH_H
 #define WEIR_BASE_HASH_H
 
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 /* ---- SHA-2 ----------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 static const char operator_name[] = "weir.json.write";
 
@@ -58,10 +58,10 @@ static void break_line(lines *out, unsigned level) {
         put(out, "  ", 2);
 }
 
-weir_status weir_json_indent(weir_json_writer *w, unsigned depth, weir_error *error) {
-    lines out = {.env = w->env};
+weir_status weir_json_indent(weir_bytes *text, unsigned depth, weir_error *error) {
+    lines out = {.env = text->env};
     unsigned level = 0;
-    for (const char *at = w->data; *at && !out.is_short_of_memory;) {
+    for (const char *at = text->data; *at && !out.is_short_of_memory;) {
         bool opens = *at == '{' || *at == '[', has_object = false;
         size_t whole = opens ? container_size(at, &has_object) : 0;
         bool stays = opens && (whole == 2 || level >= depth || (*at == '[' && !has_object));
@@ -88,9 +88,7 @@ weir_status weir_json_indent(weir_json_writer *w, unsigned depth, weir_error *er
         weir__release(out.env, out.data);
         return weir__out_of_memory(error, operator_name, out.size);
     }
-    weir__release(w->env, w->data);
-    w->data = out.data;
-    w->size = out.size;
-    w->capacity = out.capacity;
+    weir_bytes_release(text);
+    *text = (weir_bytes){out.data, out.size, out.env};
     return WEIR_OK;
 }

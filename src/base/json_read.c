@@ -10,7 +10,7 @@
 
 #include "base/floating.h"
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 static const char operator_name[] = "weir.json.read";
 

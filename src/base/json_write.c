@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/floating.h"
 #include "base/internal.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 enum { DEPTH_MAX = sizeof((weir_json_writer *)0)->has_items / sizeof(bool) };
 
@@ -322,6 +322,14 @@ weir_status weir_json_finish(weir_json_writer *w, weir_error *error) {
         return weir__fail(error, w->status, operator_name,
                           "objects and arrays are not balanced or nest too deep");
     return WEIR_OK;
+}
+
+weir_status weir_json_give(weir_json_writer *w, weir_bytes *out, weir_error *error) {
+    weir_status status = weir_json_finish(w, error);
+    if (status != WEIR_OK)
+        weir_json_release(w);
+    *out = status == WEIR_OK ? (weir_bytes){w->data, w->size, w->env} : (weir_bytes){0};
+    return status;
 }
 
 void weir_json_release(weir_json_writer *w) {

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 typedef struct weir__cbor_stream {
     weir_cbor_writer writer;

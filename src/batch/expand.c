@@ -9,6 +9,7 @@
 #include "base/narrow.h"
 #include "batch/expand_kernel.h"
 #include "batch/rules.h"
+#include "weir_tool/batch_tools.h"
 
 /* Parts that have the same value for all cells of a sequence, or are written in another way than the rest. */
 #define BIT(id) ((uint32_t)1 << WEIR_##id)

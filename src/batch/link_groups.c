@@ -5,6 +5,7 @@
 #include "base/narrow.h"
 #include "sampler/place.h"
 #include "store/link_pairs.h"
+#include "weir_tool/batch_tools.h"
 
 enum {
     DOMAIN_LINK = 0x6C696E6B,

@@ -69,7 +69,30 @@ static void release_table(const weir_env *env, weir_ingest__draft_table *table) 
     weir__release(env, table->keys);
 }
 
-static weir_status run(weir_ingest__draft *draft, weir_json_writer *w, weir_error *error) {
+/* Gives the schema, and then the reasons if they are wanted. */
+static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
+    weir_bytes *reasons = draft->ingest->options->reasons;
+    weir_json_writer w;
+    weir_json_writer_memory(&w, draft->env);
+    if (!weir_ingest__draft_write(draft, &w))
+        draft->is_short_of_memory = true;
+    weir_status status = weir_ingest__draft_status(draft, error);
+    if (status != WEIR_OK) {
+        weir_json_release(&w);
+        return status;
+    }
+    WEIR__TRY(weir_json_give(&w, schema, error));
+    if (!reasons)
+        return WEIR_OK;
+    weir_json_writer_memory(&w, draft->env);
+    weir_ingest__draft_write_reasons(draft, &w);
+    status = weir_json_give(&w, reasons, error);
+    if (status != WEIR_OK)
+        weir_bytes_release(schema);
+    return status;
+}
+
+static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
     weir_status status = weir_ingest__draft_profile(draft, error);
     if (status == WEIR_OK)
         status = weir_ingest__draft_keys(draft, error);
@@ -79,17 +102,10 @@ static weir_status run(weir_ingest__draft *draft, weir_json_writer *w, weir_erro
     }
     if (status == WEIR_OK)
         status = weir_ingest__draft_tasks(draft, error);
-    if (status == WEIR_OK) {
-        if (!weir_ingest__draft_write(draft, w))
-            draft->is_short_of_memory = true;
-        if (draft->ingest->options->reasons)
-            weir_ingest__draft_write_reasons(draft, draft->ingest->options->reasons);
-        status = weir_ingest__draft_status(draft, error);
-    }
-    return status;
+    return status == WEIR_OK ? give(draft, schema, error) : status;
 }
 
-weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_json_writer *w, weir_error *error) {
+weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *schema, weir_error *error) {
     const weir_env *env = ingest->env;
     weir_ingest__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
     if (!draft)
@@ -108,7 +124,7 @@ weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_json_wri
             draft->tables[t].source = &ingest->catalog.tables[t];
         if (count > 0)
             qsort(draft->tables, count, sizeof *draft->tables, compare_names);
-        status = run(draft, w, error);
+        status = run(draft, schema, error);
     }
     for (uint32_t t = 0; t < draft->table_count; t++)
         release_table(env, &draft->tables[t]);

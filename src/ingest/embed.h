@@ -7,7 +7,7 @@
 #define WEIR_INGEST_EMBED_H
 
 #include "ingest/source.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 #define WEIR_INGEST__EMBED_OPERATOR "weir.ingest.embed"
 

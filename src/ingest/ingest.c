@@ -358,28 +358,24 @@ static void finish(weir_ingest__ingest *ingest) {
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft(weir_ingest__ingest *ingest, weir_json_writer *w, weir_error *error) {
+static weir_status draft(weir_ingest__ingest *ingest, weir_bytes *schema, weir_error *error) {
     WEIR__TRY(weir_ingest__catalog_keep_drafted(&ingest->catalog, error));
-    return weir_ingest__draft_schema(ingest, w, error);
+    return weir_ingest__draft_schema(ingest, schema, error);
 }
 
 /* Where no schema is given, the draft is read as one. */
 static weir_status draft_and_read(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, ingest->env);
-    weir_status status = draft(ingest, &w, error);
-    if (status == WEIR_OK)
-        status = weir_json_finish(&w, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__schema_read(&ingest->schema, ingest->env, w.data, w.size, "the drafted schema",
-                                          error);
-    weir_json_release(&w);
+    weir_bytes text;
+    WEIR__TRY(draft(ingest, &text, error));
+    weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->env, text.data, text.size,
+                                                  "the drafted schema", error);
+    weir_bytes_release(&text);
     return status;
 }
 
 typedef struct draft_work {
     weir_ingest__ingest *ingest;
-    weir_json_writer *w;
+    weir_bytes *schema;
     weir_status status;
     weir_error *error;
 } draft_work;
@@ -388,16 +384,16 @@ static void draft_now(void *context) {
     draft_work *work = context;
     work->status = begin(work->ingest, false, work->error);
     if (work->status == WEIR_OK)
-        work->status = draft(work->ingest, work->w, work->error);
+        work->status = draft(work->ingest, work->schema, work->error);
     end(work->ingest);
 }
 
 static __attribute__((noinline)) weir_status
-draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_writer *w, weir_error *error) {
+draft_all(const weir_env *env, const weir_ingest_options *options, weir_bytes *schema, weir_error *error) {
     weir_ingest__ingest *ingest = weir__allocate(weir__env_or_default(env), 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
-    draft_work work = {.ingest = ingest, .w = w, .error = error};
+    draft_work work = {.ingest = ingest, .schema = schema, .error = error};
     prepare(ingest, env, options);
     weir_ingest__watch(ingest, draft_now, &work);
     weir_status status = say_if_cancelled(ingest, work.status, error);
@@ -406,13 +402,29 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_json_wri
     return status;
 }
 
-weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_json_writer *w,
+/* The reasons of a draft are the caller's if all went well. */
+static void begin_reasons(const weir_ingest_options *options) {
+    if (options->reasons)
+        *options->reasons = (weir_bytes){0};
+}
+
+static void end_reasons(const weir_ingest_options *options, weir_status status) {
+    if (options->reasons && status != WEIR_OK)
+        weir_bytes_release(options->reasons);
+}
+
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_bytes *schema,
                               weir_error *error) {
     weir_ingest_options options;
+    *schema = (weir_bytes){0};
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
+    begin_reasons(&options);
     weir__floating kept = weir__enter_floating();
-    weir_status status = draft_all(env, &options, w, error);
+    weir_status status = draft_all(env, &options, schema, error);
     weir__leave_floating(&kept);
+    if (status != WEIR_OK)
+        weir_bytes_release(schema);
+    end_reasons(&options, status);
     return status;
 }
 
@@ -486,12 +498,11 @@ static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *s
  * Abandons or commits store and manifest. */
 static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer *store,
                                 weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, ingest->env);
-    weir_status status = weir_ingest__prepare_manifest(ingest, report->store_path, report->manifest_path, &w,
-                                                       &report->manifest_kept, error);
+    weir_bytes text = {0};
+    weir_status status = weir_ingest__prepare_manifest(ingest, report->store_path, report->manifest_path,
+                                                       &text, &report->manifest_kept, error);
     if (status == WEIR_OK && !report->manifest_kept)
-        status = weir__atomic_write(manifest, w.data, w.size, error);
+        status = weir__atomic_write(manifest, text.data, text.size, error);
     if (status == WEIR_OK)
         status = weir_ingest__keep_prepare(ingest, error);
     if (status == WEIR_OK)
@@ -504,7 +515,7 @@ static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer 
         status = weir__atomic_commit(manifest, error);
     if (status != WEIR_OK || report->manifest_kept)
         weir__atomic_abandon(manifest);
-    weir_json_release(&w);
+    weir_bytes_release(&text);
     return status;
 }
 
@@ -611,6 +622,7 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
                         weir_error *error) {
     weir_ingest_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
+    begin_reasons(&options);
     if (options.memory > 0 && options.memory < WEIR_INGEST_MEMORY_LEAST)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "memory is %llu bytes, but must be at least 64 MiB, or 0 for half of what there is",
@@ -618,5 +630,6 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
     weir__floating kept = weir__enter_floating();
     weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
     weir__leave_floating(&kept);
+    end_reasons(&options, status);
     return status;
 }

@@ -409,12 +409,12 @@ weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *e
     put_tables(&w, k, "tables", false);
     put_tables(&w, k, "queries", true);
     weir_json_end_object(&w);
-    weir_status status = weir_json_finish(&w, error);
+    weir_bytes text;
+    WEIR__TRY(weir_json_give(&w, &text, error));
+    weir_status status = weir_json_indent(&text, 3, error);
     if (status == WEIR_OK)
-        status = weir_json_indent(&w, 3, error);
-    if (status == WEIR_OK)
-        status = weir__atomic_write(&k->list, w.data, w.size, error);
-    weir_json_release(&w);
+        status = weir__atomic_write(&k->list, text.data, text.size, error);
+    weir_bytes_release(&text);
     return status;
 }
 

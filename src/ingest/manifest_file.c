@@ -55,16 +55,13 @@ static weir_status read_json(const weir_env *env, const char *text, size_t size,
 static weir_status compare_with_default(const weir_env *env, const weir_store_info *info,
                                         const weir_store__manifest_settings *settings,
                                         const weir_cbor_writer *found, bool *is_default, weir_error *error) {
-    weir_json_writer w;
-    weir_cbor_writer expected = {0};
-    weir_json_writer_memory(&w, env);
-    weir_status status = weir_store__manifest_write(info, settings, &w, error);
-    if (status == WEIR_OK)
-        status = read_json(env, w.data, w.size, "a manifest", &expected, error);
+    weir_bytes text;
+    weir_cbor_writer expected;
+    WEIR__TRY(weir_store__manifest_write(env, info, settings, &text, error));
+    weir_status status = read_json(env, text.data, text.size, "a manifest", &expected, error);
     *is_default = status == WEIR_OK && are_equal(&expected, found);
-    weir_json_release(&w);
-    if (expected.env)
-        weir_cbor_release(&expected);
+    weir_bytes_release(&text);
+    weir_cbor_release(&expected);
     return status;
 }
 
@@ -180,7 +177,7 @@ static weir_status look_at_standing(const weir_ingest__ingest *ingest, const cha
 }
 
 static weir_status keep(weir_ingest__ingest *ingest, const char *path, const standing *old,
-                        const weir_json_writer *w, weir_error *error) {
+                        const weir_bytes *text, weir_error *error) {
     weir_cbor_writer fresh = {0};
     weir_status status = WEIR_OK;
     if (!old->is_readable) {
@@ -189,7 +186,7 @@ static weir_status keep(weir_ingest__ingest *ingest, const char *path, const sta
             "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew", path);
         return WEIR_OK;
     }
-    status = read_json(ingest->env, w->data, w->size, "a manifest", &fresh, error);
+    status = read_json(ingest->env, text->data, text->size, "a manifest", &fresh, error);
     if (status == WEIR_OK)
         tell_changes(ingest, path, &old->document, &fresh);
     weir_cbor_release(&fresh);
@@ -197,7 +194,7 @@ static weir_status keep(weir_ingest__ingest *ingest, const char *path, const sta
 }
 
 weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const char *store_path,
-                                          const char *path, weir_json_writer *w, bool *is_kept,
+                                          const char *path, weir_bytes *text, bool *is_kept,
                                           weir_error *error) {
     weir_manifest_mode mode = ingest->options->manifest_mode;
     weir_store__manifest_settings settings = {.batch_size = ingest->options->batch_size,
@@ -215,10 +212,10 @@ weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const cha
         settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
     }
     if (status == WEIR_OK)
-        status = weir_store__manifest_write(&ingest->info, &settings, w, error);
+        status = weir_store__manifest_write(ingest->env, &ingest->info, &settings, text, error);
     *is_kept = status == WEIR_OK && old.is_edited && (mode == WEIR_MANIFEST_KEEP || !old.is_readable);
     if (*is_kept)
-        status = keep(ingest, path, &old, w, error);
+        status = keep(ingest, path, &old, text, error);
     if (old.document.env)
         weir_cbor_release(&old.document);
     weir__release(ingest->env, old.text);

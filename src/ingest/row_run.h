@@ -12,8 +12,8 @@
 
 #include "base/arena.h"
 #include "ingest/source.h"
-#include "weir/cbor.h"
 #include "weir/row_run.h"
+#include "weir_tool/documents.h"
 
 #define WEIR_INGEST__RUN_MAGIC  "weir-run"
 #define WEIR_INGEST__RUN_FORMAT "weir-run/1"

@@ -176,18 +176,20 @@ static weir_status find_key(table_writer *w, weir_error *error) {
     return WEIR_OK;
 }
 
-static void tell_columns(const table_writer *w) {
-    weir_json_writer *out = w->options->columns;
-    if (!out)
-        return;
-    weir_json_array(out);
+static weir_status tell_columns(const table_writer *w, weir_error *error) {
+    weir_json_writer out;
+    if (!w->options->columns)
+        return WEIR_OK;
+    weir_json_writer_memory(&out, w->env);
+    weir_json_array(&out);
     for (uint32_t c = 0; c < w->table.column_count; c++) {
-        weir_json_array(out);
-        weir_json_text(out, w->table.columns[c].name);
-        weir_json_text(out, weir_ingest__run_type_name(&w->table.columns[c]));
-        weir_json_end_array(out);
+        weir_json_array(&out);
+        weir_json_text(&out, w->table.columns[c].name);
+        weir_json_text(&out, weir_ingest__run_type_name(&w->table.columns[c]));
+        weir_json_end_array(&out);
     }
-    weir_json_end_array(out);
+    weir_json_end_array(&out);
+    return weir_json_give(&out, w->options->columns, error);
 }
 
 static weir_status open_table(table_writer *w, weir_error *error) {
@@ -196,7 +198,7 @@ static weir_status open_table(table_writer *w, weir_error *error) {
     WEIR__TRY(weir_ingest__source_open(w->env, &from, &w->source, error));
     WEIR__TRY(w->source->kind->describe(w->source, &w->catalog, error));
     WEIR__TRY(find_key(w, error));
-    tell_columns(w);
+    WEIR__TRY(tell_columns(w, error));
     uint32_t count = w->table.column_count;
     uint32_t *columns = weir__allocate(w->env, count, sizeof *columns);
     if (!columns)
@@ -230,6 +232,8 @@ static weir_status write_table(table_writer *w, weir_error *error) {
 weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *given, weir_error *error) {
     weir_row_run_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_row_run_options, OPERATOR, error));
+    if (options.columns)
+        *options.columns = (weir_bytes){0};
     table_writer w = {.env = weir__env_or_default(env), .options = &options};
     w.catalog.env = w.env;
     w.out = (weir_ingest__run_writer){.env = w.env,
@@ -244,5 +248,7 @@ weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *
     weir_status status = write_table(&w, error);
     weir__leave_floating(&kept);
     release(&w);
+    if (options.columns && status != WEIR_OK)
+        weir_bytes_release(options.columns);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "ingest/convert.h"
 #include "ingest/csv.h"
 #include "store/format.h"
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 #define WEIR_INGEST__SCHEMA_OPERATOR "weir.ingest.schema"
 

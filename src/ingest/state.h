@@ -340,7 +340,7 @@ WEIR_CHECKED weir_status weir_ingest__warn_of_times(weir_ingest__ingest *ingest,
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
-WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_json_writer *w,
+WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *schema,
                                                    weir_error *error);
 /* Of the plan's files: zeroed memory from ingest's arena, and a refusal that names a path of the schema. */
 void *weir_ingest__plan_take(weir_ingest__ingest *ingest, size_t count, size_t size, weir_status *status,
@@ -374,10 +374,10 @@ WEIR_CHECKED weir_status weir_ingest__make_link(const weir_ingest__ingest *inges
 /* A whole store under its temporary name; the caller commits or abandons it. */
 WEIR_CHECKED weir_status weir_ingest__write_store(weir_ingest__ingest *ingest, weir_store__writer *writer,
                                                   weir_ingest_report *report, weir_error *error);
-/* The manifest as it is to be written into `w`, or that the one that stands there is kept. Before the store
- * takes its name: the old one tells what ingest wrote last. */
+/* The manifest as it is to be written (the caller releases it), or that the one that stands there is kept.
+ * Before the store takes its name: the old one tells what ingest wrote last. */
 WEIR_CHECKED weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const char *store_path,
-                                                       const char *path, weir_json_writer *w, bool *is_kept,
+                                                       const char *path, weir_bytes *text, bool *is_kept,
                                                        weir_error *error);
 /* CONTRACT_VIOLATION for a preset that is not known; NULL is. */
 WEIR_CHECKED weir_status weir_ingest__check_preset(const char *preset, weir_error *error);

@@ -1,7 +1,7 @@
 /* weir_cursors_v1: a cursor for every dataset of a manifest, and their checkpoint. The datasets lie in the
  * order of CBOR keys, so that reading a checkpoint is one pass beside it. */
 #include "weir/cursors.h"
-#include "weir_tool/cursor_documents.h"
+#include "weir_tool/pipeline_tools.h"
 
 #include <stdio.h>
 #include <string.h>

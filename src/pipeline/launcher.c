@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/internal.h"
-#include "weir/run.h"
+#include "weir_tool/pipeline_tools.h"
 
 static const char operator_name[] = "weir.launcher";
 

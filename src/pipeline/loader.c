@@ -11,6 +11,7 @@
 #include "batch/build.h"
 #include "pipeline/prefetch.h"
 #include "sampler/manifest.h"
+#include "weir_tool/pipeline_tools.h"
 #include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.run.open";
@@ -359,8 +360,11 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
     prefetching.source = (weir_source){.context = loader, .length = loader->schedule.end, .produce = produce};
     prefetching.slots = loader->slot_pointers;
     prefetching.start_position = loader->start.start_position;
-    if (loader->options->state && loader->options->policy == WEIR_POLICY_BEST_EFFORT)
-        prefetching.state = &loader->start.prefetch;
+    if (loader->options->state && loader->options->policy == WEIR_POLICY_BEST_EFFORT) {
+        const uint8_t *state = loader->start.prefetch.item;
+        prefetching.state = state;
+        prefetching.state_size = (size_t)(weir_cbor_skip(state) - state);
+    }
     status = weir_prefetch_open(loader->env, &prefetching, &prefetch, error);
     if (status == WEIR_OK)
         atomic_store(&loader->prefetch, prefetch);

@@ -95,7 +95,7 @@ weir_pipeline__pick weir_pipeline__pick_worker(weir_prefetch *prefetch);
 /* What was taken so far, as 1 + worker_count numbers, for a state that is written later. The consumer. */
 void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark);
 
-/* weir_prefetch_save of a mark; NULL: of now. */
+/* Writes the state of a mark; NULL: of now. */
 void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w);
 
 /* Whether the workers live in this process, which is not a child of fork. */
@@ -104,7 +104,7 @@ static inline bool weir_pipeline__prefetch_is_here(const weir_prefetch *prefetch
 }
 
 /* Sets what every worker has given, and next_worker, from a state. CHECKPOINT_MISMATCH, CBOR_INVALID. */
-weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state,
+weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const void *data, size_t size,
                                             weir_error *error);
 
 #endif

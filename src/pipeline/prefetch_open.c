@@ -170,7 +170,7 @@ weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options 
     configure(prefetch, &filled);
     fill_rings(prefetch, &filled, &layout);
     if (filled.state)
-        status = weir_pipeline__prefetch_restore(prefetch, filled.state, error);
+        status = weir_pipeline__prefetch_restore(prefetch, filled.state, filled.state_size, error);
     if (status == WEIR_OK)
         status =
             weir__fork_mark_open(&prefetch->mark, prefetch->env, WEIR_PIPELINE__PREFETCH_OPERATOR, error);

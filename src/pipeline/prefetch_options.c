@@ -3,6 +3,7 @@
 
 #include "base/options.h"
 #include "pipeline/prefetch.h"
+#include "weir_tool/pipeline_tools.h"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 

@@ -115,8 +115,11 @@ void weir_pipeline__prefetch_mark(const weir_prefetch *prefetch, uint64_t *mark)
         mark[1 + i] = prefetch->workers[i].consumed;
 }
 
-void weir_prefetch_save(const weir_prefetch *prefetch, weir_cbor_writer *w) {
-    weir_pipeline__prefetch_save(prefetch, NULL, w);
+weir_status weir_prefetch_save(const weir_prefetch *prefetch, weir_bytes *out, weir_error *error) {
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, prefetch->env);
+    weir_pipeline__prefetch_save(prefetch, NULL, &w);
+    return weir_cbor_give(&w, out, error);
 }
 
 void weir_pipeline__prefetch_save(const weir_prefetch *prefetch, const uint64_t *mark, weir_cbor_writer *w) {
@@ -269,8 +272,10 @@ static weir_status compare_configuration(const weir_prefetch *prefetch, const we
                     "resume with the same configuration, or begin without the state");
 }
 
-weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_cbor_value *state,
+weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const void *data, size_t size,
                                             weir_error *error) {
+    WEIR__TRY(weir_cbor_check(data, size, NULL, error));
+    weir_cbor_value state = weir_cbor_view(data);
     saved_state saved = {.shards = prefetch->shards};
     weir__reader r = {.error = error,
                       .family = WEIR_CBOR_INVALID,
@@ -278,8 +283,8 @@ weir_status weir_pipeline__prefetch_restore(weir_prefetch *prefetch, const weir_
                       .name = "this is not a state of a prefetcher; use what weir_prefetch_save wrote",
                       .unknown = "is not a key of a state",
                       .path = "$"};
-    WEIR__TRY(weir__read(&r, state, &shape, &saved));
-    WEIR__TRY(compare_configuration(prefetch, state, error));
+    WEIR__TRY(weir__read(&r, &state, &shape, &saved));
+    WEIR__TRY(compare_configuration(prefetch, &state, error));
     WEIR__TRY(compare_workers(prefetch, &saved.shards, error));
     return prefetch->policy == WEIR_POLICY_STRICT ? restore_strict(prefetch, &saved, error)
                                                   : restore_best_effort(prefetch, &saved, error);

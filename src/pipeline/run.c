@@ -13,6 +13,7 @@
 #include "store/reader.h"
 #include "trace/trace_writer.h"
 #include "weir_tool/device_work.h"
+#include "weir_tool/pipeline_tools.h"
 #include "weir_tool/store_tools.h"
 
 static const char operator_name[] = "weir.run";

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "plan/arenas.h"
+#include "weir_tool/plan_tools.h"
 
 #define ZERO_OPERATOR "UML_OS.TMMU.ZeroTensor_v1"
 #define FILL_OPERATOR "UML_OS.TMMU.DebugFill_v1"

@@ -3,6 +3,7 @@
  */
 #include "base/stream.h"
 #include "plan/graph.h"
+#include "weir_tool/plan_tools.h"
 
 static void write_text(weir_cbor_writer *w, weir_text text) {
     weir_cbor_text_n(w, text.data, text.size);

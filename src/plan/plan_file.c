@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/stream.h"
 #include "plan/planning.h"
+#include "weir_tool/plan_tools.h"
 
 #define FILE_OPERATOR "weir.plan.file"
 

@@ -12,8 +12,8 @@
 #define WEIR_REMOTE_REMOTE_H
 
 #include "base/internal.h"
-#include "weir/cbor.h"
 #include "weir/remote.h"
+#include "weir_tool/documents.h"
 
 #define WEIR_REMOTE__OPERATOR "weir.remote"
 

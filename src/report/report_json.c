@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "report/report.h"
+#include "weir_tool/report_tools.h"
 #include "weir_tool/store_tools.h"
 
 static void put_text(weir_json_writer *w, const char *key, const char *text) {

@@ -26,12 +26,11 @@ static int compare(const void *a, const void *b) {
 /* The store's own manifest, with small batches. */
 static weir_status make_manifest(weir_report__work *work, weir_manifest **out) {
     weir_store__manifest_settings settings = {.batch_size = BATCH_SIZE};
-    weir_json_writer w;
-    weir_json_writer_memory(&w, work->report->env);
-    weir_status status = weir_store__manifest_write(work->info, &settings, &w, work->error);
-    if (status == WEIR_OK)
-        status = weir_manifest_read(work->report->env, w.data, w.size, "the report", out, work->error);
-    weir_json_release(&w);
+    const weir_env *env = work->report->env;
+    weir_bytes text;
+    WEIR__TRY(weir_store__manifest_write(env, work->info, &settings, &text, work->error));
+    weir_status status = weir_manifest_read(env, text.data, text.size, "the report", out, work->error);
+    weir_bytes_release(&text);
     return status;
 }
 

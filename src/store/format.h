@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/bits.h"
 #include "base/internal.h"
-#include "weir/cbor.h"
 #include "weir/store.h"
+#include "weir_tool/documents.h"
 
 #define WEIR_STORE__MAGIC "\x89WEIR\r\n\x1a"
 enum {

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "store/reader.h"
+#include "weir_tool/store_tools.h"
 
 static const weir_task *task_of(const weir_store *store, uint32_t task) {
     return &store->info.tasks[task];

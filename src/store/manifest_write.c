@@ -207,11 +207,20 @@ static weir_status compose(const composer *c) {
     return status;
 }
 
-weir_status weir_store__manifest_write(const weir_store_info *info,
-                                       const weir_store__manifest_settings *settings, weir_json_writer *w,
+weir_status weir_store__manifest_write(const weir_env *env, const weir_store_info *info,
+                                       const weir_store__manifest_settings *settings, weir_bytes *out,
                                        weir_error *error) {
-    composer c = {info, settings, w, w->env, error};
-    WEIR__TRY(compose(&c));
-    WEIR__TRY(weir_json_finish(w, error));
-    return weir_json_indent(w, BROKEN_DEPTH, error);
+    weir_json_writer w;
+    weir_json_writer_memory(&w, env);
+    composer c = {info, settings, &w, w.env, error};
+    weir_status status = compose(&c);
+    if (status != WEIR_OK) {
+        weir_json_release(&w);
+        return status;
+    }
+    WEIR__TRY(weir_json_give(&w, out, error));
+    status = weir_json_indent(out, BROKEN_DEPTH, error);
+    if (status != WEIR_OK)
+        weir_bytes_release(out);
+    return status;
 }

@@ -4,6 +4,7 @@
 #define WEIR_STORE_MANIFEST_WRITE_H
 
 #include "weir/store.h"
+#include "weir_tool/documents.h"
 
 /* What somebody has set beyond what follows from the store; values of a checked CBOR document, or NULL. */
 typedef struct weir_store__manifest_settings {
@@ -12,9 +13,9 @@ typedef struct weir_store__manifest_settings {
     const weir_cbor_value *given; /* a manifest, whose seed, data, batch, accountant and mix are kept */
 } weir_store__manifest_settings;
 
-/* Writes and finishes the manifest, on lines for people. */
-WEIR_CHECKED weir_status weir_store__manifest_write(const weir_store_info *info,
+/* Makes the manifest, on lines for people; the caller releases it. */
+WEIR_CHECKED weir_status weir_store__manifest_write(const weir_env *env, const weir_store_info *info,
                                                     const weir_store__manifest_settings *settings,
-                                                    weir_json_writer *w, weir_error *error);
+                                                    weir_bytes *out, weir_error *error);
 
 #endif

@@ -13,7 +13,7 @@ static void compare_headers(const weir_trace_reader *left, const weir_trace_read
     static const char *const identities[] = {"trace_version", "manifest_hash", "mix_hash",
                                              "batch_config_hash", "store_hashes"};
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
-        if (weir__same(weir_trace_header(left), weir_trace_header(right), identities[i]))
+        if (weir__same(weir_trace__header(left), weir_trace__header(right), identities[i]))
             continue;
         size_t used = strlen(difference->incomparable);
         snprintf(difference->incomparable + used, sizeof difference->incomparable - used, "%s%s",
@@ -49,17 +49,9 @@ static weir_status read_on(weir_trace_reader *reader, weir_trace_record *record,
 static uint64_t step_of(const weir_trace_record *left, const weir_trace_record *right, uint64_t next) {
     bool has_left = left->kind == WEIR_TRACE_ITER || left->kind == WEIR_TRACE_FAILURE;
     bool has_right = right->kind == WEIR_TRACE_ITER || right->kind == WEIR_TRACE_FAILURE;
-    uint64_t a = weir_trace__uint(&left->map, "t"), b = weir_trace__uint(&right->map, "t");
     if (has_left && has_right)
-        return a < b ? a : b;
-    return has_left ? a : has_right ? b : next;
-}
-
-/* An old run_end does not say, and was written by runs that succeeded alone. */
-static weir_run_status status_of(const weir_trace_record *end) {
-    weir_cbor_value status;
-    bool has_failed = weir_cbor_get(&end->map, "status", &status) && weir_cbor_is_text(&status, "failed");
-    return has_failed ? WEIR_RUN_FAILED : WEIR_RUN_SUCCEEDED;
+        return left->t < right->t ? left->t : right->t;
+    return has_left ? left->t : has_right ? right->t : next;
 }
 
 /* Compares one record of each; false at the first difference, which is filled in. What describes the machine
@@ -67,18 +59,17 @@ static weir_run_status status_of(const weir_trace_record *end) {
 static bool is_equal(const weir_env *env, const weir_trace_record *left, const weir_trace_record *right,
                      weir_trace_difference *difference) {
     static const char *const ignored[] = {"h", "trace_hash", "message", "diagnostics", "status", NULL};
+    weir_cbor_value a = weir_trace__map(left), b = weir_trace__map(right);
     weir__difference found;
-    if (left->kind == WEIR_TRACE_END && right->kind == WEIR_TRACE_END &&
-        status_of(left) != status_of(right)) {
+    if (left->kind == WEIR_TRACE_END && right->kind == WEIR_TRACE_END && left->status != right->status) {
         snprintf(difference->field, sizeof difference->field, "status");
-        snprintf(difference->left, sizeof difference->left, "%s", weir_run_status_name(status_of(left)));
-        snprintf(difference->right, sizeof difference->right, "%s", weir_run_status_name(status_of(right)));
+        snprintf(difference->left, sizeof difference->left, "%s", weir_run_status_name(left->status));
+        snprintf(difference->right, sizeof difference->right, "%s", weir_run_status_name(right->status));
     } else if (left->kind != right->kind) {
         snprintf(difference->field, sizeof difference->field, "type");
         snprintf(difference->left, sizeof difference->left, "%s", describe_kind(left->kind));
         snprintf(difference->right, sizeof difference->right, "%s", describe_kind(right->kind));
-    } else if (left->kind == WEIR_TRACE_EOF ||
-               !weir__compare(env, &left->map, &right->map, ignored, &found)) {
+    } else if (left->kind == WEIR_TRACE_EOF || !weir__compare(env, &a, &b, ignored, &found)) {
         return true;
     } else {
         memcpy(difference->field, found.field, sizeof found.field);
@@ -107,9 +98,9 @@ static weir_status compare_traces(const weir_env *env, weir_trace_reader *left, 
             return WEIR_OK;
         if (a.kind == WEIR_TRACE_ITER) {
             difference->steps++;
-            next = weir_trace__uint(&a.map, "t") + 1;
+            next = a.t + 1;
         } else if (a.kind == WEIR_TRACE_END) {
-            difference->status = status_of(&a);
+            difference->status = a.status;
         }
     }
 }

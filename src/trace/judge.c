@@ -10,19 +10,14 @@
 
 static const char operator_name[] = "weir.trace.judge";
 
-weir_status weir_trace__judge_open(weir_trace__judge *j, const weir_env *env, const weir_cbor_value *header,
+weir_status weir_trace__judge_open(weir_trace__judge *j, const weir_env *env, const weir_trace_info *header,
                                    const weir_manifest *manifest, weir_error *error) {
-    weir_cbor_value token, schedule;
-    *j = (weir_trace__judge){.env = env,
-                             .header = header,
-                             .manifest = manifest,
-                             .is_best_effort = weir_trace__is_best_effort(header)};
+    *j = (weir_trace__judge){
+        .env = env, .header = header, .manifest = manifest, .is_best_effort = header->is_best_effort};
     weir_cbor_writer_memory(&j->body, env);
-    weir_cbor_get(header, "replay_token", &token);
-    weir_cbor_get(header, "schedule", &schedule);
-    if (!weir_cbor_is_text(&schedule, "mix"))
+    if (header->schedule != WEIR_SCHEDULE_MIX)
         return WEIR_OK;
-    return weir_mix_open(env, manifest, token.data, (size_t)token.number, &j->mix, error);
+    return weir_mix_open(env, manifest, header->token, header->token_size, &j->mix, error);
 }
 
 void weir_trace__judge_close(weir_trace__judge *j) {
@@ -38,7 +33,7 @@ void weir_trace__judge_close(weir_trace__judge *j) {
 
 static weir_status diverge(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
                            const char *field, const char *recorded, const char *expected, weir_error *error) {
-    return weir_trace__divergence(error, j->header, &record->map, t, field, recorded, expected);
+    return weir_trace__divergence(error, j->header, record, t, field, recorded, expected);
 }
 
 static weir_status diverge_uint(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
@@ -80,8 +75,8 @@ static weir_status take_in_any_order(weir_trace__judge *j, uint64_t t, bool *is_
     return WEIR_OK;
 }
 
-static weir_status take_number(weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
-                               weir_error *error) {
+static weir_status take_number(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
+    uint64_t t = record->t;
     bool is_new = true;
     weir_status status = WEIR_OK;
     if (!j->is_best_effort && t != j->next)
@@ -99,7 +94,7 @@ static weir_status take_number(weir_trace__judge *j, const weir_trace_record *re
 
 /* A resume names the next step; of best effort, how many were taken. */
 static weir_status take_resume(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t step = weir_trace__uint(&record->map, "step");
+    uint64_t step = record->t;
     unsigned __int128 expected = j->is_best_effort ? j->taken : j->next;
     if (j->has_begun && step != expected)
         return diverge_uint(j, record, step, "step", step, expected, error);
@@ -146,34 +141,32 @@ static const char *cursor_text(weir_cursor cursor, char out[TEXT_CAPACITY]) {
     return out;
 }
 
-static const char *key_text(const weir_cbor_value *key, char out[TEXT_CAPACITY]) {
-    if (key->type != WEIR_CBOR_TEXT)
-        snprintf(out, TEXT_CAPACITY, "null");
-    else
-        snprintf(out, TEXT_CAPACITY, "%.*s",
-                 key->number < TEXT_CAPACITY ? (int)key->number : TEXT_CAPACITY - 1, (const char *)key->data);
+static const char *key_text(weir_text key, char out[TEXT_CAPACITY]) {
+    if (!key.data)
+        key = (weir_text){"null", 4};
+    snprintf(out, TEXT_CAPACITY, "%.*s", key.size < TEXT_CAPACITY ? (int)key.size : TEXT_CAPACITY - 1,
+             key.data);
     return out;
 }
 
 /* Compares the dataset and the cursor that a record names with where its step must lie. */
-static weir_status check_place(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status check_place(const weir_trace__judge *j, const weir_trace_record *record,
                                const weir_trace__place_of_step *place, weir_error *error) {
     char was[TEXT_CAPACITY], is[TEXT_CAPACITY];
-    weir_cbor_value key, cursor;
+    uint64_t t = record->t;
+    weir_text key = record->dataset;
+    weir_cursor recorded = record->cursor_before;
     bool is_nowhere = place->status != WEIR_OK;
-    weir_cbor_get(&record->map, "dataset_key", &key);
-    weir_cbor_get(&record->map, "cursor_before", &cursor);
     if (is_nowhere && record->kind == WEIR_TRACE_FAILURE)
-        return cursor.type == WEIR_CBOR_NULL ? WEIR_OK
-                                             : diverge(j, record, t, "cursor_before", "a cursor",
-                                                       "null: the step cannot be located", error);
+        return !record->has_cursor ? WEIR_OK
+                                   : diverge(j, record, t, "cursor_before", "a cursor",
+                                             "null: the step cannot be located", error);
     if (is_nowhere)
         return diverge(j, record, t, "cursor_before", "a cursor", "none: the step cannot be located", error);
-    if (!weir_cbor_is_text(&key, place->dataset))
-        return diverge(j, record, t, "dataset_key", key_text(&key, was), place->dataset, error);
-    if (cursor.type == WEIR_CBOR_NULL)
+    if (!key.data || key.size != strlen(place->dataset) || memcmp(key.data, place->dataset, key.size) != 0)
+        return diverge(j, record, t, "dataset_key", key_text(key, was), place->dataset, error);
+    if (!record->has_cursor)
         return diverge(j, record, t, "cursor_before", "null", cursor_text(place->cursor, is), error);
-    weir_cursor recorded = weir_trace__cursor(&record->map, "cursor_before");
     if (recorded.epoch != place->cursor.epoch || recorded.global_index != place->cursor.global_index)
         return diverge(j, record, t, "cursor_before", cursor_text(recorded, was),
                        cursor_text(place->cursor, is), error);
@@ -181,8 +174,10 @@ static weir_status check_place(const weir_trace__judge *j, const weir_trace_reco
 }
 
 /* All steps of a run are of one stage. */
-static weir_status check_stage(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
-                               weir_stage was, weir_stage is, weir_error *error) {
+static weir_status check_stage(const weir_trace__judge *j, const weir_trace_record *record, weir_stage is,
+                               weir_error *error) {
+    weir_stage was = record->stage;
+    uint64_t t = record->t;
     if ((was == WEIR_STAGE_EVAL) != (is == WEIR_STAGE_EVAL))
         return diverge(j, record, t, "is_shuffled", was == WEIR_STAGE_EVAL ? "false" : "true",
                        is == WEIR_STAGE_EVAL ? "false" : "true", error);
@@ -192,30 +187,22 @@ static weir_status check_stage(const weir_trace__judge *j, const weir_trace_reco
 }
 
 static weir_status take_step(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t t = weir_trace__uint(&record->map, "t");
-    weir_cbor_value key;
-    weir_status status = take_number(j, record, t, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_trace__place_of_step place = weir_trace__judge_locate(j, t);
-    weir_cbor_get(&record->map, "dataset_key", &key);
-    weir_stage stage = weir_trace__stage(&record->map);
-    if (place.is_known)
-        status = check_place(j, record, t, &place, error);
-    if (status == WEIR_OK && place.is_known)
-        status = check_stage(j, record, t, stage, place.stage, error);
-    if (status != WEIR_OK)
-        return status;
-    if (!j->dataset && !j->mix) {
-        j->dataset = weir__copy_text(j->env, (const char *)key.data, (size_t)key.number);
-        if (!j->dataset)
-            return weir__out_of_memory(error, operator_name, (size_t)key.number);
-        j->stage = stage;
+    weir_text key = record->dataset;
+    WEIR__TRY(take_number(j, record, error));
+    weir_trace__place_of_step place = weir_trace__judge_locate(j, record->t);
+    if (place.is_known) {
+        WEIR__TRY(check_place(j, record, &place, error));
+        WEIR__TRY(check_stage(j, record, place.stage, error));
     }
-    j->cursor = weir_trace__cursor(&record->map, "cursor_after");
-    if (!weir_trace__tally_step(&j->tally, j->env, (const char *)key.data, (size_t)key.number, j->cursor,
-                                weir_trace__uint(&record->map, "effective_batch_size")))
-        return weir__out_of_memory(error, operator_name, (size_t)key.number);
+    if (!j->dataset && !j->mix) {
+        j->dataset = weir__copy_text(j->env, key.data, key.size);
+        if (!j->dataset)
+            return weir__out_of_memory(error, operator_name, key.size);
+        j->stage = record->stage;
+    }
+    j->cursor = record->cursor_after;
+    if (!weir_trace__tally_step(&j->tally, j->env, key, j->cursor, record->effective_batch_size))
+        return weir__out_of_memory(error, operator_name, key.size);
     j->steps++;
     return WEIR_OK;
 }
@@ -223,59 +210,57 @@ static weir_status take_step(weir_trace__judge *j, const weir_trace_record *reco
 /* ---- Failure and end ------------------------------------------------------------------------- */
 
 /* The tokens of the call that a failure is about. */
-static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_record *record, uint64_t t,
+static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_record *record,
                                 const weir_trace__place_of_step *place, weir_error *error) {
     char was[WEIR__SHOWN_MAX], is[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value token, recorded;
-    if (!weir__same(j->header, &record->map, "replay_token"))
+    weir_cbor_value map = weir_trace__map(record), token, recorded;
+    uint64_t t = record->t;
+    weir_cbor_get(&map, "replay_token", &token);
+    if (token.number != j->header->token_size || memcmp(token.data, j->header->token, token.number) != 0)
         return diverge(j, record, t, "replay_token", "another token", "the one in the header", error);
     if (!place->is_known || place->status != WEIR_OK)
         return WEIR_OK;
     weir_error call = {0};
-    weir_cbor_get(j->header, "replay_token", &token);
     weir_sampler_options options = {.size = sizeof options,
                                     .dataset = place->dataset,
-                                    .world_size = (uint32_t)weir_trace__uint(j->header, "world_size"),
-                                    .rank = (uint32_t)weir_trace__uint(j->header, "rank"),
-                                    .token = token.data,
-                                    .token_size = (size_t)token.number,
+                                    .world_size = j->header->world_size,
+                                    .rank = j->header->rank,
+                                    .token = j->header->token,
+                                    .token_size = j->header->token_size,
                                     .cursor = place->cursor};
     weir_sampler_name_call(j->manifest, &options, &call);
-    weir_cbor_get(&record->map, "data_replay_t", &recorded);
-    if (recorded.type == WEIR_CBOR_BYTES && recorded.number == WEIR_HASH_SIZE &&
-        memcmp(recorded.data, call.replay_token, WEIR_HASH_SIZE) == 0)
+    if (record->data_replay_t && memcmp(record->data_replay_t, call.replay_token, WEIR_HASH_SIZE) == 0)
         return WEIR_OK;
+    weir_cbor_get(&map, "data_replay_t", &recorded);
     weir__show(j->env, &recorded, was);
     weir__hex_encode(call.replay_token, WEIR_HASH_SIZE, is);
     return diverge(j, record, t, "data_replay_t", was, is, error);
 }
 
 static weir_status take_failure(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    uint64_t t = weir_trace__uint(&record->map, "t");
-    weir_cbor_value code;
-    weir_trace__place_of_step place = weir_trace__judge_locate(j, t);
-    weir_status status = take_number(j, record, t, error);
+    weir_text code = record->failure_code;
+    weir_trace__place_of_step place = weir_trace__judge_locate(j, record->t);
+    weir_status status = take_number(j, record, error);
     if (status == WEIR_OK && place.is_known)
-        status = check_place(j, record, t, &place, error);
+        status = check_place(j, record, &place, error);
     if (status == WEIR_OK)
-        status = check_tokens(j, record, t, &place, error);
-    weir_cbor_get(&record->map, "failure_code", &code);
-    int shown = code.number < sizeof j->failure_code ? (int)code.number : (int)sizeof j->failure_code - 1;
-    snprintf(j->failure_code, sizeof j->failure_code, "%.*s", shown, (const char *)code.data);
-    j->failed_step = t;
+        status = check_tokens(j, record, &place, error);
+    int shown = code.size < sizeof j->failure_code ? (int)code.size : (int)sizeof j->failure_code - 1;
+    snprintf(j->failure_code, sizeof j->failure_code, "%.*s", shown, code.data);
+    j->failed_step = record->t;
     j->has_failed = true;
     return status;
 }
 
 /* Writes the run_end that the records before lead to, and compares. */
 static weir_status take_end(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    weir_cbor_value hash, recorded_status;
+    weir_cbor_value map = weir_trace__map(record), hash, recorded_status;
     static const char *const link[] = {"h", NULL};
     weir__difference difference;
     bool has_failed = j->has_failed;
     uint64_t t = j->next > UINT64_MAX ? UINT64_MAX : (uint64_t)j->next;
-    bool has_status = weir_cbor_get(&record->map, "status", &recorded_status);
-    weir_cbor_get(&record->map, "trace_hash", &hash);
+    bool has_status = weir_cbor_get(&map, "status", &recorded_status);
+    weir_cbor_get(&map, "trace_hash", &hash);
     j->body.size = 0;
     weir_cbor_restart(&j->body);
     weir_trace__tally_write_end(&j->tally, hash.data,
@@ -287,7 +272,7 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
     if (status != WEIR_OK)
         return status;
     weir_cbor_value expected = weir_cbor_view(j->body.data);
-    if (weir__compare(j->env, &record->map, &expected, link, &difference))
+    if (weir__compare(j->env, &map, &expected, link, &difference))
         return diverge(j, record, t, difference.field, difference.left, difference.right, error);
     if (!has_failed && !j->is_partial && j->ahead_count > 0)
         return diverge(j, record, t, "t", "missing before the end of the run", "taken", error);
@@ -298,7 +283,7 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
 /* What a process's memory was must be recorded of all its steps, or of none. */
 static weir_status check_memory(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
     weir__difference found;
-    uint64_t t = record->kind == WEIR_TRACE_MEMORY ? weir_trace__uint(&record->map, "t") : j->memory.t;
+    uint64_t t = record->kind == WEIR_TRACE_MEMORY ? record->t : j->memory.t;
     weir_status status = WEIR_OK;
     if (weir_trace__commits_follow(&j->memory, j->env, record, &found, &status, error))
         return status;

@@ -19,7 +19,7 @@ typedef struct weir_trace__place_of_step {
 
 typedef struct weir_trace__judge {
     const weir_env *env;
-    const weir_cbor_value *header;
+    const weir_trace_info *header;
     const weir_manifest *manifest;
     weir_mix *mix; /* of a mix schedule; else NULL */
     bool is_best_effort;
@@ -45,7 +45,7 @@ typedef struct weir_trace__judge {
 
 /* The header and the manifest must outlive it. Close it, also after a failure. */
 WEIR_CHECKED weir_status weir_trace__judge_open(weir_trace__judge *judge, const weir_env *env,
-                                                const weir_cbor_value *header, const weir_manifest *manifest,
+                                                const weir_trace_info *header, const weir_manifest *manifest,
                                                 weir_error *error);
 void weir_trace__judge_close(weir_trace__judge *judge);
 

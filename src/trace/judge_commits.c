@@ -72,25 +72,20 @@ static void hash_commit(const weir_cbor_value *state, uint64_t t, uint8_t hash[W
     weir__sha256_of(w.data, w.size, hash);
 }
 
-static bool is_hash(const weir_env *env, const weir_cbor_value *map, const char *key,
+static bool is_hash(const char *field, const uint8_t recorded[WEIR_HASH_SIZE],
                     const uint8_t hash[WEIR_HASH_SIZE], weir__difference *found) {
-    char expected[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value recorded;
-    weir_cbor_get(map, key, &recorded);
-    if (memcmp(recorded.data, hash, WEIR_HASH_SIZE) == 0)
+    char was[2 * WEIR_HASH_SIZE + 1], is[2 * WEIR_HASH_SIZE + 1];
+    if (memcmp(recorded, hash, WEIR_HASH_SIZE) == 0)
         return true;
-    (void)differs(found, key, "", "");
-    weir__show(env, &recorded, found->left);
-    weir__hex_encode(hash, WEIR_HASH_SIZE, expected);
-    snprintf(found->right, sizeof found->right, "\"%s\"", expected);
-    return false;
+    weir__hex_encode(recorded, WEIR_HASH_SIZE, was);
+    weir__hex_encode(hash, WEIR_HASH_SIZE, is);
+    return differs(found, field, was, is);
 }
 
-static bool is_of_its_step(const weir_trace__commits *m, const weir_env *env, const weir_cbor_value *map,
+static bool is_of_its_step(const weir_trace__commits *m, const weir_trace_record *record,
                            const weir_cbor_value *state, weir__difference *found) {
     uint8_t hash[WEIR_HASH_SIZE];
-    weir_cbor_value contents;
-    uint64_t t = weir_trace__uint(map, "t");
+    uint64_t t = record->t;
     if (!m->is_due || m->committed + 1 != m->steps)
         return differs(found, "memory", "recorded",
                        m->is_due ? "not recorded, as of the steps before it"
@@ -102,13 +97,12 @@ static bool is_of_its_step(const weir_trace__commits *m, const weir_env *env, co
     if (weir_trace__uint(state, "batch") != t)
         return differs_uint(found, "batch", weir_trace__uint(state, "batch"), t);
     weir__sha256_of(state->item, size_of(state), hash);
-    if (!is_hash(env, map, "visibility_hash", hash, found))
+    if (!is_hash("visibility_hash", record->visibility_hash, hash, found))
         return false;
     hash_commit(state, t, hash);
-    if (!is_hash(env, map, "state_hash", hash, found))
+    if (!is_hash("state_hash", record->state_hash, hash, found))
         return false;
-    if (m->has_digest && weir_cbor_get(map, "contents", &contents) &&
-        memcmp(contents.data, m->digest, sizeof m->digest) != 0)
+    if (m->has_digest && record->contents && memcmp(record->contents, m->digest, sizeof m->digest) != 0)
         return differs(found, "contents", "other bytes in their place", "the step's batch_digest");
     return true;
 }
@@ -162,15 +156,13 @@ static weir_status keep_state(weir_trace__commits *m, const weir_env *env, const
     return WEIR_OK;
 }
 
-static void take_step(weir_trace__commits *m, const weir_cbor_value *iter) {
-    weir_cbor_value digest;
-    m->t = weir_trace__uint(iter, "t");
+static void take_step(weir_trace__commits *m, const weir_trace_record *iter) {
+    m->t = iter->t;
     m->steps++;
     m->is_due = true;
-    m->has_digest = weir_cbor_get(iter, "batch_digest", &digest) && digest.type == WEIR_CBOR_BYTES &&
-                    digest.number == sizeof m->digest;
+    m->has_digest = iter->batch_digest;
     if (m->has_digest)
-        memcpy(m->digest, digest.data, sizeof m->digest);
+        memcpy(m->digest, iter->batch_digest, sizeof m->digest);
 }
 
 static void forget(weir_trace__commits *m, const weir_env *env) {
@@ -180,11 +172,11 @@ static void forget(weir_trace__commits *m, const weir_env *env) {
 
 bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, const weir_trace_record *record,
                                 weir__difference *found, weir_status *status, weir_error *error) {
-    weir_cbor_value state;
+    weir_cbor_value map = weir_trace__map(record), state;
     *status = WEIR_OK;
     if (record->kind == WEIR_TRACE_MEMORY) {
-        weir_cbor_get(&record->map, "state", &state);
-        if (!is_of_its_step(m, env, &record->map, &state, found) || !is_next(m, &state, found))
+        weir_cbor_get(&map, "state", &state);
+        if (!is_of_its_step(m, record, &state, found) || !is_next(m, &state, found))
             return false;
         *status = keep_state(m, env, &state, error);
         m->committed++;
@@ -194,7 +186,7 @@ bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, con
     if (record->kind != WEIR_TRACE_EOF && m->is_due && m->committed > 0)
         return differs(found, "memory", "(absent)", "recorded, as of the steps before it");
     if (record->kind == WEIR_TRACE_ITER)
-        take_step(m, &record->map);
+        take_step(m, record);
     else if (record->kind == WEIR_TRACE_RESUME)
         forget(m, env);
     return true;

@@ -44,7 +44,7 @@ static const char *const shared_by_all[] = {"trace_version", "manifest_hash", "m
 
 static weir_status check_shared(const merger *m, const char *path, const weir_cbor_value *header,
                                 const char *const *fields) {
-    const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
+    const weir_cbor_value *first = weir_trace__header(m->ranks[0].reader);
     for (; *fields; fields++)
         if (!weir__same(first, header, *fields)) {
             char why[96];
@@ -58,7 +58,7 @@ static weir_status check_headers(const merger *m) {
     weir_status status = WEIR_OK;
     for (size_t rank = 1; rank < m->count && status == WEIR_OK; rank++)
         status =
-            check_shared(m, m->ranks[rank].path, weir_trace_header(m->ranks[rank].reader), shared_by_ranks);
+            check_shared(m, m->ranks[rank].path, weir_trace__header(m->ranks[rank].reader), shared_by_ranks);
     return status;
 }
 
@@ -67,13 +67,12 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
     for (size_t i = 0; i < m->count; i++) {
         weir_trace_reader *reader;
         WEIR__TRY(weir_trace_open(m->env, paths[i], &reader, m->error));
-        const weir_cbor_value *header = weir_trace_header(reader);
-        uint64_t rank = weir_trace__uint(header, "rank");
-        uint64_t world_size = weir_trace__uint(header, "world_size");
+        uint32_t rank = weir_trace_describe(reader)->rank;
+        uint32_t world_size = weir_trace_describe(reader)->world_size;
         if (world_size != m->count || rank >= m->count || m->ranks[rank].reader) {
             char why[128];
-            snprintf(why, sizeof why, "it is rank %llu of %llu, and %zu %s given%s", (unsigned long long)rank,
-                     (unsigned long long)world_size, m->count, m->count == 1 ? "trace is" : "traces are",
+            snprintf(why, sizeof why, "it is rank %u of %u, and %zu %s given%s", (unsigned)rank,
+                     (unsigned)world_size, m->count, m->count == 1 ? "trace is" : "traces are",
                      rank < m->count && m->ranks[rank].reader ? ", one of this rank already" : "");
             weir_trace_close(reader);
             return not_one_run(m, paths[i], why);
@@ -85,7 +84,7 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
 }
 
 static weir_status open_replayers(merger *m, weir_trace__replay_stores stores) {
-    const weir_cbor_value *first = weir_trace_header(m->ranks[0].reader);
+    const weir_trace_info *first = weir_trace_describe(m->ranks[0].reader);
     weir_status status = weir_trace__replay_check_stores(first, stores, m->error);
     if (status == WEIR_OK)
         status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
@@ -93,7 +92,7 @@ static weir_status open_replayers(merger *m, weir_trace__replay_stores stores) {
         status = weir_trace__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
         rank_trace *one = &m->ranks[rank];
-        const weir_cbor_value *header = weir_trace_header(one->reader);
+        const weir_trace_info *header = weir_trace_describe(one->reader);
         status = weir_trace__judge_open(&one->judge, m->env, header, m->manifest, m->error);
         if (status == WEIR_OK)
             status = weir_trace__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
@@ -107,10 +106,10 @@ static weir_status open_single(merger *m, const char *path) {
         return WEIR_OK;
     m->single.path = path;
     WEIR__TRY(weir_trace_open(m->env, path, &m->single.reader, m->error));
-    const weir_cbor_value *header = weir_trace_header(m->single.reader);
-    if (weir_trace__uint(header, "world_size") != 1)
+    const weir_trace_info *header = weir_trace_describe(m->single.reader);
+    if (header->world_size != 1)
         return not_one_run(m, path, "it is not a trace of world size 1");
-    WEIR__TRY(check_shared(m, path, header, shared_by_all));
+    WEIR__TRY(check_shared(m, path, weir_trace__header(m->single.reader), shared_by_all));
     return weir_trace__judge_open(&m->single.judge, m->env, header, m->manifest, m->error);
 }
 
@@ -121,11 +120,11 @@ static weir_status advance(const merger *m, rank_trace *one) {
         status = weir_trace_next(one->reader, &one->record, m->error);
         weir_trace__place_of_step place = {0};
         if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE)
-            place = weir_trace__judge_locate(&one->judge, weir_trace__uint(&one->record.map, "t"));
+            place = weir_trace__judge_locate(&one->judge, one->record.t);
         if (status == WEIR_OK)
             status = weir_trace__judge_take(&one->judge, &one->record, m->error);
         if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE && one->replayer)
-            status = weir_trace__replayer_check_failure(one->replayer, &one->record.map, &place, m->error);
+            status = weir_trace__replayer_check_failure(one->replayer, &one->record, &place, m->error);
     } while (status == WEIR_OK &&
              (one->record.kind == WEIR_TRACE_RESUME || one->record.kind == WEIR_TRACE_MEMORY));
     return status;
@@ -147,15 +146,14 @@ static const char *doing(weir_trace_kind kind) {
 /* Two traces of different length, at the first step that one of them lacks. */
 static weir_status uneven(const merger *m, const rank_trace *left, const rank_trace *right) {
     const rank_trace *step = left->record.kind == WEIR_TRACE_ITER ? left : right;
-    uint64_t t = step->record.kind == WEIR_TRACE_ITER ? weir_trace__uint(&step->record.map, "t")
-                                                      : (uint64_t)left->judge.next;
+    uint64_t t = step->record.kind == WEIR_TRACE_ITER ? step->record.t : (uint64_t)left->judge.next;
     weir_status status = weir__fail(m->error, WEIR_REPLAY_DIVERGENCE, operator_name,
                                     "step %llu: %s %s there, and %s %s", (unsigned long long)t, left->path,
                                     doing(left->record.kind), right->path, doing(right->record.kind));
     weir__note_text(m->error, "field", "type", 4);
     if (m->error) {
         m->error->t = t;
-        m->error->rank = (uint32_t)weir_trace__uint(right->judge.header, "rank");
+        m->error->rank = right->judge.header->rank;
     }
     return status;
 }
@@ -168,11 +166,11 @@ static weir_status check_agreement(const merger *m, const rank_trace *left, cons
     if (record->kind != left->record.kind)
         return uneven(m, left, right);
     bool is_compared = record->kind == WEIR_TRACE_ITER || record->kind == WEIR_TRACE_FAILURE;
-    if (!is_compared || !weir__compare(m->env, &left->record.map, &record->map, own, &difference))
+    weir_cbor_value a = weir_trace__map(&left->record), b = weir_trace__map(record);
+    if (!is_compared || !weir__compare(m->env, &a, &b, own, &difference))
         return WEIR_OK;
-    return weir_trace__divergence(m->error, right->judge.header, &record->map,
-                                  weir_trace__uint(&record->map, "t"), difference.field, difference.right,
-                                  difference.left);
+    return weir_trace__divergence(m->error, right->judge.header, record, record->t, difference.field,
+                                  difference.right, difference.left);
 }
 
 static weir_status check_indices(const merger *m, const rank_trace *one, uint64_t t, const uint64_t *part,
@@ -182,7 +180,7 @@ static weir_status check_indices(const merger *m, const rank_trace *one, uint64_
             char left[32], right[32];
             snprintf(left, sizeof left, "%llu", (unsigned long long)part[i]);
             snprintf(right, sizeof right, "%llu", (unsigned long long)whole[i]);
-            return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "indices", left,
+            return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "indices", left,
                                           right);
         }
     return WEIR_OK;
@@ -198,15 +196,16 @@ static weir_status lacks_digests(const merger *m, const rank_trace *one, uint64_
 
 /* Compares one rank's digests with its stretch of the world-size-1 record's, which begins at `from`. */
 static weir_status check_digests(const merger *m, const rank_trace *one, uint64_t t, uint64_t from) {
+    weir_cbor_value map = weir_trace__map(&one->record), single = weir_trace__map(&m->single.record);
     weir_cbor_value digests, whole, digest, expected;
-    bool has_digests = weir_cbor_get(&one->record.map, "sample_digests", &digests);
+    bool has_digests = weir_cbor_get(&map, "sample_digests", &digests);
     if (!m->single.reader) {
         m->report->unchecked_digests += has_digests ? digests.number : 0;
         return WEIR_OK;
     }
     if (!has_digests)
         return lacks_digests(m, one, t);
-    if (!weir_cbor_get(&m->single.record.map, "sample_digests", &whole))
+    if (!weir_cbor_get(&single, "sample_digests", &whole))
         return lacks_digests(m, &m->single, t);
     weir_cbor_iterator mine = weir_cbor_children(&digests);
     weir_cbor_iterator theirs = weir_cbor_children(&whole);
@@ -216,7 +215,7 @@ static weir_status check_digests(const merger *m, const rank_trace *one, uint64_
         bool is_same = weir_cbor_next(&theirs, NULL, &expected) && digest.number == expected.number &&
                        memcmp(digest.data, expected.data, (size_t)digest.number) == 0;
         if (!is_same)
-            return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests",
+            return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "sample_digests",
                                           "the digest of a rank's sample", "another one at world size 1");
         m->report->digests++;
     }
@@ -226,13 +225,12 @@ static weir_status check_digests(const merger *m, const rank_trace *one, uint64_
 /* A rank's digests must be as many as its samples: none may be left uncompared. */
 static weir_status check_digest_count(const merger *m, const rank_trace *one, uint64_t t, uint64_t valid) {
     char was[32], is[32];
-    weir_cbor_value digests;
-    if (!weir_cbor_get(&one->record.map, "sample_digests", &digests) || digests.number == valid)
+    weir_cbor_value map = weir_trace__map(&one->record), digests;
+    if (!weir_cbor_get(&map, "sample_digests", &digests) || digests.number == valid)
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)digests.number);
     snprintf(is, sizeof is, "%llu samples", (unsigned long long)valid);
-    return weir_trace__divergence(m->error, one->judge.header, &one->record.map, t, "sample_digests", was,
-                                  is);
+    return weir_trace__divergence(m->error, one->judge.header, &one->record, t, "sample_digests", was, is);
 }
 
 static weir_status merge_step(merger *m) {
@@ -240,13 +238,13 @@ static weir_status merge_step(merger *m) {
     const uint64_t *whole;
     uint64_t merged = 0;
     const rank_trace *first = &m->ranks[0];
-    uint64_t t = weir_trace__uint(&first->record.map, "t");
-    weir_status status = weir_trace__replayer_step(m->whole, &first->record.map, &step, &whole, m->error);
+    uint64_t t = first->record.t;
+    weir_status status = weir_trace__replayer_step(m->whole, &first->record, &step, &whole, m->error);
     for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
         weir_step part_step;
         const uint64_t *part;
         const rank_trace *one = &m->ranks[rank];
-        status = weir_trace__replayer_check(one->replayer, &one->record.map, &part_step, &part, m->error);
+        status = weir_trace__replayer_check(one->replayer, &one->record, &part_step, &part, m->error);
         if (status == WEIR_OK)
             status = check_digest_count(m, one, t, part_step.valid_count);
         if (status == WEIR_OK)
@@ -259,7 +257,7 @@ static weir_status merge_step(merger *m) {
     if (status != WEIR_OK)
         return status;
     if (merged != step.valid_count)
-        return weir_trace__divergence(m->error, first->judge.header, &first->record.map, t, "valid_count",
+        return weir_trace__divergence(m->error, first->judge.header, &first->record, t, "valid_count",
                                       "the sum over the ranks", "another number at world size 1");
     m->report->steps++;
     m->report->samples += merged;

@@ -20,7 +20,7 @@ typedef struct rebuilt_dataset {
 struct weir_trace__rebuilder {
     const weir_env *env;
     const weir_manifest *manifest;
-    const weir_cbor_value *header;
+    const weir_trace_info *header;
     weir_store *const *stores;
     size_t store_count;
     rebuilt_dataset *datasets;
@@ -31,7 +31,7 @@ struct weir_trace__rebuilder {
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 weir_status weir_trace__rebuilder_open(const weir_env *env, const weir_manifest *manifest,
-                                       const weir_cbor_value *header, weir_store *const *stores,
+                                       const weir_trace_info *header, weir_store *const *stores,
                                        size_t store_count, weir_trace__rebuilder **out, weir_error *error) {
     weir_status status =
         weir_trace__replay_check_stores(header, (weir_trace__replay_stores){stores, store_count}, error);
@@ -64,7 +64,6 @@ void weir_trace__rebuilder_close(weir_trace__rebuilder *r) {
 /* The store's identity was checked: a dataset's hash need not be. */
 static weir_status open_builder(weir_trace__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
     static const weir_batch_memory without_tensors = {.without_tensors = true};
-    weir_cbor_value token;
     weir_stored_dataset stored;
     const weir_store *store = NULL;
     for (size_t i = 0; i < r->store_count && !store; i++)
@@ -72,39 +71,37 @@ static weir_status open_builder(weir_trace__rebuilder *r, rebuilt_dataset *d, we
             store = r->stores[i];
     if (!store)
         return WEIR_OK;
-    weir_cbor_get(r->header, "replay_token", &token);
     weir_batch_options options = {.size = sizeof options,
                                   .store = store,
                                   .manifest = r->manifest,
                                   .dataset = d->key,
                                   .stage = d->stage,
-                                  .world_size = (uint32_t)weir_trace__uint(r->header, "world_size"),
-                                  .rank = (uint32_t)weir_trace__uint(r->header, "rank"),
-                                  .token = token.data,
-                                  .token_size = (size_t)token.number,
+                                  .world_size = r->header->world_size,
+                                  .rank = r->header->rank,
+                                  .token = r->header->token,
+                                  .token_size = r->header->token_size,
                                   .any_hash = true,
                                   .with_digests = true};
     WEIR__TRY(weir_batch_builder_open(r->env, &options, &d->builder, error));
     return weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
 }
 
-static weir_status dataset_for(weir_trace__rebuilder *r, const weir_cbor_value *iter, rebuilt_dataset **out,
+static weir_status dataset_for(weir_trace__rebuilder *r, const weir_trace_record *iter, rebuilt_dataset **out,
                                weir_error *error) {
-    weir_cbor_value key;
-    weir_cbor_get(iter, "dataset_key", &key);
-    weir_stage stage = weir_trace__stage(iter);
+    weir_text key = iter->dataset;
+    weir_stage stage = iter->stage;
     for (size_t i = 0; i < r->dataset_count; i++)
-        if (r->datasets[i].stage == stage && weir_cbor_is_text(&key, r->datasets[i].key)) {
+        if (r->datasets[i].stage == stage && strlen(r->datasets[i].key) == key.size &&
+            memcmp(r->datasets[i].key, key.data, key.size) == 0) {
             *out = &r->datasets[i];
             return WEIR_OK;
         }
     void *memory = r->datasets;
-    rebuilt_dataset opened = {.stage = stage,
-                              .key = weir__copy_text(r->env, (const char *)key.data, (size_t)key.number)};
+    rebuilt_dataset opened = {.stage = stage, .key = weir__copy_text(r->env, key.data, key.size)};
     weir_status status = WEIR_OK;
     if (!opened.key ||
         !weir__grow(r->env, &memory, &r->dataset_capacity, r->dataset_count + 1, sizeof *r->datasets))
-        status = weir__out_of_memory(error, operator_name, (size_t)key.number);
+        status = weir__out_of_memory(error, operator_name, key.size);
     r->datasets = memory;
     if (status == WEIR_OK)
         status = open_builder(r, &opened, error);
@@ -133,16 +130,16 @@ static void show(const weir_cbor_value *recorded, char out[SHOWN_CAPACITY]) {
         snprintf(out, SHOWN_CAPACITY, "no digest");
 }
 
-static weir_status differs(const weir_trace__rebuilder *r, const weir_cbor_value *iter, const char *field,
+static weir_status differs(const weir_trace__rebuilder *r, const weir_trace_record *iter, const char *field,
                            const weir_cbor_value *recorded, const uint8_t *digest, size_t size,
                            weir_error *error) {
     char was[SHOWN_CAPACITY], is[SHOWN_CAPACITY];
     show(recorded, was);
     weir__hex_encode(digest, size, is);
-    return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), field, was, is);
+    return weir_trace__divergence(error, r->header, iter, iter->t, field, was, is);
 }
 
-static weir_status compare_samples(const weir_trace__rebuilder *r, const weir_cbor_value *iter,
+static weir_status compare_samples(const weir_trace__rebuilder *r, const weir_trace_record *iter,
                                    const weir_cbor_value *recorded, const weir_batch *batch,
                                    weir_error *error) {
     char was[32], is[32];
@@ -160,26 +157,25 @@ static weir_status compare_samples(const weir_trace__rebuilder *r, const weir_cb
         return WEIR_OK;
     snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
     snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
-    return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), "sample_digests", was,
-                                  is);
+    return weir_trace__divergence(error, r->header, iter, iter->t, "sample_digests", was, is);
 }
 
-weir_status weir_trace__rebuilder_check(weir_trace__rebuilder *r, const weir_cbor_value *iter,
+weir_status weir_trace__rebuilder_check(weir_trace__rebuilder *r, const weir_trace_record *iter,
                                         bool *is_checked, weir_error *error) {
     rebuilt_dataset *d;
-    weir_cbor_value recorded;
+    weir_cbor_value map = weir_trace__map(iter), recorded;
     *is_checked = false;
     weir_status status = dataset_for(r, iter, &d, error);
     if (status != WEIR_OK || !d->builder)
         return status;
-    status = weir_batch_build(d->builder, weir_trace__cursor(iter, "cursor_before"), d->buffer, error);
+    status = weir_batch_build(d->builder, iter->cursor_before, d->buffer, error);
     if (status != WEIR_OK)
         return status;
     const weir_batch *batch = weir_batch_view(d->buffer);
     *is_checked = true;
-    if (weir_cbor_get(iter, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
+    if (weir_cbor_get(&map, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
         status = compare_samples(r, iter, &recorded, batch, error);
-    if (status == WEIR_OK && weir_cbor_get(iter, "batch_digest", &recorded) &&
+    if (status == WEIR_OK && weir_cbor_get(&map, "batch_digest", &recorded) &&
         !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
         status = differs(r, iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest,
                          error);

@@ -323,28 +323,11 @@ const char *weir_run_status_name(weir_run_status status) {
     return (unsigned)status < 3 ? names[status] : "unknown";
 }
 
-bool weir_trace__is_best_effort(const weir_cbor_value *header) {
-    weir_cbor_value policy;
-    return weir_cbor_get(header, "policy", &policy) && weir_cbor_is_text(&policy, "best_effort");
+weir_cbor_value weir_trace__map(const weir_trace_record *record) {
+    return record->data ? weir_cbor_view(record->data) : (weir_cbor_value){.type = WEIR_CBOR_MAP};
 }
 
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key) {
     weir_cbor_value value;
     return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT ? value.number : 0;
-}
-
-weir_stage weir_trace__stage(const weir_cbor_value *iter) {
-    weir_cbor_value is_shuffled, mode;
-    if (!weir_cbor_get(iter, "is_shuffled", &is_shuffled) || !is_shuffled.number)
-        return WEIR_STAGE_EVAL;
-    bool is_evaluated = weir_cbor_get(iter, "sampling_mode", &mode) &&
-                        weir_cbor_is_text(&mode, WEIR_SAMPLER__EVAL_SEEDED_MODE);
-    return is_evaluated ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
-}
-
-weir_cursor weir_trace__cursor(const weir_cbor_value *map, const char *key) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value))
-        return (weir_cursor){0, 0};
-    return (weir_cursor){weir_trace__uint(&value, "epoch"), weir_trace__uint(&value, "global_index")};
 }

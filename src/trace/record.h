@@ -6,7 +6,7 @@
 #define WEIR_TRACE_RECORD_H
 
 #include "base/fields.h"
-#include "weir/trace.h"
+#include "weir_tool/trace_tools.h"
 
 enum { WEIR_TRACE__CONTENTS_SIZE = 16 };
 
@@ -32,16 +32,15 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
 
 extern const weir__shape weir_trace__cursor_shape; /* of a weir_cursor */
 
-/* ---- Members --------------------------------------------------------------------------------- */
+/* ---- Maps, for what is compared field by field ------------------------------------------------ */
 
-/* Whether a header is that of a run whose steps came in no fixed order. */
-bool weir_trace__is_best_effort(const weir_cbor_value *header);
+/* The header's, valid while the reader is open. */
+const weir_cbor_value *weir_trace__header(const weir_trace_reader *reader);
 
-/* Typed members of a record that was checked by the reader. */
+/* A record's; that of the end of the file has no fields. */
+weir_cbor_value weir_trace__map(const weir_trace_record *record);
+
+/* An integer among a map's fields; 0 if there is none. */
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key);
-weir_cursor weir_trace__cursor(const weir_cbor_value *map, const char *key);
-
-/* The stage that a step was taken in. Eval and infer take the same samples, so eval stands for both. */
-weir_stage weir_trace__stage(const weir_cbor_value *iter);
 
 #endif

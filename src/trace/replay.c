@@ -21,10 +21,8 @@ typedef struct open_sampler {
 struct weir_trace__replayer {
     const weir_env *env;
     const weir_manifest *manifest;
-    const weir_cbor_value *header;
+    const weir_trace_info *header;
     weir_trace__replay_stores stores;
-    const void *token;
-    size_t token_size;
     uint32_t world_size;
     uint32_t rank;
     open_sampler *samplers;
@@ -35,15 +33,11 @@ struct weir_trace__replayer {
     weir_cbor_writer body;
 };
 
-static weir_status check_store(const weir_cbor_value *header, const weir_store *store, weir_error *error) {
+static weir_status check_store(const weir_trace_info *header, const weir_store *store, weir_error *error) {
     const weir_store_info *info = weir_store_describe(store);
     char hex[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value hashes, hash;
-    weir_cbor_get(header, "store_hashes", &hashes);
-    weir_cbor_iterator it = weir_cbor_children(&hashes);
-    while (weir_cbor_next(&it, NULL, &hash))
-        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
-            memcmp(hash.data, info->store_hash, WEIR_HASH_SIZE) == 0)
+    for (size_t i = 0; i < header->store_count; i++)
+        if (memcmp(header->store_hashes[i], info->store_hash, WEIR_HASH_SIZE) == 0)
             return WEIR_OK;
     weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
     return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
@@ -51,7 +45,7 @@ static weir_status check_store(const weir_cbor_value *header, const weir_store *
                       info->name, hex);
 }
 
-weir_status weir_trace__replay_check_stores(const weir_cbor_value *header, weir_trace__replay_stores stores,
+weir_status weir_trace__replay_check_stores(const weir_trace_info *header, weir_trace__replay_stores stores,
                                             weir_error *error) {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < stores.count && status == WEIR_OK; i++)
@@ -60,20 +54,16 @@ weir_status weir_trace__replay_check_stores(const weir_cbor_value *header, weir_
 }
 
 weir_status weir_trace__replayer_open(const weir_env *env, const weir_manifest *manifest,
-                                      const weir_cbor_value *header, weir_trace__replay_stores stores,
+                                      const weir_trace_info *header, weir_trace__replay_stores stores,
                                       uint32_t world_size, uint32_t rank, weir_trace__replayer **out,
                                       weir_error *error) {
-    weir_cbor_value token;
     weir_trace__replayer *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
         return weir__out_of_memory(error, operator_name, sizeof *r);
-    weir_cbor_get(header, "replay_token", &token);
     r->env = env;
     r->manifest = manifest;
     r->header = header;
     r->stores = stores;
-    r->token = token.data;
-    r->token_size = (size_t)token.number;
     r->world_size = world_size;
     r->rank = rank;
     weir_cbor_writer_memory(&r->body, env);
@@ -103,27 +93,27 @@ static weir_status open_population(weir_trace__replayer *r, open_sampler *opened
     weir_stored_dataset stored;
     for (size_t i = 0; opened->stage == WEIR_STAGE_TRAIN && i < r->stores.count; i++)
         if (weir_store_dataset(r->stores.list[i], opened->dataset, &stored, NULL) == WEIR_OK)
-            return weir_population_open(r->env, r->manifest, r->stores.list[i], opened->dataset, r->token,
-                                        r->token_size, &opened->population, error);
+            return weir_population_open(r->env, r->manifest, r->stores.list[i], opened->dataset,
+                                        r->header->token, r->header->token_size, &opened->population, error);
     return WEIR_OK;
 }
 
 /* The sampler of a dataset, opened when it is first met. Eval and infer take the same samples, so one stage
  * stands for both. */
-static weir_status find_sampler(weir_trace__replayer *r, const char *key, size_t size, weir_stage stage,
-                                open_sampler **out, weir_error *error) {
+static weir_status find_sampler(weir_trace__replayer *r, weir_text key, weir_stage stage, open_sampler **out,
+                                weir_error *error) {
     for (size_t i = 0; i < r->sampler_count; i++)
-        if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == size &&
-            memcmp(r->samplers[i].dataset, key, size) == 0) {
+        if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == key.size &&
+            memcmp(r->samplers[i].dataset, key.data, key.size) == 0) {
             *out = &r->samplers[i];
             return WEIR_OK;
         }
     void *memory = r->samplers;
-    open_sampler opened = {.stage = stage, .dataset = weir__copy_text(r->env, key, size)};
+    open_sampler opened = {.stage = stage, .dataset = weir__copy_text(r->env, key.data, key.size)};
     weir_status status = WEIR_OK;
     if (!opened.dataset ||
         !weir__grow(r->env, &memory, &r->sampler_capacity, r->sampler_count + 1, sizeof *r->samplers))
-        status = weir__out_of_memory(error, operator_name, size);
+        status = weir__out_of_memory(error, operator_name, key.size);
     r->samplers = memory;
     if (status == WEIR_OK)
         status = open_population(r, &opened, error);
@@ -132,8 +122,8 @@ static weir_status find_sampler(weir_trace__replayer *r, const char *key, size_t
                                     .stage = stage,
                                     .world_size = r->world_size,
                                     .rank = r->rank,
-                                    .token = r->token,
-                                    .token_size = r->token_size,
+                                    .token = r->header->token,
+                                    .token_size = r->header->token_size,
                                     .population = opened.population};
     if (status == WEIR_OK)
         status = weir_sampler_open(r->env, r->manifest, &options, &opened.sampler, error);
@@ -146,21 +136,11 @@ static weir_status find_sampler(weir_trace__replayer *r, const char *key, size_t
     return WEIR_OK;
 }
 
-static weir_status sampler_for(weir_trace__replayer *r, const weir_cbor_value *iter, open_sampler **out,
-                               weir_error *error) {
-    weir_cbor_value key;
-    weir_cbor_get(iter, "dataset_key", &key);
-    return find_sampler(r, (const char *)key.data, (size_t)key.number, weir_trace__stage(iter), out, error);
-}
-
-weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_cbor_value *iter, weir_step *step,
+weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_trace_record *iter, weir_step *step,
                                       const uint64_t **indices, weir_error *error) {
     open_sampler *opened;
-    weir_status status = sampler_for(r, iter, &opened, error);
-    if (status == WEIR_OK)
-        status = weir_sampler_step(opened->sampler, weir_trace__cursor(iter, "cursor_before"), step, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_sampler(r, iter->dataset, iter->stage, &opened, error));
+    WEIR__TRY(weir_sampler_step(opened->sampler, iter->cursor_before, step, error));
     void *memory = r->indices;
     if (step->count > SIZE_MAX ||
         !weir__grow(r->env, &memory, &r->index_capacity, (size_t)step->count, sizeof *r->indices))
@@ -172,10 +152,9 @@ weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_cbor_v
     return WEIR_OK;
 }
 
-weir_status weir_trace__divergence(weir_error *error, const weir_cbor_value *header,
-                                   const weir_cbor_value *record, uint64_t t, const char *field,
+weir_status weir_trace__divergence(weir_error *error, const weir_trace_info *header,
+                                   const weir_trace_record *record, uint64_t t, const char *field,
                                    const char *recorded, const char *replayed) {
-    weir_cbor_value token;
     weir_status status = weir__fail(error, WEIR_REPLAY_DIVERGENCE, operator_name,
                                     "step %llu: %s was recorded as %.240s and is now %.240s",
                                     (unsigned long long)t, field, recorded, replayed);
@@ -185,52 +164,55 @@ weir_status weir_trace__divergence(weir_error *error, const weir_cbor_value *hea
     if (!error)
         return status;
     error->t = t;
-    error->rank = (uint32_t)weir_trace__uint(header, "rank");
-    if (weir_cbor_get(record, "data_replay_t", &token) && token.type == WEIR_CBOR_BYTES &&
-        token.number == WEIR_HASH_SIZE) {
+    error->rank = header->rank;
+    if (record && record->data_replay_t) {
         error->replay_token_size = WEIR_HASH_SIZE;
-        memcpy(error->replay_token, token.data, WEIR_HASH_SIZE);
+        memcpy(error->replay_token, record->data_replay_t, WEIR_HASH_SIZE);
     }
     return status;
 }
 
-weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const weir_cbor_value *failure,
+static bool is_code(const weir_trace_record *failure, weir_status status) {
+    const char *name = weir_status_name(status);
+    return failure->failure_code.size == strlen(name) &&
+           memcmp(failure->failure_code.data, name, failure->failure_code.size) == 0;
+}
+
+weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const weir_trace_record *failure,
                                                const weir_trace__place_of_step *place, weir_error *error) {
     open_sampler *opened;
     weir_step step;
-    weir_cbor_value code;
-    weir_cbor_get(failure, "failure_code", &code);
-    bool is_of_cursor = weir_cbor_is_text(&code, "GLOBAL_POSITION_EXCEEDS_CARDINALITY") ||
-                        weir_cbor_is_text(&code, "COUNTER_OVERFLOW");
+    char was[64];
+    bool is_of_cursor =
+        is_code(failure, WEIR_GLOBAL_POSITION_EXCEEDS_CARDINALITY) || is_code(failure, WEIR_COUNTER_OVERFLOW);
     if (!is_of_cursor || !place->is_known)
         return WEIR_OK;
     weir_status found = place->status;
     if (found == WEIR_OK) {
-        WEIR__TRY(find_sampler(r, place->dataset, strlen(place->dataset), place->stage, &opened, error));
+        WEIR__TRY(find_sampler(r, (weir_text){place->dataset, strlen(place->dataset)}, place->stage, &opened,
+                               error));
         found = weir_sampler_step(opened->sampler, place->cursor, &step, NULL);
     }
-    if (weir_cbor_is_text(&code, weir_status_name(found)))
+    if (is_code(failure, found))
         return WEIR_OK;
-    char was[64];
-    snprintf(was, sizeof was, "%.*s", code.number < sizeof was ? (int)code.number : 63,
-             (const char *)code.data);
-    return weir_trace__divergence(error, r->header, failure, weir_trace__uint(failure, "t"), "failure_code",
-                                  was,
+    snprintf(was, sizeof was, "%.*s",
+             failure->failure_code.size < sizeof was ? (int)failure->failure_code.size : 63,
+             failure->failure_code.data);
+    return weir_trace__divergence(error, r->header, failure, failure->t, "failure_code", was,
                                   found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
 }
 
 /* Writes the record that this version would have written, with indices where the recorded one has them. */
-static weir_status write_expected(weir_trace__replayer *r, const weir_cbor_value *iter, const weir_step *step,
-                                  const uint64_t *indices, weir_error *error) {
-    weir_cbor_value key, recorded;
+static weir_status write_expected(weir_trace__replayer *r, const weir_trace_record *iter,
+                                  const weir_step *step, const uint64_t *indices, weir_error *error) {
+    weir_cbor_value map = weir_trace__map(iter), recorded;
     open_sampler *opened;
-    weir_cbor_get(iter, "dataset_key", &key);
-    WEIR__TRY(sampler_for(r, iter, &opened, error));
+    WEIR__TRY(find_sampler(r, iter->dataset, iter->stage, &opened, error));
     weir_trace_iter expected = {
-        .t = weir_trace__uint(iter, "t"),
+        .t = iter->t,
         .dataset = opened->dataset,
         .step = step,
-        .indices = weir_cbor_get(iter, "indices", &recorded) ? indices : NULL,
+        .indices = weir_cbor_get(&map, "indices", &recorded) ? indices : NULL,
     };
     r->body.size = 0;
     weir_cbor_restart(&r->body);
@@ -238,8 +220,8 @@ static weir_status write_expected(weir_trace__replayer *r, const weir_cbor_value
     return weir_cbor_finish(&r->body, error);
 }
 
-weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_cbor_value *iter, weir_step *step,
-                                       const uint64_t **indices, weir_error *error) {
+weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace_record *iter,
+                                       weir_step *step, const uint64_t **indices, weir_error *error) {
     static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
     weir__difference difference;
@@ -248,10 +230,10 @@ weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_cbor_
         status = write_expected(r, iter, step, *indices ? *indices : no_indices, error);
     if (status != WEIR_OK)
         return status;
-    weir_cbor_value expected = weir_cbor_view(r->body.data);
-    if (weir__compare(r->env, iter, &expected, digests, &difference))
-        return weir_trace__divergence(error, r->header, iter, weir_trace__uint(iter, "t"), difference.field,
-                                      difference.left, difference.right);
+    weir_cbor_value map = weir_trace__map(iter), expected = weir_cbor_view(r->body.data);
+    if (weir__compare(r->env, &map, &expected, digests, &difference))
+        return weir_trace__divergence(error, r->header, iter, iter->t, difference.field, difference.left,
+                                      difference.right);
     return WEIR_OK;
 }
 
@@ -267,12 +249,12 @@ typedef struct replay {
 } replay;
 
 /* Digests are compared if a store is there to build the batch again from, and counted either way. */
-static weir_status check_digests(replay *p, const weir_cbor_value *iter, weir_error *error) {
-    weir_cbor_value batch, samples;
+static weir_status check_digests(replay *p, const weir_trace_record *iter, weir_error *error) {
+    weir_cbor_value map = weir_trace__map(iter), batch, samples;
     weir_replay_report *report = p->report;
     bool is_checked = false;
-    bool has_batch = weir_cbor_get(iter, "batch_digest", &batch);
-    bool has_samples = weir_cbor_get(iter, "sample_digests", &samples) && samples.type == WEIR_CBOR_ARRAY;
+    bool has_batch = weir_cbor_get(&map, "batch_digest", &batch);
+    bool has_samples = weir_cbor_get(&map, "sample_digests", &samples) && samples.type == WEIR_CBOR_ARRAY;
     if (!has_batch && !has_samples)
         return WEIR_OK;
     weir_status status =
@@ -285,19 +267,14 @@ static weir_status check_digests(replay *p, const weir_cbor_value *iter, weir_er
     return status;
 }
 
-static weir_status replay_step(replay *p, const weir_cbor_value *iter, weir_error *error) {
+static weir_status replay_step(replay *p, const weir_trace_record *iter, weir_error *error) {
     weir_step step;
     const uint64_t *indices;
-    weir_cbor_value recorded;
-    weir_status status = weir_trace__replayer_check(p->replayer, iter, &step, &indices, error);
-    if (status == WEIR_OK)
-        status = check_digests(p, iter, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_trace__replayer_check(p->replayer, iter, &step, &indices, error));
+    WEIR__TRY(check_digests(p, iter, error));
     p->report->steps++;
     p->report->samples += step.effective_batch_size;
-    if (weir_cbor_get(iter, "indices", &recorded))
-        p->report->indices += step.count;
+    p->report->indices += iter->index_count;
     return WEIR_OK;
 }
 
@@ -309,13 +286,13 @@ static weir_status replay_records(replay *p, weir_error *error) {
             return status;
         weir_trace__place_of_step place = {0};
         if (record.kind == WEIR_TRACE_FAILURE)
-            place = weir_trace__judge_locate(&p->judge, weir_trace__uint(&record.map, "t"));
+            place = weir_trace__judge_locate(&p->judge, record.t);
         status = weir_trace__judge_take(&p->judge, &record, error);
         if (status == WEIR_OK && record.kind == WEIR_TRACE_ITER)
-            status = replay_step(p, &record.map, error);
+            status = replay_step(p, &record, error);
         p->report->memory_records += status == WEIR_OK && record.kind == WEIR_TRACE_MEMORY;
         if (status == WEIR_OK && record.kind == WEIR_TRACE_FAILURE)
-            status = weir_trace__replayer_check_failure(p->replayer, &record.map, &place, error);
+            status = weir_trace__replayer_check_failure(p->replayer, &record, &place, error);
         if (status != WEIR_OK)
             return status;
     }
@@ -324,22 +301,18 @@ static weir_status replay_records(replay *p, weir_error *error) {
 /* The batch config matters where batches are built again. */
 static weir_status check_given_manifest(const weir_trace_reader *reader, const weir_replay_options *options,
                                         weir_error *error) {
-    const weir_cbor_value *header = weir_trace_header(reader);
+    const weir_trace_info *header = weir_trace_describe(reader);
     const weir_manifest *manifest = options->manifest;
-    weir_cbor_value hash;
-    weir_cbor_get(header, "manifest_hash", &hash);
-    if (memcmp(hash.data, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0)
+    if (memcmp(header->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0)
         return weir__fail(
             error, WEIR_CHECKPOINT_MISMATCH, operator_name,
             "the trace was recorded with another manifest than the one given; its manifest_hash differs");
-    weir_cbor_get(header, "mix_hash", &hash);
-    if (memcmp(hash.data, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0)
+    if (memcmp(header->mix_hash, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0)
         return weir__fail(
             error, WEIR_CHECKPOINT_MISMATCH, operator_name,
             "the trace was recorded with another mix than the manifest's; its mix_hash differs");
-    weir_cbor_get(header, "batch_config_hash", &hash);
     if (options->store_count > 0 &&
-        memcmp(hash.data, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0)
+        memcmp(header->batch_config_hash, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                           "the trace was recorded with another batch config than the manifest's; its "
                           "batch_config_hash differs");
@@ -347,26 +320,26 @@ static weir_status check_given_manifest(const weir_trace_reader *reader, const w
 }
 
 /* The header names the operator that the manifest's stage runs; only a step says which stage that is. */
-static weir_status check_operator(const weir_cbor_value *header, const weir_manifest *manifest,
+static weir_status check_operator(const weir_trace_reader *reader, const weir_manifest *manifest,
                                   weir_error *error) {
     weir_cbor_value named;
     const char *expected = weir_manifest_operator(manifest, WEIR_STAGE_TRAIN);
-    if (!weir_cbor_get(header, "operator", &named) || weir_cbor_is_text(&named, expected))
+    if (!weir_cbor_get(weir_trace__header(reader), "operator", &named) || weir_cbor_is_text(&named, expected))
         return WEIR_OK;
-    return weir_trace__divergence(error, header, header, 0, "operator", "another operator", expected);
+    return weir_trace__divergence(error, weir_trace_describe(reader), NULL, 0, "operator", "another operator",
+                                  expected);
 }
 
 static weir_status replay_with(const weir_env *env, replay *p, const weir_manifest *manifest,
                                const weir_replay_options *options, weir_error *error) {
-    const weir_cbor_value *header = weir_trace_header(p->reader);
+    const weir_trace_info *header = weir_trace_describe(p->reader);
     weir_trace__replay_stores stores = {options->stores, options->store_count};
-    weir_status status = check_operator(header, manifest, error);
+    weir_status status = check_operator(p->reader, manifest, error);
     if (status == WEIR_OK)
         status = weir_trace__judge_open(&p->judge, env, header, manifest, error);
     if (status == WEIR_OK)
-        status = weir_trace__replayer_open(env, manifest, header, stores,
-                                           (uint32_t)weir_trace__uint(header, "world_size"),
-                                           (uint32_t)weir_trace__uint(header, "rank"), &p->replayer, error);
+        status = weir_trace__replayer_open(env, manifest, header, stores, header->world_size, header->rank,
+                                           &p->replayer, error);
     if (status == WEIR_OK && options->store_count > 0)
         status = weir_trace__rebuilder_open(env, manifest, header, options->stores, options->store_count,
                                             &p->rebuilder, error);

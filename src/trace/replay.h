@@ -14,13 +14,13 @@ typedef struct weir_trace__replay_stores {
 } weir_trace__replay_stores;
 
 /* Every store must be one of the header's: CHECKPOINT_MISMATCH. */
-WEIR_CHECKED weir_status weir_trace__replay_check_stores(const weir_cbor_value *header,
+WEIR_CHECKED weir_status weir_trace__replay_check_stores(const weir_trace_info *header,
                                                          weir_trace__replay_stores stores, weir_error *error);
 
 /* Re-executes steps of `manifest` as one rank of a world. All that is given must outlive it. `header` is of
  * the trace that the steps are recorded in. */
 WEIR_CHECKED weir_status weir_trace__replayer_open(const weir_env *env, const weir_manifest *manifest,
-                                                   const weir_cbor_value *header,
+                                                   const weir_trace_info *header,
                                                    weir_trace__replay_stores stores, uint32_t world_size,
                                                    uint32_t rank, weir_trace__replayer **out,
                                                    weir_error *error);
@@ -28,26 +28,26 @@ void weir_trace__replayer_close(weir_trace__replayer *replayer);
 
 /* The step that a recorded iter says it is; `indices` (valid until the next call) are its samples. */
 WEIR_CHECKED weir_status weir_trace__replayer_step(weir_trace__replayer *replayer,
-                                                   const weir_cbor_value *iter, weir_step *step,
+                                                   const weir_trace_record *iter, weir_step *step,
                                                    const uint64_t **indices, weir_error *error);
 
 /* Re-executes a recorded iter and compares all that can be: REPLAY_DIVERGENCE. Digests of built batches are
  * taken from the record. */
 WEIR_CHECKED weir_status weir_trace__replayer_check(weir_trace__replayer *replayer,
-                                                    const weir_cbor_value *iter, weir_step *step,
+                                                    const weir_trace_record *iter, weir_step *step,
                                                     const uint64_t **indices, weir_error *error);
 
 /* Whether a step at a place fails as a recorded failure says, if that follows from the cursor alone:
  * REPLAY_DIVERGENCE if not. */
 WEIR_CHECKED weir_status weir_trace__replayer_check_failure(weir_trace__replayer *replayer,
-                                                            const weir_cbor_value *failure,
+                                                            const weir_trace_record *failure,
                                                             const weir_trace__place_of_step *place,
                                                             weir_error *error);
 
 /* REPLAY_DIVERGENCE at a step, with both values, the rank of the trace that the header is of, and the
- * record's token (a record without one: none). */
-weir_status weir_trace__divergence(weir_error *error, const weir_cbor_value *header,
-                                   const weir_cbor_value *record, uint64_t t, const char *field,
+ * record's token (without a record, or if it has none: none). */
+weir_status weir_trace__divergence(weir_error *error, const weir_trace_info *header,
+                                   const weir_trace_record *record, uint64_t t, const char *field,
                                    const char *recorded, const char *replayed);
 
 #endif

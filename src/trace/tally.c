@@ -5,16 +5,16 @@
 
 #include "trace/record.h"
 
-bool weir_trace__tally_step(weir_trace__tally *tally, const weir_env *env, const char *key, size_t key_size,
+bool weir_trace__tally_step(weir_trace__tally *tally, const weir_env *env, weir_text key,
                             weir_cursor cursor_after, uint64_t samples) {
     size_t at = 0;
     int order = 1;
-    while (at < tally->count &&
-           (order = weir__key_compare(tally->ends[at].key, strlen(tally->ends[at].key), key, key_size)) < 0)
+    while (at < tally->count && (order = weir__key_compare(tally->ends[at].key, strlen(tally->ends[at].key),
+                                                           key.data, key.size)) < 0)
         at++;
     if (at == tally->count || order != 0) {
         void *memory = tally->ends;
-        char *copy = weir__copy_text(env, key, key_size);
+        char *copy = weir__copy_text(env, key.data, key.size);
         if (!copy || !weir__grow(env, &memory, &tally->capacity, tally->count + 1, sizeof *tally->ends)) {
             weir__release(env, copy);
             return false;

@@ -19,7 +19,7 @@ typedef struct weir_trace__tally {
 } weir_trace__tally;
 
 /* Counts a step. False if memory is short. */
-bool weir_trace__tally_step(weir_trace__tally *tally, const weir_env *env, const char *key, size_t key_size,
+bool weir_trace__tally_step(weir_trace__tally *tally, const weir_env *env, weir_text key,
                             weir_cursor cursor_after, uint64_t samples);
 void weir_trace__tally_release(weir_trace__tally *tally, const weir_env *env);
 

@@ -3,7 +3,9 @@
  * whole at the end of the file is a fault there. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
+#include "sampler/sampler.h"
 #include "trace/record.h"
 #include "weir_tool/sampler_tools.h"
 
@@ -26,6 +28,8 @@ struct weir_trace_reader {
     uint8_t link[WEIR_HASH_SIZE];
     uint8_t *header_bytes;
     weir_cbor_value header;
+    weir_trace_info info; /* refers to the header's bytes */
+    uint8_t (*store_hashes)[WEIR_HASH_SIZE];
 };
 
 static weir_status corrupt(weir_trace_reader *r, uint64_t offset, const char *what, weir_error *error) {
@@ -75,118 +79,171 @@ static weir_status read_item(weir_trace_reader *r, size_t *size, weir_error *err
     }
 }
 
-/* ---- Shape ----------------------------------------------------------------------------------- */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
-typedef struct field {
-    const char *name;
-    weir_cbor_type type;
-} field;
+static bool read_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
+    weir_cbor_value value;
+    bool is_there = weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_UINT;
+    if (is_there)
+        *out = value.number;
+    return is_there;
+}
 
-static bool has_fields(const weir_cbor_value *map, const field *fields) {
-    for (; fields->name; fields++) {
-        weir_cbor_value value;
-        if (!weir_cbor_get(map, fields->name, &value) || value.type != fields->type)
-            return false;
-    }
+static bool read_text(const weir_cbor_value *map, const char *key, weir_text *out) {
+    weir_cbor_value value;
+    bool is_there = weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_TEXT;
+    if (is_there)
+        *out = (weir_text){(const char *)value.data, (size_t)value.number};
+    return is_there;
+}
+
+static bool read_bytes(const weir_cbor_value *map, const char *key, size_t size, const uint8_t **out) {
+    weir_cbor_value value;
+    bool is_there = weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_BYTES && value.number == size;
+    if (is_there)
+        *out = value.data;
+    return is_there;
+}
+
+static bool read_cursor(const weir_cbor_value *map, const char *key, weir_cursor *out) {
+    weir_cbor_value cursor;
+    return weir_cbor_get(map, key, &cursor) && read_uint(&cursor, "epoch", &out->epoch) &&
+           read_uint(&cursor, "global_index", &out->global_index);
+}
+
+static bool is_a(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && value.type == type;
+}
+
+static bool is_null(const weir_cbor_value *map, const char *key) {
+    return is_a(map, key, WEIR_CBOR_NULL);
+}
+
+/* ---- Records: each is what it says it is if all that the tools rely on is there --------------- */
+
+static bool read_header(const weir_cbor_value *map, weir_trace_info *info) {
+    weir_cbor_value token, schedule, policy;
+    weir_text version;
+    uint64_t rank, world_size;
+    if (!read_uint(map, "rank", &rank) || rank > UINT32_MAX || !read_uint(map, "world_size", &world_size) ||
+        world_size > UINT32_MAX || !read_text(map, "trace_version", &version) ||
+        !is_a(map, "mix", WEIR_CBOR_MAP) || !is_a(map, "batch", WEIR_CBOR_MAP) ||
+        !is_a(map, "manifest", WEIR_CBOR_MAP) || !is_a(map, "store_hashes", WEIR_CBOR_ARRAY) ||
+        !is_a(map, "schedule", WEIR_CBOR_TEXT) || !is_a(map, "replay_token", WEIR_CBOR_BYTES) ||
+        !read_bytes(map, "manifest_hash", WEIR_HASH_SIZE, &info->manifest_hash) ||
+        !read_bytes(map, "mix_hash", WEIR_HASH_SIZE, &info->mix_hash) ||
+        !read_bytes(map, "batch_config_hash", WEIR_HASH_SIZE, &info->batch_config_hash))
+        return false;
+    weir_cbor_get(map, "replay_token", &token);
+    weir_cbor_get(map, "schedule", &schedule);
+    info->rank = (uint32_t)rank;
+    info->world_size = (uint32_t)world_size;
+    info->token = token.data;
+    info->token_size = (size_t)token.number;
+    info->schedule = weir_cbor_is_text(&schedule, "mix") ? WEIR_SCHEDULE_MIX : WEIR_SCHEDULE_CURSOR;
+    info->is_best_effort = weir_cbor_get(map, "policy", &policy) && weir_cbor_is_text(&policy, "best_effort");
+    (void)read_text(map, "weir_version", &info->weir_version);
     return true;
 }
 
-static bool has_cursor(const weir_cbor_value *map, const char *key) {
-    static const field fields[] = {{"epoch", WEIR_CBOR_UINT}, {"global_index", WEIR_CBOR_UINT}, {NULL, 0}};
-    weir_cbor_value cursor;
-    return weir_cbor_get(map, key, &cursor) && has_fields(&cursor, fields);
+static uint64_t count_items(const weir_cbor_value *map, const char *key) {
+    weir_cbor_value list;
+    return weir_cbor_get(map, key, &list) && list.type == WEIR_CBOR_ARRAY ? list.number : 0;
 }
 
-static bool is_hash(const weir_cbor_value *map, const char *key) {
-    weir_cbor_value value;
-    return weir_cbor_get(map, key, &value) && value.type == WEIR_CBOR_BYTES && value.number == WEIR_HASH_SIZE;
+static bool read_iter(const weir_cbor_value *map, weir_trace_record *r) {
+    weir_cbor_value is_shuffled, mode;
+    r->has_cursor = read_cursor(map, "cursor_before", &r->cursor_before);
+    if (!r->has_cursor || !read_cursor(map, "cursor_after", &r->cursor_after) ||
+        !read_uint(map, "t", &r->t) || !read_uint(map, "valid_count", &r->valid_count) ||
+        !read_uint(map, "effective_batch_size", &r->effective_batch_size) ||
+        !is_a(map, "is_shuffled", WEIR_CBOR_BOOL) || !read_text(map, "dataset_key", &r->dataset) ||
+        memchr(r->dataset.data, 0, r->dataset.size))
+        return false;
+    weir_cbor_get(map, "is_shuffled", &is_shuffled);
+    bool is_seeded = weir_cbor_get(map, "sampling_mode", &mode) &&
+                     weir_cbor_is_text(&mode, WEIR_SAMPLER__EVAL_SEEDED_MODE);
+    r->stage = !is_shuffled.number ? WEIR_STAGE_EVAL : is_seeded ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
+    r->index_count = count_items(map, "indices");
+    r->sample_digest_count = count_items(map, "sample_digests");
+    (void)read_bytes(map, "data_replay_t", WEIR_HASH_SIZE, &r->data_replay_t);
+    (void)read_bytes(map, "batch_digest", WEIR_TRACE__CONTENTS_SIZE, &r->batch_digest);
+    return true;
 }
 
-static bool is_header(const weir_cbor_value *map) {
-    static const field fields[] = {{"mix", WEIR_CBOR_MAP},
-                                   {"rank", WEIR_CBOR_UINT},
-                                   {"batch", WEIR_CBOR_MAP},
-                                   {"manifest", WEIR_CBOR_MAP},
-                                   {"schedule", WEIR_CBOR_TEXT},
-                                   {"world_size", WEIR_CBOR_UINT},
-                                   {"replay_token", WEIR_CBOR_BYTES},
-                                   {"store_hashes", WEIR_CBOR_ARRAY},
-                                   {"trace_version", WEIR_CBOR_TEXT},
-                                   {NULL, 0}};
-    return has_fields(map, fields) && is_hash(map, "manifest_hash") && is_hash(map, "mix_hash") &&
-           is_hash(map, "batch_config_hash") && weir_trace__uint(map, "rank") <= UINT32_MAX &&
-           weir_trace__uint(map, "world_size") <= UINT32_MAX;
+static bool read_failure(const weir_cbor_value *map, weir_trace_record *r) {
+    r->has_cursor = read_cursor(map, "cursor_before", &r->cursor_before);
+    (void)read_bytes(map, "data_replay_t", WEIR_HASH_SIZE, &r->data_replay_t);
+    (void)read_text(map, "message", &r->message);
+    return read_uint(map, "t", &r->t) && read_text(map, "failure_code", &r->failure_code) &&
+           read_text(map, "failure_operator", &r->failure_operator) &&
+           is_a(map, "replay_token", WEIR_CBOR_BYTES) &&
+           (read_text(map, "dataset_key", &r->dataset) || is_null(map, "dataset_key")) &&
+           (is_a(map, "data_replay_t", WEIR_CBOR_BYTES) || is_null(map, "data_replay_t")) &&
+           (r->has_cursor || is_null(map, "cursor_before"));
 }
 
-static bool is_iter(const weir_cbor_value *map) {
-    static const field fields[] = {{"t", WEIR_CBOR_UINT},
-                                   {"dataset_key", WEIR_CBOR_TEXT},
-                                   {"is_shuffled", WEIR_CBOR_BOOL},
-                                   {"valid_count", WEIR_CBOR_UINT},
-                                   {"effective_batch_size", WEIR_CBOR_UINT},
-                                   {NULL, 0}};
-    weir_cbor_value key;
-    return has_fields(map, fields) && has_cursor(map, "cursor_before") && has_cursor(map, "cursor_after") &&
-           weir_cbor_get(map, "dataset_key", &key) && !memchr(key.data, 0, (size_t)key.number);
-}
-
-/* A member that is of this type, or null. */
-static bool is_or_null(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
-    weir_cbor_value value;
-    return weir_cbor_get(map, key, &value) && (value.type == type || value.type == WEIR_CBOR_NULL);
-}
-
-static bool is_failure(const weir_cbor_value *map) {
-    static const field fields[] = {{"t", WEIR_CBOR_UINT},
-                                   {"failure_code", WEIR_CBOR_TEXT},
-                                   {"failure_operator", WEIR_CBOR_TEXT},
-                                   {"replay_token", WEIR_CBOR_BYTES},
-                                   {NULL, 0}};
-    weir_cbor_value cursor;
-    return has_fields(map, fields) && is_or_null(map, "dataset_key", WEIR_CBOR_TEXT) &&
-           is_or_null(map, "data_replay_t", WEIR_CBOR_BYTES) &&
-           is_or_null(map, "cursor_before", WEIR_CBOR_MAP) && weir_cbor_get(map, "cursor_before", &cursor) &&
-           (cursor.type == WEIR_CBOR_NULL || has_cursor(map, "cursor_before"));
-}
-
-/* A run_end of this version or of one that had no status. */
-static bool is_end(const weir_cbor_value *map) {
-    static const field fields[] = {{"final_epoch", WEIR_CBOR_UINT},
-                                   {"final_cursors", WEIR_CBOR_MAP},
-                                   {"total_samples_seen", WEIR_CBOR_UINT},
-                                   {NULL, 0}};
+/* A run_end of this version or of one that had no status, which runs that succeeded alone wrote. */
+static bool read_end(const weir_cbor_value *map, weir_trace_record *r) {
+    uint64_t final_epoch;
     weir_cbor_value status;
-    return has_fields(map, fields) && is_hash(map, "trace_hash") &&
-           (!weir_cbor_get(map, "status", &status) || weir_cbor_is_text(&status, "success") ||
-            weir_cbor_is_text(&status, "failed"));
+    const uint8_t *hash;
+    bool has_status = weir_cbor_get(map, "status", &status);
+    bool has_failed = has_status && weir_cbor_is_text(&status, "failed");
+    r->status = has_failed ? WEIR_RUN_FAILED : WEIR_RUN_SUCCEEDED;
+    return read_uint(map, "final_epoch", &final_epoch) && is_a(map, "final_cursors", WEIR_CBOR_MAP) &&
+           read_uint(map, "total_samples_seen", &r->total_samples) &&
+           read_bytes(map, "trace_hash", WEIR_HASH_SIZE, &hash) &&
+           (!has_status || has_failed || weir_cbor_is_text(&status, "success"));
 }
 
-static bool is_memory(const weir_cbor_value *map) {
-    static const field fields[] = {{"t", WEIR_CBOR_UINT}, {"state", WEIR_CBOR_MAP}, {NULL, 0}};
+static bool read_memory(const weir_cbor_value *map, weir_trace_record *r) {
     weir_cbor_value contents;
-    return has_fields(map, fields) && is_hash(map, "state_hash") && is_hash(map, "visibility_hash") &&
+    return read_uint(map, "t", &r->t) && is_a(map, "state", WEIR_CBOR_MAP) &&
+           read_bytes(map, "state_hash", WEIR_HASH_SIZE, &r->state_hash) &&
+           read_bytes(map, "visibility_hash", WEIR_HASH_SIZE, &r->visibility_hash) &&
            (!weir_cbor_get(map, "contents", &contents) ||
-            (contents.type == WEIR_CBOR_BYTES && contents.number == WEIR_TRACE__CONTENTS_SIZE));
+            read_bytes(map, "contents", WEIR_TRACE__CONTENTS_SIZE, &r->contents));
 }
 
-static bool find_kind(const weir_cbor_value *map, weir_trace_kind *kind) {
-    static const field resume_fields[] = {{"step", WEIR_CBOR_UINT}, {NULL, 0}};
+static bool read_resume(const weir_cbor_value *map, weir_trace_record *r) {
+    (void)read_bytes(map, "checkpoint_hash", WEIR_HASH_SIZE, &r->checkpoint_hash);
+    return read_uint(map, "step", &r->t);
+}
+
+/* Of a header what it says is kept in `info`; elsewhere (NULL) there is none. */
+static bool read_kind(const weir_cbor_value *map, weir_trace_info *info, weir_trace_record *r) {
+    const uint8_t *link;
     weir_cbor_value type;
-    if (map->type != WEIR_CBOR_MAP || !is_hash(map, "h") || !weir_cbor_get(map, "type", &type))
+    if (map->type != WEIR_CBOR_MAP || !read_bytes(map, "h", WEIR_HASH_SIZE, &link) ||
+        !weir_cbor_get(map, "type", &type))
         return false;
     if (weir_cbor_is_text(&type, "run_header"))
-        return *kind = WEIR_TRACE_HEADER, is_header(map);
+        return r->kind = WEIR_TRACE_HEADER, info && read_header(map, info);
     if (weir_cbor_is_text(&type, "iter"))
-        return *kind = WEIR_TRACE_ITER, is_iter(map);
+        return r->kind = WEIR_TRACE_ITER, read_iter(map, r);
     if (weir_cbor_is_text(&type, "resume"))
-        return *kind = WEIR_TRACE_RESUME, has_fields(map, resume_fields);
+        return r->kind = WEIR_TRACE_RESUME, read_resume(map, r);
     if (weir_cbor_is_text(&type, "memory"))
-        return *kind = WEIR_TRACE_MEMORY, is_memory(map);
+        return r->kind = WEIR_TRACE_MEMORY, read_memory(map, r);
     if (weir_cbor_is_text(&type, "failure"))
-        return *kind = WEIR_TRACE_FAILURE, is_failure(map);
-    if (weir_cbor_is_text(&type, "run_end"))
-        return *kind = WEIR_TRACE_END, is_end(map);
-    return false;
+        return r->kind = WEIR_TRACE_FAILURE, read_failure(map, r);
+    return weir_cbor_is_text(&type, "run_end") && (r->kind = WEIR_TRACE_END, read_end(map, r));
+}
+
+void weir_trace_samples(const weir_trace_record *record, uint64_t *indices, uint64_t *digests) {
+    weir_cbor_value map = weir_cbor_view(record->data), list, item;
+    if (indices && record->index_count > 0 && weir_cbor_get(&map, "indices", &list)) {
+        weir_cbor_iterator it = weir_cbor_children(&list);
+        while (weir_cbor_next(&it, NULL, &item))
+            *indices++ = item.type == WEIR_CBOR_UINT ? item.number : 0;
+    }
+    if (digests && record->sample_digest_count > 0 && weir_cbor_get(&map, "sample_digests", &list)) {
+        weir_cbor_iterator it = weir_cbor_children(&list);
+        while (weir_cbor_next(&it, NULL, &item))
+            *digests++ = item.type == WEIR_CBOR_BYTES && item.number == 8 ? weir__load64be(item.data) : 0;
+    }
 }
 
 /* ---- Chain ----------------------------------------------------------------------------------- */
@@ -231,9 +288,11 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     *record = (weir_trace_record){.kind = WEIR_TRACE_EOF, .offset = r->begin_offset, .end = r->begin_offset};
     if (size == 0)
         return WEIR_OK;
-    record->map = weir_cbor_view(r->buffer + r->begin);
+    record->data = r->buffer + r->begin;
     record->end += size;
-    if (!find_kind(&record->map, &record->kind) || (record->kind == WEIR_TRACE_HEADER) != is_first)
+    weir_cbor_value map = weir_cbor_view(record->data);
+    if (!read_kind(&map, is_first ? &r->info : NULL, record) ||
+        (record->kind == WEIR_TRACE_HEADER) != is_first)
         return corrupt(r, r->begin_offset,
                        is_first ? "not a weir trace: no run_header" : "an unknown kind of record", error);
     if (r->has_ended)
@@ -241,9 +300,9 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     if (r->has_failed && record->kind != WEIR_TRACE_END)
         return corrupt(r, r->begin_offset, "a record other than run_end comes after the failure", error);
     memcpy(before, r->link, sizeof before);
-    weir_status status = check_link(r, &record->map, size, is_first, error);
+    weir_status status = check_link(r, &map, size, is_first, error);
     if (status == WEIR_OK && record->kind == WEIR_TRACE_END)
-        status = check_end(r, &record->map, before, error);
+        status = check_end(r, &map, before, error);
     if (status != WEIR_OK)
         return status;
     r->has_failed = record->kind == WEIR_TRACE_FAILURE;
@@ -252,22 +311,36 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     return WEIR_OK;
 }
 
+/* The list's hashes side by side; what is no hash in it names no store. */
+static bool keep_stores(weir_trace_reader *r) {
+    weir_cbor_value list, hash;
+    weir_cbor_get(&r->header, "store_hashes", &list);
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    r->store_hashes = weir__allocate(r->env, (size_t)list.number + 1, sizeof *r->store_hashes);
+    r->info.store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])r->store_hashes;
+    while (r->store_hashes && weir_cbor_next(&it, NULL, &hash))
+        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE)
+            memcpy(r->store_hashes[r->info.store_count++], hash.data, WEIR_HASH_SIZE);
+    return r->store_hashes;
+}
+
 static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     weir_trace_record record;
     weir_cbor_value version;
     WEIR__TRY(read_record(r, true, &record, error));
     if (record.kind != WEIR_TRACE_HEADER)
         return corrupt(r, 0, "the file is empty: no run_header", error);
-    weir_cbor_get(&record.map, "trace_version", &version);
-    if (!weir_cbor_is_text(&version, WEIR_TRACE_VERSION))
-        return corrupt(r, 0, "another trace version than " WEIR_TRACE_VERSION, error);
     size_t size = (size_t)(record.end - record.offset);
     r->header_bytes = weir__allocate(r->env, size, 1);
     if (!r->header_bytes)
         return weir__out_of_memory(error, operator_name, size);
-    memcpy(r->header_bytes, record.map.item, size);
+    memcpy(r->header_bytes, record.data, size);
     r->header = weir_cbor_view(r->header_bytes);
-    return WEIR_OK;
+    weir_cbor_get(&r->header, "trace_version", &version);
+    if (!weir_cbor_is_text(&version, WEIR_TRACE_VERSION))
+        return corrupt(r, 0, "another trace version than " WEIR_TRACE_VERSION, error);
+    (void)read_header(&r->header, &r->info);
+    return keep_stores(r) ? WEIR_OK : weir__out_of_memory(error, operator_name, size);
 }
 
 weir_status weir_trace_open(const weir_env *env, const char *path, weir_trace_reader **out,
@@ -305,11 +378,16 @@ void weir_trace_close(weir_trace_reader *reader) {
     weir__release(env, reader->path);
     weir__release(env, reader->buffer);
     weir__release(env, reader->header_bytes);
+    weir__release(env, reader->store_hashes);
     weir__release(env, reader);
 }
 
-const weir_cbor_value *weir_trace_header(const weir_trace_reader *reader) {
+const weir_cbor_value *weir_trace__header(const weir_trace_reader *reader) {
     return &reader->header;
+}
+
+const weir_trace_info *weir_trace_describe(const weir_trace_reader *reader) {
+    return &reader->info;
 }
 
 weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
@@ -319,19 +397,16 @@ weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record
 /* The header's hashes must be those of the documents beside them: the chain alone would let a consistent
  * forgery pass. */
 weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest **out, weir_error *error) {
-    weir_cbor_value normalised, mix, batch, hash, mix_hash, batch_hash;
-    const weir_cbor_value *header = &reader->header;
+    weir_cbor_value normalised, mix, batch;
+    const weir_trace_info *info = &reader->info;
     weir_manifest *manifest;
-    weir_cbor_get(header, "manifest", &normalised);
-    weir_cbor_get(header, "mix", &mix);
-    weir_cbor_get(header, "batch", &batch);
+    weir_cbor_get(&reader->header, "manifest", &normalised);
+    weir_cbor_get(&reader->header, "mix", &mix);
+    weir_cbor_get(&reader->header, "batch", &batch);
     WEIR__TRY(weir_manifest_restore(reader->env, &normalised, &mix, &batch, &manifest, error));
-    weir_cbor_get(header, "manifest_hash", &hash);
-    weir_cbor_get(header, "mix_hash", &mix_hash);
-    weir_cbor_get(header, "batch_config_hash", &batch_hash);
-    if (memcmp(hash.data, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0 ||
-        memcmp(mix_hash.data, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0 ||
-        memcmp(batch_hash.data, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0) {
+    if (memcmp(info->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0 ||
+        memcmp(info->mix_hash, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0 ||
+        memcmp(info->batch_config_hash, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0) {
         weir_manifest_close(manifest);
         return weir__fail(error, WEIR_TRACE_CORRUPT, operator_name,
                           "%s: the header's manifest is not the one that its hashes name", reader->path);

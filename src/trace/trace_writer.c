@@ -192,7 +192,7 @@ weir_status weir_trace_append(weir_trace_writer *w, const weir_trace_iter *iter,
         return refuse_broken(w, error);
     weir_trace__write_iter(&w->body, iter);
     WEIR__TRY(append_body(w, false, error));
-    if (weir_trace__tally_step(&w->tally, w->env, iter->dataset, strlen(iter->dataset),
+    if (weir_trace__tally_step(&w->tally, w->env, (weir_text){iter->dataset, strlen(iter->dataset)},
                                iter->step->cursor_next, iter->step->effective_batch_size))
         return WEIR_OK;
     w->is_broken = true;
@@ -249,7 +249,7 @@ static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *ru
     weir_status status = weir_cbor_finish(&w->body, error);
     if (status == WEIR_OK) {
         weir_cbor_value expected = weir_cbor_view(w->body.data);
-        if (weir__compare(w->env, weir_trace_header(reader), &expected, ignored, &difference))
+        if (weir__compare(w->env, weir_trace__header(reader), &expected, ignored, &difference))
             status = weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                                 "%s is the trace of another run: its %s is %.200s, this run's is %.200s",
                                 w->path, difference.field, difference.left, difference.right);
@@ -257,14 +257,6 @@ static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *ru
     w->body.size = 0;
     weir_cbor_restart(&w->body);
     return status;
-}
-
-static bool count_record(weir_trace_writer *w, const weir_cbor_value *map) {
-    weir_cbor_value key;
-    weir_cbor_get(map, "dataset_key", &key);
-    return weir_trace__tally_step(&w->tally, w->env, (const char *)key.data, (size_t)key.number,
-                                  weir_trace__cursor(map, "cursor_after"),
-                                  weir_trace__uint(map, "effective_batch_size"));
 }
 
 static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
@@ -281,16 +273,16 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
                             weir_error *error) {
     weir_trace_record record = {0};
     uint64_t next_step = 0; /* the step that the next record would be of */
-    bool is_counted = weir_trace__is_best_effort(weir_trace_header(reader));
+    bool is_counted = weir_trace_describe(reader)->is_best_effort;
     for (;;) {
         weir_status status = weir_trace_next(reader, &record, error);
         bool reached = next_step == step;
         if (status != WEIR_OK)
             return reached && status == WEIR_TRACE_CORRUPT ? WEIR_OK : status;
-        uint64_t t = is_counted ? next_step : weir_trace__uint(&record.map, "t");
+        uint64_t t = is_counted ? next_step : record.t;
         bool is_kept = (record.kind == WEIR_TRACE_ITER && t < step) ||
                        (record.kind == WEIR_TRACE_MEMORY && next_step > 0) || /* of the step before it */
-                       (record.kind == WEIR_TRACE_RESUME && weir_trace__uint(&record.map, "step") <= step);
+                       (record.kind == WEIR_TRACE_RESUME && record.t <= step);
         if (!is_kept && !reached)
             return weir__fail(
                 error, WEIR_TRACE_CORRUPT, operator_name,
@@ -301,12 +293,14 @@ static weir_status find_cut(weir_trace_writer *w, weir_trace_reader *reader, uin
             return WEIR_OK;
         if (record.kind == WEIR_TRACE_ITER) {
             next_step = t + 1;
-            if (!count_record(w, &record.map))
+            if (!weir_trace__tally_step(&w->tally, w->env, record.dataset, record.cursor_after,
+                                        record.effective_batch_size))
                 return weir__out_of_memory(error, operator_name, (size_t)(record.end - record.offset));
         } else if (record.kind == WEIR_TRACE_RESUME) {
-            next_step = weir_trace__uint(&record.map, "step");
+            next_step = record.t;
         }
-        keep_link(w, &record.map);
+        weir_cbor_value map = weir_trace__map(&record);
+        keep_link(w, &map);
         *cut = record.end;
     }
 }
@@ -365,7 +359,7 @@ static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run
     if (status == WEIR_OK)
         status = check_same_run(w, run, reader, error);
     if (status == WEIR_OK) {
-        const weir_cbor_value *header = weir_trace_header(reader);
+        const weir_cbor_value *header = weir_trace__header(reader);
         keep_link(w, header);
         cut = (uint64_t)(weir_cbor_skip(header->item) - header->item);
         status = find_cut(w, reader, start->step, &cut, error);

@@ -40,7 +40,8 @@ static weir_status open_use_and_resume(const weir_env *env, void *context, weir_
     weir_prefetch_close(prefetch);
     if (status != WEIR_OK)
         return status;
-    options.state = &kept.value;
+    options.state = kept.bytes;
+    options.state_size = kept.size;
     status = weir_prefetch_open(env, &options, &prefetch, error);
     if (status != WEIR_OK)
         return status;

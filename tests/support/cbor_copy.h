@@ -3,7 +3,6 @@
 #ifndef WEIR_TESTS_CBOR_COPY_H
 #define WEIR_TESTS_CBOR_COPY_H
 
-#include "weir/cbor.h"
 #include "weir_tool/documents.h"
 
 static inline void copy_view(weir_cbor_writer *w, const weir_cbor_value *value) {

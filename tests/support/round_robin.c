@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pipeline/prefetch.h"
 #include "support/testing.h"
 
 typedef struct worker_list {
@@ -175,7 +176,7 @@ void keep_state(const weir_prefetch *prefetch, kept_state *out) {
     weir_cbor_writer w;
     weir_error error;
     weir_cbor_writer_fixed(&w, out->bytes, sizeof out->bytes);
-    weir_prefetch_save(prefetch, &w);
+    weir_pipeline__prefetch_save(prefetch, NULL, &w);
     assert_ok(weir_cbor_finish(&w, &error), &error);
     out->size = w.size;
     assert_ok(weir_cbor_check(out->bytes, out->size, NULL, &error), &error);

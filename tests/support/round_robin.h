@@ -4,6 +4,7 @@
 #define WEIR_TESTS_ROUND_ROBIN_H
 
 #include "weir/prefetch.h"
+#include "weir_tool/documents.h"
 
 enum { BASELINE_MAX = 4096, BASELINE_WORKERS = 16 };
 

@@ -39,7 +39,8 @@ static void a_resumed_one_goes_on_behind_the_last_item(void **state) {
         assert_gives(prefetch, &expected, 0, split);
         keep_state(prefetch, &kept);
         weir_prefetch_close(prefetch);
-        options.state = &kept.value;
+        options.state = kept.bytes;
+        options.state_size = kept.size;
         prefetch = open_prefetch(&options);
         assert_gives(prefetch, &expected, split, expected.count - split);
         assert_ended(prefetch);

@@ -50,7 +50,8 @@ static void check_state(const weir_prefetch_options *options, const baseline *ex
     keep_state(prefetch, &kept);
     assert_hex_equal(kept.bytes, kept.size, hex);
     weir_prefetch_close(prefetch);
-    resumed.state = &kept.value;
+    resumed.state = kept.bytes;
+    resumed.state_size = kept.size;
     prefetch = open_with_fibers(&resumed);
     assert_gives(prefetch, expected, consumed, expected->count - consumed);
     if (options->epochs > 0)
@@ -64,8 +65,8 @@ static void check_change(const weir_prefetch_options *options, const char *hex, 
     weir_prefetch *prefetch = NULL;
     weir_error error;
     size_t size;
-    weir_cbor_value value = weir_cbor_view(bytes_of_hex(hex, &size));
-    changed.state = &value;
+    changed.state = bytes_of_hex(hex, &size);
+    changed.state_size = size;
     changed.workers = workers;
     assert_fails(weir_prefetch_open(&fibers.env, &changed, &prefetch, &error),
                  is_allowed ? WEIR_OK : WEIR_CHECKPOINT_MISMATCH, &error);

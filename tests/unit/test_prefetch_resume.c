@@ -80,7 +80,8 @@ static void check_every_split(weir_prefetch_options *options) {
     keep_all_states(options);
     for (size_t split = 0; split <= whole.count; split++) {
         kept_state again;
-        options->state = &states[split].value;
+        options->state = states[split].bytes;
+        options->state_size = states[split].size;
         options->buffer_size = 1 + (uint32_t)(split % 5);
         weir_prefetch *prefetch = open_with_fibers(options);
         keep_state(prefetch, &again);
@@ -121,7 +122,8 @@ static void check_a_change(const weir_prefetch_options *options, uint32_t worker
     for (size_t split = 0; split <= whole.count; split++) {
         weir_prefetch *prefetch = NULL;
         weir_error error;
-        changed.state = &states[split].value;
+        changed.state = states[split].bytes;
+        changed.state_size = states[split].size;
         if (!is_exact) {
             assert_fails(weir_prefetch_open(&fibers.env, &changed, &prefetch, &error),
                          WEIR_CHECKPOINT_MISMATCH, &error);
@@ -200,7 +202,8 @@ static void check_a_best_effort_run(weir_prefetch_options *options) {
         weir_prefetch_close(prefetch);
         if (f.count == f.whole.count)
             break;
-        options->state = &kept.value;
+        options->state = kept.bytes;
+        options->state_size = kept.size;
         options->max_lead = 1 + (uint32_t)random_below(&fibers.random, 4);
         options->buffer_size = 1 + (uint32_t)random_below(&fibers.random, 9);
         options->queue_size = 1 + (uint32_t)random_below(&fibers.random, 3);

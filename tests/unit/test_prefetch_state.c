@@ -66,7 +66,8 @@ static void a_state_of_another_configuration_is_refused_by_name(void **state) {
     kept_state kept;
     weir_prefetch_options options = saved_options(WEIR_POLICY_STRICT), other;
     save_state(&options, &kept);
-    options.state = &kept.value;
+    options.state = kept.bytes;
+    options.state_size = kept.size;
     other = options;
     other.policy = WEIR_POLICY_BEST_EFFORT;
     assert_open_fails(&other, WEIR_CHECKPOINT_MISMATCH,
@@ -105,7 +106,8 @@ static void knobs_that_change_no_order_can_change(void **state) {
     weir_prefetch_options options = saved_options(WEIR_POLICY_STRICT);
     baseline_make(&options, &expected);
     save_state(&options, &kept);
-    options.state = &kept.value;
+    options.state = kept.bytes;
+    options.state_size = kept.size;
     options.max_lead = 3;
     options.max_skips_per_round = 9;
     options.buffer_size = 7;
@@ -152,7 +154,8 @@ static bool try_state(const weir_prefetch_options *options, const weir_cbor_valu
     weir_prefetch *prefetch = NULL;
     weir_error error;
     weir_item item;
-    tried.state = value;
+    tried.state = value->item;
+    tried.state_size = (size_t)(weir_cbor_skip(value->item) - value->item);
     weir_status status = weir_prefetch_open(&fibers.env, &tried, &prefetch, &error);
     if (status != WEIR_OK) {
         assert_true(status == WEIR_CHECKPOINT_MISMATCH || status == WEIR_CBOR_INVALID);
@@ -231,8 +234,8 @@ static void what_is_no_state_is_refused(void **state) {
     static const uint8_t *const values[] = {empty_map, number, array, null};
     for (int i = 0; i < 4; i++) {
         weir_prefetch_options options = options_of(20, 2);
-        weir_cbor_value value = weir_cbor_view(values[i]);
-        options.state = &value;
+        options.state = values[i];
+        options.state_size = 1;
         assert_open_fails(&options, WEIR_CBOR_INVALID, "not a state of a prefetcher");
     }
 }
@@ -290,9 +293,10 @@ static void counts_beyond_the_end_are_refused(void **state) {
         weir_prefetch_options options = options_of(10, 1);
         kept_state kept;
         options.policy = (weir_policy)policy;
-        options.state = &kept.value;
+        options.state = kept.bytes;
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             write_state(&options, 1, 0, &places[i], &kept);
+            options.state_size = kept.size;
             if (i > 0)
                 assert_open_fails(&options, WEIR_CBOR_INVALID, "worker_states");
             else
@@ -300,6 +304,7 @@ static void counts_beyond_the_end_are_refused(void **state) {
         }
         options.source.length = 0; /* not even one */
         write_state(&options, 1, 0, &places[1], &kept);
+        options.state_size = kept.size;
         assert_open_fails(&options, WEIR_CBOR_INVALID, "worker_states");
     }
 }
@@ -328,7 +333,8 @@ static void an_endless_source_resumes_anywhere(void **state) {
             weir_error error;
             weir_item item;
             write_endless_state(from, places[p], &kept);
-            options.state = &kept.value;
+            options.state = kept.bytes;
+            options.state_size = kept.size;
             weir_prefetch *prefetch = open_with_fibers(&options);
             for (uint64_t i = 0; i < 30; i++) {
                 assert_ok(weir_prefetch_next(prefetch, &item, &error), &error);

@@ -148,6 +148,108 @@ static void test_written_is_read_back(void **state) {
     run_close(&r);
 }
 
+/* The next record, which must be of this kind. */
+static weir_trace_record next_record(weir_trace_reader *reader, weir_trace_kind kind) {
+    weir_error error;
+    weir_trace_record record;
+    assert_ok(weir_trace_next(reader, &record, &error), &error);
+    assert_int_equal(record.kind, kind);
+    return record;
+}
+
+static void assert_text(weir_text text, const char *expected) {
+    assert_int_equal(text.size, strlen(expected));
+    assert_memory_equal(text.data, expected, text.size);
+}
+
+/* Asserts that an iter is step t of the run; the positions that it consumes. */
+static uint64_t assert_iter(run *r, const weir_trace_record *iter, uint64_t t) {
+    weir_error error;
+    const weir_dataset *dataset;
+    weir_cursor cursor;
+    weir_step step;
+    uint64_t indices[BATCH], expected[BATCH], digests[BATCH];
+    assert_ok(weir_mix_locate(r->mix, t, &dataset, &cursor, &error), &error);
+    weir_sampler *sampler = r->samplers[strcmp(dataset->key, "a") != 0];
+    assert_ok(weir_sampler_step(sampler, cursor, &step, &error), &error);
+    assert_int_equal(iter->t, t);
+    assert_text(iter->dataset, dataset->key);
+    assert_true(iter->has_cursor);
+    assert_memory_equal(&iter->cursor_before, &cursor, sizeof cursor);
+    assert_memory_equal(&iter->cursor_after, &step.cursor_next, sizeof cursor);
+    assert_int_equal(iter->stage, WEIR_STAGE_TRAIN);
+    assert_int_equal(iter->valid_count, step.valid_count);
+    assert_int_equal(iter->effective_batch_size, step.effective_batch_size);
+    assert_memory_equal(iter->data_replay_t, step.data_replay_t, WEIR_HASH_SIZE);
+    assert_int_equal(iter->batch_digest[0], t);
+    assert_int_equal(iter->index_count, step.count);
+    assert_int_equal(iter->sample_digest_count, step.valid_count);
+    weir_trace_samples(iter, indices, digests);
+    weir_sampler_indices(sampler, &step, expected);
+    assert_memory_equal(indices, expected, step.count * sizeof *indices);
+    for (uint64_t i = 0; i < step.valid_count; i++)
+        assert_true(digests[i] == indices[i] * 0x9E3779B97F4A7C15u);
+    return step.effective_batch_size;
+}
+
+/* What a run wrote, as a reader without CBOR sees it. */
+static void test_records_say_what_was_written(void **state) {
+    (void)state;
+    run r;
+    weir_error error, cause = {.status = WEIR_IO_ERROR, .failure_operator = "some.operator"};
+    weir_trace_writer *writer;
+    weir_trace_reader *reader;
+    uint64_t samples = 0;
+    const uint8_t checkpoint[WEIR_HASH_SIZE] = {7}, token[WEIR_HASH_SIZE] = {9};
+    const char *path = "typed.trace";
+    run_open(&r, "\"rotate\": true", 5, 2, 1);
+    memory.env.remove(&memory, path);
+    weir_trace_start start = {2, checkpoint};
+    weir_trace_failure failure = {
+        .t = 4, .error = &cause, .dataset = "b", .cursor = &(weir_cursor){3, 5}, .data_replay_t = token};
+    snprintf(cause.message, sizeof cause.message, "the disk is full");
+    assert_ok(weir_trace_create(&memory.env, path, &r.description, &start, &writer, &error), &error);
+    assert_ok(append_steps(&r, writer, 2, 4, &error), &error);
+    assert_ok(weir_trace_fail(writer, &failure, &error), &error);
+    weir_trace_writer_close(writer);
+
+    assert_ok(weir_trace_open(&memory.env, path, &reader, &error), &error);
+    const weir_trace_info *info = weir_trace_describe(reader);
+    assert_text(info->weir_version, weir_version());
+    assert_int_equal(info->world_size, 2);
+    assert_int_equal(info->rank, 1);
+    assert_int_equal(info->schedule, WEIR_SCHEDULE_MIX);
+    assert_false(info->is_best_effort);
+    assert_int_equal(info->store_count, r.description.store_count);
+    assert_memory_equal(info->manifest_hash, weir_manifest_hash(r.manifest), WEIR_HASH_SIZE);
+    assert_int_equal(info->token_size, WEIR_TOKEN_SIZE);
+    assert_memory_equal(info->token, weir_manifest_token(r.manifest), WEIR_TOKEN_SIZE);
+
+    weir_trace_record resume = next_record(reader, WEIR_TRACE_RESUME);
+    assert_int_equal(resume.t, 2);
+    assert_memory_equal(resume.checkpoint_hash, checkpoint, sizeof checkpoint);
+    weir_trace_record two = next_record(reader, WEIR_TRACE_ITER);
+    assert_int_equal(two.offset, resume.end);
+    samples += assert_iter(&r, &two, 2);
+    weir_trace_record three = next_record(reader, WEIR_TRACE_ITER);
+    samples += assert_iter(&r, &three, 3);
+    weir_trace_record failed = next_record(reader, WEIR_TRACE_FAILURE);
+    assert_int_equal(failed.t, 4);
+    assert_text(failed.dataset, "b");
+    assert_text(failed.failure_code, "IO_ERROR");
+    assert_text(failed.failure_operator, "some.operator");
+    assert_text(failed.message, "the disk is full");
+    assert_true(failed.has_cursor && failed.cursor_before.epoch == 3 &&
+                failed.cursor_before.global_index == 5);
+    assert_memory_equal(failed.data_replay_t, token, sizeof token);
+    weir_trace_record last = next_record(reader, WEIR_TRACE_END);
+    assert_int_equal(last.status, WEIR_RUN_FAILED);
+    assert_int_equal(last.total_samples, samples);
+    assert_null(next_record(reader, WEIR_TRACE_EOF).data);
+    weir_trace_close(reader);
+    run_close(&r);
+}
+
 static void test_an_existing_trace_is_not_overwritten(void **state) {
     (void)state;
     run r;
@@ -578,6 +680,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_is_read_back),
+        cmocka_unit_test(test_records_say_what_was_written),
         cmocka_unit_test(test_an_existing_trace_is_not_overwritten),
         cmocka_unit_test(test_a_new_trace_keeps_its_name_in_a_crash),
         cmocka_unit_test(test_every_flipped_bit_is_found),

@@ -8,6 +8,7 @@
 #include "require.h"
 #include "support/damage.h"
 #include "weir/weir.h"
+#include "weir_tool/batch_tools.h"
 
 enum { EDIT = 5 };
 

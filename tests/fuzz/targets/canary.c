@@ -2,7 +2,7 @@
  * it in no time. If it passes, nothing that the other targets say is worth anything. */
 #include "require.h"
 
-#include "weir/cbor.h"
+#include "weir_tool/documents.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (weir_cbor_check(data, size, NULL, NULL) != WEIR_OK)

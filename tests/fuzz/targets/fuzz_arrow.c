@@ -10,6 +10,7 @@
 #include "support/arrow_stream.h"
 #include "support/memory_env.h"
 #include "weir/weir.h"
+#include "weir_tool/store_tools.h"
 
 #define STORE "s.weir"
 
@@ -119,22 +120,20 @@ static bool ingest(memory_env *memory, weir_ingest_options options, made_table *
 static void ingest_twice(memory_env *memory, made_table *table) {
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_ingest_report first, second;
-    weir_json_writer w;
+    weir_bytes draft;
     options.output = STORE;
     options.threads = 1;
     if (!ingest(memory, options, table, &first))
         return;
     weir_arrow_table given = {.name = "t", .open = made_open, .context = table};
-    weir_json_writer_memory(&w, NULL);
     options.arrow_tables = &given;
     options.arrow_table_count = 1;
-    require(weir_schema_draft(&memory->env, &options, &w, NULL) == WEIR_OK);
-    require(weir_json_finish(&w, NULL) == WEIR_OK);
-    options.schema = w.data;
-    options.schema_size = w.size;
+    require(weir_schema_draft(&memory->env, &options, &draft, NULL) == WEIR_OK);
+    options.schema = draft.data;
+    options.schema_size = draft.size;
     require(ingest(memory, options, table, &second));
     require(memcmp(first.store_hash, second.store_hash, WEIR_HASH_SIZE) == 0);
-    weir_json_release(&w);
+    weir_bytes_release(&draft);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

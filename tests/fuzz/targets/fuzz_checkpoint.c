@@ -6,7 +6,7 @@
 #include "pipeline/checkpoint.h"
 #include "require.h"
 #include "weir/cursors.h"
-#include "weir_tool/cursor_documents.h"
+#include "weir_tool/pipeline_tools.h"
 
 static const char manifest_text[] =
     "{\"global_batch_size\": 4, \"mix\": {\"a\": 2, \"b\": 1}, \"datasets\": {"

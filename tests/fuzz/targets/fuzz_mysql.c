@@ -15,6 +15,7 @@
 #include "require.h"
 #include "support/memory_env.h"
 #include "weir/weir.h"
+#include "weir_tool/store_tools.h"
 
 #define STORE    "s.weir"
 #define PASSWORD "s3cret"

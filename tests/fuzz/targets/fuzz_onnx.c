@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "weir/weir.h"
+#include "weir_tool/plan_tools.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

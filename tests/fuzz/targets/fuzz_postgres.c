@@ -14,6 +14,7 @@
 #include "require.h"
 #include "support/memory_env.h"
 #include "weir/weir.h"
+#include "weir_tool/store_tools.h"
 
 #define STORE    "s.weir"
 #define PASSWORD "s3cret"

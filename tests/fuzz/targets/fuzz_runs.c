@@ -10,6 +10,7 @@
 #include "require.h"
 #include "support/memory_env.h"
 #include "weir/weir.h"
+#include "weir_tool/store_tools.h"
 
 #define STORE "s.weir"
 #define LIST  "r/row-runs.json"

@@ -1,4 +1,4 @@
-/* Fuzzes the trace tools: the bytes are a trace. Whatever the reader accepts is replayed, compared with
+/* Fuzzes the trace tools: the bytes are a trace. Whatever the reader accepts is read, replayed, compared with
  * itself (equal, always) and merged. The chain would stop most damage, so a second pass mends the links of
  * what is canonical and lets the damage through. */
 #include <stdlib.h>
@@ -9,11 +9,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Samples are as many as a record says. */
+static void read_all(memory_env *memory) {
+    weir_trace_reader *reader;
+    weir_trace_record record;
+    if (weir_trace_open(&memory->env, "trace", &reader, NULL) != WEIR_OK)
+        return;
+    while (weir_trace_next(reader, &record, NULL) == WEIR_OK && record.kind != WEIR_TRACE_EOF) {
+        uint64_t *indices = calloc((size_t)record.index_count + 1, sizeof *indices);
+        uint64_t *digests = calloc((size_t)record.sample_digest_count + 1, sizeof *digests);
+        if (indices && digests)
+            weir_trace_samples(&record, indices, digests);
+        free(indices);
+        free(digests);
+    }
+    weir_trace_close(reader);
+}
+
 static void judge(memory_env *memory) {
     weir_replay_report replay;
     weir_merge_report merged;
     weir_trace_difference difference;
     const char *paths[] = {"trace"};
+    read_all(memory);
     (void)!weir_trace_replay(&memory->env, "trace", NULL, &replay, NULL);
     weir_merge_options with_single = {.size = sizeof with_single, .single = "trace"};
     (void)!weir_trace_merge(&memory->env, paths, 1, &with_single, &merged, NULL);
