@@ -108,19 +108,18 @@ static weir_status make_database(demo *d, weir_error *error) {
 
 /* By the schema that is there, if it was edited, and beside a manifest that was. */
 static weir_status ingest(demo *d, weir_error *error) {
-    char own[DEMO_SCHEMA_MAX], *edited;
+    const char *own = (const char *)cli_demo_schema;
+    char *edited;
     size_t edited_size;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
-    demo_shop_schema(own, &options.schema_size);
-    weir_status status = demo_keep_schema(d->schema, own, options.schema_size, &edited, &edited_size, error);
+    weir_status status = demo_keep_schema(d->schema, own, cli_demo_schema_size, &edited, &edited_size, error);
     if (status != WEIR_OK)
         return status;
     d->kept_schema = edited != NULL;
-    if (edited)
-        options.schema_size = edited_size;
     bool has_manifest = demo_has_manifest(d->manifest);
     options.source = d->database;
     options.schema = edited ? edited : own;
+    options.schema_size = edited ? edited_size : cli_demo_schema_size;
     options.schema_name = d->schema;
     options.output = d->store;
     options.manifest = has_manifest ? d->fresh_manifest : d->manifest;

@@ -46,9 +46,10 @@ WEIR_CHECKED weir_status demo_shop_check(const char *path, bool *is_there, weir_
 WEIR_CHECKED weir_status demo_shop_write(const char *path, uint64_t scale, demo_progress progress,
                                          void *context, demo_counts *counts, weir_error *error);
 
-/* The shop's schema with its tasks, as JSON. */
-enum { DEMO_SCHEMA_MAX = 16384 };
-void demo_shop_schema(char out[DEMO_SCHEMA_MAX], size_t *size);
+/* The shop's schema (demo_schema.json): what its columns mean, what is known when, and five tasks. Not
+ * terminated. */
+extern const unsigned char cli_demo_schema[];
+extern const size_t cli_demo_schema_size;
 
 /* ---- Words (demo_words.c) ---------------------------------------------------------------------------------
  * Each writes text from random numbers into `out` and returns its length. */
