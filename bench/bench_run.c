@@ -33,14 +33,14 @@ typedef struct builder_thread {
 
 static void open_builders(builder_thread *t, const shop *s, uint32_t number, uint32_t threads) {
     weir_error error;
-    size_t count = weir_manifest_dataset_count(s->manifest);
+    size_t count = weir_manifest_describe(s->manifest)->dataset_count;
     weir_batch_builder *all[16];
     size_t opened = 0;
     *t = (builder_thread){.manifest = s->manifest, .number = number, .threads = threads};
     t->builders = calloc(count, sizeof(weir_batch_builder *));
     bench_check(weir_mix_open(NULL, s->manifest, NULL, 0, &t->mix, &error), &error);
     for (size_t i = 0; i < count; i++) {
-        const weir_dataset *dataset = weir_manifest_dataset(s->manifest, i);
+        const weir_dataset *dataset = &weir_manifest_describe(s->manifest)->datasets[i];
         weir_batch_options options = {.size = sizeof options,
                                       .store = s->store,
                                       .manifest = s->manifest,
@@ -58,7 +58,7 @@ static void open_builders(builder_thread *t, const shop *s, uint32_t number, uin
 static void close_builders(builder_thread *t) {
     for (int i = 0; i < RING; i++)
         weir_batch_buffer_close(t->ring[i]);
-    for (size_t i = 0; i < weir_manifest_dataset_count(t->manifest); i++)
+    for (size_t i = 0; i < weir_manifest_describe(t->manifest)->dataset_count; i++)
         weir_batch_builder_close(t->builders[i]);
     weir_mix_close(t->mix);
     free(t->builders);
@@ -73,7 +73,7 @@ static void *build_share(void *context) {
         weir_cursor cursor;
         bench_check(weir_mix_locate(t->mix, step, &dataset, &cursor, &error), &error);
         size_t at = 0;
-        while (weir_manifest_dataset(t->manifest, at) != dataset)
+        while (&weir_manifest_describe(t->manifest)->datasets[at] != dataset)
             at++;
         bench_check(weir_batch_build(t->builders[at], cursor, t->ring[step / t->threads % RING], &error),
                     &error);

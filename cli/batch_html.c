@@ -257,7 +257,7 @@ static bool is_dropped(const sequence *s, uint32_t column) {
 }
 
 static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
-    weir_label_visibility visibility = weir_manifest_batch(s->context->manifest)->label_visibility;
+    weir_label_visibility visibility = weir_manifest_describe(s->context->manifest)->batch->label_visibility;
     if (!s->task->is_cell || column != s->task->column || visibility == WEIR_LABELS_ALL)
         return false;
     return visibility == WEIR_LABELS_NONE ||
@@ -557,8 +557,8 @@ static void write_head(weir_json_writer *w, const cli_batch_context *context, co
     if (context->stage)
         cli_json_text(w, "stage", context->stage);
     cli_json_text(w, "label_visibility",
-                  visibilities[weir_manifest_batch(context->manifest)->label_visibility]);
-    cli_json_bool(w, "shows_labels", weir_manifest_batch(context->manifest)->labels);
+                  visibilities[weir_manifest_describe(context->manifest)->batch->label_visibility]);
+    cli_json_bool(w, "shows_labels", weir_manifest_describe(context->manifest)->batch->labels);
     cli_json_uint(w, "world_size", context->world_size);
     cli_json_uint(w, "rank", context->rank);
     cli_batch_head(w, context->store, task);

@@ -11,16 +11,16 @@ static void print_hash(const char *label, const uint8_t *hash, size_t size) {
 }
 
 static int print_text(const weir_manifest *manifest) {
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
     printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",
-           weir_manifest_global_batch_size(manifest), weir_manifest_seed(manifest),
-           weir_manifest_data(manifest)->sampler_block_size);
-    const weir_choices *lengths = &weir_manifest_batch(manifest)->lengths;
+           info->global_batch_size, info->seed, info->data->sampler_block_size);
+    const weir_choices *lengths = &info->batch->lengths;
     for (uint32_t i = 0; i < lengths->count && lengths->count > 1; i++)
         printf("%s%" PRIu32 "%s", i ? ", " : "training steps of ", lengths->values[i],
                i + 1 < lengths->count ? "" : " cells a sequence, in turn\n");
     printf("training runs %s\n", weir_manifest_operator(manifest, WEIR_STAGE_TRAIN));
-    for (size_t i = 0; i < weir_manifest_dataset_count(manifest); i++) {
-        const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
+    for (size_t i = 0; i < info->dataset_count; i++) {
+        const weir_dataset *dataset = &info->datasets[i];
         char key[256];
         printf("  %-32s %14" PRIu64 " samples", cli_printable(dataset->key, key, sizeof key),
                dataset->cardinality);
@@ -30,24 +30,23 @@ static int print_text(const weir_manifest *manifest) {
             printf(", weight %" PRIu32 " of %" PRIu32, dataset->weight, weir_manifest_mix_total(manifest));
         putchar('\n');
     }
-    print_hash("manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    print_hash("mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
-    print_hash("batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
-    print_hash("replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
+    print_hash("manifest_hash", info->hash, WEIR_HASH_SIZE);
+    print_hash("mix_hash", info->mix_hash, WEIR_HASH_SIZE);
+    print_hash("batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
+    print_hash("replay_token", info->token, WEIR_TOKEN_SIZE);
     return cli_flush();
 }
 
 static int print_json(const weir_manifest *manifest) {
     weir_json_writer w;
-    size_t size;
-    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    cli_json_hex(&w, "manifest_hash", weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex(&w, "replay_token", weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
-    cli_json_hex(&w, "mix_hash", weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex(&w, "batch_config_hash", weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
-    cli_json_hex(&w, "normalised", normalised, size);
+    cli_json_hex(&w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "replay_token", info->token, WEIR_TOKEN_SIZE);
+    cli_json_hex(&w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "normalised", info->normalised, info->normalised_size);
     weir_json_end_object(&w);
     return cli_print_json(&w);
 }

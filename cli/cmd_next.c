@@ -26,7 +26,7 @@ static void write_metadata(weir_json_writer *w, const weir_step *step, const wei
     weir_json_key(w, "effective_q");
     weir_json_double(w, step->effective_q);
     cli_json_uint(w, "sampler_block_size", step->sampler_block_size);
-    if (weir_manifest_batch(manifest)->lengths.count > 1)
+    if (weir_manifest_describe(manifest)->batch->lengths.count > 1)
         cli_json_uint(w, "sequence_length", step->sequence_length);
     cli_json_hex(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
     cli_json_hex(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);

@@ -12,7 +12,7 @@ int cli_selection_read_token(const cli_command *self, cli_selection *selection) 
 
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {
     if (!selection->stage)
-        selection->stage = weir_manifest_stage(manifest) == WEIR_STAGE_EVAL ? "eval" : "train";
+        selection->stage = weir_manifest_describe(manifest)->stage == WEIR_STAGE_EVAL ? "eval" : "train";
 }
 
 void cli_selection_close(cli_selection *selection) {

@@ -143,27 +143,27 @@ WEIR_API WEIR_CHECKED weir_status weir_manifest_read(const weir_env *env, const 
                                                      weir_error *error);
 WEIR_API void weir_manifest_close(weir_manifest *manifest);
 
-WEIR_API uint64_t weir_manifest_seed(const weir_manifest *manifest);
-/* The samples of a step, over all ranks; of a training step of the longest sequences if it has several
- * lengths. */
-WEIR_API uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest);
-WEIR_API const weir_data_config *weir_manifest_data(const weir_manifest *manifest);
-WEIR_API const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest);
+/* What a manifest says, and its identities; it lives as long as the manifest. */
+typedef struct weir_manifest_info {
+    uint64_t seed;
+    uint64_t global_batch_size; /* samples of a step, over all ranks; of a training step of the longest
+                                   sequences if it has several lengths */
+    weir_stage stage; /* of a run that names none: eval under the preset eval_sequential, else train */
+    const weir_data_config *data;
+    const weir_batch_config *batch;
+    const weir_dataset *datasets; /* in bytewise order of their keys */
+    size_t dataset_count;
+    const uint8_t *hash;              /* WEIR_HASH_SIZE bytes */
+    const uint8_t *mix_hash;          /* likewise */
+    const uint8_t *batch_config_hash; /* likewise */
+    const uint8_t *token;             /* the default replay token: WEIR_TOKEN_SIZE bytes */
+    const uint8_t *normalised;        /* what `hash` is the hash of: canonical CBOR */
+    size_t normalised_size;
+} weir_manifest_info;
+WEIR_API const weir_manifest_info *weir_manifest_describe(const weir_manifest *manifest);
 
-/* The stage of a run that names none: eval under the preset eval_sequential, else train. */
-WEIR_API weir_stage weir_manifest_stage(const weir_manifest *manifest);
-
-/* Datasets in bytewise order of their keys. */
-WEIR_API size_t weir_manifest_dataset_count(const weir_manifest *manifest);
-WEIR_API const weir_dataset *weir_manifest_dataset(const weir_manifest *manifest, size_t index);
-WEIR_API const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key); /* or NULL */
-
-/* Identities. The token is the default replay token; normalised bytes belong to the manifest. */
-WEIR_API const uint8_t *weir_manifest_hash(const weir_manifest *manifest);              /* 32 bytes */
-WEIR_API const uint8_t *weir_manifest_token(const weir_manifest *manifest);             /* 64 bytes */
-WEIR_API const uint8_t *weir_manifest_mix_hash(const weir_manifest *manifest);          /* 32 bytes */
-WEIR_API const uint8_t *weir_manifest_batch_config_hash(const weir_manifest *manifest); /* 32 bytes */
-WEIR_API const uint8_t *weir_manifest_normalised(const weir_manifest *manifest, size_t *size);
+/* The dataset of a key, or NULL. */
+WEIR_API const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key);
 
 #ifdef __cplusplus
 }

@@ -46,32 +46,33 @@ static const weir_manifest *manifest_of(PyObject *self) {
 
 static PyObject *get_hash(PyObject *self, void *closure) {
     (void)closure;
-    return py_hex(weir_manifest_hash(manifest_of(self)), WEIR_HASH_SIZE);
+    return py_hex(weir_manifest_describe(manifest_of(self))->hash, WEIR_HASH_SIZE);
 }
 
 static PyObject *get_token(PyObject *self, void *closure) {
     (void)closure;
-    return PyBytes_FromStringAndSize((const char *)weir_manifest_token(manifest_of(self)), WEIR_TOKEN_SIZE);
+    return PyBytes_FromStringAndSize((const char *)weir_manifest_describe(manifest_of(self))->token,
+                                     WEIR_TOKEN_SIZE);
 }
 
 static PyObject *get_mix_hash(PyObject *self, void *closure) {
     (void)closure;
-    return py_hex(weir_manifest_mix_hash(manifest_of(self)), WEIR_HASH_SIZE);
+    return py_hex(weir_manifest_describe(manifest_of(self))->mix_hash, WEIR_HASH_SIZE);
 }
 
 static PyObject *get_batch_hash(PyObject *self, void *closure) {
     (void)closure;
-    return py_hex(weir_manifest_batch_config_hash(manifest_of(self)), WEIR_HASH_SIZE);
+    return py_hex(weir_manifest_describe(manifest_of(self))->batch_config_hash, WEIR_HASH_SIZE);
 }
 
 static PyObject *get_seed(PyObject *self, void *closure) {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(weir_manifest_seed(manifest_of(self)));
+    return PyLong_FromUnsignedLongLong(weir_manifest_describe(manifest_of(self))->seed);
 }
 
 static PyObject *get_batch_size(PyObject *self, void *closure) {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(weir_manifest_global_batch_size(manifest_of(self)));
+    return PyLong_FromUnsignedLongLong(weir_manifest_describe(manifest_of(self))->global_batch_size);
 }
 
 static PyObject *dataset_dict(const weir_dataset *dataset) {
@@ -90,8 +91,8 @@ static PyObject *get_datasets(PyObject *self, void *closure) {
     (void)closure;
     const weir_manifest *manifest = manifest_of(self);
     PyObject *all = PyDict_New();
-    for (size_t i = 0; all && i < weir_manifest_dataset_count(manifest); i++) {
-        const weir_dataset *dataset = weir_manifest_dataset(manifest, i);
+    for (size_t i = 0; all && i < weir_manifest_describe(manifest)->dataset_count; i++) {
+        const weir_dataset *dataset = &weir_manifest_describe(manifest)->datasets[i];
         if (!py_set(all, dataset->key, dataset_dict(dataset)))
             Py_CLEAR(all);
     }
@@ -100,7 +101,7 @@ static PyObject *get_datasets(PyObject *self, void *closure) {
 
 static PyObject *get_stage(PyObject *self, void *closure) {
     (void)closure;
-    return py_text(weir_manifest_stage(manifest_of(self)) == WEIR_STAGE_EVAL ? "eval" : "train");
+    return py_text(weir_manifest_describe(manifest_of(self))->stage == WEIR_STAGE_EVAL ? "eval" : "train");
 }
 
 /* The documents behind the hashes, as one JSON object. */
@@ -121,7 +122,7 @@ static PyObject *document_json(PyObject *self, PyObject *nothing) {
         }
         weir_cbor_release(&cbor);
     }
-    weir_cbor_value value = weir_cbor_view(weir_manifest_normalised(manifest, &(size_t){0}));
+    weir_cbor_value value = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
     weir_json_key(&w, "normalised");
     weir_json_value(&w, &value);
     weir_json_end_object(&w);

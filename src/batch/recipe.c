@@ -67,8 +67,9 @@ static weir_status open_sampler(weir_batch__recipe *r, const weir_batch_options 
 
 void weir_batch__recipe_seed_by(weir_batch__recipe *r, const weir_manifest *manifest, const void *token,
                                 size_t token_size, const char *dataset) {
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_6 = 0x86 };
-    r->context_seed = weir_manifest_batch(manifest)->context_seed;
+    r->context_seed = info->batch->context_seed;
     uint8_t head = r->context_seed ? ARRAY_OF_6 : ARRAY_OF_5;
     weir_cbor_writer w;
     weir__sha256_init(&r->seed_prefix);
@@ -76,9 +77,9 @@ void weir_batch__recipe_seed_by(weir_batch__recipe *r, const weir_manifest *mani
     weir__cbor_writer_hash(&w, &r->seed_prefix);
     weir_cbor_text(&w, "walk_seed_v1");
     weir_cbor_restart(&w);
-    weir_cbor_bytes(&w, token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE);
     weir_cbor_restart(&w);
-    weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, info->hash, WEIR_HASH_SIZE);
     weir_cbor_restart(&w);
     weir_cbor_text(&w, dataset);
 }
@@ -142,8 +143,8 @@ static weir_status add_lengths(weir_batch__recipe *r, const weir_batch_options *
     const weir_sampler__turns *turns = &options->manifest->turns;
     bool is_train = options->stage == WEIR_STAGE_TRAIN;
     for (uint32_t i = 0; i < (is_train ? turns->count : 1); i++) {
-        uint64_t samples =
-            is_train ? weir_sampler__turn_size(turns, i) : weir_manifest_global_batch_size(options->manifest);
+        uint64_t samples = is_train ? weir_sampler__turn_size(turns, i)
+                                    : weir_manifest_describe(options->manifest)->global_batch_size;
         uint64_t sequences;
         if (__builtin_mul_overflow(samples / options->world_size, r->group_size, &sequences))
             sequences = UINT64_MAX;
@@ -171,7 +172,7 @@ weir_status weir_batch__recipe_open(weir_batch__recipe *r, const weir_env *env,
                               .rank = options->rank,
                               .pads = options->pad,
                               .with_digests = options->with_digests,
-                              .config = *weir_manifest_batch(options->manifest)};
+                              .config = *weir_manifest_describe(options->manifest)->batch};
     WEIR__TRY(open_sampler(r, options, sampler, error));
     weir_batch__recipe_seed_by(r, options->manifest, options->token, options->token_size, options->dataset);
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
@@ -197,7 +198,7 @@ weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *r, const we
                               .task = task,
                               .group_size = 1,
                               .with_digests = options->with_digests,
-                              .config = *weir_manifest_batch(options->manifest)};
+                              .config = *weir_manifest_describe(options->manifest)->batch};
     weir_status status = weir_batch__rules_open(&r->rules, env, r->store, task, &r->config, error);
     r->config.widths = NULL;
     uint64_t sequences = options->most_requests ? options->most_requests : 1;

@@ -110,6 +110,7 @@ static const weir__shape shape = WEIR__SHAPE(checkpoint_document, fields);
 
 void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mix *mix,
                                      const weir_pipeline__run_state *state, weir_cbor_writer *w) {
+    const weir_manifest_info *manifest = weir_manifest_describe(run->manifest);
     checkpoint_document document = {.read = {.step = state->step,
                                              .policy = state->policy,
                                              .workers = state->workers,
@@ -122,9 +123,9 @@ void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mi
                                     .run = run,
                                     .mix = mix,
                                     .state = state};
-    memcpy(document.manifest_hash, weir_manifest_hash(run->manifest), WEIR_HASH_SIZE);
-    memcpy(document.mix_hash, weir_manifest_mix_hash(run->manifest), WEIR_HASH_SIZE);
-    memcpy(document.batch_config_hash, weir_manifest_batch_config_hash(run->manifest), WEIR_HASH_SIZE);
+    memcpy(document.manifest_hash, manifest->hash, WEIR_HASH_SIZE);
+    memcpy(document.mix_hash, manifest->mix_hash, WEIR_HASH_SIZE);
+    memcpy(document.batch_config_hash, manifest->batch_config_hash, WEIR_HASH_SIZE);
     weir__sha256_of(run->token, run->token_size, document.token_hash);
     weir_pipeline__sealed_write(w, WEIR_PIPELINE__CHECKPOINT_VERSION, &shape, &document);
 }

@@ -50,20 +50,20 @@ static bool add(weir_cursors *c, const weir_dataset *dataset) {
 
 weir_status weir_cursors_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                               size_t token_size, weir_cursors **out, weir_error *error) {
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
     env = weir__env_or_default(env);
-    size_t count = weir_manifest_dataset_count(manifest);
+    size_t count = info->dataset_count;
     weir_cursors *c = weir__allocate_zero(env, 1, sizeof *c);
     if (!c)
         return weir__out_of_memory(error, operator_name, sizeof *c);
     c->env = env;
     c->weir_version = weir_version();
-    memcpy(c->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
-    weir__sha256_of(token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE,
-                    c->token_hash);
+    memcpy(c->manifest_hash, info->hash, WEIR_HASH_SIZE);
+    weir__sha256_of(token ? token : info->token, token ? token_size : WEIR_TOKEN_SIZE, c->token_hash);
     c->list = weir__allocate_zero(env, count, sizeof *c->list);
     bool is_fine = c->list != NULL;
     for (size_t i = 0; i < count && is_fine; i++)
-        is_fine = add(c, weir_manifest_dataset(manifest, i));
+        is_fine = add(c, &info->datasets[i]);
     if (!is_fine) {
         weir_cursors_close(c);
         return weir__out_of_memory(error, operator_name, count * sizeof *c->list);

@@ -168,9 +168,9 @@ static weir_status open_run(weir_run *run, weir_error *error) {
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
     if (run->device)
         weir_pipeline__staging_measure(need, &run->options);
-    status =
-        weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
-                                   weir_manifest_token(run->loader.schedule.manifest), &run->plan, error);
+    status = weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
+                                        weir_manifest_describe(run->loader.schedule.manifest)->token,
+                                        &run->plan, error);
     describe(run);
     return status;
 }

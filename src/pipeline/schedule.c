@@ -38,8 +38,8 @@ static weir_status find_store(const weir_run_options *options, const weir_datase
 
 static weir_status add_member(weir_pipeline__schedule *run, const weir_run_options *options, size_t index,
                               weir_error *error) {
-    weir_pipeline__schedule_member member = {.dataset = weir_manifest_dataset(run->manifest, index),
-                                             .index = index};
+    weir_pipeline__schedule_member member = {
+        .dataset = &weir_manifest_describe(run->manifest)->datasets[index], .index = index};
     const char *key = member.dataset->key;
     size_t at = run->member_count;
     WEIR__TRY(find_store(options, member.dataset, &member.store, error));
@@ -58,7 +58,8 @@ static weir_status add_named(weir_pipeline__schedule *run, const weir_run_option
                              weir_error *error) {
     const weir_dataset *named = NULL;
     WEIR__TRY(weir_sampler__manifest_require(run->manifest, options->dataset, operator_name, &named, error));
-    return add_member(run, options, (size_t)(named - weir_manifest_dataset(run->manifest, 0)), error);
+    return add_member(run, options, (size_t)(named - &weir_manifest_describe(run->manifest)->datasets[0]),
+                      error);
 }
 
 /* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
@@ -66,15 +67,15 @@ static weir_status add_mixed(weir_pipeline__schedule *run, const weir_run_option
                              weir_error *error) {
     bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < weir_manifest_dataset_count(run->manifest) && status == WEIR_OK; i++)
-        if (!has_mix || weir_manifest_dataset(run->manifest, i)->weight > 0)
+    for (size_t i = 0; i < weir_manifest_describe(run->manifest)->dataset_count && status == WEIR_OK; i++)
+        if (!has_mix || weir_manifest_describe(run->manifest)->datasets[i].weight > 0)
             status = add_member(run, options, i, error);
     return status;
 }
 
 static weir_status add_members(weir_pipeline__schedule *run, const weir_run_options *options,
                                weir_error *error) {
-    size_t datasets = weir_manifest_dataset_count(run->manifest);
+    size_t datasets = weir_manifest_describe(run->manifest)->dataset_count;
     run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
     if (!run->members)
         return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
@@ -127,7 +128,7 @@ static weir_status open_populations(weir_pipeline__schedule *run, weir_error *er
 
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
 static uint64_t find_end(const weir_pipeline__schedule *run, const weir_run_options *o) {
-    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
+    uint64_t batch = weir_manifest_describe(run->manifest)->global_batch_size;
     uint64_t end = WEIR_ENDLESS;
     if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
         uint64_t samples = run->members[0].dataset->cardinality;
@@ -138,7 +139,7 @@ static uint64_t find_end(const weir_pipeline__schedule *run, const weir_run_opti
 
 static weir_status copy_token(weir_pipeline__schedule *run, const weir_run_options *options,
                               weir_error *error) {
-    const void *token = options->token ? options->token : weir_manifest_token(options->manifest);
+    const void *token = options->token ? options->token : weir_manifest_describe(options->manifest)->token;
     run->token_size = options->token ? options->token_size : WEIR_TOKEN_SIZE;
     run->token = weir__allocate(run->env, run->token_size, 1);
     if (!run->token)
@@ -213,7 +214,7 @@ weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, w
     else if (run->stage == WEIR_STAGE_TRAIN)
         status = weir_sampler__batch_cursor(run->manifest, dataset, step, cursor, error);
     else
-        *cursor = (weir_cursor){0, step * weir_manifest_global_batch_size(run->manifest)};
+        *cursor = (weir_cursor){0, step * weir_manifest_describe(run->manifest)->global_batch_size};
     if (status == WEIR_OK)
         *member = member_of(run, dataset);
     return status;
@@ -222,7 +223,7 @@ weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, w
 bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
                                          size_t member, weir_cursor *cursor) {
     const weir_pipeline__schedule_member *m = &run->members[member];
-    uint64_t batch = weir_manifest_global_batch_size(run->manifest);
+    uint64_t batch = weir_manifest_describe(run->manifest)->global_batch_size;
     if (run->stage != WEIR_STAGE_TRAIN) {
         /* After its one pass a dataset stands where the sampler leaves it. */
         bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);

@@ -32,12 +32,12 @@ void weir_sampler__prepare(weir_sampler *s, const weir_manifest *manifest, const
                            size_t token_size) {
     enum { ARRAY_OF_5 = 0x85, ARRAY_OF_7 = 0x87 };
     token_size = token ? token_size : WEIR_TOKEN_SIZE;
-    token = token ? token : weir_manifest_token(manifest);
+    token = token ? token : weir_manifest_describe(manifest)->token;
     weir__sha256_init(&s->seed_prefix);
     hash_head(&s->seed_prefix, ARRAY_OF_5);
     hash_text(&s->seed_prefix, "nextbatch_epoch_seed_v2");
     hash_bytes(&s->seed_prefix, token, token_size);
-    hash_bytes(&s->seed_prefix, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    hash_bytes(&s->seed_prefix, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
     hash_text(&s->seed_prefix, key);
     weir__sha256_init(&s->replay_prefix);
     hash_head(&s->replay_prefix, ARRAY_OF_7);

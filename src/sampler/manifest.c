@@ -67,6 +67,19 @@ weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error 
         status = hash_document(manifest, weir_manifest_write_mix, manifest->mix_hash, error);
     if (status == WEIR_OK)
         status = hash_document(manifest, weir_manifest_write_batch, manifest->batch_config_hash, error);
+    manifest->info = (weir_manifest_info){.seed = manifest->seed,
+                                          .global_batch_size = manifest->global_batch_size,
+                                          .stage = manifest->stage,
+                                          .data = &manifest->data,
+                                          .batch = &manifest->batch,
+                                          .datasets = manifest->datasets,
+                                          .dataset_count = manifest->dataset_count,
+                                          .hash = manifest->hash,
+                                          .mix_hash = manifest->mix_hash,
+                                          .batch_config_hash = manifest->batch_config_hash,
+                                          .token = manifest->token,
+                                          .normalised = manifest->normalised,
+                                          .normalised_size = manifest->normalised_size};
     return status;
 }
 
@@ -79,29 +92,13 @@ void weir_manifest_close(weir_manifest *manifest) {
     weir__release(env, manifest);
 }
 
-uint64_t weir_manifest_seed(const weir_manifest *manifest) {
-    return manifest->seed;
-}
-
-uint64_t weir_manifest_global_batch_size(const weir_manifest *manifest) {
-    return manifest->global_batch_size;
+const weir_manifest_info *weir_manifest_describe(const weir_manifest *manifest) {
+    return &manifest->info;
 }
 
 uint64_t weir_sampler__most_samples(const weir_manifest *manifest, weir_stage stage) {
     return stage == WEIR_STAGE_TRAIN ? weir_sampler__largest_turn(&manifest->turns)
                                      : manifest->global_batch_size;
-}
-
-const weir_data_config *weir_manifest_data(const weir_manifest *manifest) {
-    return &manifest->data;
-}
-
-const weir_batch_config *weir_manifest_batch(const weir_manifest *manifest) {
-    return &manifest->batch;
-}
-
-weir_stage weir_manifest_stage(const weir_manifest *manifest) {
-    return manifest->stage;
 }
 
 const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage stage) {
@@ -112,14 +109,6 @@ const char *weir_manifest_operator(const weir_manifest *manifest, weir_stage sta
     bool is_sequential = stage == WEIR_STAGE_EVAL || stage == WEIR_STAGE_INFER;
     bool is_v2 = is_sequential || (stage == WEIR_STAGE_TRAIN && is_literal);
     return is_v2 ? WEIR_SAMPLER__NEXT_BATCH : "UML_OS.Data.NextBatch_v3";
-}
-
-size_t weir_manifest_dataset_count(const weir_manifest *manifest) {
-    return manifest->dataset_count;
-}
-
-const weir_dataset *weir_manifest_dataset(const weir_manifest *manifest, size_t index) {
-    return &manifest->datasets[index];
 }
 
 static int compare_key(const char *name, const void *key, size_t size) {
@@ -181,25 +170,4 @@ weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const 
 
 uint32_t weir_manifest_mix_total(const weir_manifest *manifest) {
     return manifest->mix_total;
-}
-
-const uint8_t *weir_manifest_hash(const weir_manifest *manifest) {
-    return manifest->hash;
-}
-
-const uint8_t *weir_manifest_token(const weir_manifest *manifest) {
-    return manifest->token;
-}
-
-const uint8_t *weir_manifest_mix_hash(const weir_manifest *manifest) {
-    return manifest->mix_hash;
-}
-
-const uint8_t *weir_manifest_batch_config_hash(const weir_manifest *manifest) {
-    return manifest->batch_config_hash;
-}
-
-const uint8_t *weir_manifest_normalised(const weir_manifest *manifest, size_t *size) {
-    *size = manifest->normalised_size;
-    return manifest->normalised;
 }

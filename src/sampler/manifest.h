@@ -41,9 +41,10 @@ struct weir_manifest {
     uint8_t token[WEIR_TOKEN_SIZE];
     uint8_t mix_hash[WEIR_HASH_SIZE];
     uint8_t batch_config_hash[WEIR_HASH_SIZE];
+    weir_manifest_info info; /* refers to the above */
 };
 
-/* Fills normalised and the four identities from the fields. */
+/* Fills normalised, the four identities and the info from the fields. */
 WEIR_CHECKED weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error *error);
 
 /* The dataset of that key (which need not be terminated), or NULL. */

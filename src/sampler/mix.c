@@ -34,7 +34,7 @@ static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_s
     weir_cbor_array(&w, 5);
     weir_cbor_text(&w, "mix_seed_v1");
     weir_cbor_bytes(&w, token, token_size);
-    weir_cbor_bytes(&w, weir_manifest_hash(mix->manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_describe(mix->manifest)->hash, WEIR_HASH_SIZE);
     weir_manifest_write_mix(mix->manifest, &w);
     weir__sha256_init(&mix->seed_prefix);
     weir__sha256_update(&mix->seed_prefix, w.data, w.size);
@@ -45,7 +45,7 @@ static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_s
 }
 
 static weir_status open_schedule(weir_mix *mix, weir_error *error) {
-    size_t count = weir_manifest_dataset_count(mix->manifest);
+    size_t count = weir_manifest_describe(mix->manifest)->dataset_count;
     mix->schedule = weir__allocate_zero(mix->env, mix->total, sizeof *mix->schedule);
     mix->occurrences = weir__allocate_zero(mix->env, count, sizeof *mix->occurrences);
     if (!mix->schedule || !mix->occurrences)
@@ -57,7 +57,7 @@ weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, co
                           size_t token_size, weir_mix **out, weir_error *error) {
     env = weir__env_or_default(env);
     uint32_t total = weir_manifest_mix_total(manifest);
-    size_t datasets = weir_manifest_dataset_count(manifest);
+    size_t datasets = weir_manifest_describe(manifest)->dataset_count;
     if (total == 0 && datasets != 1) {
         weir_status status = weir__fail(
             error, WEIR_MANIFEST_INVALID, operator_name,
@@ -71,7 +71,7 @@ weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, co
     mix->env = env;
     mix->manifest = manifest;
     mix->total = total ? total : 1;
-    weir_status status = prepare_seed(mix, token ? token : weir_manifest_token(manifest),
+    weir_status status = prepare_seed(mix, token ? token : weir_manifest_describe(manifest)->token,
                                       token ? token_size : WEIR_TOKEN_SIZE, error);
     if (status == WEIR_OK)
         status = open_schedule(mix, error);
@@ -104,8 +104,8 @@ static weir_seed period_seed(const weir_mix *mix, uint64_t period) {
 /* Each dataset weight times, in bytewise order of the keys. */
 static void list_datasets(weir_mix *mix) {
     uint32_t place_count = 0;
-    for (size_t i = 0; i < weir_manifest_dataset_count(mix->manifest); i++)
-        for (uint32_t k = 0; k < weir_manifest_dataset(mix->manifest, i)->weight; k++)
+    for (size_t i = 0; i < weir_manifest_describe(mix->manifest)->dataset_count; i++)
+        for (uint32_t k = 0; k < weir_manifest_describe(mix->manifest)->datasets[i].weight; k++)
             mix->schedule[place_count++].dataset = (uint32_t)i;
 }
 
@@ -119,7 +119,7 @@ static void shuffle(weir_mix *mix, weir_seed seed) {
 }
 
 static void schedule_period(weir_mix *mix, uint64_t period) {
-    size_t datasets = weir_manifest_dataset_count(mix->manifest);
+    size_t datasets = weir_manifest_describe(mix->manifest)->dataset_count;
     bool has_mix = weir_manifest_mix_total(mix->manifest) != 0;
     if (has_mix && mix->has_period && mix->period == period)
         return;
@@ -136,13 +136,13 @@ static void schedule_period(weir_mix *mix, uint64_t period) {
 
 static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
                                weir_cursor *cursor, weir_error *error) {
-    const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
     const weir_sampler__turns *turns = &manifest->turns;
     uint64_t n = dataset->cardinality;
     if (n == 0)
         return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
                           "dataset '%s' has cardinality 0; take it out of the mix", dataset->key);
-    if (weir_manifest_global_batch_size(manifest) == 0)
+    if (weir_manifest_describe(manifest)->global_batch_size == 0)
         return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
                           "global_batch_size is 0; choose at least 1");
     if (data->epoch_boundary == WEIR_BOUNDARY_STREAM) {
@@ -178,7 +178,8 @@ static uint64_t weight_of(const weir_mix *mix, const weir_dataset *dataset) {
 }
 
 uint64_t weir_sampler__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) {
-    uint64_t count = step / mix->total * weight_of(mix, weir_manifest_dataset(mix->manifest, dataset));
+    uint64_t count =
+        step / mix->total * weight_of(mix, &weir_manifest_describe(mix->manifest)->datasets[dataset]);
     schedule_period(mix, step / mix->total);
     for (uint64_t i = 0; i < step % mix->total; i++)
         count += mix->schedule[i].dataset == dataset;
@@ -190,7 +191,7 @@ weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **d
                             weir_error *error) {
     schedule_period(mix, step / mix->total);
     place at = mix->schedule[step % mix->total];
-    const weir_dataset *found = weir_manifest_dataset(mix->manifest, at.dataset);
+    const weir_dataset *found = &weir_manifest_describe(mix->manifest)->datasets[at.dataset];
     uint64_t q = step / mix->total * weight_of(mix, found) + at.occurrence;
     weir_status status = weir_sampler__batch_cursor(mix->manifest, found, q, cursor, error);
     if (status == WEIR_OK)

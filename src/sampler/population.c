@@ -28,8 +28,9 @@ weir_seed weir_sampler__sampling_seed(const weir_manifest *manifest, const char 
     weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 4);
     weir_cbor_text(&w, "sampling_seed_v1");
-    weir_cbor_bytes(&w, token ? token : weir_manifest_token(manifest), token ? token_size : WEIR_TOKEN_SIZE);
-    weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, token ? token : weir_manifest_describe(manifest)->token,
+                    token ? token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
     weir_cbor_text(&w, dataset);
     weir__sha256_final(&sha, digest);
     return weir_seed_load(digest);
@@ -319,7 +320,8 @@ static __attribute__((noinline)) weir_status open_population(const weir_env *env
     weir_seed seed = weir_sampler__sampling_seed(manifest, dataset, token, token_size);
     if (described->sampling == WEIR_SAMPLING_CLASS_BALANCED)
         return read_classes(env, seed, store, &stored, out, error);
-    return read_weights(env, seed, store, &stored, weir_manifest_data(manifest)->weight_column, out, error);
+    return read_weights(env, seed, store, &stored, weir_manifest_describe(manifest)->data->weight_column, out,
+                        error);
 }
 
 weir_status weir_population_open(const weir_env *env, const weir_manifest *manifest, const weir_store *store,

@@ -34,7 +34,7 @@ static weir_status check_stage(const weir_manifest *manifest, const weir_sampler
     if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, failure_operator, "there is no stage number %d",
                           (int)options->stage);
-    if (options->stage == WEIR_STAGE_TRAIN && weir_manifest_stage(manifest) != WEIR_STAGE_TRAIN)
+    if (options->stage == WEIR_STAGE_TRAIN && weir_manifest_describe(manifest)->stage != WEIR_STAGE_TRAIN)
         return weir__fail(
             error, WEIR_INVALID_STAGE_TYPE, failure_operator,
             "the manifest's preset is eval_sequential, which does not train; use the stage eval or "
@@ -86,7 +86,7 @@ static weir_status check_batch_size(uint64_t batch, uint32_t world, const char *
 static weir_status check_batch_sizes(const weir_manifest *manifest, const weir_sampler_options *options,
                                      const char *failure_operator, weir_error *error) {
     const weir_sampler__turns *turns = &manifest->turns;
-    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    uint64_t batch = weir_manifest_describe(manifest)->global_batch_size;
     weir_status status = check_batch_size(batch, options->world_size, failure_operator, error);
     for (uint32_t i = 0; i < turns->count && options->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
         uint64_t size = weir_sampler__turn_size(turns, i);
@@ -107,7 +107,7 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
                                 const weir_sampler_options *options, const char *failure_operator,
                                 weir_error *error) {
     uint64_t batch = weir_sampler__turn_size(&manifest->turns, 0);
-    const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
     weir_status status = check_cardinality(dataset, options, failure_operator, error);
     if (status == WEIR_OK)
         status = check_batch_sizes(manifest, options, failure_operator, error);
@@ -152,7 +152,7 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
     s->sampling = s->stage == WEIR_STAGE_TRAIN ? dataset->sampling : WEIR_SAMPLING_SHUFFLED;
     s->population = s->sampling == WEIR_SAMPLING_SHUFFLED ? NULL : options->population;
     s->is_shuffled = s->stage == WEIR_STAGE_TRAIN && s->sampling == WEIR_SAMPLING_SHUFFLED;
-    s->data = *weir_manifest_data(manifest);
+    s->data = *weir_manifest_describe(manifest)->data;
     s->data.weight_column = NULL; /* the manifest's */
     s->cardinality = dataset->cardinality;
     s->world_size = options->world_size;

@@ -122,7 +122,7 @@ weir_trace__place_of_step weir_trace__judge_locate(weir_trace__judge *j, uint64_
         place.cursor = j->cursor;
     } else {
         const weir_dataset *dataset = weir_manifest_find(j->manifest, j->dataset);
-        uint64_t batch = weir_manifest_global_batch_size(j->manifest);
+        uint64_t batch = weir_manifest_describe(j->manifest)->global_batch_size;
         if (!dataset)
             place.status = WEIR_INVALID_DATASET_KEY;
         else if (j->stage == WEIR_STAGE_TRAIN)

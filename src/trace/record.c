@@ -74,9 +74,7 @@ bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
 static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
-    size_t size;
-    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
-    weir_cbor_value document = weir_cbor_view(normalised);
+    weir_cbor_value document = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
     weir_cbor_value datasets, key, dataset, cardinality;
     weir_cbor_get(&document, "datasets", &datasets);
     weir_cbor_iterator it = weir_cbor_children(&datasets);
@@ -101,8 +99,7 @@ static void write_shuffling(weir_cbor_writer *w) {
 void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     static const char *const schedules[] = {"cursor", "mix"};
     const weir_manifest *manifest = run->manifest;
-    size_t normalised_size;
-    const uint8_t *normalised = weir_manifest_normalised(manifest, &normalised_size);
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
     const char *operator_name = weir_manifest_operator(manifest, run->stage);
     bool is_v3 = strcmp(operator_name, WEIR_SAMPLER__NEXT_BATCH) != 0;
     weir_cbor_map(w, 17u + run->is_best_effort + (run->build != NULL) + is_v3);
@@ -129,9 +126,9 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_text(w, "datasets");
     write_datasets(w, manifest);
     weir_cbor_text(w, "manifest");
-    weir_cbor_raw(w, normalised, normalised_size);
+    weir_cbor_raw(w, info->normalised, info->normalised_size);
     weir_cbor_text(w, "mix_hash");
-    weir_cbor_bytes(w, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(w, info->mix_hash, WEIR_HASH_SIZE);
     if (is_v3) {
         weir_cbor_text(w, "operator");
         weir_cbor_text(w, operator_name);
@@ -141,8 +138,7 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_text(w, "world_size");
     weir_cbor_uint(w, run->world_size);
     weir_cbor_text(w, "replay_token");
-    weir_cbor_bytes(w, run->token ? run->token : weir_manifest_token(manifest),
-                    run->token ? run->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(w, run->token ? run->token : info->token, run->token ? run->token_size : WEIR_TOKEN_SIZE);
     weir_cbor_text(w, "store_hashes");
     weir_cbor_array(w, run->store_count);
     for (size_t i = 0; i < run->store_count; i++)
@@ -150,13 +146,13 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_text(w, "weir_version");
     weir_cbor_text(w, weir_version());
     weir_cbor_text(w, "manifest_hash");
-    weir_cbor_bytes(w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(w, info->hash, WEIR_HASH_SIZE);
     weir_cbor_text(w, "trace_version");
     weir_cbor_text(w, WEIR_TRACE_VERSION);
     weir_cbor_text(w, "batch_config_hash");
-    weir_cbor_bytes(w, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(w, info->batch_config_hash, WEIR_HASH_SIZE);
     weir_cbor_text(w, "sampler_block_size");
-    weir_cbor_uint(w, weir_manifest_data(manifest)->sampler_block_size);
+    weir_cbor_uint(w, info->data->sampler_block_size);
     weir_cbor_text(w, "is_shuffled_per_stage");
     write_shuffling(w);
 }

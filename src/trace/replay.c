@@ -302,17 +302,17 @@ static weir_status replay_records(replay *p, weir_error *error) {
 static weir_status check_given_manifest(const weir_trace_reader *reader, const weir_replay_options *options,
                                         weir_error *error) {
     const weir_trace_info *header = weir_trace_describe(reader);
-    const weir_manifest *manifest = options->manifest;
-    if (memcmp(header->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0)
+    const weir_manifest_info *manifest = weir_manifest_describe(options->manifest);
+    if (memcmp(header->manifest_hash, manifest->hash, WEIR_HASH_SIZE) != 0)
         return weir__fail(
             error, WEIR_CHECKPOINT_MISMATCH, operator_name,
             "the trace was recorded with another manifest than the one given; its manifest_hash differs");
-    if (memcmp(header->mix_hash, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0)
+    if (memcmp(header->mix_hash, manifest->mix_hash, WEIR_HASH_SIZE) != 0)
         return weir__fail(
             error, WEIR_CHECKPOINT_MISMATCH, operator_name,
             "the trace was recorded with another mix than the manifest's; its mix_hash differs");
     if (options->store_count > 0 &&
-        memcmp(header->batch_config_hash, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0)
+        memcmp(header->batch_config_hash, manifest->batch_config_hash, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
                           "the trace was recorded with another batch config than the manifest's; its "
                           "batch_config_hash differs");

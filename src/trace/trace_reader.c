@@ -404,9 +404,10 @@ weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest *
     weir_cbor_get(&reader->header, "mix", &mix);
     weir_cbor_get(&reader->header, "batch", &batch);
     WEIR__TRY(weir_manifest_restore(reader->env, &normalised, &mix, &batch, &manifest, error));
-    if (memcmp(info->manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE) != 0 ||
-        memcmp(info->mix_hash, weir_manifest_mix_hash(manifest), WEIR_HASH_SIZE) != 0 ||
-        memcmp(info->batch_config_hash, weir_manifest_batch_config_hash(manifest), WEIR_HASH_SIZE) != 0) {
+    if (memcmp(info->manifest_hash, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE) != 0 ||
+        memcmp(info->mix_hash, weir_manifest_describe(manifest)->mix_hash, WEIR_HASH_SIZE) != 0 ||
+        memcmp(info->batch_config_hash, weir_manifest_describe(manifest)->batch_config_hash,
+               WEIR_HASH_SIZE) != 0) {
         weir_manifest_close(manifest);
         return weir__fail(error, WEIR_TRACE_CORRUPT, operator_name,
                           "%s: the header's manifest is not the one that its hashes name", reader->path);

@@ -32,7 +32,7 @@ struct weir_trace_writer {
 
 static weir_status new_writer(const weir_env *env, const char *path, const weir_trace_run *run,
                               weir_trace_writer **out, weir_error *error) {
-    const void *token = run->token ? run->token : weir_manifest_token(run->manifest);
+    const void *token = run->token ? run->token : weir_manifest_describe(run->manifest)->token;
     weir_trace_writer *w = weir__allocate_zero(env, 1, sizeof *w);
     if (!w)
         return weir__out_of_memory(error, operator_name, sizeof *w);

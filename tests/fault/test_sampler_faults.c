@@ -32,7 +32,7 @@ static weir_status open_manifest(const weir_env *env, void *context, weir_error 
     weir_manifest *manifest = NULL;
     weir_status status = weir_manifest_open(env, c->path, &manifest, error);
     if (status == WEIR_OK)
-        assert_memory_equal(weir_manifest_hash(manifest), c->hash, WEIR_HASH_SIZE);
+        assert_memory_equal(weir_manifest_describe(manifest)->hash, c->hash, WEIR_HASH_SIZE);
     else
         assert_null(manifest);
     weir_manifest_close(manifest);
@@ -52,7 +52,7 @@ static void opening_a_manifest_fails_cleanly(void **state) {
     snprintf(c.path, sizeof c.path, "%s/manifest.json", c.folder);
     write_whole_file(c.path, manifest_text, strlen(manifest_text));
     weir_manifest *manifest = manifest_of_text(manifest_text);
-    memcpy(c.hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    memcpy(c.hash, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
     weir_manifest_close(manifest);
     assert_true(sweep_faults(open_manifest, open_manifest_again, &c) >= 88);
     scratch_remove(c.folder);
@@ -64,7 +64,6 @@ static weir_status restore_manifest(const weir_env *env, void *context, weir_err
     const weir_manifest *manifest = context;
     weir_cbor_writer mix, batch;
     weir_manifest *restored = NULL;
-    size_t size;
     weir_cbor_writer_memory(&mix, env);
     weir_cbor_writer_memory(&batch, env);
     weir_manifest_write_mix(manifest, &mix);
@@ -73,12 +72,13 @@ static weir_status restore_manifest(const weir_env *env, void *context, weir_err
     if (status == WEIR_OK)
         status = weir_cbor_finish(&batch, error);
     if (status == WEIR_OK) {
-        weir_cbor_value normalised = weir_cbor_view(weir_manifest_normalised(manifest, &size));
+        weir_cbor_value normalised = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
         weir_cbor_value mix_value = weir_cbor_view(mix.data), batch_value = weir_cbor_view(batch.data);
         status = weir_manifest_restore(env, &normalised, &mix_value, &batch_value, &restored, error);
     }
     if (status == WEIR_OK)
-        assert_memory_equal(weir_manifest_mix_hash(restored), weir_manifest_mix_hash(manifest), 32);
+        assert_memory_equal(weir_manifest_describe(restored)->mix_hash,
+                            weir_manifest_describe(manifest)->mix_hash, 32);
     weir_manifest_close(restored);
     weir_cbor_release(&mix);
     weir_cbor_release(&batch);

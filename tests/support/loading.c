@@ -118,7 +118,7 @@ static void note(loading_batch *out, uint64_t step, const char *dataset, const w
 static weir_cursor locate(const weir_run_options *o, weir_mix *mix, uint64_t step, const char **dataset) {
     weir_error error;
     const weir_dataset *found = o->dataset ? weir_manifest_find(o->manifest, o->dataset) : NULL;
-    uint64_t batch = weir_manifest_global_batch_size(o->manifest);
+    uint64_t batch = weir_manifest_describe(o->manifest)->global_batch_size;
     weir_cursor cursor = {0, step * batch};
     if (!found) {
         assert_ok(weir_mix_locate(mix, step, &found, &cursor, &error), &error);

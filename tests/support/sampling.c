@@ -53,8 +53,8 @@ static weir_seed slow_epoch_seed(const weir_manifest *manifest, uint64_t epoch) 
     weir_cbor_writer_memory(&w, NULL);
     weir_cbor_array(&w, 5);
     weir_cbor_text(&w, "nextbatch_epoch_seed_v2");
-    weir_cbor_bytes(&w, weir_manifest_token(manifest), WEIR_TOKEN_SIZE);
-    weir_cbor_bytes(&w, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_describe(manifest)->token, WEIR_TOKEN_SIZE);
+    weir_cbor_bytes(&w, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
     weir_cbor_text(&w, "a");
     weir_cbor_uint(&w, epoch);
     assert_ok(weir_cbor_finish(&w, &error), &error);
@@ -65,7 +65,7 @@ static weir_seed slow_epoch_seed(const weir_manifest *manifest, uint64_t epoch) 
 
 /* One position of one epoch. */
 static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64_t position) {
-    const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
     uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
     uint64_t block_size = data->sampler_block_size, full_blocks = n / block_size;
     weir_seed seed = slow_epoch_seed(manifest, epoch);
@@ -94,9 +94,9 @@ static uint64_t slow_index(const weir_manifest *manifest, uint64_t epoch, uint64
 
 uint64_t slow_step(const weir_manifest *manifest, weir_stage stage, uint32_t world_size, uint32_t rank,
                    weir_cursor cursor, uint64_t *indices, weir_cursor *cursor_next) {
-    const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
     uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
-    uint64_t batch = weir_manifest_global_batch_size(manifest);
+    uint64_t batch = weir_manifest_describe(manifest)->global_batch_size;
     bool is_train = stage == WEIR_STAGE_TRAIN;
     bool is_stream = is_train && data->epoch_boundary == WEIR_BOUNDARY_STREAM;
     uint64_t micro = batch / world_size, count = 0, limit = n;
@@ -165,7 +165,7 @@ weir_manifest *sampling_manifest(uint64_t n, uint64_t batch, const char *data, u
 
 uint64_t *take_run(const weir_manifest *manifest, const weir_population *population, uint64_t count) {
     weir_sampler *sampler = drawing(manifest, population, 1, 0);
-    uint64_t *run = malloc((count + weir_manifest_global_batch_size(manifest)) * sizeof *run);
+    uint64_t *run = malloc((count + weir_manifest_describe(manifest)->global_batch_size) * sizeof *run);
     weir_cursor cursor = {0, 0};
     assert_non_null(run);
     for (uint64_t done = 0; done < count;) {

@@ -107,7 +107,7 @@ static void test_samples_do_not_depend_on_the_world(void **state) {
                 weir_cursor cursor = {2, position};
                 uint32_t count = digests_of(manifest, datasets[d], 1, cursor, whole);
                 for (size_t w = 0; w < 4; w++) {
-                    if (weir_manifest_global_batch_size(manifest) % worlds[w] != 0)
+                    if (weir_manifest_describe(manifest)->global_batch_size % worlds[w] != 0)
                         continue;
                     assert_int_equal(digests_of(manifest, datasets[d], worlds[w], cursor, parts), count);
                     assert_memory_equal(whole, parts, count * sizeof *whole);

@@ -193,7 +193,7 @@ static void test_damaged_checkpoints(void **state) {
     assert_int_equal(read.step, 5);
     assert_int_equal(read.workers, 1);
     assert_int_equal(read.world_size, 1);
-    assert_memory_equal(read.manifest_hash, weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+    assert_memory_equal(read.manifest_hash, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
     options.state = damaged;
     options.steps = 6;
     for (size_t bit = 0; bit < 8 * size; bit++) {

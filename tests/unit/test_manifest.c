@@ -9,14 +9,13 @@
 /* ---- Golden manifests ------------------------------------------------------------------------ */
 
 static void assert_identities(const weir_manifest *manifest, json_t *expected) {
-    size_t size;
-    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
-    assert_hex_equal(weir_manifest_hash(manifest), 32, member_text(expected, "manifest_hash"));
-    assert_hex_equal(weir_manifest_token(manifest), 64, member_text(expected, "replay_token"));
-    assert_hex_equal(weir_manifest_mix_hash(manifest), 32, member_text(expected, "mix_hash"));
-    assert_hex_equal(weir_manifest_batch_config_hash(manifest), 32,
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
+    assert_hex_equal(weir_manifest_describe(manifest)->hash, 32, member_text(expected, "manifest_hash"));
+    assert_hex_equal(weir_manifest_describe(manifest)->token, 64, member_text(expected, "replay_token"));
+    assert_hex_equal(weir_manifest_describe(manifest)->mix_hash, 32, member_text(expected, "mix_hash"));
+    assert_hex_equal(weir_manifest_describe(manifest)->batch_config_hash, 32,
                      member_text(expected, "batch_config_hash"));
-    assert_hex_equal(normalised, size, member_text(expected, "normalised"));
+    assert_hex_equal(info->normalised, info->normalised_size, member_text(expected, "normalised"));
 }
 
 static weir_manifest *open_golden(json_t *vector) {
@@ -83,9 +82,10 @@ static void write_document(document *out, const weir_manifest *manifest,
 }
 
 static void assert_datasets_equal(const weir_manifest *a, const weir_manifest *b) {
-    assert_int_equal(weir_manifest_dataset_count(a), weir_manifest_dataset_count(b));
-    for (size_t i = 0; i < weir_manifest_dataset_count(a); i++) {
-        const weir_dataset *left = weir_manifest_dataset(a, i), *right = weir_manifest_dataset(b, i);
+    assert_int_equal(weir_manifest_describe(a)->dataset_count, weir_manifest_describe(b)->dataset_count);
+    for (size_t i = 0; i < weir_manifest_describe(a)->dataset_count; i++) {
+        const weir_dataset *left = &weir_manifest_describe(a)->datasets[i],
+                           *right = &weir_manifest_describe(b)->datasets[i];
         assert_string_equal(left->key, right->key);
         assert_string_equal(left->id, right->id);
         assert_string_equal(left->version, right->version);
@@ -93,7 +93,7 @@ static void assert_datasets_equal(const weir_manifest *a, const weir_manifest *b
         assert_int_equal(left->weight, right->weight);
         assert_memory_equal(left->hash, right->hash, WEIR_HASH_SIZE);
         if (i > 0)
-            assert_true(strcmp(weir_manifest_dataset(a, i - 1)->key, left->key) < 0);
+            assert_true(strcmp(weir_manifest_describe(a)->datasets[i - 1].key, left->key) < 0);
     }
 }
 
@@ -105,18 +105,18 @@ static void a_manifest_is_restored_from_its_three_documents(void **state) {
         json_t *vector = json_array_get(list, i);
         weir_manifest *manifest = open_golden(vector), *restored = NULL;
         document mix, batch;
-        size_t size;
         weir_error error;
         write_document(&mix, manifest, weir_manifest_write_mix);
         write_document(&batch, manifest, weir_manifest_write_batch);
-        weir_cbor_value normalised = weir_cbor_view(weir_manifest_normalised(manifest, &size));
+        weir_cbor_value normalised = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
         assert_ok(weir_manifest_restore(NULL, &normalised, &mix.value, &batch.value, &restored, &error),
                   &error);
         assert_identities(restored, member(vector, "expected"));
         assert_datasets_equal(manifest, restored);
         assert_int_equal(weir_manifest_mix_total(restored), weir_manifest_mix_total(manifest));
-        assert_true(weir_manifest_seed(restored) == weir_manifest_seed(manifest));
-        assert_true(weir_manifest_global_batch_size(restored) == weir_manifest_global_batch_size(manifest));
+        assert_true(weir_manifest_describe(restored)->seed == weir_manifest_describe(manifest)->seed);
+        assert_true(weir_manifest_describe(restored)->global_batch_size ==
+                    weir_manifest_describe(manifest)->global_batch_size);
         weir_manifest_close(restored);
         weir_manifest_close(manifest);
         weir_cbor_release(&mix.writer);
@@ -132,8 +132,7 @@ static void restoring_refuses_what_no_trace_holds(void **state) {
     weir_manifest *manifest = manifest_of_numbers(10, 2, &(weir_data_config){.sampler_block_size = 4}, 1);
     weir_manifest *restored = NULL;
     weir_error error;
-    size_t size;
-    weir_cbor_value normalised = weir_cbor_view(weir_manifest_normalised(manifest, &size));
+    weir_cbor_value normalised = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
     weir_cbor_value empty = weir_cbor_view(empty_map), one = weir_cbor_view(number);
     weir_cbor_value weight = weir_cbor_view(unknown_weight);
     assert_fails(weir_manifest_restore(NULL, &empty, &empty, &empty, &restored, &error),
@@ -317,9 +316,10 @@ static void presets_are_what_they_stand_for(void **state) {
         weir_manifest *named = manifest_of_text(text);
         snprintf(text, sizeof text, START ", \"data\": {%s}}", cases[i].spelt);
         weir_manifest *spelt = manifest_of_text(text);
-        assert_memory_equal(weir_manifest_hash(named), weir_manifest_hash(spelt), WEIR_HASH_SIZE);
-        assert_int_equal(weir_manifest_stage(named), cases[i].stage);
-        assert_int_equal(weir_manifest_stage(spelt), WEIR_STAGE_TRAIN);
+        assert_memory_equal(weir_manifest_describe(named)->hash, weir_manifest_describe(spelt)->hash,
+                            WEIR_HASH_SIZE);
+        assert_int_equal(weir_manifest_describe(named)->stage, cases[i].stage);
+        assert_int_equal(weir_manifest_describe(spelt)->stage, WEIR_STAGE_TRAIN);
         weir_manifest_close(named);
         weir_manifest_close(spelt);
     }
@@ -364,7 +364,6 @@ static void sampling_is_part_of_the_identity(void **state) {
     for (size_t i = 0; i < COUNT; i++) {
         char text[768];
         document mix, batch;
-        size_t size;
         weir_error error;
         weir_manifest *restored = NULL;
         snprintf(text, sizeof text,
@@ -372,19 +371,19 @@ static void sampling_is_part_of_the_identity(void **state) {
                  "}, \"data\": {%s}}",
                  samplings[i]);
         weir_manifest *manifest = manifest_of_text(text);
-        memcpy(hashes[i], weir_manifest_hash(manifest), WEIR_HASH_SIZE);
+        memcpy(hashes[i], weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE);
         for (size_t k = 0; k < i; k++)
             assert_memory_not_equal(hashes[i], hashes[k], WEIR_HASH_SIZE);
         write_document(&mix, manifest, weir_manifest_write_mix);
         write_document(&batch, manifest, weir_manifest_write_batch);
-        weir_cbor_value normalised = weir_cbor_view(weir_manifest_normalised(manifest, &size));
+        weir_cbor_value normalised = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
         assert_ok(weir_manifest_restore(NULL, &normalised, &mix.value, &batch.value, &restored, &error),
                   &error);
-        assert_memory_equal(weir_manifest_hash(restored), hashes[i], WEIR_HASH_SIZE);
+        assert_memory_equal(weir_manifest_describe(restored)->hash, hashes[i], WEIR_HASH_SIZE);
         for (size_t k = 0; k < 2; k++)
-            assert_int_equal(weir_manifest_dataset(restored, k)->sampling,
-                             weir_manifest_dataset(manifest, k)->sampling);
-        assert_int_equal(weir_manifest_dataset(manifest, 0)->sampling != WEIR_SAMPLING_SHUFFLED,
+            assert_int_equal(weir_manifest_describe(restored)->datasets[k].sampling,
+                             weir_manifest_describe(manifest)->datasets[k].sampling);
+        assert_int_equal(weir_manifest_describe(manifest)->datasets[0].sampling != WEIR_SAMPLING_SHUFFLED,
                          i >= 1 && i <= 4);
         weir_manifest_close(restored);
         weir_manifest_close(manifest);
@@ -398,7 +397,8 @@ static void an_accountant_is_in_no_hash(void **state) {
     (void)state;
     weir_manifest *plain = manifest_of_text(START "}");
     weir_manifest *watched = manifest_of_text(START ", \"accountant\": {\"effective_q\": 0.5}}");
-    assert_memory_equal(weir_manifest_hash(plain), weir_manifest_hash(watched), WEIR_HASH_SIZE);
+    assert_memory_equal(weir_manifest_describe(plain)->hash, weir_manifest_describe(watched)->hash,
+                        WEIR_HASH_SIZE);
     weir_manifest_close(plain);
     weir_manifest_close(watched);
 }
@@ -408,9 +408,9 @@ static void an_accountant_is_in_no_hash(void **state) {
 static void defaults_are_those_of_the_contract(void **state) {
     (void)state;
     weir_manifest *manifest = manifest_of_text(START "}");
-    const weir_data_config *data = weir_manifest_data(manifest);
-    const weir_batch_config *batch = weir_manifest_batch(manifest);
-    assert_int_equal(weir_manifest_seed(manifest), 0);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
+    const weir_batch_config *batch = weir_manifest_describe(manifest)->batch;
+    assert_int_equal(weir_manifest_describe(manifest)->seed, 0);
     assert_int_equal(data->sampler_block_size, 1048576);
     assert_false(data->drop_last || data->rotate);
     assert_int_equal(data->epoch_boundary, WEIR_BOUNDARY_STRICT);
@@ -433,10 +433,11 @@ static void datasets_are_found_by_key(void **state) {
         manifest_of_text("{\"global_batch_size\": 4, \"datasets\": {\"b\": " DATASET ", \"\": " DATASET
                          ", \"aa\": " DATASET ", \"\xC3\xA9\": " DATASET ", \"a\": " DATASET "}}");
     static const char *const keys[] = {"", "a", "aa", "b", "\xC3\xA9"};
-    assert_int_equal(weir_manifest_dataset_count(manifest), 5);
+    assert_int_equal(weir_manifest_describe(manifest)->dataset_count, 5);
     for (size_t i = 0; i < 5; i++) {
-        assert_string_equal(weir_manifest_dataset(manifest, i)->key, keys[i]);
-        assert_ptr_equal(weir_manifest_find(manifest, keys[i]), weir_manifest_dataset(manifest, i));
+        assert_string_equal(weir_manifest_describe(manifest)->datasets[i].key, keys[i]);
+        assert_ptr_equal(weir_manifest_find(manifest, keys[i]),
+                         &weir_manifest_describe(manifest)->datasets[i]);
     }
     assert_null(weir_manifest_find(manifest, "ab"));
     assert_null(weir_manifest_find(manifest, "A"));
@@ -456,7 +457,8 @@ static void a_manifest_is_read_from_a_file(void **state) {
     assert_non_null(strstr(error.message, path));
     write_whole_file(path, text, strlen(text));
     assert_ok(weir_manifest_open(NULL, path, &manifest, &error), &error);
-    assert_memory_equal(weir_manifest_hash(manifest), weir_manifest_hash(same), WEIR_HASH_SIZE);
+    assert_memory_equal(weir_manifest_describe(manifest)->hash, weir_manifest_describe(same)->hash,
+                        WEIR_HASH_SIZE);
     weir_manifest_close(manifest);
     weir_manifest_close(same);
     manifest = NULL;

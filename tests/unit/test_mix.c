@@ -70,8 +70,8 @@ static void golden_steps_and_schedules(void **state) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *vector = json_array_get(list, i);
         weir_manifest *manifest = manifest_of(member(vector, "manifest"));
-        assert_hex_equal(weir_manifest_hash(manifest), 32, member_text(vector, "manifest_hash"));
-        assert_hex_equal(weir_manifest_mix_hash(manifest), 32, member_text(vector, "mix_hash"));
+        assert_hex_equal(weir_manifest_describe(manifest)->hash, 32, member_text(vector, "manifest_hash"));
+        assert_hex_equal(weir_manifest_describe(manifest)->mix_hash, 32, member_text(vector, "mix_hash"));
         token given = token_of(vector);
         weir_mix *mix = open_mix(manifest, &given);
         assert_golden_steps(mix, member(vector, "steps"));
@@ -156,8 +156,9 @@ static void following_steps_is_following_cursors(void **state) {
         weir_cursor cursors[5] = {{0, 0}};
         weir_error error;
         for (size_t i = 0; i < 5; i++) {
-            weir_sampler_options options = {
-                .size = sizeof options, .dataset = weir_manifest_dataset(manifest, i)->key, .world_size = 1};
+            weir_sampler_options options = {.size = sizeof options,
+                                            .dataset = weir_manifest_describe(manifest)->datasets[i].key,
+                                            .world_size = 1};
             weir_status status = weir_sampler_open(NULL, manifest, &options, &samplers[i], &error);
             /* 5 samples make no batch of 6; "idle" is not asked for. */
             bool is_empty = strcmp(options.dataset, "idle") == 0 && d == 1;
@@ -167,7 +168,7 @@ static void following_steps_is_following_cursors(void **state) {
             weir_cursor cursor;
             weir_step made;
             const weir_dataset *dataset = locate(mix, step, &cursor);
-            size_t i = (size_t)(dataset - weir_manifest_dataset(manifest, 0));
+            size_t i = (size_t)(dataset - &weir_manifest_describe(manifest)->datasets[0]);
             assert_true(cursor.epoch == cursors[i].epoch && cursor.global_index == cursors[i].global_index);
             assert_ok(weir_sampler_step(samplers[i], cursor, &made, &error), &error);
             cursors[i] = made.cursor_next;
@@ -192,11 +193,11 @@ static void every_period_has_each_dataset_weight_times(void **state) {
         for (uint64_t i = 0; i < 7; i++) {
             weir_cursor cursor;
             const weir_dataset *dataset = locate(mix, periods[p] * 7 + i, &cursor);
-            counts[dataset - weir_manifest_dataset(manifest, 0)]++;
+            counts[dataset - &weir_manifest_describe(manifest)->datasets[0]]++;
             order[i] = dataset->key[0];
         }
         for (size_t i = 0; i < 5; i++)
-            assert_int_equal(counts[i], weir_manifest_dataset(manifest, i)->weight);
+            assert_int_equal(counts[i], weir_manifest_describe(manifest)->datasets[i].weight);
         if (p == 0)
             memcpy(first, order, sizeof first);
         differs |= memcmp(first, order, sizeof first) != 0;

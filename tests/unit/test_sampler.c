@@ -98,7 +98,7 @@ static void golden_steps(void **state) {
         session s;
         weir_error error;
         assert_ok(open_session(&s, vector, &error), &error);
-        assert_hex_equal(weir_manifest_hash(s.manifest), 32, member_text(vector, "manifest_hash"));
+        assert_hex_equal(weir_manifest_describe(s.manifest)->hash, 32, member_text(vector, "manifest_hash"));
         assert_int_equal(json_array_size(member(vector, "expected")), member_uint(vector, "count"));
         assert_steps(&s, vector, member(vector, "expected"));
         close_session(&s);
@@ -167,7 +167,7 @@ static void assert_golden_run(json_t *vector) {
     assert_ok(weir_stage_parse(member_text(vector, "stage"), &stage, &error), &error);
     run_state run = {.samplers = calloc(world_size, sizeof *run.samplers),
                      .rank_hashes = calloc(world_size, sizeof *run.rank_hashes),
-                     .indices = malloc(weir_manifest_global_batch_size(manifest) * 8)};
+                     .indices = malloc(weir_manifest_describe(manifest)->global_batch_size * 8)};
     assert_true(run.samplers && run.rank_hashes && run.indices);
     weir__sha256_init(&run.hash);
     for (uint32_t rank = 0; rank < world_size; rank++) {
@@ -347,7 +347,7 @@ static void every_error_names_its_call(void **state) {
         weir_cbor_text(&w, "nextbatch_v2");
         json_t *token = member(vector, "token");
         if (json_is_null(token)) {
-            weir_cbor_bytes(&w, weir_manifest_token(s.manifest), WEIR_TOKEN_SIZE);
+            weir_cbor_bytes(&w, weir_manifest_describe(s.manifest)->token, WEIR_TOKEN_SIZE);
         } else {
             size_t size;
             const uint8_t *bytes = bytes_of_hex(json_string_value(token), &size);

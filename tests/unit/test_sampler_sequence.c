@@ -416,10 +416,11 @@ static void blocks_are_counted_rightly(void **state) {
  * have begun in the epoch before. */
 static uint64_t count_epoch_blocks_slowly(weir_sampler *sampler, const weir_manifest *manifest,
                                           weir_cursor cursor, uint32_t rank, uint64_t micro) {
-    const weir_data_config *data = weir_manifest_data(manifest);
+    const weir_data_config *data = weir_manifest_describe(manifest)->data;
     uint64_t n = weir_manifest_find(manifest, "a")->cardinality;
     bool is_stream = data->epoch_boundary == WEIR_BOUNDARY_STREAM;
-    int64_t batch = (int64_t)weir_manifest_global_batch_size(manifest), at = (int64_t)cursor.global_index;
+    int64_t batch = (int64_t)weir_manifest_describe(manifest)->global_batch_size,
+            at = (int64_t)cursor.global_index;
     int64_t limit = data->drop_last && !is_stream ? (int64_t)n / batch * batch : (int64_t)n;
     bool seen[128] = {false};
     uint64_t found = 0;

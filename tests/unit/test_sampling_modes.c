@@ -132,7 +132,7 @@ static void golden_runs(void **state) {
         json_t *run = json_array_get(list, i);
         weir_manifest *manifest = manifest_of_text(member_text(run, "manifest"));
         weir_population *population = population_of(run, manifest);
-        uint64_t batch = weir_manifest_global_batch_size(manifest);
+        uint64_t batch = weir_manifest_describe(manifest)->global_batch_size;
         assert_string_equal(weir_manifest_operator(manifest, WEIR_STAGE_TRAIN), "UML_OS.Data.NextBatch_v3");
         for (uint32_t world_size = 1; world_size <= batch; world_size++)
             if (batch % world_size == 0)

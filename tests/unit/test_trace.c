@@ -44,7 +44,7 @@ static void run_open(run *r, const char *data, uint64_t seed, uint32_t world_siz
     assert_ok(weir_mix_open(NULL, r->manifest, NULL, 0, &r->mix, &error), &error);
     for (size_t i = 0; i < 2; i++) {
         weir_sampler_options options = {.size = sizeof options,
-                                        .dataset = weir_manifest_dataset(r->manifest, i)->key,
+                                        .dataset = weir_manifest_describe(r->manifest)->datasets[i].key,
                                         .world_size = world_size,
                                         .rank = rank};
         assert_ok(weir_sampler_open(NULL, r->manifest, &options, &r->samplers[i], &error), &error);
@@ -221,9 +221,9 @@ static void test_records_say_what_was_written(void **state) {
     assert_int_equal(info->schedule, WEIR_SCHEDULE_MIX);
     assert_false(info->is_best_effort);
     assert_int_equal(info->store_count, r.description.store_count);
-    assert_memory_equal(info->manifest_hash, weir_manifest_hash(r.manifest), WEIR_HASH_SIZE);
+    assert_memory_equal(info->manifest_hash, weir_manifest_describe(r.manifest)->hash, WEIR_HASH_SIZE);
     assert_int_equal(info->token_size, WEIR_TOKEN_SIZE);
-    assert_memory_equal(info->token, weir_manifest_token(r.manifest), WEIR_TOKEN_SIZE);
+    assert_memory_equal(info->token, weir_manifest_describe(r.manifest)->token, WEIR_TOKEN_SIZE);
 
     weir_trace_record resume = next_record(reader, WEIR_TRACE_RESUME);
     assert_int_equal(resume.t, 2);

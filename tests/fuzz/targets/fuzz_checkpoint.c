@@ -29,21 +29,22 @@ static void open_run(fuzzed_run *r, weir_stage stage) {
             WEIR_OK);
     require(weir_mix_open(NULL, r->manifest, NULL, 0, &r->mix, NULL) == WEIR_OK);
     for (size_t i = 0; i < 2; i++)
-        r->members[i] =
-            (weir_pipeline__schedule_member){.dataset = weir_manifest_dataset(r->manifest, i), .index = i};
+        r->members[i] = (weir_pipeline__schedule_member){
+            .dataset = &weir_manifest_describe(r->manifest)->datasets[i], .index = i};
     memset(r->store_hashes, 7, sizeof r->store_hashes);
-    r->run = (weir_pipeline__schedule){.env = weir_env_default(),
-                                       .manifest = r->manifest,
-                                       .stage = stage,
-                                       .world_size = 1,
-                                       .token = (uint8_t *)(uintptr_t)weir_manifest_token(r->manifest),
-                                       .token_size = WEIR_TOKEN_SIZE,
-                                       .is_mixed = stage == WEIR_STAGE_TRAIN,
-                                       .members = r->members,
-                                       .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
-                                       .store_hashes = r->store_hashes,
-                                       .store_count = 1,
-                                       .end = WEIR_ENDLESS};
+    r->run =
+        (weir_pipeline__schedule){.env = weir_env_default(),
+                                  .manifest = r->manifest,
+                                  .stage = stage,
+                                  .world_size = 1,
+                                  .token = (uint8_t *)(uintptr_t)weir_manifest_describe(r->manifest)->token,
+                                  .token_size = WEIR_TOKEN_SIZE,
+                                  .is_mixed = stage == WEIR_STAGE_TRAIN,
+                                  .members = r->members,
+                                  .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
+                                  .store_hashes = r->store_hashes,
+                                  .store_count = 1,
+                                  .end = WEIR_ENDLESS};
 }
 
 static void close_run(fuzzed_run *r) {

@@ -18,9 +18,9 @@ static weir_cbor_value finish(weir_cbor_writer *w) {
 static void require_restorable(const weir_manifest *manifest) {
     weir_cbor_writer mix, batch;
     weir_manifest *restored = NULL;
-    size_t size;
-    const uint8_t *normalised = weir_manifest_normalised(manifest, &size);
-    require(weir_cbor_check(normalised, size, NULL, NULL) == WEIR_OK);
+    const weir_manifest_info *info = weir_manifest_describe(manifest);
+    const uint8_t *normalised = info->normalised;
+    require(weir_cbor_check(normalised, info->normalised_size, NULL, NULL) == WEIR_OK);
     weir_cbor_writer_memory(&mix, NULL);
     weir_cbor_writer_memory(&batch, NULL);
     weir_manifest_write_mix(manifest, &mix);
@@ -29,11 +29,13 @@ static void require_restorable(const weir_manifest *manifest) {
     weir_cbor_value mix_document = finish(&mix), batch_document = finish(&batch);
     require(weir_manifest_restore(NULL, &document, &mix_document, &batch_document, &restored, NULL) ==
             WEIR_OK);
-    require(memcmp(weir_manifest_hash(manifest), weir_manifest_hash(restored), 32) == 0);
-    require(memcmp(weir_manifest_token(manifest), weir_manifest_token(restored), 64) == 0);
-    require(memcmp(weir_manifest_mix_hash(manifest), weir_manifest_mix_hash(restored), 32) == 0);
-    require(memcmp(weir_manifest_batch_config_hash(manifest), weir_manifest_batch_config_hash(restored),
+    require(memcmp(weir_manifest_describe(manifest)->hash, weir_manifest_describe(restored)->hash, 32) == 0);
+    require(memcmp(weir_manifest_describe(manifest)->token, weir_manifest_describe(restored)->token, 64) ==
+            0);
+    require(memcmp(weir_manifest_describe(manifest)->mix_hash, weir_manifest_describe(restored)->mix_hash,
                    32) == 0);
+    require(memcmp(weir_manifest_describe(manifest)->batch_config_hash,
+                   weir_manifest_describe(restored)->batch_config_hash, 32) == 0);
     weir_manifest_close(restored);
     weir_cbor_release(&mix);
     weir_cbor_release(&batch);
@@ -73,8 +75,8 @@ static void try_steps(weir_sampler *sampler, const weir_dataset *dataset, uint64
 
 static void try_dataset(const weir_manifest *manifest, const weir_dataset *dataset, weir_stage stage) {
     static uint64_t indices[BATCH_MAX];
-    uint64_t block_size = weir_manifest_data(manifest)->sampler_block_size;
-    if (weir_manifest_global_batch_size(manifest) > BATCH_MAX ||
+    uint64_t block_size = weir_manifest_describe(manifest)->data->sampler_block_size;
+    if (weir_manifest_describe(manifest)->global_batch_size > BATCH_MAX ||
         (block_size > 0 && dataset->cardinality / block_size > BLOCKS_MAX))
         return;
     weir_sampler_options options = {
@@ -95,9 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     require_restorable(manifest);
     try_locate(manifest);
-    for (size_t i = 0; i < weir_manifest_dataset_count(manifest) && i < 4; i++)
+    for (size_t i = 0; i < weir_manifest_describe(manifest)->dataset_count && i < 4; i++)
         for (int stage = 0; stage < 2; stage++)
-            try_dataset(manifest, weir_manifest_dataset(manifest, i), (weir_stage)stage);
+            try_dataset(manifest, &weir_manifest_describe(manifest)->datasets[i], (weir_stage)stage);
     weir_manifest_close(manifest);
     return 0;
 }
