@@ -2,8 +2,8 @@
  *
  * While memory suffices, that is the largest of the parts' dictionaries, into which the others are numbered.
  * A dictionary is jumped about in, and would be slow in a file. So where a part has many texts, or memory is
- * short at its end, they are put aside as a set: the list of them, and their numbers in groups by the first
- * bits of their hashes. Then the part goes on with an empty dictionary, so that a text may be in several
+ * short at its end, they are put aside as a set: the list of them, and copies in groups by the first bits of
+ * their hashes. Then the part goes on with an empty dictionary, so that a text may be in several
  * sets. At the end these repetitions are found range by range: texts of some groups, of all sets, go through
  * a dictionary that fits into memory.
  *
@@ -18,19 +18,24 @@ enum { GROUP_BITS = 10, GROUPS = 1 << GROUP_BITS };
 
 struct weir_ingest__text_set {
     const weir_ingest__string **strings; /* by number */
-    uint32_t *grouped;                   /* numbers by group, ascending in each, */
-    uint32_t starts[GROUPS + 1];         /* and where each group begins */
+    uint32_t *grouped;                   /* numbers by group, ascending in each; */
+    uint8_t *copies;                     /* their strings in that order, one after the other; */
+    uint32_t starts[GROUPS + 1];         /* and where each group begins, in numbers */
+    uint64_t copy_starts[GROUPS + 1];    /* and in bytes */
     uint32_t count;
-    uint32_t end_row;   /* of the part; the next set's rows begin there */
-    uint32_t base;      /* of its numbers, among those of all sets */
-    uint64_t byte_size; /* of all strings */
+    uint32_t end_row; /* of the part; the next set's rows begin there */
+    uint32_t base;    /* of its numbers, among those of all sets */
 };
 
-/* What a text takes in a dictionary: two slots, a place in the list, its head. */
+/* What a text takes in a dictionary beside its bytes: slots, places in lists, its head. */
 enum { TEXT_COST = 48 };
 
 static uint32_t group_of(const weir_ingest__string *string) {
     return WEIR__LOW(uint32_t, string->hash >> (64 - GROUP_BITS));
+}
+
+static size_t copy_size(const weir_ingest__string *string) {
+    return (offsetof(weir_ingest__string, bytes) + string->size + 7) / 8 * 8;
 }
 
 /* ---- Putting aside --------------------------------------------------------------------------- */
@@ -38,8 +43,10 @@ static uint32_t group_of(const weir_ingest__string *string) {
 static void release_set(const weir_env *env, weir_ingest__text_set *set) {
     weir__release(env, set->strings);
     weir__release(env, set->grouped);
+    weir__release(env, set->copies);
     set->strings = NULL;
     set->grouped = NULL;
+    set->copies = NULL;
 }
 
 void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part) {
@@ -50,18 +57,30 @@ void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part
     part->text_set_count = part->text_set_capacity = 0;
 }
 
-static void group(weir_ingest__text_set *set) {
-    uint32_t next[GROUPS] = {0};
+/* Where the groups begin. */
+static void count_groups(weir_ingest__text_set *set) {
     for (uint32_t i = 0; i < set->count; i++) {
-        set->byte_size += set->strings[i]->size;
-        next[group_of(set->strings[i])]++;
+        uint32_t g = group_of(set->strings[i]);
+        set->starts[g + 1]++;
+        set->copy_starts[g + 1] += copy_size(set->strings[i]);
     }
     for (uint32_t g = 0; g < GROUPS; g++) {
-        set->starts[g + 1] = set->starts[g] + next[g];
-        next[g] = set->starts[g];
+        set->starts[g + 1] += set->starts[g];
+        set->copy_starts[g + 1] += set->copy_starts[g];
     }
+}
+
+static void fill_groups(weir_ingest__text_set *set) {
+    uint32_t next[GROUPS];
+    uint8_t *at = set->copies;
+    memcpy(next, set->starts, sizeof next);
     for (uint32_t i = 0; i < set->count; i++)
         set->grouped[next[group_of(set->strings[i])]++] = i;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const weir_ingest__string *string = set->strings[set->grouped[i]];
+        memcpy(at, string, offsetof(weir_ingest__string, bytes) + string->size);
+        at += copy_size(string);
+    }
 }
 
 static bool put_aside(const weir_env *env, weir_ingest__part *part) {
@@ -73,13 +92,17 @@ static bool put_aside(const weir_env *env, weir_ingest__part *part) {
     *set = (weir_ingest__text_set){.count = part->texts.count, .end_row = part->row_count};
     set->strings = weir__allocate(env, set->count, sizeof *set->strings);
     set->grouped = weir__allocate(env, set->count, sizeof *set->grouped);
-    if (!set->strings || !set->grouped) {
+    bool has_memory = set->strings && set->grouped;
+    if (has_memory) {
+        memcpy(set->strings, part->texts.strings, set->count * sizeof *set->strings);
+        count_groups(set);
+        set->copies = weir__allocate(env, 1, (size_t)set->copy_starts[GROUPS]);
+    }
+    if (!has_memory || !set->copies) {
         release_set(env, set);
         return false;
     }
-    if (set->count > 0)
-        memcpy(set->strings, part->texts.strings, set->count * sizeof *set->strings);
-    group(set);
+    fill_groups(set);
     part->text_set_count++;
     return true;
 }
@@ -217,7 +240,7 @@ static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir
             weir_ingest__text_set *set = &place.part->text_sets[i];
             set->base = WEIR__LOW(uint32_t, count);
             count += set->count;
-            *bytes += set->byte_size + set->count * (uint64_t)TEXT_COST;
+            *bytes += set->copy_starts[GROUPS] + set->count * (uint64_t)TEXT_COST;
         }
     }
     if (count >= UINT32_MAX)
@@ -233,8 +256,7 @@ static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir
 static void take_strings(weir_ingest__ingest *ingest, weir_ingest__part *part) {
     for (size_t i = 0; i < part->text_set_count; i++) {
         const weir_ingest__text_set *set = &part->text_sets[i];
-        if (set->count > 0)
-            memcpy(ingest->texts.strings + set->base, set->strings, set->count * sizeof *set->strings);
+        memcpy(ingest->texts.strings + set->base, set->strings, set->count * sizeof *set->strings);
     }
     weir_ingest__text_sets_release(ingest->env, part);
     part->owns_text_numbers = true;
