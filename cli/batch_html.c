@@ -1,19 +1,13 @@
-/* weir batch --html OUT: the page itself is cli/batch_page/; this file writes batches as JSON into it, at
- * the mark @batch.
- *
- * The tensors say which cells a sequence has and which of them are null. What the page adds comes from the
- * store: the value of every cell as a person would write it, also of those that the sequence leaves out or
- * hides, each with the reason, and the foreign keys with theirs. So the page shows what a model sees and
- * what it must not see. */
+/* weir batch --html OUT: the page itself is cli/batch_page/; what it knows (batch_page_data.h) is written
+ * into it at the mark @batch, as one document, or of mixed batches as {"parts": [...]}, one for each dataset.
+ */
 #include "batch_html.h"
-#include "batch_head.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch_labels.h"
+#include "batch_page_data.h"
 #include "cli.h"
-#include "number.h"
 #include "page.h"
 
 extern const unsigned char cli_batch_page[];
@@ -21,632 +15,119 @@ extern const size_t cli_batch_page_size;
 
 static const char page_mark[] = ">@batch<";
 
-enum { LONGEST_VALUE = 600, NOWHERE = -1 };
-
-/* Why a cell looks as it does; the page has the same list. */
-typedef enum cell_state {
-    CELL_SHOWN,
-    CELL_NULL,    /* in the database too */
-    CELL_LATE,    /* null, because it is not known yet at the observation time */
-    CELL_DROPPED, /* left out: one of the task's drop_columns */
-    CELL_LABEL,   /* left out: another row's label */
-    CELL_CUT,     /* left out: beyond sequence_length */
-    CELL_TARGET,  /* stands first in the sequence */
-    CELL_MASKED,  /* a further target */
-} cell_state;
-
-typedef enum edge_state {
-    EDGE_SHOWN,
-    EDGE_LATE,   /* not known yet */
-    EDGE_HIDDEN, /* its column is dropped, or is the target */
-    EDGE_TO_LATER_ROW,
-} edge_state;
-
-/* One sequence while it is written. */
-typedef struct sequence {
-    const weir_batch *batch;
-    const cli_batch_context *context;
-    const weir_store_info *info;
-    const weir_task *task;
-    const cli_labels *labels;
-    uint32_t index;
-    uint32_t row_count;
-    uint32_t cell_count;
-    int64_t observation_time;
-    uint32_t anchor_row;
-    const uint32_t *rows;    /* RowIdx */
-    const uint32_t *visits;  /* of rows that start a part */
-    uint32_t *row_starts;    /* row_count + 1: where a row's entries in `positions` begin */
-    int32_t *positions;      /* of each row's columns in the sequence, or NOWHERE */
-    const uint32_t **by_row; /* pointers into rows, sorted by RowIdx */
-} sequence;
-
-/* ---- Reading a batch ------------------------------------------------------------------------- */
-
-static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint64_t item, size_t size) {
-    const uint8_t *at = batch->data + batch->tensors[id].offset + item * size;
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
-static uint64_t cell_item(const sequence *s, uint32_t position) {
-    return (uint64_t)s->index * s->batch->sequence_length + position;
-}
-
-static const weir_table *table_of(const sequence *s, uint32_t local) {
-    return &s->info->tables[weir_store_table_of(s->context->store, s->rows[local])];
-}
-
-/* Seeds of the task that are rows come after all rows of the store, and have two cells. */
-enum { TASK_CELLS = 2 };
-
-static bool is_task_row(const sequence *s, uint32_t local) {
-    return s->rows[local] >= s->info->row_count;
-}
-
-static uint32_t cells_of(const sequence *s, uint32_t local) {
-    return is_task_row(s, local) ? TASK_CELLS : table_of(s, local)->column_count;
-}
-
-/* The place of a column's cell in its row. */
-static uint32_t place_of(const sequence *s, uint32_t local, uint32_t column) {
-    if (is_task_row(s, local))
-        return column == s->task->column ? 0 : 1;
-    return column - table_of(s, local)->column_start;
-}
-
-static int compare_rows(const void *a, const void *b) {
-    uint32_t x = **(const uint32_t *const *)a, y = **(const uint32_t *const *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* The number of a row in the sequence, or NOWHERE. */
-static int32_t local_of(const sequence *s, uint32_t row) {
-    const uint32_t *key = &row;
-    const uint32_t **found = bsearch(&key, s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
-    return found ? (int32_t)(*found - s->rows) : NOWHERE;
-}
-
-static bool find_places(sequence *s) {
-    s->row_starts = malloc(((size_t)s->row_count + 1) * sizeof *s->row_starts);
-    s->by_row = malloc(((size_t)s->row_count + 1) * sizeof *s->by_row);
-    if (!s->row_starts || !s->by_row)
-        return false;
-    s->row_starts[0] = 0;
-    for (uint32_t r = 0; r < s->row_count; r++) {
-        s->by_row[r] = &s->rows[r];
-        s->row_starts[r + 1] = s->row_starts[r] + cells_of(s, r);
-    }
-    if (s->row_count > 0)
-        qsort(s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
-    size_t count = s->row_starts[s->row_count];
-    s->positions = malloc((count + 1) * sizeof *s->positions);
-    if (!s->positions)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        s->positions[i] = NOWHERE;
-    for (uint32_t p = 0; p < s->cell_count; p++) {
-        uint32_t row = (uint32_t)load(s->batch, WEIR_SEQ_ROW_IDS, cell_item(s, p), 2);
-        uint32_t column = (uint32_t)load(s->batch, WEIR_COLUMN_IDS, cell_item(s, p), 4);
-        if (column < s->info->table_column_count || is_task_row(s, row))
-            s->positions[s->row_starts[row] + place_of(s, row, column)] = (int32_t)p;
-    }
-    return true;
-}
-
-static void forget_places(sequence *s) {
-    free(s->row_starts);
-    free(s->by_row);
-    free(s->positions);
-}
-
-/* ---- Times ----------------------------------------------------------------------------------- */
-
-/* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
- * anchor of a task that shows what was known of it counts as always there. */
-static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_slot) {
-    bool was_always_there = row == s->anchor_row && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
-    int64_t time = was_always_there ? WEIR_TIME_ALWAYS : weir_store_row_time(s->context->store, row);
-    int64_t known = weir_store_time_at(s->context->store, row, known_slot);
-    if (known_slot == WEIR_NONE)
-        return time;
-    if (known == WEIR_TIME_ALWAYS)
-        return WEIR_TIME_NEVER;
-    return known > time ? known : time;
-}
-
-static bool is_known(const sequence *s, int64_t time) {
-    return time != WEIR_TIME_NEVER && time <= s->observation_time;
-}
-
-/* [text, seconds]; null for what always was, "never" without seconds for what never will be. */
-static void write_time(weir_json_writer *w, int64_t time) {
-    char text[40];
-    if (time == WEIR_TIME_ALWAYS) {
-        weir_json_null(w);
-        return;
-    }
-    weir_json_array(w);
-    if (time == WEIR_TIME_NEVER) {
-        weir_json_text(w, "never");
-        weir_json_null(w);
-    } else {
-        weir_timestamp_format(time, text);
-        weir_json_text(w, text);
-        weir_json_double(w, (double)time / 1e6);
-    }
-    weir_json_end_array(w);
-}
-
-/* ---- Values ---------------------------------------------------------------------------------- */
-
-static void write_cut_text(weir_json_writer *w, weir_text text) {
-    size_t size = text.size < LONGEST_VALUE ? text.size : LONGEST_VALUE;
-    while (size < text.size && size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80)
-        size--; /* not in the middle of a character */
-    weir_json_text_n(w, text.data, size);
-}
-
-/* A value as a person would write it; null if it is null. */
-static void write_value(weir_json_writer *w, const weir_store *store, uint32_t column,
-                        const weir_cell *cell) {
-    const weir_store_info *info = weir_store_describe(store);
-    char text[CLI_NUMBER_SIZE];
-    if (cell->is_null) {
-        weir_json_null(w);
-        return;
-    }
-    switch (cell->stype) {
-    case WEIR_NUMERICAL:
-        cli_number_text(cell->number, &info->columns[column].statistics, text);
-        weir_json_text(w, text);
-        return;
-    case WEIR_TIMESTAMP:
-        weir_timestamp_format(cell->integer, text);
-        weir_json_text(w, text);
-        return;
-    case WEIR_BOOLEAN:
-        weir_json_text(w, cell->integer ? "true" : "false");
-        return;
-    case WEIR_CATEGORICAL:
-        write_cut_text(w, weir_store_category(store, (uint32_t)cell->integer));
-        return;
-    case WEIR_TEXT:
-        write_cut_text(w, weir_store_text(store, (uint32_t)cell->integer));
-        return;
-    case WEIR_IDENTIFIER:
-    case WEIR_IGNORED:
-        weir_json_text(w, "");
-        return;
-    }
-}
-
-/* What an identifier says: the row that it leads to, by its key or else by its number in its table, or its
- * part of the row's own key. False if the store does not know: an own key that it does not keep. */
-static bool write_identifier(weir_json_writer *w, const sequence *s, uint32_t row, uint32_t column) {
-    const weir_table *table = &s->info->tables[s->info->columns[column].table];
-    char key[LONGEST_VALUE], text[LONGEST_VALUE + 100];
-    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
-        uint32_t parent = weir_store_parent(s->context->store, row, e);
-        if (s->info->edges[e].column != column || parent == WEIR_NONE)
-            continue;
-        const weir_table *to = &s->info->tables[s->info->edges[e].parent_table];
-        if (weir_store_key_text(s->context->store, parent, key, sizeof key) == 0)
-            snprintf(key, sizeof key, "row %u", (unsigned)(parent - to->row_start));
-        snprintf(text, sizeof text, "\xe2\x86\x92 %.90s %s", to->name, key);
-        weir_json_text(w, text);
-        return true;
-    }
-    for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        weir_key_value value;
-        if (strcmp(table->primary_key[i], s->info->columns[column].name) != 0 ||
-            !weir_store_key(s->context->store, row, i, &value))
-            continue;
-        weir_store_key_part_text(&value, text, sizeof text);
-        weir_json_text(w, text);
-        return true;
-    }
-    return false;
-}
-
-/* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
-static bool is_dropped(const sequence *s, uint32_t column) {
-    return s->task->column_dropped[column] || (s->task->drops_target && column == s->task->column);
-}
-
-static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
-    weir_label_visibility visibility = weir_manifest_describe(s->context->manifest)->batch->label_visibility;
-    if (!s->task->is_cell || column != s->task->column || visibility == WEIR_LABELS_ALL)
-        return false;
-    return visibility == WEIR_LABELS_NONE ||
-           weir_store_is_held_out(s->context->store, s->batch->task, s->rows[local]);
-}
-
-/* The state of a cell that is in the sequence and has a value. */
-static cell_state state_of_value(const sequence *s, int32_t position) {
-    bool is_masked = s->batch->tensors[WEIR_IS_MASKED].name &&
-                     load(s->batch, WEIR_IS_MASKED, cell_item(s, (uint32_t)position), 1);
-    return is_masked ? CELL_MASKED : CELL_SHOWN;
-}
-
-static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, int32_t position,
-                           const weir_cell *cell) {
-    if (position == 0)
-        return CELL_TARGET;
-    if (position > 0) {
-        if (!load(s->batch, WEIR_IS_NULL, cell_item(s, (uint32_t)position), 1))
-            return state_of_value(s, position);
-        return cell->is_null ? CELL_NULL : CELL_LATE;
-    }
-    if (is_dropped(s, column))
-        return CELL_DROPPED;
-    return is_hidden_label(s, local, column) ? CELL_LABEL : CELL_CUT;
-}
-
-/* [state, position, value] and, where it is hidden for its time, when it is known. */
-static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, uint32_t column) {
-    const weir_column *described = &s->info->columns[column];
-    int32_t position = s->positions[s->row_starts[local] + column - table_of(s, local)->column_start];
-    weir_cell cell = {.is_null = true};
-    if (!weir_store_cell(s->context->store, s->rows[local], column, &cell))
-        cell.is_null = true;
-    cell_state state = state_of(s, local, column, position, &cell);
-    weir_json_array(w);
-    weir_json_uint(w, state);
-    weir_json_int(w, position);
-    if (cell.is_null || cell.stype != WEIR_IDENTIFIER || !write_identifier(w, s, s->rows[local], column))
-        write_value(w, s->context->store, column, &cell);
-    if (state == CELL_LATE)
-        write_time(w, known_time(s, s->rows[local], described->known_slot));
-    weir_json_end_array(w);
-}
-
-/* ---- Rows ------------------------------------------------------------------------------------ */
-
-/* Why an edge is seen or not, and what time that is about. */
-static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
-                                int64_t *time) {
-    *time = known_time(s, s->rows[local], s->info->edges[edge].known_slot);
-    if (s->task->edge_hidden[edge])
-        return EDGE_HIDDEN;
-    if (!is_known(s, *time))
-        return EDGE_LATE;
-    *time = weir_store_row_time(s->context->store, parent);
-    return local_of(s, parent) != NOWHERE || *time <= s->observation_time ? EDGE_SHOWN : EDGE_TO_LATER_ROW;
-}
-
-/* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
-static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
-    const weir_table *table = table_of(s, local);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
-    for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
-        uint32_t parent = weir_store_parent(s->context->store, s->rows[local], e);
-        int64_t time;
-        if (parent == WEIR_NONE)
-            continue;
-        weir_json_array(w);
-        weir_json_uint(w, e);
-        weir_json_int(w, local_of(s, parent));
-        weir_json_uint(w, state_of_edge(s, local, e, parent, &time));
-        write_time(w, time);
-        weir_json_end_array(w);
-    }
-    weir_json_end_array(w);
-}
-
-/* A cell of a task row: [state, position, value]. */
-static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t local, uint32_t column,
-                            const weir_cell *cell) {
-    int32_t position = s->positions[s->row_starts[local] + place_of(s, local, column)];
-    cell_state state = position == 0   ? CELL_TARGET
-                       : position < 0  ? CELL_CUT
-                       : cell->is_null ? CELL_NULL
-                                       : state_of_value(s, position);
-    weir_json_array(w);
-    weir_json_uint(w, state);
-    weir_json_int(w, position);
-    write_value(w, s->context->store, column, cell);
-    weir_json_end_array(w);
-}
-
-/* A seed that is a row: its label and its time, when the label is known, and how walks found it. The row of a
- * request that is none of the store's seeds has no label and no split. */
-static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t local) {
-    const weir_store *store = s->context->store;
-    uint32_t seed = s->rows[local] - s->info->row_count;
-    weir_seed_row row;
-    bool is_stored = weir_store_seed(store, s->batch->task, seed, &row);
-    if (!is_stored)
-        row = (weir_seed_row){
-            .row = s->anchor_row, .observation_time = s->observation_time, .target.is_null = true};
-    weir_cell time = {.stype = WEIR_TIMESTAMP,
-                      .is_null = row.observation_time == INT64_MAX,
-                      .integer = row.observation_time};
-    weir_json_object(w);
-    cli_json_uint(w, "row", s->rows[local]);
-    cli_json_uint(w, "table", s->info->table_count);
-    weir_json_key(w, "time");
-    write_time(w, row.observation_time);
-    if (is_stored) {
-        weir_json_key(w, "known");
-        write_time(w, weir_store_label_time(store, s->batch->task, seed));
-        cli_json_text(w, "split", weir_split_name(row.split));
-    }
-    weir_json_key(w, "cells");
-    weir_json_array(w);
-    write_task_cell(w, s, local, s->task->column, &row.target);
-    write_task_cell(w, s, local, s->task->observed_column, &time);
-    weir_json_end_array(w);
-    weir_json_key(w, "parents");
-    weir_json_array(w);
-    weir_json_array(w);
-    weir_json_uint(w, s->info->edge_count);
-    weir_json_int(w, local_of(s, row.row));
-    weir_json_uint(w, EDGE_SHOWN);
-    weir_json_null(w);
-    weir_json_end_array(w);
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
-static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
-    if (is_task_row(s, local)) {
-        write_task_row(w, s, local);
-        return;
-    }
-    const weir_table *table = table_of(s, local);
-    weir_json_object(w);
-    char key[LONGEST_VALUE];
-    cli_json_uint(w, "row", s->rows[local]);
-    if (weir_store_key_text(s->context->store, s->rows[local], key, sizeof key) > 0)
-        cli_json_text(w, "key", key);
-    cli_json_uint(w, "table", (uint64_t)(table - s->info->tables));
-    weir_json_key(w, "time");
-    write_time(w, weir_store_row_time(s->context->store, s->rows[local]));
-    weir_json_key(w, "cells");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < table->column_count; i++)
-        write_cell(w, s, local, table->column_start + i);
-    weir_json_end_array(w);
-    write_parents(w, s, local);
-    weir_json_end_object(w);
-}
-
-/* The target in a group of a link task. */
-static weir_cell target_of_role(const sequence *s) {
-    weir_role role = weir_batch_role(s->batch, s->index);
-    return (weir_cell){.stype = WEIR_BOOLEAN,
-                       .is_null = role != WEIR_ROLE_DESTINATION && role != WEIR_ROLE_NEGATIVE,
-                       .integer = role == WEIR_ROLE_DESTINATION};
-}
-
-/* The target of a sequence: that of its seed. A request that is not one has its row's cell, or none. */
-static weir_cell target_of(const sequence *s, uint64_t sample) {
-    if (s->task->link.is_link)
-        return target_of_role(s);
-    const weir_store *store = s->context->store;
-    weir_stored_dataset dataset;
-    weir_error error;
-    weir_seed_row seed = {.target.is_null = true};
-    uint32_t index = WEIR_NONE;
-    if (!s->context->stage)
-        index = weir_store_find_seed(store, s->batch->task, s->anchor_row, s->observation_time);
-    else if (weir_store_dataset(store, s->context->dataset, &dataset, &error) == WEIR_OK)
-        index = s->task->split_start[dataset.split] + (uint32_t)sample;
-    if (index == WEIR_NONE && s->task->is_cell)
-        (void)weir_store_cell(store, s->anchor_row, s->task->column, &seed.target);
-    else if (!weir_store_seed(store, s->batch->task, index, &seed))
-        seed.target.is_null = true;
-    return seed.target;
-}
-
-/* The value, and which item of the label distribution it is. */
-static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
-    weir_cell target = target_of(s, sample);
-    weir_json_key(w, "target");
-    write_value(w, s->context->store, s->task->column, &target);
-    weir_json_key(w, "label");
-    weir_json_int(w, cli_labels_find(s->labels, &target));
-}
-
-static void write_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint_text(w, value);
-}
-
-static void write_permutation(weir_json_writer *w, const sequence *s, const char *key, weir_tensor_id id) {
-    const uint8_t *first = s->batch->data + s->batch->tensors[id].offset;
-    weir_json_key(w, key);
-    cli_json_base64(w, first + 2 * cell_item(s, 0), 2 * (size_t)s->cell_count);
-}
-
-static void write_sequence(weir_json_writer *w, sequence *s) {
-    const weir_batch *batch = s->batch;
-    uint64_t sample = load(batch, WEIR_SAMPLE_INDEX, s->index, 8);
-    char digest[24];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)batch->sample_digests[s->index]);
-    weir_json_object(w);
-    write_uint(w, "sample", sample);
-    write_uint(w, "epoch", batch->epochs[s->index]);
-    write_uint(w, "position", load(batch, WEIR_POSITION, s->index, 8));
-    weir_json_key(w, "seen");
-    write_time(w, s->observation_time);
-    cli_json_text(w, "digest", digest);
-    cli_json_uint(w, "cells", s->cell_count);
-    if (s->row_count > 0)
-        write_target(w, s, sample);
-    if (s->batch->group_size > 1)
-        cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
-    write_permutation(w, s, "col_perm", WEIR_COL_PERM);
-    write_permutation(w, s, "out_perm", WEIR_OUT_PERM);
-    write_permutation(w, s, "in_perm", WEIR_IN_PERM);
-    weir_json_key(w, "parts"); /* [row that starts it, visits] */
-    weir_json_array(w);
-    for (uint32_t r = 0; r < s->row_count; r++)
-        if (s->visits[r] != WEIR_NONE) {
-            weir_json_array(w);
-            weir_json_uint(w, r);
-            weir_json_uint(w, s->visits[r]);
-            weir_json_end_array(w);
-        }
-    weir_json_end_array(w);
-    weir_json_key(w, "rows");
-    weir_json_array(w);
-    if (find_places(s)) {
-        for (uint32_t r = 0; r < s->row_count; r++)
-            write_row(w, s, r);
-    } else {
-        w->status = WEIR_OUT_OF_MEMORY;
-    }
-    forget_places(s);
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
-/* ---- What all sequences share ---------------------------------------------------------------- */
-
-/* An end of a stretch of labels, rounded: it is nobody's value. */
-static void write_stretch_end(weir_json_writer *w, const weir_task *task, const weir_column *column,
-                              double value) {
-    char text[40];
-    if (task->stype == WEIR_TIMESTAMP)
-        weir_timestamp_format((int64_t)value, text);
-    else
-        snprintf(text, sizeof text, "%.4g", value * column->statistics.std + column->statistics.mean);
-    weir_json_text(w, text);
-}
-
-/* "items": [value, count], or [from, count, to] of stretches. */
-static void write_labels(weir_json_writer *w, const weir_store *store, const weir_task *task,
-                         const cli_labels *labels) {
-    const weir_column *column = &weir_store_describe(store)->columns[task->column];
-    weir_json_key(w, "labels");
-    weir_json_object(w);
-    cli_json_uint(w, "count", labels->count);
-    cli_json_uint(w, "nulls", labels->nulls);
-    cli_json_uint(w, "others", labels->others);
-    weir_json_key(w, "items");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < labels->item_count; i++) {
-        const cli_label_item *item = &labels->items[i];
-        weir_cell value = {.stype = task->stype, .number = (float)item->low};
-        if (task->stype != WEIR_NUMERICAL)
-            value.integer = (int64_t)item->low;
-        weir_json_array(w);
-        if (labels->are_stretches)
-            write_stretch_end(w, task, column, item->low);
-        else
-            write_value(w, store, task->column, &value);
-        weir_json_uint(w, item->count);
-        if (labels->are_stretches)
-            write_stretch_end(w, task, column, item->high);
-        weir_json_end_array(w);
-    }
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
-static void write_head(weir_json_writer *w, const cli_batch_context *context, const weir_task *task,
-                       const cli_labels *labels) {
-    static const char *const visibilities[] = {"train", "all", "none", "a list of splits"};
-    cli_json_text(w, "version", weir_version());
-    cli_json_text(w, "dataset", context->dataset);
-    if (context->stage)
-        cli_json_text(w, "stage", context->stage);
-    cli_json_text(w, "label_visibility",
-                  visibilities[weir_manifest_describe(context->manifest)->batch->label_visibility]);
-    cli_json_bool(w, "shows_labels", weir_manifest_describe(context->manifest)->batch->labels);
-    cli_json_uint(w, "world_size", context->world_size);
-    cli_json_uint(w, "rank", context->rank);
-    cli_batch_head(w, context->store, task);
-    write_labels(w, context->store, task, labels);
-}
-
-static void write_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
-                       const cli_labels *labels) {
-    const weir_store_info *info = weir_store_describe(context->store);
-    weir_json_object(w);
-    write_uint(w, "epoch", batch->step.cursor_before.epoch);
-    write_uint(w, "position", batch->step.cursor_before.global_index);
-    write_uint(w, "next_epoch", batch->step.cursor_next.epoch);
-    write_uint(w, "next_position", batch->step.cursor_next.global_index);
-    write_uint(w, "bytes", batch->size);
-    cli_json_uint(w, "sequence_length", batch->sequence_length);
-    cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
-    weir_json_key(w, "sequences");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        sequence s = {.batch = batch,
-                      .context = context,
-                      .info = info,
-                      .task = &info->tasks[batch->task],
-                      .labels = labels,
-                      .index = i,
-                      .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
-                      .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
-                      .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
-                      .anchor_row = (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4),
-                      .rows = batch->rows + (size_t)i * batch->row_stride,
-                      .visits = batch->visits + (size_t)i * batch->row_stride};
-        write_sequence(w, &s);
-    }
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
-/* ---- The page -------------------------------------------------------------------------------- */
-
-struct cli_batch_html {
+/* What the page says of one dataset. */
+typedef struct page_part {
     weir_json_writer writer;
     cli_batch_context context;
     cli_labels labels;
+} page_part;
+
+struct cli_batch_html {
+    page_part *parts;
+    uint32_t count; /* of them: 1, or the datasets of a mixed batch */
+    bool is_mixed;
 };
 
-weir_status cli_batch_html_open(const cli_batch_context *context, cli_batch_html **out, weir_error *error) {
+static weir_status open_part(page_part *part, const cli_batch_context *context, weir_error *error) {
     weir_stored_dataset dataset;
-    cli_batch_html *page = calloc(1, sizeof *page);
-    *out = NULL;
-    if (!page)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a page");
-    page->context = *context;
-    weir_json_writer_memory(&page->writer, NULL);
+    part->context = *context;
+    weir_json_writer_memory(&part->writer, NULL);
     weir_status status = weir_store_dataset(context->store, context->dataset, &dataset, error);
     if (status == WEIR_OK)
         status = cli_labels_count(context->store, dataset.task, dataset.split, dataset.cardinality,
-                                  &page->labels, error);
-    if (status != WEIR_OK) {
-        cli_batch_html_close(page);
+                                  &part->labels, error);
+    if (status != WEIR_OK)
         return status;
-    }
-    weir_json_object(&page->writer);
-    write_head(&page->writer, context, &weir_store_describe(context->store)->tasks[dataset.task],
-               &page->labels);
-    weir_json_key(&page->writer, "steps");
-    weir_json_array(&page->writer);
-    *out = page;
+    weir_json_object(&part->writer);
+    cli_batch_write_page_head(&part->writer, context,
+                              &weir_store_describe(context->store)->tasks[dataset.task], &part->labels);
+    weir_json_key(&part->writer, "steps");
+    weir_json_array(&part->writer);
     return WEIR_OK;
 }
 
+weir_status cli_batch_html_open(const cli_batch_context *context, const weir_batch *first,
+                                cli_batch_html **out, weir_error *error) {
+    uint32_t count = first->source_count;
+    cli_batch_html *page = calloc(1, sizeof *page);
+    page_part *parts = calloc(count ? count : 1, sizeof *parts);
+    *out = NULL;
+    if (!page || !parts) {
+        free(page);
+        free(parts);
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a page");
+    }
+    *page = (cli_batch_html){.parts = parts, .count = count ? count : 1, .is_mixed = count > 0};
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < page->count && status == WEIR_OK; i++) {
+        cli_batch_context part = *context;
+        if (page->is_mixed) {
+            part.store = first->sources[i].store;
+            part.dataset = first->sources[i].dataset;
+        }
+        status = open_part(&parts[i], &part, error);
+    }
+    if (status == WEIR_OK)
+        *out = page;
+    else
+        cli_batch_html_close(page);
+    return status;
+}
+
 void cli_batch_html_add(cli_batch_html *page, const weir_batch *batch) {
-    write_step(&page->writer, batch, &page->context, &page->labels);
+    for (uint32_t i = 0; i < page->count; i++)
+        cli_batch_write_page_step(&page->parts[i].writer, batch, &page->parts[i].context, i,
+                                  &page->parts[i].labels);
+}
+
+/* All parts as one document: {"parts": [...]}. */
+static weir_status join_parts(const cli_batch_html *page, char **out, size_t *size, weir_error *error) {
+    static const char before[] = "{\"parts\":[", after[] = "]}";
+    size_t used = sizeof before - 1;
+    *size = sizeof before + sizeof after + page->count;
+    for (uint32_t i = 0; i < page->count; i++)
+        *size += page->parts[i].writer.size;
+    *out = malloc(*size);
+    if (!*out)
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a page");
+    memcpy(*out, before, used);
+    for (uint32_t i = 0; i < page->count; i++) {
+        const weir_json_writer *w = &page->parts[i].writer;
+        if (i > 0)
+            (*out)[used++] = ',';
+        memcpy(*out + used, w->data, w->size);
+        used += w->size;
+    }
+    memcpy(*out + used, after, sizeof after - 1);
+    *size = used + sizeof after - 1;
+    return WEIR_OK;
 }
 
 weir_status cli_batch_html_write(cli_batch_html *page, const char *path, weir_error *error) {
-    weir_json_writer *w = &page->writer;
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-    weir_status status = weir_json_finish(w, error);
-    if (status != WEIR_OK)
-        return status;
-    return cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, w->data, w->size, path, error);
+    weir_status status = WEIR_OK;
+    const weir_json_writer *only = &page->parts[0].writer;
+    char *joined = NULL;
+    size_t size = 0;
+    for (uint32_t i = 0; i < page->count && status == WEIR_OK; i++) {
+        weir_json_writer *w = &page->parts[i].writer;
+        weir_json_end_array(w);
+        weir_json_end_object(w);
+        status = weir_json_finish(w, error);
+    }
+    if (status == WEIR_OK && page->is_mixed)
+        status = join_parts(page, &joined, &size, error);
+    if (status == WEIR_OK)
+        status = cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, joined ? joined : only->data,
+                                joined ? size : only->size, path, error);
+    free(joined);
+    return status;
 }
 
 void cli_batch_html_close(cli_batch_html *page) {
     if (!page)
         return;
-    weir_json_release(&page->writer);
+    for (uint32_t i = 0; i < page->count; i++)
+        weir_json_release(&page->parts[i].writer);
+    free(page->parts);
     free(page);
 }

@@ -17,9 +17,11 @@ typedef struct cli_batch_context {
 /* A page while it is filled, with one batch after the other. The context's parts must outlive it. */
 typedef struct cli_batch_html cli_batch_html;
 
-/* Looks at all labels of the dataset. OUT_OF_MEMORY, or the dataset's error; then *out is NULL. */
-WEIR_CHECKED weir_status cli_batch_html_open(const cli_batch_context *context, cli_batch_html **out,
-                                             weir_error *error);
+/* Looks at all labels of the dataset, or of all datasets if the first batch is mixed: then the page shows
+ * those of one dataset at a time, and the context's store and dataset say nothing. OUT_OF_MEMORY, or the
+ * dataset's error; then *out is NULL. */
+WEIR_CHECKED weir_status cli_batch_html_open(const cli_batch_context *context, const weir_batch *first,
+                                             cli_batch_html **out, weir_error *error);
 
 /* Adds a batch; it may be closed after. What fails is told by cli_batch_html_write. */
 void cli_batch_html_add(cli_batch_html *page, const weir_batch *batch);

@@ -13,6 +13,16 @@ uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t in
     return value;
 }
 
+weir_batch_source cli_batch_source(const weir_store *store, const weir_batch *batch, uint32_t index) {
+    if (batch->source_count > 0)
+        return batch->sources[batch->dataset_ids[index]];
+    return (weir_batch_source){.store = store,
+                               .task = batch->task,
+                               .target_stype = batch->target_stype,
+                               .category_start = batch->category_start,
+                               .category_count = batch->category_count};
+}
+
 static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
     weir_json_array(w);
     for (uint32_t k = 0; k < tensor->rank; k++)
@@ -66,12 +76,36 @@ void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
     weir_json_end_object(w);
 }
 
+static void write_source(weir_json_writer *w, const weir_batch_source *source) {
+    cli_json_text(w, "task", weir_store_describe(source->store)->tasks[source->task].name);
+    cli_json_uint(w, "task_idx", source->task);
+    cli_json_uint(w, "target_stype", source->target_stype);
+    cli_json_uint(w, "cat_emb_start", source->category_start);
+    cli_json_uint(w, "cat_emb_count", source->category_count);
+}
+
+static void write_sources(weir_json_writer *w, const weir_batch *batch) {
+    weir_json_key(w, "datasets");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < batch->source_count; i++) {
+        weir_json_object(w);
+        cli_json_text(w, "dataset", batch->sources[i].dataset);
+        write_source(w, &batch->sources[i]);
+        cli_json_uint(w, "first_column", batch->sources[i].first_column);
+        cli_json_uint(w, "first_category", batch->sources[i].first_category);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+}
+
 void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
-    cli_json_text(w, "task", weir_store_describe(store)->tasks[batch->task].name);
-    cli_json_uint(w, "task_idx", batch->task);
-    cli_json_uint(w, "target_stype", batch->target_stype);
-    cli_json_uint(w, "cat_emb_start", batch->category_start);
-    cli_json_uint(w, "cat_emb_count", batch->category_count);
+    weir_batch_source only = {0};
+    if (batch->source_count == 0)
+        only = cli_batch_source(store, batch, 0);
+    if (batch->source_count > 0)
+        write_sources(w, batch);
+    else
+        write_source(w, &only);
     if (batch->group_size > 1)
         cli_json_uint(w, "group_size", batch->group_size);
     write_dims(w, batch);
@@ -94,16 +128,17 @@ static void write_role(weir_json_writer *w, const weir_batch *batch, uint32_t i)
 
 void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
                               uint32_t i) {
-    const weir_store_info *info = weir_store_describe(store);
+    weir_batch_source source = cli_batch_source(store, batch, i);
+    const weir_store_info *info = weir_store_describe(source.store);
     char digest[24];
     cli_json_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
     if (batch->group_size > 1)
         write_role(w, batch, i);
     cli_json_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
-    if (has_anchor_keys(info, &info->tasks[batch->task])) {
+    if (has_anchor_keys(info, &info->tasks[source.task])) {
         weir_json_key(w, "anchor_key");
         if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
-            weir_store_key_json(store, (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i), w);
+            weir_store_key_json(source.store, (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i), w);
         else
             weir_json_null(w);
     }
@@ -115,7 +150,8 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
     cli_json_text(w, "sample_digest", digest);
 }
 
-void cli_batch_print_sequence(const weir_store *store, const weir_batch *batch, uint32_t i) {
+void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, uint32_t i) {
+    const weir_store *store = cli_batch_source(given, batch, i).store;
     const weir_store_info *info = weir_store_describe(store);
     const char *role = weir_role_name(weir_batch_role(batch, i));
     uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);

@@ -4,11 +4,14 @@
 
 #include "cli.h"
 
+/* What a sequence is of: the store's one dataset, or that of a mixed batch (then `store` is not read). */
+weir_batch_source cli_batch_source(const weir_store *store, const weir_batch *batch, uint32_t index);
+
 /* A field of one sequence, such as WEIR_ANCHOR_ROW. */
 uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index);
 
-/* Members of an object: task, dims, shapes and digest of the batch; all tensors, as hex; what there is to say
- * of one sequence, from its position to its digest. */
+/* Members of an object: task (of a mixed batch: its datasets, each with its task), dims, shapes and digest of
+ * the batch; all tensors, as hex; what there is to say of one sequence, from its position to its digest. */
 void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch);
 void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch);
 void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,

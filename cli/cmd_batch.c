@@ -12,7 +12,8 @@ enum { MOST_STEPS = 100 };
 typedef struct request {
     cli_selection of;
     weir_cursor at;
-    const char *store, *npz, *html, *verify;
+    cli_texts stores;
+    const char *npz, *html, *verify;
     uint64_t steps;
     bool any_hash, pad, as_json, with_tensors;
 } request;
@@ -22,6 +23,8 @@ static void write_sequences(weir_json_writer *w, const weir_store *store, const 
     weir_json_array(w);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         weir_json_object(w);
+        if (batch->source_count > 0)
+            cli_json_text(w, "dataset", cli_batch_source(store, batch, i).dataset);
         cli_json_uint(w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
         cli_json_uint(w, "epoch", batch->epochs[i]);
         cli_batch_write_sequence(w, store, batch, i);
@@ -44,14 +47,23 @@ static int print_json(const request *r, const weir_store *store, const weir_batc
     return cli_print_json(&w);
 }
 
-static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
-    const weir_task *task = &weir_store_describe(store)->tasks[batch->task];
-    printf("%s: task %s predicts %s (%s)\n", cli_shown(r->of.dataset), cli_shown(task->name),
+static void print_task(const char *dataset, const weir_store *store, uint32_t number) {
+    const weir_task *task = &weir_store_describe(store)->tasks[number];
+    printf("%s: task %s predicts %s (%s)\n", cli_shown(dataset), cli_shown(task->name),
            cli_shown(task->target_column), weir_stype_name(task->stype));
+}
+
+static int print_text(const request *r, const weir_store *store, const weir_batch *batch) {
+    if (batch->source_count == 0)
+        print_task(r->of.dataset, store, batch->task);
+    for (uint32_t i = 0; i < batch->source_count; i++)
+        print_task(batch->sources[i].dataset, batch->sources[i].store, batch->sources[i].task);
     printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
            batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
            (double)batch->size / 1e6);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        if (batch->source_count > 0)
+            printf("  %s", cli_shown(cli_batch_source(store, batch, i).dataset));
         printf("  sample %" PRIu64 " (epoch %" PRIu64 ", position %" PRIu64 "): ",
                cli_batch_field(batch, WEIR_SAMPLE_INDEX, i), batch->epochs[i],
                cli_batch_field(batch, WEIR_POSITION, i));
@@ -84,12 +96,14 @@ static weir_status write_page(const request *r, const cli_batch_context *context
     cli_batch_html *page = NULL;
     weir_cursor at = r->at;
     bool is_more = true;
-    weir_status status = cli_batch_html_open(context, &page, error);
+    weir_status status = WEIR_OK;
     for (uint64_t i = 0; status == WEIR_OK && is_more && i < r->steps; i++) {
+        const weir_batch *batch = weir_batch_view(buffer);
         status = weir_batch_build(builder, at, buffer, error);
+        if (status == WEIR_OK && i == 0)
+            status = cli_batch_html_open(context, batch, &page, error);
         if (status != WEIR_OK)
             break;
-        const weir_batch *batch = weir_batch_view(buffer);
         cli_batch_html_add(page, batch);
         is_more = has_next(batch, stage);
         at = batch->step.cursor_next;
@@ -100,13 +114,25 @@ static weir_status write_page(const request *r, const cli_batch_context *context
     return status;
 }
 
-static int build(const request *r, const weir_store *store, const weir_manifest *manifest) {
+/* The store that has the dataset; the first, if none has it. */
+static const weir_store *store_with(const cli_stores *stores, const char *dataset) {
+    weir_stored_dataset stored;
+    for (size_t i = 0; i < stores->count; i++)
+        if (weir_store_dataset(stores->list[i], dataset, &stored, NULL) == WEIR_OK)
+            return stores->list[i];
+    return stores->list[0];
+}
+
+static int build(const request *r, const cli_stores *stores, const weir_manifest *manifest) {
     weir_error error;
+    const weir_store *store = store_with(stores, r->of.dataset);
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     cli_batch_context context = {store, manifest, r->of.dataset, r->of.stage, r->of.world_size, r->of.rank};
     weir_batch_options options = {.size = sizeof options,
                                   .store = store,
+                                  .stores = stores->list,
+                                  .store_count = stores->count,
                                   .manifest = manifest,
                                   .dataset = r->of.dataset,
                                   .world_size = r->of.world_size,
@@ -135,8 +161,9 @@ static int build(const request *r, const weir_store *store, const weir_manifest 
 static const char *find_clash(const request *r) {
     const char *const outputs[] = {r->npz, r->html};
     for (size_t i = 0; i < 2; i++) {
-        if (cli_is_same_file(outputs[i], r->store))
-            return i ? "--html names the store" : "--npz names the store";
+        for (size_t k = 0; k < r->stores.count; k++)
+            if (cli_is_same_file(outputs[i], r->stores.list[k]))
+                return i ? "--html names the store" : "--npz names the store";
         if (cli_is_same_file(outputs[i], r->of.manifest))
             return i ? "--html names the manifest" : "--npz names the manifest";
     }
@@ -148,7 +175,7 @@ static const char *find_clash(const request *r) {
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
     cli_option options[] = {
-        {"--store", CLI_TEXT, &r.store, true, false},
+        {"--store", CLI_TEXTS, &r.stores, true, false},
         CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.at),
         {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
@@ -178,14 +205,14 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     weir_error error;
     weir_manifest *manifest = NULL;
-    weir_store *store = NULL;
+    cli_stores stores = {.count = 0};
     weir_status status = weir_manifest_open(NULL, r.of.manifest, &manifest, &error);
     if (status == WEIR_OK)
-        status = weir_store_open_with(NULL, r.store, &opening, &store, &error);
+        status = cli_stores_open_with(&stores, &r.stores, &opening, &error);
     if (status == WEIR_OK)
         cli_selection_settle(&r.of, manifest);
-    int result = status == WEIR_OK ? build(&r, store, manifest) : cli_fail(&error, r.as_json);
-    weir_store_close(store);
+    int result = status == WEIR_OK ? build(&r, &stores, manifest) : cli_fail(&error, r.as_json);
+    cli_stores_close(&stores);
     weir_manifest_close(manifest);
     cli_selection_close(&r.of);
     return result;
@@ -194,12 +221,12 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_batch = {
     .name = "batch",
     .summary = "build one batch and show it",
-    .usage = "weir batch --store S --manifest M --dataset K [--stage S] [--epoch E] "
+    .usage = "weir batch --store S… --manifest M --dataset K [--stage S] [--epoch E] "
              "[--position P]\n"
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--verify touched|all|none]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT [--steps N]]",
-    .help = "  --store S        the store\n"
+    .help = "  --store S        a store; of a mixed batch once for each store of the mix\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
                 CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
             "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
@@ -212,6 +239,7 @@ const cli_command cli_batch = {
     .example = "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
                "--npz batch.npz\n"
                "  weir batch --store shop.weir --manifest shop.manifest.json --dataset shop/churn/train "
-               "--html batch.html --steps 3\n",
+               "--html batch.html --steps 3\n"
+               "  weir batch --store shop.weir --store music.weir --manifest both.json --dataset '*'\n",
     .run = run,
 };

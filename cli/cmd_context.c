@@ -150,7 +150,7 @@ static weir_status write_page(const asked *a, const weir_store *store, const wei
     snprintf(dataset, sizeof dataset, "%s/%s/train", weir_store_describe(store)->name, a->task);
     cli_batch_context context = {.store = store, .manifest = manifest, .dataset = dataset, .world_size = 1};
     cli_batch_html *page = NULL;
-    weir_status status = cli_batch_html_open(&context, &page, error);
+    weir_status status = cli_batch_html_open(&context, batch, &page, error);
     if (status == WEIR_OK) {
         cli_batch_html_add(page, batch);
         status = cli_batch_html_write(page, a->html, error);

@@ -108,7 +108,7 @@ class TrainingBatch:
             "shapes": {name: tensor.shape for name, tensor in self.tensors.items()},
             "batch_digest": f"{self.batch_digest:032x}",
             "sequences": [
-                _printed(self.task, *pair, self.group_size > 1) for pair in zip(self.sequences, self.sample_digests)
+                printed_sequence(self.task, *pair, self.group_size > 1) for pair in zip(self.sequences, self.sample_digests)
             ],
             "cursor_next": {"epoch": self.cursor_next.epoch, "global_index": self.cursor_next.global_index},
         }
@@ -138,7 +138,7 @@ def _printed_key(task: Task, sequence: Sequence) -> dict[str, Any]:
     return {"anchor_key": printed(key) if sequence.rows else None}
 
 
-def _printed(task: Task, sequence: Sequence, sample_digest: int, has_role: bool) -> dict[str, Any]:
+def printed_sequence(task: Task, sequence: Sequence, sample_digest: int, has_role: bool) -> dict[str, Any]:
     return {
         "sample_index": sequence.sample_index,
         "epoch": sequence.epoch,
@@ -163,24 +163,22 @@ class BatchBuilder:
     def __init__(self, store: Store, manifest: Manifest, token: bytes | None = None) -> None:
         self.store = store
         self.manifest = manifest
-        self._tasks = {
+        self.tasks = {
             f"{store.name}/{task.name}/{split}": (task, split) for task in store.tasks for split in SPLITS
         }
-        cardinalities = {key: len(task.seeds_of(split)) for key, (task, split) in self._tasks.items()}
+        cardinalities = {key: len(task.seeds_of(split)) for key, (task, split) in self.tasks.items()}
         self.sampler = Sampler(manifest, token, cardinalities)
         self._text_embeddings: dict[int, bytes] = {}
 
     def build(
         self, dataset: str, stage: str, cursor: Cursor, world_size: int = 1, rank: int = 0, pad: bool = False
     ) -> TrainingBatch:
-        if dataset in self.manifest.datasets and dataset not in self._tasks:
+        if dataset in self.manifest.datasets and dataset not in self.tasks:
             raise WeirError("INVALID_DATASET_KEY", f"the store has no dataset {dataset!r}")
-        if stage == "train" and dataset in self._tasks and self.manifest.draws_by_population(dataset):
-            if dataset not in self.sampler.populations:
-                population = population_of(*self._tasks[dataset], self.manifest.data.sampling)
-                self.sampler.populations[dataset] = population
+        if stage == "train" and dataset in self.tasks:
+            self.read_population(dataset)
         step = self.sampler.next_batch(dataset, world_size, rank, stage, cursor)
-        task, split = self._tasks[dataset]
+        task, split = self.tasks[dataset]
         seeds = task.seeds_of(split)
         length = self.sampler.sequence_length(dataset, stage, cursor)
         maker = SequenceMaker(self.store, task, replace(self.manifest.batch, lengths=(length,)))
@@ -188,7 +186,7 @@ class BatchBuilder:
         positions = self.sampler.positions_of_rank(dataset, world_size, rank, stage, cursor)
         for sample_index, place in list(zip(step.indices, positions))[: step.valid_count]:
             epoch, position = self._carried(dataset, stage, cursor.epoch, place)
-            walk_seed = self._walk_seed(dataset, epoch if stage == "train" else 0)
+            walk_seed = self.walk_seed(dataset, epoch if stage == "train" else 0)
             place = sample_index if stage == "eval_seeded" else position
             if task.destinations is None:
                 draws = WalkDraws(walk_seed, place)
@@ -210,6 +208,12 @@ class BatchBuilder:
             sequences += [nothing_but_padding() for _ in range(group_size * len(positions) - len(sequences))]
         return self._collated(maker.config, dataset, task, sequences, step.cursor_next, group_size)
 
+    def read_population(self, dataset: str) -> None:
+        """Of a dataset that training draws from by class or weight."""
+        if self.manifest.draws_by_population(dataset) and dataset not in self.sampler.populations:
+            population = population_of(*self.tasks[dataset], self.manifest.data.sampling)
+            self.sampler.populations[dataset] = population
+
     def _group_size(self, task: Task, stage: str) -> int:
         """How many sequences a sample has."""
         links = self.manifest.batch.links
@@ -226,7 +230,7 @@ class BatchBuilder:
             epoch += epochs_ahead
         return epoch, place
 
-    def _walk_seed(self, dataset: str, epoch: int) -> bytes:
+    def walk_seed(self, dataset: str, epoch: int) -> bytes:
         parts = ["walk_seed_v1", self.sampler.token, self.manifest.manifest_hash, dataset, epoch]
         context_seed = self.manifest.batch.context_seed
         return sha256_of([*parts, context_seed] if context_seed else parts)[:16]
@@ -240,53 +244,71 @@ class BatchBuilder:
         cursor_next: Cursor,
         group_size: int = 1,
     ) -> TrainingBatch:
-        length = config.sequence_length
-        row_count = max((len(sequence.rows) for sequence in sequences), default=0)
-        if config.pad_rows and sequences:
-            row_count = config.max_rows
-        texts = sorted({cell.text for s in sequences for cell in s.cells if cell.text is not None})
-        dim = self.store.embedding_dim
-
-        parts = [_tensors_of(sequence, config) for sequence in sequences]
-        local_text = {text: number for number, text in enumerate(texts)}
-        tensors = {name: Tensor(dtype, [len(sequences), length], b"") for name, dtype, _, _ in CELL_TENSORS}
-        tensors["timestamp_values"].shape.append(TIMESTAMP_FLOATS)
-        tensors["fk_adj"] = Tensor("uint8", [len(sequences), row_count, row_count], b"")
-        for name in ("col_perm", "out_perm", "in_perm"):
-            tensors[name] = Tensor("uint16", [len(sequences), length], b"")
-        for name, tensor in tensors.items():
-            if name == "fk_adj":
-                tensor.data = b"".join(_adjacency(sequence.foreign_keys, row_count) for sequence in sequences)
-            elif name == "text_embed_ids":
-                tensor.data = b"".join(_text_numbers(s.cells, length, local_text) for s in sequences)
-            else:
-                tensor.data = b"".join(part[name] for part in parts)
-        embeddings = b"".join(self._text_embedding(text) for text in texts)
-        tensors["text_batch_embeddings"] = Tensor("float16", [len(texts), dim], embeddings)
-        for name, dtype, _, _ in optional_tensors(config):
-            tensors[name] = Tensor(dtype, [len(sequences), length], b"".join(part[name] for part in parts))
-        category_start, category_count = _categories_of(task)
+        collated = collate(config, sequences, self.store.embedding_dim, self.text_embedding)
+        category_start, category_count = categories_of(task)
         return TrainingBatch(
             dataset=dataset,
             task=task,
             task_idx=self.store.tasks.index(task),
             category_start=category_start,
             category_count=category_count,
-            dims={"B": len(sequences), "S": length, "R": row_count, "U": len(texts), "D_t": dim},
+            dims=collated.dims,
             sequences=sequences,
-            tensors=tensors,
-            sample_digests=[xxh3_64(b"".join(part.values())) for part in parts],
+            tensors=collated.tensors,
+            sample_digests=collated.sample_digests,
             cursor_next=cursor_next,
             group_size=group_size,
         )
 
-    def _text_embedding(self, text: int) -> bytes:
+    def text_embedding(self, text: int) -> bytes:
         if text not in self._text_embeddings:
             [self._text_embeddings[text]] = self.store.embeddings([self.store.texts[text]])
         return self._text_embeddings[text]
 
 
-def _categories_of(task: Task) -> tuple[int, int]:
+@dataclass
+class Collated:
+    dims: dict[str, int]
+    tensors: dict[str, Tensor]
+    sample_digests: list[int]
+
+
+def collate(
+    config: BatchConfig, sequences: list[Sequence], dim: int, embedding_of: Callable[[int], bytes]
+) -> Collated:
+    """The tensors of a batch's sequences, and their digests."""
+    length = config.sequence_length
+    row_count = max((len(sequence.rows) for sequence in sequences), default=0)
+    if config.pad_rows and sequences:
+        row_count = config.max_rows
+    texts = sorted({cell.text for s in sequences for cell in s.cells if cell.text is not None})
+
+    parts = [_tensors_of(sequence, config) for sequence in sequences]
+    local_text = {text: number for number, text in enumerate(texts)}
+    tensors = {name: Tensor(dtype, [len(sequences), length], b"") for name, dtype, _, _ in CELL_TENSORS}
+    tensors["timestamp_values"].shape.append(TIMESTAMP_FLOATS)
+    tensors["fk_adj"] = Tensor("uint8", [len(sequences), row_count, row_count], b"")
+    for name in ("col_perm", "out_perm", "in_perm"):
+        tensors[name] = Tensor("uint16", [len(sequences), length], b"")
+    for name, tensor in tensors.items():
+        if name == "fk_adj":
+            tensor.data = b"".join(_adjacency(sequence.foreign_keys, row_count) for sequence in sequences)
+        elif name == "text_embed_ids":
+            tensor.data = b"".join(_text_numbers(s.cells, length, local_text) for s in sequences)
+        else:
+            tensor.data = b"".join(part[name] for part in parts)
+    embeddings = b"".join(embedding_of(text) for text in texts)
+    tensors["text_batch_embeddings"] = Tensor("float16", [len(texts), dim], embeddings)
+    for name, dtype, _, _ in optional_tensors(config):
+        tensors[name] = Tensor(dtype, [len(sequences), length], b"".join(part[name] for part in parts))
+    return Collated(
+        {"B": len(sequences), "S": length, "R": row_count, "U": len(texts), "D_t": dim},
+        tensors,
+        [xxh3_64(b"".join(part.values())) for part in parts],
+    )
+
+
+def categories_of(task: Task) -> tuple[int, int]:
     """The block of categories that a categorical target is one of."""
     holder = task if task.column is None else task.column
     return (0, 0) if holder.categories is None else (holder.category_start, len(holder.categories))

@@ -50,7 +50,7 @@ def build_contexts(builder: BatchBuilder, task_name: str, requests: list[Request
         position = sample if is_as_stored else request.seed or 0
         dataset = f"{builder.store.name}/{task.name}/{seed.split if is_as_stored else 'context'}"
         group_size = builder._group_size(task, "eval") if is_as_stored else 1
-        draws = WalkDraws(builder._walk_seed(dataset, 0), position * group_size)
+        draws = WalkDraws(builder.walk_seed(dataset, 0), position * group_size)
         if sample == NO_SAMPLE and maker.task_rows is not None:
             maker.task_rows.admit(seed)
         sequences.append(maker.make(seed, draws, sample, 0, position))

@@ -34,6 +34,9 @@ OPTIONAL_TENSORS = ("example_ids", "hops", "ages")
 DEFAULT_WIDTH = 16
 
 
+MIX_KEY = "*"  # of the mix, where batches are mixed
+
+
 def sha256_of(value: Any) -> bytes:
     """SHA-256 of a value's canonical encoding, the hash of everything in weir's contracts."""
     return hashlib.sha256(cbor.encode(value)).digest()
@@ -181,6 +184,7 @@ class BatchConfig:
     tensors: tuple[str, ...] = ()  # of the optional ones, in their order
     mask_permille: int = 0
     since: Since = Since()
+    mixed: bool = False
 
     @property
     def sequence_length(self) -> int:
@@ -197,7 +201,7 @@ class BatchConfig:
         normalised["sequence_length"] = list(self.lengths) if len(self.lengths) > 1 else self.lengths[0]
         for name, default in (
             ("row_order", "rcm"), ("identifiers", "keep"), ("blank_rows", "keep"), ("context_until", None), ("strictly_before", False),
-            ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0),
+            ("labels", False), ("retrieval", None), ("context_seed", 0), ("tensors", ()), ("mask_permille", 0), ("mixed", False),
             ("links", Links().normalised()),
         ):
             if normalised[name] == default:
@@ -258,9 +262,18 @@ class Manifest:
         is_v2 = stage in ("eval", "infer") or (stage == "train" and is_literal)
         return "UML_OS.Data.NextBatch_v2" if is_v2 else "UML_OS.Data.NextBatch_v3"
 
+    @cached_property
+    def all_datasets(self) -> dict[str, Dataset]:
+        """The datasets, and the mix as one if its batches are mixed."""
+        if not self.batch.mixed:
+            return self.datasets
+        return {**self.datasets, MIX_KEY: Dataset(MIX_KEY, "", self.mix_hash, sum((self.mix or {}).values()))}
+
     def draws_by_population(self, dataset_key: str) -> bool:
         """Whether training draws from the dataset by class or weight."""
         sampling = self.data.sampling
+        if dataset_key not in self.datasets:
+            return False
         return sampling is not None and (sampling.datasets is None or dataset_key in sampling.datasets)
 
     @staticmethod
@@ -322,11 +335,25 @@ def _manifest(value: Any) -> Manifest:
         batch=_batch_config(members.get("batch", {})),
         accountant=_accountant(members["accountant"]) if "accountant" in members else None,
     )
+    if manifest.batch.mixed:
+        _check_mixed(manifest)
     cells = manifest.global_batch_size * manifest.batch.sequence_length
     is_whole = all(cells % length == 0 for length in manifest.batch.lengths)
     if not is_whole or sum(manifest.batch_sizes) > LARGEST_UINT64:
         _refuse("$.batch.sequence_length", "leaves batches of a size that is not whole, or too large")
     return manifest
+
+
+def _check_mixed(manifest: Manifest) -> None:
+    path = "$.batch.mixed"
+    if manifest.mix is None:
+        _refuse(path, "needs a mix")
+    if not manifest.data.is_stream:
+        _refuse(path, "needs epoch_boundary stream")
+    if manifest.accountant is not None:
+        _refuse(path, "stands beside an accountant")
+    if MIX_KEY in manifest.datasets:
+        _refuse(path, "stands beside a dataset with the key of the mix")
 
 
 def _dataset(value: Any, path: str) -> Dataset:
@@ -410,6 +437,7 @@ def _batch_config(value: Any) -> BatchConfig:
         "mask_permille": _integer_between(0, 1_000),
         "since": _since,
         "links": _links,
+        "mixed": _boolean,
     }
     members = _object(value, "$.batch", optional=readers)
     read = {name: readers[name](member, f"$.batch.{name}") for name, member in members.items()}

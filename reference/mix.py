@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from . import philox
 from .errors import WeirError
-from .manifest import LARGEST_UINT64, Manifest, sha256_of
+from .manifest import LARGEST_UINT64, MIX_KEY, Manifest, sha256_of
 from .sampler import Cursor, shuffled_entries
 
 
@@ -41,6 +41,8 @@ class Mixer:
 
     def locate(self, step: int) -> tuple[str, Cursor]:
         """The dataset that a global step reads, and the cursor at which it does."""
+        if self.manifest.batch.mixed:  # docs/spec/05g-mixed.md
+            return MIX_KEY, self.cursor_of_batch(MIX_KEY, step)
         weights = self.manifest.mix or {self._the_only_dataset(): 1}
         period, place = divmod(step, sum(weights.values()))
         schedule = self.schedule(period)
@@ -49,7 +51,7 @@ class Mixer:
         return key, self.cursor_of_batch(key, own_batch_number)
 
     def cursor_of_batch(self, key: str, batch_number: int) -> Cursor:
-        n = self.manifest.datasets[key].cardinality
+        n = self.manifest.all_datasets[key].cardinality
         if n == 0:
             raise WeirError("CARDINALITY_MISMATCH", f"the dataset {key!r} is empty")
         if self.manifest.global_batch_size == 0:

@@ -219,7 +219,7 @@ class Sampler:
         )[:16]
 
     def _make_epoch_order(self, dataset_key: str, epoch: int) -> EpochOrder:
-        n = self.manifest.datasets[dataset_key].cardinality
+        n = self.manifest.all_datasets[dataset_key].cardinality
         return EpochOrder(self.epoch_seed(dataset_key, epoch), n, self.manifest.data)
 
     def sampling_seed(self, dataset_key: str) -> bytes:
@@ -271,7 +271,7 @@ class Sampler:
         self, dataset_key: str, world_size: int, rank: int, cursor: Cursor
     ) -> list[tuple[int, int | None, int]]:
         """This rank's share of a training step, each as (epoch, block, original index)."""
-        n = self.manifest.datasets[dataset_key].cardinality
+        n = self.manifest.all_datasets[dataset_key].cardinality
         samples = []
         for position in self.positions_of_rank(dataset_key, world_size, rank, "train", cursor):
             if self.manifest.data.is_stream:
@@ -309,7 +309,7 @@ class Sampler:
     ) -> tuple[list[int], int]:
         """This rank's share of an evaluation step: always of full length, wrapped, with the count of those
         that lie before the end."""
-        n = self.manifest.datasets[dataset_key].cardinality
+        n = self.manifest.all_datasets[dataset_key].cardinality
         positions = self.positions_of_rank(dataset_key, world_size, rank, stage, cursor)
         indices = [position % n for position in positions]
         if stage == "eval_seeded":
@@ -324,7 +324,7 @@ class Sampler:
         sizes, starts = self.manifest.batch_sizes, list(accumulate(self.manifest.batch_sizes, initial=0))
         if len(sizes) == 1:
             return 0
-        is_stream, n = self.manifest.data.is_stream, self.manifest.datasets[dataset_key].cardinality
+        is_stream, n = self.manifest.data.is_stream, self.manifest.all_datasets[dataset_key].cardinality
         place = (cursor.global_index + (cursor.epoch * n if is_stream else 0)) % starts[-1]
         if place not in starts:
             raise WeirError("CONTRACT_VIOLATION", f"no batch of {dataset_key!r} begins at {cursor}")
@@ -348,7 +348,7 @@ class Sampler:
 
     def _epoch_limit(self, dataset_key: str, stage: str) -> int:
         """Where an epoch ends: at N, or, where training drops the last partial batch, before it."""
-        n = self.manifest.datasets[dataset_key].cardinality
+        n = self.manifest.all_datasets[dataset_key].cardinality
         if stage == "train" and self.manifest.data.drop_last and not self.manifest.data.is_stream:
             sizes = self.manifest.batch_sizes
             rounds = n // sum(sizes) * sum(sizes)
@@ -366,7 +366,7 @@ class Sampler:
         """The cursor after a step; its epoch may be one too large for 64 bits, which `_check` refuses."""
         after = cursor.global_index + self._produced_count(dataset_key, stage, cursor)
         if stage == "train" and self.manifest.data.is_stream:
-            n = self.manifest.datasets[dataset_key].cardinality
+            n = self.manifest.all_datasets[dataset_key].cardinality
             return Cursor(cursor.epoch + after // n, after % n)
         if after >= self._epoch_limit(dataset_key, stage):
             return Cursor(cursor.epoch + 1, 0)
@@ -383,6 +383,8 @@ class Sampler:
         if stage == "train" and self.manifest.stage != "train":
             raise WeirError("INVALID_STAGE_TYPE", "the manifest's preset is eval_sequential")
         n = self._dataset(dataset_key).cardinality
+        if dataset_key not in self.manifest.datasets and stage != "train":
+            raise WeirError("CONTRACT_VIOLATION", "mixed batches are for training")
         for batch_size in sizes:
             if world_size == 0 or batch_size == 0 or batch_size % world_size != 0:
                 raise WeirError(
@@ -409,9 +411,9 @@ class Sampler:
             self._check_period(dataset_key, cursor.epoch, cursor.global_index + batch_size - 1)
 
     def _dataset(self, dataset_key: str) -> Dataset:
-        if dataset_key not in self.manifest.datasets:
+        if dataset_key not in self.manifest.all_datasets:
             raise WeirError("INVALID_DATASET_KEY", f"the manifest has no dataset {dataset_key!r}")
-        dataset = self.manifest.datasets[dataset_key]
+        dataset = self.manifest.all_datasets[dataset_key]
         cardinality_of_store = self.stores.get(dataset_key, dataset.cardinality)
         if dataset.cardinality == 0 or dataset.cardinality != cardinality_of_store:
             raise WeirError("CARDINALITY_MISMATCH", f"dataset {dataset_key!r} is empty or not the store's")
@@ -448,7 +450,7 @@ class Sampler:
     # -- Metadata --
 
     def _effective_q(self, dataset_key: str, batch_size: int) -> float:
-        return float(batch_size) / float(self.manifest.datasets[dataset_key].cardinality)
+        return float(batch_size) / float(self.manifest.all_datasets[dataset_key].cardinality)
 
     def _metadata(
         self, dataset_key: str, world_size: int, rank: int, stage: str, cursor: Cursor, block_count: int

@@ -1,7 +1,11 @@
 // The batches as the program wrote them, and what the page asks of them. Every text in it is a stranger's: it reaches the
 // page through textContent alone.
 
-const batch = JSON.parse(document.getElementById("batch-data").textContent);
+const written = JSON.parse(document.getElementById("batch-data").textContent);
+// A mixed batch is shown dataset by dataset: the address says which.
+const parts = written.parts ?? [written];
+const partNumber = Math.min(Math.max(Number(location.hash.replace("#dataset-", "")) || 0, 0), parts.length - 1);
+const batch = parts[partNumber];
 // The sequences of all batches, one after the other; each knows its batch.
 batch.sequences = batch.steps.flatMap((step, number) => step.sequences.map((sequence) => Object.assign(sequence, {step: number})));
 const SHOWN = 0, NULL_CELL = 1, LATE = 2, DROPPED = 3, LABEL = 4, CUT = 5, TARGET = 6, MASKED = 7;

@@ -38,6 +38,23 @@ function drawHead() {
   digests.append(element("span", "", `weir ${batch.version}`));
 }
 
+// The datasets of a mixed batch. Another one is another page.
+function fillParts() {
+  const choice = document.getElementById("part");
+  choice.hidden = parts.length < 2;
+  parts.forEach((part, number) => {
+    const sequences = part.steps.reduce((sum, step) => sum + step.sequences.length, 0);
+    const option = element("option", "", `${part.dataset} · ${count(sequences, "sequence")}`);
+    option.value = number;
+    option.selected = number === partNumber;
+    choice.append(option);
+  });
+  choice.addEventListener("change", () => {
+    location.hash = `#dataset-${choice.value}`;
+    location.reload();
+  });
+}
+
 // All sequences by batch.
 function fillChooser() {
   batch.steps.forEach((step, stepNumber) => {
@@ -272,6 +289,7 @@ function pressed(event) {
 }
 
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+fillParts();
 fillChooser();
 listen();
 startSearch(() => state.sequence, jumpTo);

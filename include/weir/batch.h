@@ -39,6 +39,19 @@ typedef struct weir_tensor {
     uint64_t size;   /* bytes */
 } weir_tensor;
 
+/* A dataset whose sequences a mixed batch has. The stores of a mixed batch have one numbering of columns, one
+ * of categories and one of texts: each store's own numbers, from where it begins. */
+typedef struct weir_batch_source {
+    const char *dataset;
+    const weir_store *store;
+    uint32_t first_column;   /* of its store … */
+    uint32_t first_category; /* … among those of all stores */
+    uint32_t task;           /* task_idx in its store */
+    weir_stype target_stype;
+    uint32_t category_start; /* cat_emb_start, in the numbering of all; 0 unless the target is categorical */
+    uint32_t category_count; /* cat_emb_count */
+} weir_batch_source;
+
 /* What a buffer holds. Bytes are little-endian on every machine. */
 typedef struct weir_batch {
     weir_step step;
@@ -49,7 +62,7 @@ typedef struct weir_batch {
     uint32_t row_count;       /* R */
     uint32_t text_count;      /* U */
     uint32_t embedding_dim;   /* D_t */
-    uint32_t task;            /* task_idx */
+    uint32_t task;            /* task_idx; it and what follows of the task is 0 if the batch is mixed */
     weir_stype target_stype;
     uint32_t category_start; /* cat_emb_start, 0 unless the target is categorical */
     uint32_t category_count; /* cat_emb_count */
@@ -60,13 +73,18 @@ typedef struct weir_batch {
     const void *rules;       /* what it takes to expand it; the builder's, the same for all its batches */
     uint64_t rules_size;
     const uint64_t *epochs;  /* of each sequence */
-    const uint64_t *indices; /* sample_index of each sample, those of padding left out */
+    const uint64_t *indices; /* sample_index of each sample, those of padding left out; in a mixed batch its
+                                number in the mix, and the tensor sample_index has that in its dataset */
     const uint32_t
         *anchor_rows;     /* RowIdx of what each sequence is about: the tensor anchor_row, on the host */
     const uint32_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
     uint32_t row_stride;
     const uint32_t *visits; /* beside rows: how often walks came to a row that starts a part of its sequence,
                                0 if it was drawn; WEIR_NONE of all others */
+    const weir_batch_source *sources; /* of a mixed batch: the datasets of the mix, in bytewise order; … */
+    uint32_t source_count;            /* … 0: all sequences are of one dataset */
+    const uint32_t
+        *dataset_ids; /* of each sequence, a place in `sources`: the tensor, on the host; or NULL */
     weir_tensor tensors[WEIR_BATCH_PARTS];
     bool has_digests;
     uint8_t batch_digest[16];       /* XXH3-128, canonical form */
@@ -79,7 +97,7 @@ typedef struct weir_batch_options {
     size_t size; /* sizeof(weir_batch_options) */
     const weir_store *store;
     const weir_manifest *manifest;
-    const char *dataset;
+    const char *dataset; /* WEIR_MIX_KEY: mixed batches, if the manifest asks for them */
     weir_stage stage;
     uint32_t world_size;
     uint32_t rank;
@@ -90,6 +108,10 @@ typedef struct weir_batch_options {
     bool with_digests;                 /* compute the digests of every batch */
     const weir_population *population; /* of the dataset, shared by builders; NULL: the builder reads its own
                                           from the store if training draws from one */
+    weir_store *const *stores;         /* of mixed batches: those that serve the datasets of the mix; … */
+    size_t store_count;                /* … 0: `store` serves all of them */
+    const weir_population *const *populations; /* of mixed batches: `population` of each of the manifest's
+                                                  datasets, by its number; NULL: none are shared */
 } weir_batch_options;
 
 typedef struct weir_batch_builder weir_batch_builder;
@@ -98,6 +120,7 @@ typedef struct weir_batch_buffer weir_batch_buffer;
 /* The store and the population must outlive the builder; the manifest may be closed after. The sampler's
  * errors in its order, with the store's cardinality; a dataset that the store does not have is
  * INVALID_DATASET_KEY, one with another hash CARDINALITY_MISMATCH; weir_population_open's errors;
+ * CONTRACT_VIOLATION if datasets cannot be mixed (a link task, stores whose embeddings differ in width);
  * STORE_CORRUPT, IO_ERROR, OUT_OF_MEMORY. */
 WEIR_API WEIR_CHECKED weir_status weir_batch_builder_open(const weir_env *env,
                                                           const weir_batch_options *options,

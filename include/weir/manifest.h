@@ -111,6 +111,7 @@ typedef struct weir_batch_config {
     bool strictly_before;
     bool has_context_until;
     bool labels;              /* seeds of the task are rows */
+    bool mixed;               /* training batches hold sequences of all datasets of the mix */
     bool has_retrieval;       /* examples are found by walks */
     weir_since since_is;      /* what `since` is */
     int64_t since;            /* microseconds: since 1970, or before the observation time */
@@ -122,6 +123,10 @@ typedef struct weir_batch_config {
     weir_retrieval_config retrieval;
     weir_links_config links;
 } weir_batch_config;
+
+/* The key of the mix, if its batches are mixed (docs/spec/05g-mixed.md): a dataset of as many samples as its
+ * weights sum to, each of which stands for the next sample of one of its datasets. */
+#define WEIR_MIX_KEY "*"
 
 /* One of `datasets`. Texts belong to the manifest. */
 typedef struct weir_dataset {
@@ -162,7 +167,8 @@ typedef struct weir_manifest_info {
 } weir_manifest_info;
 WEIR_API const weir_manifest_info *weir_manifest_describe(const weir_manifest *manifest);
 
-/* The dataset of a key, or NULL. */
+/* The dataset of a key, or NULL. The mix has WEIR_MIX_KEY if its batches are mixed; it is not among the
+ * others. */
 WEIR_API const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key);
 
 #ifdef __cplusplus

@@ -144,10 +144,10 @@ WEIR_API void weir_run_close(weir_run *run);
  * `compact` and `rules` are NULL; all else is the host's. */
 typedef struct weir_taken {
     uint64_t step;
-    const weir_dataset *dataset; /* of the manifest */
-    const weir_store *store;
-    const weir_batch *batch; /* NULL at the end of the run */
-    weir_event ready;        /* on a device: done when the batch is there */
+    const weir_dataset *dataset; /* of the manifest; of a mixed batch the mix, whose key is WEIR_MIX_KEY */
+    const weir_store *store;     /* NULL: the batch is mixed, and batch->sources has them */
+    const weir_batch *batch;     /* NULL at the end of the run */
+    weir_event ready;            /* on a device: done when the batch is there */
     uint32_t slot;
 } weir_taken;
 
@@ -279,8 +279,9 @@ typedef struct weir_run_metrics {
 WEIR_API void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers);
 
 /* A store's embeddings, float16 [count][embedding_dim]: on the device, where they are from the start, once;
- * without a device the store's own memory. NULL and 0 if the store has none. CONTRACT_VIOLATION if the run
- * was not started, or the store is not one of its; STORE_CORRUPT. */
+ * without a device the store's own memory. NULL and 0 if the store has none. Of mixed batches `store` is
+ * NULL: those of all their stores, one after the other, as the batches number them. CONTRACT_VIOLATION if the
+ * run was not started, the store is not one of its, or is NULL and batches are not mixed; STORE_CORRUPT. */
 typedef struct weir_tables {
     uint32_t embedding_dim;
     uint32_t column_count;

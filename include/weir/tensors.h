@@ -49,13 +49,17 @@
     X(NUM_CELLS, num_cells, uint32, 4, B)                                                                    \
     X(NUM_ROWS, num_rows, uint32, 4, B)
 
+/* Of each sequence too, in mixed batches alone (docs/spec/05g-mixed.md). */
+#define WEIR_OPTIONAL_FIELDS(X) X(DATASET_IDS, dataset_ids, uint32, 4, B)
+
 #define WEIR_PART_NUMBER(id, ...) WEIR_##id,
 typedef enum weir_tensor_id {
     WEIR_BATCH_TENSORS(WEIR_PART_NUMBER) /* WEIR_SEMANTIC_TYPES … WEIR_IS_MASKED */
     WEIR_TENSORS,
     WEIR_FIRST_OPTIONAL = WEIR_TEXT_BATCH_EMBEDDINGS + 1,
     WEIR_BEFORE_FIELDS = WEIR_TENSORS - 1,
-    WEIR_BATCH_FIELDS(WEIR_PART_NUMBER) /* WEIR_SAMPLE_INDEX … WEIR_NUM_ROWS */
+    WEIR_BATCH_FIELDS(WEIR_PART_NUMBER)    /* WEIR_SAMPLE_INDEX … WEIR_NUM_ROWS */
+    WEIR_OPTIONAL_FIELDS(WEIR_PART_NUMBER) /* WEIR_DATASET_IDS */
     WEIR_BATCH_PARTS,
 } weir_tensor_id;
 

@@ -677,7 +677,7 @@ int py_add_batch(PyObject *module) {
     py_the.batch = py_add_type(module, &spec);
     return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_FIRST_OPTIONAL) &&
                    add_list(module, "OPTIONAL_TENSORS", optional, WEIR_TENSORS - WEIR_FIRST_OPTIONAL) &&
-                   add_list(module, "FIELDS", fields, WEIR_BATCH_PARTS - WEIR_TENSORS)
+                   add_list(module, "FIELDS", fields, sizeof fields / sizeof fields[0])
                ? 0
                : -1;
 }

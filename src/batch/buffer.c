@@ -25,7 +25,8 @@ typedef struct part {
 #define AXES(...)                        NTH_OF_4(__VA_ARGS__, AXES_3, AXES_2, AXES_1, none)(__VA_ARGS__)
 #define PART(id, name, dtype, size, ...) {#name, #dtype, size, {AXES(__VA_ARGS__)}},
 
-static const part parts[WEIR_BATCH_PARTS] = {WEIR_BATCH_TENSORS(PART) WEIR_BATCH_FIELDS(PART)};
+static const part parts[WEIR_BATCH_PARTS] = {WEIR_BATCH_TENSORS(PART) WEIR_BATCH_FIELDS(PART)
+                                                 WEIR_OPTIONAL_FIELDS(PART)};
 
 static uint64_t extent(const weir_batch *batch, axis a) {
     switch (a) {
@@ -72,7 +73,8 @@ void weir_batch__place(weir_batch *batch, uint64_t sequences, uint64_t length, u
     batch->embedding_dim = WEIR__NARROW(uint32_t, dim);
     for (uint32_t i = 0; i < WEIR_BATCH_PARTS; i++) {
         weir_tensor *tensor = &batch->tensors[i];
-        bool is_absent = i >= WEIR_FIRST_OPTIONAL && i < WEIR_TENSORS && !(tensors >> i & 1);
+        bool is_optional = (i >= WEIR_FIRST_OPTIONAL && i < WEIR_TENSORS) || i == WEIR_DATASET_IDS;
+        bool is_absent = is_optional && !(tensors >> i & 1);
         *tensor = (weir_tensor){0};
         if (is_absent)
             continue;
@@ -129,6 +131,8 @@ static void carve_lists(weir_batch_buffer *b) {
     b->epochs = weir__carve(&b->lists, l->sequences, sizeof *b->epochs);
     b->digests = weir__carve(&b->lists, l->sequences, sizeof *b->digests);
     b->anchors = weir__carve(&b->lists, l->sequences, sizeof *b->anchors);
+    b->dataset_ids =
+        weir__carve(&b->lists, l->tensors >> WEIR_DATASET_IDS & 1 ? l->sequences : 0, sizeof *b->dataset_ids);
     b->group_digests = weir__carve(&b->lists, l->sequences, sizeof *b->group_digests);
     b->rows = weir__carve(&b->lists, l->all_rows, sizeof *b->rows);
     b->visits = weir__carve(&b->lists, l->all_rows, sizeof *b->visits);

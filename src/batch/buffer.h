@@ -31,6 +31,7 @@ typedef struct weir_batch__sample {
     uint64_t position;
     weir_seed walk_seed;
     uint64_t walk_position; /* where it draws */
+    uint32_t member;        /* the dataset's number in a mixed batch; else 0 */
     bool is_absent;         /* a negative that there is none for: padding */
     bool is_given;          /* these are given; else the dataset has them: */
     uint32_t stored;        /* number of the task's seed, or WEIR_NONE */
@@ -63,6 +64,7 @@ struct weir_batch_buffer {
     uint64_t *epochs;
     uint64_t *digests;
     uint32_t *anchors;
+    uint32_t *dataset_ids; /* of mixed batches */
     uint64_t *group_digests;
     uint32_t *rows;   /* row_stride a sequence */
     uint32_t *visits; /* the same */

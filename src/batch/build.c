@@ -18,13 +18,15 @@ static const char operator_name[] = "weir.batch.build";
 
 static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
     const weir_batch__limits *l = &recipe->limits;
+    weir_batch__text_sorter_carve(&w->sorter, &w->scratch, l->all_texts);
+    if (recipe->source_count > 0) /* each of its datasets has a worker of its own */
+        return;
     for (uint32_t i = 0; i < WEIR_BATCH__ABREAST; i++)
         weir_batch__walk_carve(&w->walks[i], &w->scratch, recipe->store, &recipe->rules, &recipe->config,
                                weir_batch__retrieves(&recipe->rules, &recipe->config) ? &w->retriever : NULL);
     weir_batch__retriever_carve(&w->retriever, &w->scratch, recipe->store, &recipe->rules, &recipe->config);
     weir_batch__compact_writer_carve(&w->writer, &w->scratch, &recipe->rules, l);
     w->writer.mask_permille = recipe->stage == WEIR_STAGE_TRAIN ? recipe->config.mask_permille : 0;
-    weir_batch__text_sorter_carve(&w->sorter, &w->scratch, l->all_texts);
 }
 
 weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__recipe *recipe,
@@ -138,10 +140,16 @@ static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, 
     return true;
 }
 
+/* Whether a sequence is of the recipe's dataset. */
+static bool is_own(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t index) {
+    return b->samples[index].member == r->member;
+}
+
 /* The next sequence from `first` on that is walked; those that have nothing to show are padding. */
-static uint32_t next_walked(weir_batch_buffer *b, uint32_t first, uint32_t end) {
-    for (; first < end && b->samples[first].is_absent; first++)
-        weir_batch__write_padding(b, first);
+static uint32_t next_walked(const weir_batch__recipe *r, weir_batch_buffer *b, uint32_t first, uint32_t end) {
+    for (; first < end && (b->samples[first].is_absent || !is_own(r, b, first)); first++)
+        if (b->samples[first].is_absent)
+            weir_batch__write_padding(b, first);
     return first;
 }
 
@@ -151,9 +159,11 @@ static void expect_seeds(const weir_batch__recipe *r, const weir_batch_buffer *b
     const uint8_t *rows = weir_store_describe(r->store)->tasks[r->task].seed_rows;
     weir_seed_row seed;
     for (uint32_t i = first; i < end; i++)
-        if (!b->samples[i].is_given)
+        if (!b->samples[i].is_given && is_own(r, b, i))
             weir_store__expect(r->store, rows + 4 * (r->first_seed + (size_t)b->samples[i].index));
     for (uint32_t i = first; i < end; i++) {
+        if (!is_own(r, b, i))
+            continue;
         const weir_batch__table_rules *table = &r->rules.tables[b->samples[i].table];
         uint32_t number = r->first_seed + WEIR__LOW(uint32_t, b->samples[i].index);
         if (!b->samples[i].is_given && table->records && weir_store_seed(r->store, r->task, number, &seed) &&
@@ -168,7 +178,7 @@ static bool walk_all(const weir_batch__recipe *r, weir_batch__worker *w, weir_ba
     uint32_t places[WEIR_BATCH__ABREAST], indices[WEIR_BATCH__ABREAST], active = 0;
     if (__builtin_expect(r->store->reads_ahead, 0))
         expect_seeds(r, b, first, end);
-    for (; active < WEIR_BATCH__ABREAST && (first = next_walked(b, first, end)) < end; active++, first++) {
+    for (; active < WEIR_BATCH__ABREAST && (first = next_walked(r, b, first, end)) < end; active++, first++) {
         places[active] = active;
         indices[active] = first;
         if (!begin_walk(r, b, first, &w->walks[active], &w->seeds[active]))
@@ -182,7 +192,7 @@ static bool walk_all(const weir_batch__recipe *r, weir_batch__worker *w, weir_ba
         if (walk->is_corrupt)
             return false;
         weir_batch__write_sequence(&w->writer, b, indices[k], walk, &w->seeds[place]);
-        first = next_walked(b, first, end);
+        first = next_walked(r, b, first, end);
         if (first < end) {
             indices[k] = first++;
             if (!begin_walk(r, b, indices[k], walk, &w->seeds[place]))
@@ -196,12 +206,17 @@ static bool walk_all(const weir_batch__recipe *r, weir_batch__worker *w, weir_ba
     return true;
 }
 
+void weir_batch__walk_own(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
+                          uint32_t first, uint32_t end) {
+    if (!b->is_corrupt && !walk_all(r, w, b, first, end))
+        b->is_corrupt = true;
+}
+
 void weir_batch__unit(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
                       uint32_t first, uint32_t count) {
     uint32_t end = first + count;
     uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count * r->group_size);
-    if (!b->is_corrupt && !walk_all(r, w, b, first, end < valid ? end : valid))
-        b->is_corrupt = true;
+    weir_batch__walk_own(r, w, b, first, end < valid ? end : valid);
     for (uint32_t i = first > valid ? first : valid; i < end; i++)
         weir_batch__write_padding(b, i);
 }
@@ -239,15 +254,39 @@ static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t
         weir__store64(b->compact + 8 * (size_t)i, words[i]);
 }
 
-static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
-    weir_batch *batch = &b->batch;
+weir_batch_source weir_batch__source_of(const weir_batch__recipe *r) {
     const weir_store_info *info = weir_store_describe(r->store);
     const weir_task *task = &info->tasks[r->task];
-    bool is_categorical = task->stype == WEIR_CATEGORICAL;
-    batch->task = r->task;
-    batch->target_stype = task->stype;
-    batch->category_start = is_categorical ? info->columns[task->column].category_start : 0;
-    batch->category_count = is_categorical ? info->columns[task->column].category_count : 0;
+    const weir_column *column = task->stype == WEIR_CATEGORICAL ? &info->columns[task->column] : NULL;
+    return (weir_batch_source){.store = r->store,
+                               .first_column = r->origin.first_column,
+                               .first_category = r->origin.first_category,
+                               .task = r->task,
+                               .target_stype = task->stype,
+                               .category_start =
+                                   column ? r->origin.first_category + column->category_start : 0,
+                               .category_count = column ? column->category_count : 0};
+}
+
+/* Says what the sequences are of: one dataset, or several. */
+static void describe_sources(const weir_batch__recipe *r, weir_batch_buffer *b) {
+    weir_batch *batch = &b->batch;
+    if (r->source_count > 0) {
+        batch->sources = r->sources;
+        batch->source_count = r->source_count;
+        batch->dataset_ids = b->dataset_ids;
+        return;
+    }
+    weir_batch_source source = weir_batch__source_of(r);
+    batch->task = source.task;
+    batch->target_stype = source.target_stype;
+    batch->category_start = source.category_start;
+    batch->category_count = source.category_count;
+}
+
+static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
+    weir_batch *batch = &b->batch;
+    describe_sources(r, b);
     batch->data = b->tensors;
     batch->compact = b->compact;
     batch->rules = r->rules.expansion;
@@ -267,29 +306,51 @@ static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
 
 /* Says what is damaged, if a block or a page of the store is. */
 static weir_status corrupt(const weir_batch__recipe *r, weir_error *error) {
-    WEIR__TRY(weir_store_status(r->store, error));
+    for (uint32_t i = 0; i < r->origin_count; i++)
+        WEIR__TRY(weir_store_status(r->origins[i].store, error));
     return weir__fail(
         error, WEIR_STORE_CORRUPT, operator_name,
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
 }
 
+/* Writes the embeddings of all texts, which are in the order of the stores. False if one is damaged, or what
+ * was verified before cannot be read since. */
+static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t count,
+                       uint8_t *out) {
+    bool is_whole = true;
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < r->origin_count; i++) {
+        const weir_batch__origin *origin = &r->origins[i];
+        const weir_store_info *info = weir_store_describe(origin->store);
+        uint32_t end = begin;
+        while (end < count && b->texts[end] - origin->first_text < info->text_count)
+            end++;
+        if (info->embedding_dim > 0)
+            is_whole &=
+                weir_batch__copy_texts(origin->store, b->texts + begin, end - begin, origin->first_text,
+                                       out + 2 * (size_t)begin * info->embedding_dim);
+        is_whole &= !weir_store__is_unreadable(origin->store);
+        begin = end;
+    }
+    return is_whole;
+}
+
 weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
                                weir_error *error) {
-    const weir_store_info *info = weir_store_describe(r->store);
+    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
+    const weir_store_info *info = weir_store_describe(last->store);
     weir_batch *batch = &b->batch;
     if (b->is_corrupt)
         return corrupt(r, error);
-    uint32_t texts =
-        weir_batch__localise_texts(&w->sorter, b->uses, b->use_count, info->text_count, b->texts, b->compact);
+    uint32_t texts = weir_batch__localise_texts(&w->sorter, b->uses, b->use_count,
+                                                last->first_text + info->text_count, b->texts, b->compact);
     uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
     weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
                       info->embedding_dim, b->tensors_asked);
     batch->compact_size = texts_at + text_size;
     write_header(b, texts_at, text_size);
-    if (info->embedding_dim > 0 && !weir_batch__copy_texts(r->store, b->texts, texts, b->compact + texts_at))
-        return corrupt(r, error);
-    if (weir_store__is_unreadable(r->store)) /* blocks that were verified before may be gone since */
+    if (!copy_texts(r, b, texts, b->compact + texts_at))
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;
@@ -301,6 +362,7 @@ void weir_batch__expand_sequences(weir_batch_buffer *b, uint32_t first, uint32_t
 }
 
 void weir_batch__digest(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b) {
+    const weir_batch__rules *const only = &r->rules;
     if (r->with_digests)
-        weir_batch__digest_batch(&w->digester, &r->rules, b);
+        weir_batch__digest_batch(&w->digester, r->source_count > 0 ? r->all_rules : &only, b);
 }

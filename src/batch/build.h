@@ -45,12 +45,19 @@ void weir_batch__empty(const weir_batch__recipe *recipe, weir_batch_buffer *buff
 /* The sampler's errors; CONTRACT_VIOLATION if the buffer is too small. */
 WEIR_CHECKED weir_status weir_batch__begin(const weir_batch__recipe *recipe, weir_sampler *sampler,
                                            weir_batch_buffer *buffer, weir_cursor cursor, weir_error *error);
+/* Walks those of [first, end) that are of the recipe's dataset. */
+void weir_batch__walk_own(const weir_batch__recipe *recipe, weir_batch__worker *worker,
+                          weir_batch_buffer *buffer, uint32_t first, uint32_t end);
+/* The same, and padding behind the last of them: all of a batch of one dataset. */
 void weir_batch__unit(const weir_batch__recipe *recipe, weir_batch__worker *worker, weir_batch_buffer *buffer,
                       uint32_t first, uint32_t count);
 
 /* Numbers the texts, and completes the compact form and the view, but for the digests. STORE_CORRUPT. */
 WEIR_CHECKED weir_status weir_batch__finish(const weir_batch__recipe *recipe, weir_batch__worker *worker,
                                             weir_batch_buffer *buffer, weir_error *error);
+
+/* What a mixed batch says of the recipe's dataset, but for its key. */
+weir_batch_source weir_batch__source_of(const weir_batch__recipe *recipe);
 
 /* Does nothing in a buffer without tensors. */
 void weir_batch__expand_sequences(weir_batch_buffer *buffer, uint32_t first, uint32_t count);
@@ -71,6 +78,9 @@ void weir_batch__builder_digest(weir_batch_builder *builder, weir_batch_buffer *
 
 /* The most sequences that a batch of it has. */
 uint64_t weir_batch__builder_sequences(const weir_batch_builder *builder);
+
+/* The stores of a builder of mixed batches, in the order of their numbers; NULL of any other. */
+const weir_batch__origin *weir_batch__builder_origins(const weir_batch_builder *builder, uint32_t *count);
 
 /* The rules of a builder's batches (weir_batch.rules). */
 const void *weir_batch__builder_rules(const weir_batch_builder *builder, uint64_t *size);

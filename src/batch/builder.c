@@ -1,32 +1,52 @@
 /* See builder.h. */
 #include "batch/builder.h"
 
+#include <string.h>
+
 #include "base/floating.h"
 #include "base/options.h"
+#include "batch/mixed.h"
 #include "sampler/sampler.h"
 #include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.batch.build";
 
-weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *given,
+static weir_status fill(weir_batch_builder *b, const weir_batch_options *options,
+                        const weir_batch__origin *origin, uint32_t member, weir_error *error) {
+    if (!origin)
+        return weir_batch__mixture_open(b, options, error);
+    WEIR__TRY(weir_batch__recipe_open(&b->recipe, b->recipe.env, options, origin, &b->sampler, error));
+    b->recipe.member = member;
+    return weir_batch__worker_open(&b->worker, &b->recipe, error);
+}
+
+weir_status weir_batch__member_open(const weir_env *env, const weir_batch_options *options,
+                                    const weir_batch__origin *origin, uint32_t member,
                                     weir_batch_builder **out, weir_error *error) {
-    env = weir__env_or_default(env);
-    weir_batch_options options;
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error));
     weir_batch_builder *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
-    weir_status status = weir_batch__recipe_open(&b->recipe, env, &options, &b->sampler, error);
-    if (status == WEIR_OK)
-        status = weir_batch__worker_open(&b->worker, &b->recipe, error);
+    b->recipe.env = env;
+    weir_status status = fill(b, options, origin, member, error);
     if (status != WEIR_OK) {
-        weir_sampler_options call = weir_batch__sampling_of(&options);
-        weir_sampler_name_call(options.manifest, &call, error);
+        weir_sampler_options call = weir_batch__sampling_of(options);
+        weir_sampler_name_call(options->manifest, &call, error);
         weir_batch_builder_close(b);
         return status;
     }
     *out = b;
     return WEIR_OK;
+}
+
+weir_status weir_batch_builder_open(const weir_env *env, const weir_batch_options *given,
+                                    weir_batch_builder **out, weir_error *error) {
+    weir_batch_options options;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_batch_options, operator_name, error));
+    weir_batch__origin origin = {.store = options.store};
+    bool is_mixed = weir_manifest_describe(options.manifest)->batch->mixed && options.dataset &&
+                    strcmp(options.dataset, WEIR_MIX_KEY) == 0;
+    return weir_batch__member_open(weir__env_or_default(env), &options, is_mixed ? NULL : &origin, 0, out,
+                                   error);
 }
 
 void weir_batch_builder_close(weir_batch_builder *b) {
@@ -36,6 +56,7 @@ void weir_batch_builder_close(weir_batch_builder *b) {
     weir_batch__team_close(&b->team);
     weir_batch__worker_close(&b->worker);
     weir_sampler_close(b->sampler);
+    weir_batch__mixture_close(b);
     weir_batch__recipe_close(&b->recipe);
     weir__release(env, b);
 }
@@ -62,6 +83,11 @@ uint64_t weir_batch__builder_sequences(const weir_batch_builder *b) {
     return b->recipe.limits.sequences;
 }
 
+const weir_batch__origin *weir_batch__builder_origins(const weir_batch_builder *b, uint32_t *count) {
+    *count = b->recipe.origin_count;
+    return b->mixture ? b->recipe.origins : NULL;
+}
+
 const void *weir_batch__builder_rules(const weir_batch_builder *b, uint64_t *size) {
     *size = b->recipe.rules.expansion_size;
     return b->recipe.rules.expansion;
@@ -72,12 +98,17 @@ weir_status weir_batch__builder_begin(weir_batch_builder *b, weir_cursor cursor,
     if (!b->sampler)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the builder is one for requests, which has no cursor; use weir_context_build");
+    if (b->mixture)
+        return weir_batch__mixture_begin(b, buffer, cursor, error);
     return weir_batch__begin(&b->recipe, b->sampler, buffer, cursor, error);
 }
 
 void weir_batch__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first,
                               uint32_t count) {
-    weir_batch__unit(&b->recipe, &b->worker, buffer, first, count);
+    if (b->mixture)
+        weir_batch__mixture_unit(b, buffer, first, count);
+    else
+        weir_batch__unit(&b->recipe, &b->worker, buffer, first, count);
 }
 
 weir_status weir_batch__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,

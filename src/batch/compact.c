@@ -129,6 +129,7 @@ static weir_batch__text_use *note_texts(const sequence *s, const weir_batch__kin
             weir__store32(record + rule->slot, 0);
             is_used &= text_count > 0;
         }
+        text += s->rules->origin.first_text;
         *next = (uint64_t)text << 32 | (s->offset + (uint64_t)(record - s->blob) + rule->slot) / 4;
         next += is_used;
     }
@@ -243,7 +244,8 @@ static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t 
     weir__store32(out + SEQUENCE_SHIFT, 1 + s->label_count);
     weir__store32(out + SEQUENCE_CUT_TABLE, s->walk->rows[s->walk->row_count - 1].table);
     weir__store32(out + SEQUENCE_CUT_CELLS, s->last_cells);
-    weir__store64(out + SEQUENCE_TARGET_IS_NULL, seed->target.is_null);
+    weir__store32(out + SEQUENCE_TARGET_IS_NULL, seed->target.is_null);
+    weir__store32(out + SEQUENCE_RULES, s->rules->place);
     weir__store64(out + SEQUENCE_CUTOFF, (uint64_t)s->walk->outlook.cutoff);
 }
 
@@ -303,4 +305,5 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
 void weir_batch__write_padding(weir_batch_buffer *buffer, uint32_t index) {
     memset(record_of_sequence(buffer, index), 0, SEQUENCE_SIZE);
     buffer->anchors[index] = 0;
+    buffer->samples[index].member = 0;
 }

@@ -55,7 +55,7 @@ static const uint8_t *part_of(const weir_batch__digester *d, const weir_batch_bu
     return d->part;
 }
 
-static void digest_cells(const weir_batch__digester *d, const weir_batch__rules *rules,
+static void digest_cells(const weir_batch__digester *d, const weir_batch__rules *const *rules,
                          const weir_batch_buffer *b, weir_tensor_id id) {
     const weir_batch *batch = &b->batch;
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
@@ -63,7 +63,8 @@ static void digest_cells(const weir_batch__digester *d, const weir_batch__rules 
         const uint8_t *part = part_of(d, b, id, i, size);
         XXH3_128bits_update(d->batch, part, size);
         if (id == WEIR_TEXT_EMBED_IDS) { /* a sample has the store's numbers, which no neighbour changes */
-            weir_batch__expand_texts(rules, b->compact, i, b->texts, d->part);
+            weir_batch__expand_texts(batch->rules, rules[b->samples[i].member], b->compact, i, b->texts,
+                                     d->part);
             part = d->part;
         }
         XXH3_64bits_update(d->samples[i], part, size);
@@ -119,7 +120,7 @@ static void digest_groups(const weir_batch__digester *d, const weir_batch_buffer
     }
 }
 
-void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__rules *rules,
+void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__rules *const *rules,
                               weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     XXH3_128bits_reset(d->batch);

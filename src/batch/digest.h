@@ -19,8 +19,8 @@ WEIR_CHECKED weir_status weir_batch__digester_open(weir_batch__digester *digeste
 void weir_batch__digester_close(weir_batch__digester *digester, const weir_env *env);
 
 /* Those of a batch that is complete but for them: from its tensors, or, if the buffer has none, from the
- * compact form. `rules` are the builder's. */
-void weir_batch__digest_batch(const weir_batch__digester *digester, const weir_batch__rules *rules,
+ * compact form. `rules` are those of each dataset that it has sequences of. */
+void weir_batch__digest_batch(const weir_batch__digester *digester, const weir_batch__rules *const *rules,
                               weir_batch_buffer *buffer);
 
 /* Of tensors that may have come back from elsewhere. */

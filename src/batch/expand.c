@@ -111,9 +111,9 @@ void weir_batch__expand_edges(const uint8_t *compact, uint32_t index, uint32_t w
     }
 }
 
-void weir_batch__expand_texts(const weir_batch__rules *rules, const uint8_t *compact, uint32_t index,
-                              const uint32_t *texts, uint8_t *out) {
-    expansion e = expansion_of(rules->expansion, compact, index);
+void weir_batch__expand_texts(const uint8_t *all_rules, const weir_batch__rules *rules,
+                              const uint8_t *compact, uint32_t index, const uint32_t *texts, uint8_t *out) {
+    expansion e = expansion_of(all_rules, compact, index);
     memset(out, 0, 4 * (size_t)e.length);
     for (uint32_t r = 0; r < e.rows; r++) {
         expanded_row row = row_of(&e, r);
@@ -134,9 +134,10 @@ static void expand_sequence(const uint8_t *rules, const uint8_t *compact, uint8_
     uint32_t rows = WEIR__LOW(uint32_t, compact_word(compact, COMPACT_ROWS));
     place_parts(&e, out, index);
     expand_cells(&e, CELL_PARTS);
-    if (e.tensors) {
-        expand_asked(&e, WEIR__LOW(uint32_t, e.tensors));
-        expand_padding(&e, WEIR__LOW(uint32_t, e.tensors));
+    uint32_t asked = WEIR__LOW(uint32_t, e.tensors) & OPTIONAL_PARTS;
+    if (asked) {
+        expand_asked(&e, asked);
+        expand_padding(&e, asked);
     }
     weir_batch__expand_edges(compact, index, rows, 0, rows, e.parts[WEIR_FK_ADJ]);
     expand_fields(&e);

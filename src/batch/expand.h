@@ -18,9 +18,10 @@ void weir_batch__expand_part(const uint8_t *rules, const uint8_t *compact, uint3
 void weir_batch__expand_edges(const uint8_t *compact, uint32_t index, uint32_t width, uint32_t begin,
                               uint32_t end, uint8_t *out);
 
-/* text_embed_ids of one sequence with the store's numbers: `texts` has those that the batch's stand for. */
-void weir_batch__expand_texts(const weir_batch__rules *rules, const uint8_t *compact, uint32_t index,
-                              const uint32_t *texts, uint8_t *out);
+/* text_embed_ids of one sequence with the store's numbers: `texts` has those that the batch's stand for.
+ * `rules` are the sequence's own. */
+void weir_batch__expand_texts(const uint8_t *all_rules, const weir_batch__rules *rules,
+                              const uint8_t *compact, uint32_t index, const uint32_t *texts, uint8_t *out);
 
 /* The expansion as CUDA C (not terminated): extern "C" __global__ weir_expand(rules, compact, out), a column
  * of the grid (x) per sequence. And the same on the host: the arguments' addresses. */

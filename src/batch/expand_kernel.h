@@ -1,6 +1,9 @@
 /* From the compact form of a batch to its tensors: the one expansion, compiled as C for the host and as CUDA
  * C (NVRTC, at run time) for a GPU. It writes every byte of every part, whatever was there before.
  *
+ * A mixed batch has the rules of all its datasets, one after the other, and each sequence says which are its
+ * own.
+ *
  * A batch is a function of two things. The *rules* say what rows of each kind (a table, and whether the row
  * shows its label) give: they depend on the store, the task and the visibility of labels alone, and are made
  * once. The *compact form* says which rows there are: a header, a directory (a record per sequence), a blob
@@ -37,9 +40,11 @@ enum rules_word {
     RULES_CATEGORIES, /* how many the store has: a number beyond is 0 */
     RULES_TARGET_COLUMN,
     RULES_TARGET_STYPE,
-    RULES_KINDS, /* section */
-    RULES_CELLS, /* section */
-    RULES_TIMES, /* section: numbers of cells, 32 bits each */
+    RULES_KINDS,          /* section */
+    RULES_CELLS,          /* section */
+    RULES_TIMES,          /* section: numbers of cells, 32 bits each */
+    RULES_FIRST_CATEGORY, /* of the store's, among those of all stores of a mixed batch … */
+    RULES_DATASET,        /* … and the dataset's number there */
     RULES_WORDS,
 };
 
@@ -108,6 +113,7 @@ enum sequence_field {
     SEQUENCE_CUT_TABLE = 64,    /* the last row's: its cells may be cut, … */
     SEQUENCE_CUT_CELLS = 68,    /* … and this many, without the label, are there */
     SEQUENCE_TARGET_IS_NULL = 72,
+    SEQUENCE_RULES = 76,  /* where its own are among the batch's, in units of 8 bytes */
     SEQUENCE_CUTOFF = 80, /* 64 bits: the latest time that is shown */
     SEQUENCE_SIZE = 88,
 };
@@ -143,6 +149,7 @@ typedef struct expansion {
     uint32_t cells;
     uint32_t rows;
     uint32_t categories;
+    uint32_t first_category;
     uint64_t seen;    /* the cut-off; see is_hidden */
     uint64_t tensors; /* the optional ones */
     uint8_t *parts[WEIR_BATCH_PARTS];
@@ -207,14 +214,15 @@ SHARED uint64_t moment_of(uint64_t micros) {
 /* Without the parts. */
 SHARED expansion expansion_of(const uint8_t *rules, const uint8_t *compact, uint32_t index) {
     expansion e;
-    e.rules = rules;
     e.compact = compact;
     e.sequence = compact + 8 * (uint64_t)COMPACT_WORDS + (uint64_t)index * SEQUENCE_SIZE;
+    e.rules = rules + 8 * (uint64_t)field(&e, SEQUENCE_RULES);
     e.blob = compact + weir__load64(e.sequence + SEQUENCE_BLOB);
     e.length = (uint32_t)compact_word(compact, COMPACT_LENGTH);
     e.cells = field(&e, SEQUENCE_CELLS);
     e.rows = field(&e, SEQUENCE_ROWS);
-    e.categories = (uint32_t)rules_word(rules, RULES_CATEGORIES);
+    e.categories = (uint32_t)rules_word(e.rules, RULES_CATEGORIES);
+    e.first_category = (uint32_t)rules_word(e.rules, RULES_FIRST_CATEGORY);
     e.seen = moment_of(weir__load64(e.sequence + SEQUENCE_CUTOFF));
     e.tensors = compact_word(compact, COMPACT_TENSORS);
     return e;
@@ -230,6 +238,7 @@ SHARED void place_parts(expansion *e, uint8_t *out, uint32_t index) {
 #define PLACE(id, ...) e->parts[WEIR_##id] = place_of(e, out, index, WEIR_##id);
     WEIR_BATCH_TENSORS(PLACE)
     WEIR_BATCH_FIELDS(PLACE)
+    WEIR_OPTIONAL_FIELDS(PLACE)
 #undef PLACE
 }
 
@@ -309,8 +318,11 @@ SHARED void expand_cell(const expansion *e, const expanded_row *row, uint32_t i,
         weir__store32(e->parts[WEIR_NUMERIC_VALUES] + 4 * at, value & weir__load32(rule + CELL_NUMBER_MASK));
     if (WANTS(BOOL_VALUES))
         e->parts[WEIR_BOOL_VALUES][at] = (uint8_t)(truth & ~is_null & rule[CELL_BOOL_MASK]);
-    if (WANTS(CATEGORICAL_EMBED_IDS))
-        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * at, category < e->categories ? category : 0);
+    if (WANTS(CATEGORICAL_EMBED_IDS)) {
+        uint32_t first = e->first_category & weir__load32(rule + CELL_CATEGORY_MASK) & (is_null - 1);
+        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS] + 4 * at,
+                      (category < e->categories ? category : 0) + first);
+    }
     if (WANTS(TEXT_EMBED_IDS))
         weir__store32(e->parts[WEIR_TEXT_EMBED_IDS] + 4 * at, value & weir__load32(rule + CELL_TEXT_MASK));
     if (WANTS(IS_TARGET))
@@ -427,7 +439,8 @@ SHARED void expand_target(const expansion *e, uint32_t wanted) {
     if (WANTS(BOOL_VALUES))
         e->parts[WEIR_BOOL_VALUES][0] = stype == WEIR_BOOLEAN && value != 0;
     if (WANTS(CATEGORICAL_EMBED_IDS))
-        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS], stype == WEIR_CATEGORICAL ? (uint32_t)value : 0);
+        weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS],
+                      stype == WEIR_CATEGORICAL && !is_null ? (uint32_t)value + e->first_category : 0);
     if (WANTS(TEXT_EMBED_IDS))
         weir__store32(e->parts[WEIR_TEXT_EMBED_IDS], 0); /* no task predicts a text */
     if (WANTS(IS_TARGET))
@@ -452,6 +465,8 @@ SHARED void expand_fields(const expansion *e) {
     weir__store32(e->parts[WEIR_ANCHOR_ROW], field(e, SEQUENCE_ANCHOR_ROW));
     weir__store32(e->parts[WEIR_NUM_CELLS], e->cells);
     weir__store32(e->parts[WEIR_NUM_ROWS], e->rows);
+    if (e->tensors >> WEIR_DATASET_IDS & 1)
+        weir__store32(e->parts[WEIR_DATASET_IDS], (uint32_t)rules_word(e->rules, RULES_DATASET));
 }
 
 /* ---- Thread by thread -------------------------------------------------------------------------- */

@@ -100,42 +100,43 @@ weir_seed weir_batch__walk_seed(const weir_batch__recipe *recipe, uint64_t epoch
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-/* The limits of a batch of so many sequences of up to so many cells. */
-static weir_status limit_batch(const weir_batch__recipe *r, uint64_t sequences, uint32_t length,
-                               weir_batch__limits *l, weir_error *error) {
-    const weir_store_info *info = weir_store_describe(r->store);
-    uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
-    bool is_countable = sequences <= UINT32_MAX / length &&
-                        weir_batch__walk_knows(&r->rules, &r->config) <= WEIR_BATCH__KNOWN_ROWS_MAX;
-    if (is_countable) {
-        *l = (weir_batch__limits){.sequences = sequences,
-                                  .length = length,
-                                  .dim = info->embedding_dim,
-                                  .tensors = r->config.tensors};
-        weir_batch__limit_sequences(l, &r->rules, length, rows);
-        l->rows = r->config.pad_rows ? r->config.max_rows : l->walked_rows;
-        l->texts =
-            sequences * l->walked_texts < info->text_count ? sequences * l->walked_texts : info->text_count;
-        weir_batch__limit_sums(l);
-        /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
-        is_countable = l->room.compact / 4 <= UINT32_MAX && l->room.tensors <= PTRDIFF_MAX;
-    }
-    if (is_countable)
-        return WEIR_OK;
+static weir_status beyond_memory(uint64_t sequences, uint64_t length, weir_error *error) {
     return weir__fail(
         error, WEIR_OUT_OF_MEMORY, operator_name,
-        "a batch of %llu sequences of %u cells is beyond any memory; use more ranks or a smaller batch",
-        (unsigned long long)sequences, length);
+        "a batch of %llu sequences of %llu cells is beyond any memory; use more ranks or a smaller batch",
+        (unsigned long long)sequences, (unsigned long long)length);
 }
 
-/* Adds batches of a length to those that the recipe makes. */
-static weir_status add_length(weir_batch__recipe *r, uint64_t sequences, uint32_t length, weir_error *error) {
-    weir_batch__limits limits;
-    WEIR__TRY(limit_batch(r, sequences, length, &limits, error));
-    r->limits = r->stride_count > 0 ? weir_batch__limits_of_both(&r->limits, &limits) : limits;
-    r->strides[r->stride_count++] =
-        (struct weir_batch__row_stride){length, WEIR__NARROW(uint32_t, limits.walked_rows)};
+static uint64_t text_count(const weir_batch__recipe *r) {
+    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
+    return (uint64_t)last->first_text + weir_store_describe(last->store)->text_count;
+}
+
+weir_status weir_batch__recipe_add_length(weir_batch__recipe *r, weir_batch__limits *l, weir_error *error) {
+    uint64_t texts = text_count(r);
+    l->texts = l->sequences * l->walked_texts < texts ? l->sequences * l->walked_texts : texts;
+    weir_batch__limit_sums(l);
+    /* A place in the compact form is counted in units of 4 bytes, in 32 bits. */
+    if (l->room.compact / 4 > UINT32_MAX || l->room.tensors > PTRDIFF_MAX)
+        return beyond_memory(l->sequences, l->length, error);
+    r->limits = r->length_count > 0 ? weir_batch__limits_of_both(&r->limits, l) : *l;
+    r->by_length[r->length_count++] = *l;
     return WEIR_OK;
+}
+
+/* Adds batches of so many sequences of up to so many cells to those that the recipe makes. */
+static weir_status add_length(weir_batch__recipe *r, uint64_t sequences, uint32_t length, weir_error *error) {
+    uint64_t rows = r->config.max_rows < r->rules.row_count ? r->config.max_rows : r->rules.row_count;
+    weir_batch__limits limits = {.sequences = sequences,
+                                 .length = length,
+                                 .dim = weir_store_describe(r->store)->embedding_dim,
+                                 .tensors = r->config.tensors};
+    if (sequences > UINT32_MAX / length ||
+        weir_batch__walk_knows(&r->rules, &r->config) > WEIR_BATCH__KNOWN_ROWS_MAX)
+        return beyond_memory(sequences, length, error);
+    weir_batch__limit_sequences(&limits, &r->rules, length, rows);
+    limits.rows = r->config.pad_rows ? r->config.max_rows : limits.walked_rows;
+    return weir_batch__recipe_add_length(r, &limits, error);
 }
 
 /* Those of every turn in train, else those of the longest. */
@@ -155,19 +156,22 @@ static weir_status add_lengths(weir_batch__recipe *r, const weir_batch_options *
 
 uint32_t weir_batch__row_stride(const weir_batch__recipe *r, uint32_t sequence_length) {
     uint32_t i = 0;
-    while (i < r->stride_count && r->strides[i].sequence_length != sequence_length)
+    while (i < r->length_count && r->by_length[i].length != sequence_length)
         i++;
-    assert(i < r->stride_count);
-    return r->strides[i].rows;
+    assert(i < r->length_count);
+    return WEIR__NARROW(uint32_t, r->by_length[i].walked_rows);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 weir_status weir_batch__recipe_open(weir_batch__recipe *r, const weir_env *env,
-                                    const weir_batch_options *options, weir_sampler **sampler,
-                                    weir_error *error) {
+                                    const weir_batch_options *options, const weir_batch__origin *origin,
+                                    weir_sampler **sampler, weir_error *error) {
     *r = (weir_batch__recipe){.env = env,
-                              .store = options->store,
+                              .store = origin->store,
+                              .origins = &r->origin,
+                              .origin_count = 1,
+                              .origin = *origin,
                               .stage = options->stage,
                               .rank = options->rank,
                               .pads = options->pad,
@@ -183,7 +187,7 @@ weir_status weir_batch__recipe_open(weir_batch__recipe *r, const weir_env *env,
             "batch.links draws negatives by popularity, but task %.200s does not say what counts "
             "it; name a foreign key as its \"popularity\" in the schema and ingest anew",
             task->name);
-    weir_status status = weir_batch__rules_open(&r->rules, env, r->store, r->task, &r->config, error);
+    weir_status status = weir_batch__rules_open(&r->rules, env, origin, r->task, &r->config, error);
     r->config.widths = NULL; /* the manifest's, which may be closed; the rules have them */
     r->group_size = weir_batch__group_size(task, &r->config, r->stage);
     return status ? status : add_lengths(r, options, error);
@@ -194,12 +198,15 @@ weir_status weir_batch__recipe_open_for_requests(weir_batch__recipe *r, const we
                                                  weir_error *error) {
     *r = (weir_batch__recipe){.env = env,
                               .store = options->store,
+                              .origins = &r->origin,
+                              .origin_count = 1,
+                              .origin = {.store = options->store},
                               .stage = WEIR_STAGE_EVAL,
                               .task = task,
                               .group_size = 1,
                               .with_digests = options->with_digests,
                               .config = *weir_manifest_describe(options->manifest)->batch};
-    weir_status status = weir_batch__rules_open(&r->rules, env, r->store, task, &r->config, error);
+    weir_status status = weir_batch__rules_open(&r->rules, env, &r->origin, task, &r->config, error);
     r->config.widths = NULL;
     uint64_t sequences = options->most_requests ? options->most_requests : 1;
     return status ? status : add_length(r, sequences, r->config.sequence_length, error);

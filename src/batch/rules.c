@@ -305,7 +305,7 @@ static void list_cell(writing *w, weir_batch__kind *kind, const uint8_t *rule, u
 static void add_cell(writing *w, weir_batch__kind *kind, const weir_column *c, uint32_t column,
                      uint32_t bits) {
     uint8_t *rule = w->cells + (size_t)w->cell_count++ * CELL_SIZE;
-    write_cell(c, column, bits, rule);
+    write_cell(c, column + w->rules->origin.first_column, bits, rule);
     list_cell(w, kind, rule, kind->cells);
     kind->before += column < w->rules->task->column;
     kind->label = column == w->rules->task->column ? kind->cells : kind->label;
@@ -374,11 +374,12 @@ static void write_expansion(writing *w, uint64_t size) {
         [RULES_MEAN] = bits_of_double(rules->info->timestamps.mean),
         [RULES_STD] = bits_of_double(rules->info->timestamps.std),
         [RULES_CATEGORIES] = rules->info->category_count,
-        [RULES_TARGET_COLUMN] = task->column,
+        [RULES_TARGET_COLUMN] = task->column + rules->origin.first_column,
         [RULES_TARGET_STYPE] = (uint64_t)task->stype,
         [RULES_KINDS] = (uint64_t)(w->kinds - rules->expansion),
         [RULES_CELLS] = (uint64_t)(w->cells - rules->expansion),
         [RULES_TIMES] = (uint64_t)(w->times - rules->expansion),
+        [RULES_FIRST_CATEGORY] = rules->origin.first_category,
     };
     for (uint32_t i = 0; i < RULES_WORDS; i++)
         weir__store64(rules->expansion + 8 * (size_t)i, words[i]);
@@ -551,13 +552,15 @@ static uint8_t splits_of(const weir_batch_config *config) {
 }
 
 /* What the store and the manifest say, before memory is taken. */
-static void describe(weir_batch__rules *rules, const weir_store_info *info, uint32_t task,
+static void describe(weir_batch__rules *rules, const weir_batch__origin *origin, uint32_t task,
                      const weir_batch_config *config) {
+    const weir_store_info *info = weir_store_describe(origin->store);
     const weir_task *t = &info->tasks[task];
     bool has_task_rows = config->labels && t->has_label_times;
     uint32_t table_count = info->table_count + has_task_rows;
     *rules = (weir_batch__rules){
         .info = info,
+        .origin = *origin,
         .task = t,
         .task_number = task,
         .label_visibility = config->label_visibility,
@@ -597,10 +600,12 @@ static weir_status damaged(const weir_batch__rules *rules, const weir_store *sto
                             rules->task->name);
 }
 
-weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env, const weir_store *store,
-                                   uint32_t task, const weir_batch_config *config, weir_error *error) {
+weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env,
+                                   const weir_batch__origin *origin, uint32_t task,
+                                   const weir_batch_config *config, weir_error *error) {
+    const weir_store *store = origin->store;
     const weir_store_info *info = weir_store_describe(store);
-    describe(rules, info, task, config);
+    describe(rules, origin, task, config);
     if (rules->kind_count > UINT16_MAX)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the store has %u tables; %u are the most that a batch can tell apart",

@@ -11,6 +11,15 @@
 
 typedef struct weir_batch__table_rules weir_batch__table_rules;
 
+/* A store of a batch, and where its numbers begin among those of all stores of the batch: 0 if it is the only
+ * one. */
+typedef struct weir_batch__origin {
+    const weir_store *store;
+    uint32_t first_column;
+    uint32_t first_category;
+    uint32_t first_text;
+} weir_batch__origin;
+
 /* A foreign key that the task shows. */
 typedef struct weir_batch__parent_rule {
     const weir_batch__table_rules *parents;
@@ -78,6 +87,8 @@ enum {
 
 typedef struct weir_batch__rules {
     const weir_store_info *info;
+    weir_batch__origin origin;
+    uint32_t place; /* of the expansion among those of all datasets of the batch, in units of 8 bytes */
     const weir_task *task;
     uint32_t task_number;
     weir_label_visibility label_visibility;
@@ -118,7 +129,7 @@ typedef struct weir_batch__rules {
 } weir_batch__rules;
 
 WEIR_CHECKED weir_status weir_batch__rules_open(weir_batch__rules *rules, const weir_env *env,
-                                                const weir_store *store, uint32_t task,
+                                                const weir_batch__origin *origin, uint32_t task,
                                                 const weir_batch_config *config, weir_error *error);
 void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
 

@@ -57,18 +57,19 @@ uint32_t weir_batch__localise_texts(const weir_batch__text_sorter *sorter, weir_
 }
 
 /* Embeddings lie anywhere in the store: each is asked for a few texts before it is copied. */
-bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out) {
+bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint32_t first,
+                            uint8_t *out) {
     const weir_store_info *info = weir_store_describe(store);
     bool is_whole = true;
     size_t size = 2 * (size_t)info->embedding_dim;
     for (uint32_t i = 0; i < count && store->reads_ahead; i++)
-        weir_store__expect(store, info->text_embeddings + size * texts[i]);
+        weir_store__expect(store, info->text_embeddings + size * (texts[i] - first));
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *ahead =
-            info->text_embeddings + size * texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i];
+            info->text_embeddings + size * (texts[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i] - first);
         for (size_t line = 0; line < size && line < FETCH_BYTES; line += 64)
             weir_batch__fetch(ahead + line);
-        const uint8_t *from = info->text_embeddings + size * texts[i];
+        const uint8_t *from = info->text_embeddings + size * (texts[i] - first);
         is_whole &= weir_store__touch_in(store, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, from, size);
         memcpy(out + size * i, from, size);
     }

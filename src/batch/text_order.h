@@ -24,7 +24,9 @@ uint32_t weir_batch__localise_texts(const weir_batch__text_sorter *sorter, weir_
                                     uint32_t use_count, uint32_t text_count, uint32_t *texts,
                                     uint8_t *compact);
 
-/* Writes their embeddings, in order; false if one of them is damaged. */
-bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint8_t *out);
+/* Writes their embeddings, in order; false if one of them is damaged. The store's numbers are counted from
+ * `first` on. */
+bool weir_batch__copy_texts(const weir_store *store, const uint32_t *texts, uint32_t count, uint32_t first,
+                            uint8_t *out);
 
 #endif

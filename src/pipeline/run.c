@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "batch/build.h"
 #include "device/device.h"
+#include "pipeline/joined_tables.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/run_files.h"
 #include "pipeline/staging.h"
@@ -30,6 +32,8 @@ struct weir_run {
     weir_pipeline__loader loader;
     weir_pipeline__staging staging; /* zeros without a device */
     weir_plan *plan;
+    uint8_t *joined_memory; /* without a device: … */
+    weir_tables joined;     /* … the tables of mixed batches */
     weir_run_info info;
     weir_checkpoint from; /* if the run is resumed */
     run_phase phase;
@@ -167,7 +171,7 @@ static weir_status open_run(weir_run *run, weir_error *error) {
     if (!run->measured)
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
     if (run->device)
-        weir_pipeline__staging_measure(need, &run->options);
+        weir_pipeline__staging_measure(&run->loader);
     status = weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
                                         weir_manifest_describe(run->loader.schedule.manifest)->token,
                                         &run->plan, error);
@@ -220,6 +224,7 @@ void weir_run_close(weir_run *run) {
     weir_plan_close(run->plan);
     weir_cbor_release(&run->written);
     weir_pipeline__run_files_close(&run->files, env);
+    weir__release(env, run->joined_memory);
     weir__release(env, run->measured);
     weir__release(env, run->state);
     weir__release(env, run->stores);
@@ -415,6 +420,20 @@ static weir_status begin_files(weir_run *run, weir_error *error) {
     return status;
 }
 
+/* The tables of mixed batches, if there is no device to have them. */
+static weir_status join_tables(weir_run *run, weir_error *error) {
+    uint32_t count;
+    const weir_batch__origin *origins = weir_batch__builder_origins(run->loader.workers[0].list[0], &count);
+    weir_memory host = weir__host_memory(run->env);
+    if (!origins || run->device)
+        return WEIR_OK;
+    uint64_t size = weir_pipeline__joined_tables_size(origins, count);
+    run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
+    if (!run->joined_memory)
+        return weir__out_of_memory(error, operator_name, (size_t)size);
+    return weir_pipeline__joined_tables_write(origins, count, &host, run->joined_memory, &run->joined, error);
+}
+
 weir_status weir_run_start(weir_run *run, weir_error *error) {
     if (run->phase != OPENED)
         return WEIR_OK;
@@ -424,6 +443,8 @@ weir_status weir_run_start(weir_run *run, weir_error *error) {
     if (status == WEIR_OK)
         status = run->device ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
                              : weir_pipeline__loader_start(&run->loader, run->plan, &host, error);
+    if (status == WEIR_OK)
+        status = join_tables(run, error);
     if (status == WEIR_OK)
         status = begin_files(run, error);
     if (status != WEIR_OK)
@@ -626,9 +647,24 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
     measure_stages(run, run->measured, out);
 }
 
+/* The tables of mixed batches. */
+static weir_status joined_tables(const weir_run *run, weir_tables *out, weir_error *error) {
+    uint32_t count;
+    if (!weir_batch__builder_origins(run->loader.workers[0].list[0], &count))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the run's batches are not mixed: each has a store of its own; name the store");
+    if (run->device ? !run->staging.tables : !run->joined_memory)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the tables are not there yet; start the run first");
+    *out = run->device ? run->staging.joined : run->joined;
+    return WEIR_OK;
+}
+
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,
                             weir_error *error) {
     const weir_run_options *o = &run->options;
+    if (!store)
+        return joined_tables(run, out, error);
     size_t at = 0;
     while (at < o->store_count && o->stores[at] != store)
         at++;

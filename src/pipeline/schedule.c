@@ -1,9 +1,9 @@
-/* See schedule.h. A store serves a dataset if it has one of that key; of several, the one that the manifest's
- * hash names. */
+/* See schedule.h. */
 #include "pipeline/schedule.h"
 
 #include <string.h>
 
+#include "batch/mixed.h"
 #include "sampler/manifest.h"
 #include "sampler/mix.h"
 #include "weir_tool/sampler_tools.h"
@@ -12,37 +12,14 @@ static const char operator_name[] = "weir.run.open";
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static weir_status find_store(const weir_run_options *options, const weir_dataset *dataset,
-                              const weir_store **out, weir_error *error) {
-    *out = NULL;
-    for (size_t i = 0; i < options->store_count; i++) {
-        weir_stored_dataset stored;
-        if (weir_store_dataset(options->stores[i], dataset->key, &stored, NULL) != WEIR_OK)
-            continue;
-        if (!*out || memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
-            *out = options->stores[i];
-        if (memcmp(stored.hash, dataset->hash, WEIR_HASH_SIZE) == 0)
-            return WEIR_OK;
-    }
-    if (*out)
-        return WEIR_OK;
-    weir_status status =
-        weir__fail(error, WEIR_INVALID_DATASET_KEY, operator_name,
-                   "no store that is given has the dataset '%s' of this run; give its store, "
-                   "name one dataset, or take it out of the mix",
-                   dataset->key);
-    weir__note_text(error, "dataset_key", dataset->key, strlen(dataset->key));
-    weir__note_uint(error, "stores", options->store_count);
-    return status;
-}
-
 static weir_status add_member(weir_pipeline__schedule *run, const weir_run_options *options, size_t index,
                               weir_error *error) {
     weir_pipeline__schedule_member member = {
         .dataset = &weir_manifest_describe(run->manifest)->datasets[index], .index = index};
     const char *key = member.dataset->key;
     size_t at = run->member_count;
-    WEIR__TRY(find_store(options, member.dataset, &member.store, error));
+    WEIR__TRY(
+        weir_batch__find_store(options->stores, options->store_count, member.dataset, &member.store, error));
     for (; at > 0; at--) {
         const char *other = run->members[at - 1].dataset->key;
         if (weir__key_compare(other, strlen(other), key, strlen(key)) < 0)
@@ -73,15 +50,28 @@ static weir_status add_mixed(weir_pipeline__schedule *run, const weir_run_option
     return status;
 }
 
-static weir_status add_members(weir_pipeline__schedule *run, const weir_run_options *options,
-                               weir_error *error) {
+/* Every step is one of the mix itself, and what were members are where its samples come from. */
+static weir_status blend(weir_pipeline__schedule *run, weir_error *error) {
+    weir_pipeline__schedule_member *mix = weir__allocate_zero(run->env, 1, sizeof *mix);
+    if (!mix)
+        return weir__out_of_memory(error, operator_name, sizeof *mix);
+    mix->dataset = weir_manifest_find(run->manifest, WEIR_MIX_KEY);
+    run->members = mix;
+    run->member_count = 1;
+    return WEIR_OK;
+}
+
+static weir_status list_members(weir_pipeline__schedule *run, const weir_run_options *options,
+                                weir_error *error) {
     size_t datasets = weir_manifest_describe(run->manifest)->dataset_count;
+    bool names_mix =
+        run->manifest->batch.mixed && options->dataset && strcmp(options->dataset, WEIR_MIX_KEY) == 0;
     run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
     if (!run->members)
         return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
-    if (options->dataset)
+    if (options->dataset && !names_mix)
         return add_named(run, options, error);
-    if (options->stage != WEIR_STAGE_TRAIN && datasets != 1)
+    if (options->stage != WEIR_STAGE_TRAIN && (datasets != 1 || names_mix))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "eval and infer run one dataset at a time, and the manifest has %zu; name one",
                           datasets);
@@ -94,12 +84,20 @@ static weir_status add_members(weir_pipeline__schedule *run, const weir_run_opti
     return add_mixed(run, options, error);
 }
 
+static weir_status add_members(weir_pipeline__schedule *run, const weir_run_options *options,
+                               weir_error *error) {
+    weir_status status = list_members(run, options, error);
+    run->sources = run->members;
+    run->source_count = run->member_count;
+    return status == WEIR_OK && run->is_mixed && run->manifest->batch.mixed ? blend(run, error) : status;
+}
+
 static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) {
-    run->store_hashes = weir__allocate_zero(run->env, run->member_count, sizeof *run->store_hashes);
+    run->store_hashes = weir__allocate_zero(run->env, run->source_count, sizeof *run->store_hashes);
     if (!run->store_hashes)
-        return weir__out_of_memory(error, operator_name, run->member_count * sizeof *run->store_hashes);
-    for (size_t i = 0; i < run->member_count; i++) {
-        const uint8_t *hash = weir_store_describe(run->members[i].store)->store_hash;
+        return weir__out_of_memory(error, operator_name, run->source_count * sizeof *run->store_hashes);
+    for (size_t i = 0; i < run->source_count; i++) {
+        const uint8_t *hash = weir_store_describe(run->sources[i].store)->store_hash;
         size_t at = 0;
         int order = 1;
         while (at < run->store_count && (order = memcmp(run->store_hashes[at], hash, WEIR_HASH_SIZE)) < 0)
@@ -118,10 +116,15 @@ static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) 
 
 static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < run->member_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
-        weir_pipeline__schedule_member *member = &run->members[i];
-        status = weir_population_open(run->env, run->manifest, member->store, member->dataset->key,
-                                      run->token, run->token_size, &member->population, error);
+    size_t count = weir_manifest_describe(run->manifest)->dataset_count;
+    run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
+    if (!run->populations)
+        return weir__out_of_memory(error, operator_name, count * sizeof(void *));
+    for (size_t i = 0; i < run->source_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+        weir_pipeline__schedule_member *source = &run->sources[i];
+        status = weir_population_open(run->env, run->manifest, source->store, source->dataset->key,
+                                      run->token, run->token_size, &source->population, error);
+        run->populations[source->index] = source->population;
     }
     return status;
 }
@@ -155,6 +158,8 @@ weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const wei
                                      .stage = options->stage,
                                      .world_size = options->world_size,
                                      .rank = options->rank,
+                                     .stores = options->stores,
+                                     .given_count = options->store_count,
                                      .any_hash = options->any_hash,
                                      .pad = options->pad,
                                      .with_digests = options->with_digests};
@@ -188,10 +193,13 @@ weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const wei
 void weir_pipeline__schedule_close(weir_pipeline__schedule *run) {
     if (!run->env)
         return;
-    for (size_t i = 0; i < run->member_count; i++)
-        weir_population_close(run->members[i].population);
+    for (size_t i = 0; i < run->source_count; i++)
+        weir_population_close(run->sources[i].population);
     weir__release(run->env, run->token);
+    if (run->sources != run->members)
+        weir__release(run->env, run->sources);
     weir__release(run->env, run->members);
+    weir__release(run->env, run->populations);
     weir__release(run->env, run->store_hashes);
     *run = (weir_pipeline__schedule){0};
 }
@@ -230,7 +238,8 @@ bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, wei
         *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
         return true;
     }
-    uint64_t q = run->is_mixed ? weir_sampler__mix_batches_before(mix, step, m->index) : step;
+    bool has_turns = run->is_mixed && run->sources == run->members;
+    uint64_t q = has_turns ? weir_sampler__mix_batches_before(mix, step, m->index) : step;
     return weir_sampler__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
 }
 
@@ -259,7 +268,10 @@ weir_status weir_pipeline__builders_open(weir_pipeline__builders *builders, cons
                                       .any_hash = run->any_hash,
                                       .pad = run->pad,
                                       .with_digests = run->with_digests,
-                                      .population = member->population};
+                                      .population = member->population,
+                                      .stores = run->stores,
+                                      .store_count = run->given_count,
+                                      .populations = run->populations};
         status = weir_batch_builder_open(env, &options, &builders->list[builders->count], error);
         builders->count += status == WEIR_OK;
     }

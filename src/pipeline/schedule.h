@@ -26,10 +26,17 @@ typedef struct weir_pipeline__schedule {
     bool any_hash;
     bool pad;
     bool with_digests;
-    bool is_mixed;                           /* steps are located by the mix; else by the only member */
-    weir_pipeline__schedule_member *members; /* in the order of CBOR keys */
+    bool is_mixed; /* steps are located by the mix; else by the only member */
+    weir_pipeline__schedule_member
+        *members; /* in the order of CBOR keys; if batches are mixed, the mix alone */
     size_t member_count;
-    uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* of the stores that serve a member: sorted, each once */
+    weir_pipeline__schedule_member *sources; /* the datasets that samples are of: the members, or those of the
+                                                mix */
+    size_t source_count;
+    const weir_population **populations; /* of the sources, by their numbers in the manifest */
+    weir_store *const *stores;           /* all that were given */
+    size_t given_count;
+    uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* of the stores that serve a source: sorted, each once */
     size_t store_count;
     uint64_t end; /* steps of the whole run; WEIR_ENDLESS */
 } weir_pipeline__schedule;

@@ -105,12 +105,15 @@ static void keep_view(weir_pipeline__place *place) {
     place->batch.epochs = place->epochs;
     place->batch.indices = place->indices;
     place->batch.anchor_rows = place->anchors;
+    place->batch.dataset_ids = batch->source_count > 0 ? place->dataset_ids : NULL;
     place->batch.sample_digests = place->digests;
     place->batch.group_digests = place->group_digests;
     place->batch.rows = NULL;
     place->batch.compact = place->batch.rules = NULL;
     memcpy(place->epochs, batch->epochs, batch->sequence_count * sizeof *place->epochs);
     memcpy(place->anchors, batch->anchor_rows, batch->sequence_count * sizeof *place->anchors);
+    if (batch->source_count > 0)
+        memcpy(place->dataset_ids, batch->dataset_ids, batch->sequence_count * sizeof *place->dataset_ids);
     memcpy(place->indices, batch->indices, (size_t)batch->step.valid_count * sizeof *place->indices);
     if (!batch->has_digests)
         return;

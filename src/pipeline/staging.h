@@ -37,6 +37,7 @@ typedef struct weir_pipeline__place {
     uint64_t *indices;
     uint64_t *digests;
     uint32_t *anchors;
+    uint32_t *dataset_ids;
     uint64_t *group_digests;
     uint64_t step;  /* of the run, after this batch … */
     uint64_t *mark; /* … and what its prefetcher had given then */
@@ -51,6 +52,7 @@ typedef struct weir_pipeline__staging {
     weir_device__kernel kernel;
     const void **rules;     /* of each of the run's datasets, on the device */
     weir_tables *tables;    /* of each store, there */
+    weir_tables joined;     /* of mixed batches */
     weir_stream stream;     /* of the copies */
     weir_stream expansions; /* of the kernels */
     uint32_t depth;
@@ -71,8 +73,8 @@ typedef struct weir_pipeline__staging {
     weir_batch__digester digester;
 } weir_pipeline__staging;
 
-/* Adds what a device needs to what the loader does. */
-void weir_pipeline__staging_measure(weir_pipeline__memory_need *need, const weir_run_options *options);
+/* Adds what a device needs to what the loader does, which is open. */
+void weir_pipeline__staging_measure(weir_pipeline__loader *loader);
 
 /* Opens the device that the options name, takes the plan's memory on it, puts tables and rules there, and
  * starts the loader, whose slots lie in pinned memory. Close it also after a failure. DEVICE_ERROR, also if

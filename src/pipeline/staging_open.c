@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "batch/build.h"
 #include "batch/expand.h"
+#include "pipeline/joined_tables.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/staging.h"
 #include "weir_tool/device_work.h"
@@ -23,10 +24,11 @@ static weir_status open_place(weir_pipeline__staging *s, uint32_t index, uint64_
     place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
     place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
     place->anchors = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->anchors);
+    place->dataset_ids = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->dataset_ids);
     place->group_digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->group_digests);
     place->mark = new_mark(s);
-    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->group_digests ||
-        !place->mark)
+    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->dataset_ids ||
+        !place->group_digests || !place->mark)
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
                                    (size_t)sequences * sizeof(uint64_t));
     place->data = weir_pipeline__memory_at(s->there, "place", index);
@@ -44,6 +46,7 @@ static void close_place(weir_pipeline__staging *s, weir_pipeline__place *place) 
     weir__release(s->env, place->indices);
     weir__release(s->env, place->digests);
     weir__release(s->env, place->anchors);
+    weir__release(s->env, place->dataset_ids);
     weir__release(s->env, place->group_digests);
     weir__release(s->env, place->mark);
 }
@@ -113,6 +116,11 @@ static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
             status = upload(s, o->stores[i], info->category_embeddings, info->category_count, &next,
                             &tables->category_embeddings, error);
     }
+    uint32_t count;
+    const weir_batch__origin *origins = weir_batch__builder_origins(s->loader->workers[0].list[0], &count);
+    weir_memory memory = weir_device_memory(s->device);
+    if (status == WEIR_OK && origins)
+        status = weir_pipeline__joined_tables_write(origins, count, &memory, next, &s->joined, error);
     return status;
 }
 
@@ -126,9 +134,14 @@ static weir_status open_kernel(weir_pipeline__staging *s, weir_error *error) {
     return weir_device__kernel_open(s->device, &s->expansion, &s->kernel, error);
 }
 
-void weir_pipeline__staging_measure(weir_pipeline__memory_need *need, const weir_run_options *options) {
-    need->places = options->depth;
-    need->table_size = size_of_tables(options->stores, options->store_count);
+void weir_pipeline__staging_measure(weir_pipeline__loader *loader) {
+    const weir_run_options *options = loader->options;
+    uint32_t count;
+    const weir_batch__origin *origins = weir_batch__builder_origins(loader->workers[0].list[0], &count);
+    loader->need.places = options->depth;
+    loader->need.table_size = size_of_tables(options->stores, options->store_count);
+    if (origins)
+        loader->need.table_size += weir_pipeline__joined_tables_size(origins, count);
 }
 
 /* The rules of the run's datasets. */

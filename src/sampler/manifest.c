@@ -65,6 +65,7 @@ weir_status weir_sampler__manifest_identify(weir_manifest *manifest, weir_error 
     status = make_token(manifest, error);
     if (status == WEIR_OK)
         status = hash_document(manifest, weir_manifest_write_mix, manifest->mix_hash, error);
+    memcpy(manifest->blend.hash, manifest->mix_hash, WEIR_HASH_SIZE);
     if (status == WEIR_OK)
         status = hash_document(manifest, weir_manifest_write_batch, manifest->batch_config_hash, error);
     manifest->info = (weir_manifest_info){.seed = manifest->seed,
@@ -135,6 +136,8 @@ weir_dataset *weir_sampler__manifest_find(const weir_manifest *manifest, const v
 }
 
 const weir_dataset *weir_manifest_find(const weir_manifest *manifest, const char *key) {
+    if (manifest->batch.mixed && strcmp(key, WEIR_MIX_KEY) == 0)
+        return &manifest->blend;
     return weir_sampler__manifest_find(manifest, key, strlen(key));
 }
 

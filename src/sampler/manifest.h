@@ -28,6 +28,7 @@ struct weir_manifest {
     weir_sampler__turns turns; /* of training batches */
     weir__arena arena;         /* of what was read: datasets, texts, lists */
     weir_dataset *datasets;    /* bytewise by key */
+    weir_dataset blend;        /* the mix as a dataset, if its batches are mixed */
     size_t *key_order;         /* indices of datasets in CBOR key order */
     uint32_t dataset_count;
     uint32_t mix_total;

@@ -274,6 +274,7 @@ static const weir__field fields[] = {
      .has = offsetof(weir_manifest, batch.has_context_until), .flags = WEIR__SPARSE | WEIR__NULLABLE},
     {"strictly_before", WEIR__BOOL(weir_manifest, batch.strictly_before), .flags = WEIR__SPARSE},
     {"labels", WEIR__BOOL(weir_manifest, batch.labels), .flags = WEIR__SPARSE},
+    {"mixed", WEIR__BOOL(weir_manifest, batch.mixed), .flags = WEIR__SPARSE},
     {"context_seed", WEIR__UINT(weir_manifest, batch.context_seed, 0, UINT64_MAX), .flags = WEIR__SPARSE},
     {"retrieval", WEIR__SPREAD(&retrieval_shape), .has = offsetof(weir_manifest, batch.has_retrieval),
      .flags = WEIR__SPARSE | WEIR__NULLABLE},

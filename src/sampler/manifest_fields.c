@@ -207,10 +207,37 @@ static const weir__shape accountant_shape =
 
 /* ---- The document ---------------------------------------------------------------------------- */
 
+/* What mixed batches need of the other parts; sets the dataset that stands for the mix. */
+static weir_status check_mixed(weir__reader *r, weir_manifest *manifest) {
+    const weir_sampler__accountant *accountant = &manifest->accountant;
+    if (manifest->mix_total == 0)
+        return weir__refuse(r, "batch.mixed",
+                            "needs a mix, whose weights say how often a dataset has a sequence; add \"mix\"");
+    if (manifest->data.epoch_boundary != WEIR_BOUNDARY_STREAM)
+        return weir__refuse(
+            r, "batch.mixed",
+            "needs \"epoch_boundary\": \"stream\" in data: datasets end at different steps, so "
+            "each goes on in its next epoch");
+    if (accountant->subsampling_mode || accountant->has_effective_q)
+        return weir__refuse(
+            r, "batch.mixed",
+            "cannot stand beside an accountant, who counts the batches of one dataset; remove "
+            "one of the two");
+    if (weir_sampler__manifest_find(manifest, WEIR_MIX_KEY, strlen(WEIR_MIX_KEY)))
+        return weir__refuse(r, "batch.mixed",
+                            "cannot stand beside a dataset that is called \"" WEIR_MIX_KEY
+                            "\", which is the mix's own key; rename it");
+    manifest->blend = (weir_dataset){
+        .key = WEIR_MIX_KEY, .id = WEIR_MIX_KEY, .version = "", .cardinality = manifest->mix_total};
+    return WEIR_OK;
+}
+
 /* Across its parts: the batch size must be whole for every length. */
 weir_status weir_sampler__check_manifest(weir__reader *r, void *object) {
     weir_manifest *manifest = object;
     weir_batch_config *batch = &manifest->batch;
+    if (batch->mixed)
+        WEIR__TRY(check_mixed(r, manifest));
     batch->sequence_length = 0;
     for (uint32_t i = 0; i < batch->lengths.count; i++)
         if (batch->lengths.values[i] > batch->sequence_length)

@@ -1,6 +1,6 @@
-/* Mixing tasks: the schedule of one period is a shuffled list of the datasets, each as often as its weight;
- * a step's dataset and that dataset's own batch number follow from the step alone. The schedule of the last
- * period that was asked for is kept. */
+/* Mixing tasks. Where batches are mixed, every step is one of the mix itself. Else the schedule of one period
+ * is a shuffled list of the datasets, each as often as its weight; a step's dataset and that dataset's own
+ * batch number follow from the step alone. The schedule of the last period that was asked for is kept. */
 #include "sampler/mix.h"
 
 #include <string.h>
@@ -189,10 +189,14 @@ uint64_t weir_sampler__mix_batches_before(weir_mix *mix, uint64_t step, size_t d
 /* q is at most the step, since a dataset stands at most once per step: it cannot overflow. */
 weir_status weir_mix_locate(weir_mix *mix, uint64_t step, const weir_dataset **dataset, weir_cursor *cursor,
                             weir_error *error) {
-    schedule_period(mix, step / mix->total);
-    place at = mix->schedule[step % mix->total];
-    const weir_dataset *found = &weir_manifest_describe(mix->manifest)->datasets[at.dataset];
-    uint64_t q = step / mix->total * weight_of(mix, found) + at.occurrence;
+    const weir_dataset *found = &mix->manifest->blend;
+    uint64_t q = step;
+    if (!mix->manifest->batch.mixed) {
+        schedule_period(mix, step / mix->total);
+        place at = mix->schedule[step % mix->total];
+        found = &weir_manifest_describe(mix->manifest)->datasets[at.dataset];
+        q = step / mix->total * weight_of(mix, found) + at.occurrence;
+    }
     weir_status status = weir_sampler__batch_cursor(mix->manifest, found, q, cursor, error);
     if (status == WEIR_OK)
         *dataset = found;

@@ -281,6 +281,9 @@ static weir_status open_checked(const weir_env *env, const weir_manifest *manife
     if (status == WEIR_OK)
         status =
             weir_sampler__manifest_require(manifest, options->dataset, failure_operator, &dataset, error);
+    if (status == WEIR_OK && dataset == &manifest->blend && options->stage != WEIR_STAGE_TRAIN)
+        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, failure_operator,
+                            "mixed batches are for training; name one dataset of the mix to evaluate");
     if (status == WEIR_OK)
         status = check_config(manifest, dataset, options, failure_operator, error);
     if (status != WEIR_OK)

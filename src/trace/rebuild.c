@@ -61,18 +61,37 @@ void weir_trace__rebuilder_close(weir_trace__rebuilder *r) {
     weir__release(r->env, r);
 }
 
+/* The first store that has a dataset, or NULL. */
+static const weir_store *store_of(const weir_trace__rebuilder *r, const char *key) {
+    weir_stored_dataset stored;
+    for (size_t i = 0; i < r->store_count; i++)
+        if (weir_store_dataset(r->stores[i], key, &stored, NULL) == WEIR_OK)
+            return r->stores[i];
+    return NULL;
+}
+
+/* Whether the stores are there that a batch is built again from: of a mixed one, those of all its datasets.
+ */
+static bool has_stores(const weir_trace__rebuilder *r, const char *key) {
+    if (!weir_manifest_describe(r->manifest)->batch->mixed || strcmp(key, WEIR_MIX_KEY) != 0)
+        return store_of(r, key) != NULL;
+    bool has_all = true;
+    for (size_t i = 0; i < weir_manifest_describe(r->manifest)->dataset_count && has_all; i++) {
+        const weir_dataset *dataset = &weir_manifest_describe(r->manifest)->datasets[i];
+        has_all = dataset->weight == 0 || store_of(r, dataset->key) != NULL;
+    }
+    return has_all;
+}
+
 /* The store's identity was checked: a dataset's hash need not be. */
 static weir_status open_builder(weir_trace__rebuilder *r, rebuilt_dataset *d, weir_error *error) {
     static const weir_batch_memory without_tensors = {.without_tensors = true};
-    weir_stored_dataset stored;
-    const weir_store *store = NULL;
-    for (size_t i = 0; i < r->store_count && !store; i++)
-        if (weir_store_dataset(r->stores[i], d->key, &stored, NULL) == WEIR_OK)
-            store = r->stores[i];
-    if (!store)
+    if (!has_stores(r, d->key))
         return WEIR_OK;
     weir_batch_options options = {.size = sizeof options,
-                                  .store = store,
+                                  .store = store_of(r, d->key),
+                                  .stores = r->stores,
+                                  .store_count = r->store_count,
                                   .manifest = r->manifest,
                                   .dataset = d->key,
                                   .stage = d->stage,

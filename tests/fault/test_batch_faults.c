@@ -7,13 +7,12 @@ static weir_store *store;
 static weir_manifest *manifest;
 
 static weir_status open_and_build(const weir_env *env, void *context, weir_error *error) {
-    (void)context;
     weir_batch_builder *builder = NULL;
     weir_batch_buffer *buffer = NULL;
     weir_batch_options options = {.size = sizeof options,
                                   .store = store,
                                   .manifest = manifest,
-                                  .dataset = "shop/churn/train",
+                                  .dataset = context,
                                   .world_size = 1,
                                   .any_hash = true,
                                   .with_digests = true};
@@ -29,28 +28,38 @@ static weir_status open_and_build(const weir_env *env, void *context, weir_error
 
 static void test_opening(void **state) {
     (void)state;
-    assert_true(sweep_faults(open_and_build, NULL, NULL) >= 24);
+    char dataset[] = "shop/churn/train";
+    assert_true(sweep_faults(open_and_build, NULL, dataset) >= 24);
+}
+
+static void test_opening_mixed(void **state) {
+    (void)state;
+    char mix[] = WEIR_MIX_KEY;
+    assert_true(sweep_faults(open_and_build, NULL, mix) >= 48);
 }
 
 static int set_up(void **state) {
     (void)state;
-    char source[160], path[160], text[512];
+    char source[160], path[160], text[1024];
     weir_error error;
     weir_ingest_report report;
-    weir_stored_dataset stored;
+    weir_stored_dataset stored, other;
     make_folder(folder);
     make_shop(folder, source);
     path_in(folder, "shop.weir", path);
     assert_ok(ingest_shop(NULL, source, path, 1, &report, &error), &error);
     assert_ok(weir_store_open(NULL, path, &store, &error), &error);
     assert_ok(weir_store_dataset(store, "shop/churn/train", &stored, &error), &error);
+    assert_ok(weir_store_dataset(store, "shop/rating/train", &other, &error), &error);
     snprintf(text, sizeof text,
-             "{\"global_batch_size\": 3, \"batch\": {\"sequence_length\": 64, \"row_order\": \"best\"}, "
-             "\"datasets\": "
-             "{\"shop/churn/train\": {\"id\": \"shop\", "
-             "\"version\": \"1\", \"cardinality\": %llu, \"hash\": "
+             "{\"global_batch_size\": 3, \"data\": {\"epoch_boundary\": \"stream\"}, "
+             "\"batch\": {\"sequence_length\": 64, \"row_order\": \"best\", \"mixed\": true}, "
+             "\"mix\": {\"shop/churn/train\": 1, \"shop/rating/train\": 2}, \"datasets\": {"
+             "\"shop/churn/train\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": "
+             "\"0000000000000000000000000000000000000000000000000000000000000000\"}, "
+             "\"shop/rating/train\": {\"id\": \"shop\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": "
              "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}",
-             (unsigned long long)stored.cardinality);
+             (unsigned long long)stored.cardinality, (unsigned long long)other.cardinality);
     assert_ok(weir_manifest_read(NULL, text, strlen(text), "test", &manifest, &error), &error);
     return 0;
 }
@@ -64,6 +73,6 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_opening)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_opening), cmocka_unit_test(test_opening_mixed)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -37,7 +37,8 @@ typedef struct trial {
 
 static void begin(trial *t, const char *config, const char *dataset, uint64_t batch_size, bool pad) {
     weir_error error;
-    t->manifest = shop_manifest(&shop, batch_size, "", config);
+    bool is_mixed = strcmp(dataset, WEIR_MIX_KEY) == 0;
+    t->manifest = shop_manifest(&shop, batch_size, is_mixed ? "\"epoch_boundary\": \"stream\"" : "", config);
     weir_batch_options options = {.size = sizeof options,
                                   .store = shop.store,
                                   .manifest = t->manifest,
@@ -130,6 +131,42 @@ static void test_host_and_threads_agree(void **state) {
             }
             end(&t);
         }
+}
+
+/* The rest of a manifest's `batch`, and a mix after it. */
+#define MIXED                                                                                                \
+    ", \"mixed\": true}, \"mix\": {\"shop/churn/train\": 2, \"shop/rating/train\": 1, \"shop/status/val\": " \
+    "3, "                                                                                                    \
+    "\"shop/spend/train\": 1"
+
+/* Each sequence of a mixed batch is expanded by the rules of its own dataset. */
+static void test_mixed_batches(void **state) {
+    (void)state;
+    static const char *const mixed[] = {
+        "\"sequence_length\": 64" MIXED,
+        "\"sequence_length\": 90, \"tensors\": [\"hops\", \"ages\"], \"mask_permille\": 400" MIXED,
+        "\"sequence_length\": [60, 20], \"max_rows\": 17, \"pad_rows\": true" MIXED,
+    };
+    for (size_t c = 0; c < sizeof mixed / sizeof mixed[0]; c++) {
+        trial t;
+        uint32_t seen = 0;
+        begin(&t, mixed[c], WEIR_MIX_KEY, 5, false);
+        weir_cursor cursor = {0, 0};
+        for (int i = 0; i < 6; i++, cursor = t.batch->step.cursor_next) {
+            build(&t, cursor);
+            check(&t);
+            const weir_tensor *ids = &t.batch->tensors[WEIR_DATASET_IDS];
+            assert_int_equal(t.batch->source_count, 4);
+            for (uint32_t k = 0; k < t.batch->sequence_count; k++) {
+                assert_int_equal(weir__load32(t.batch->data + ids->offset + 4 * (size_t)k),
+                                 t.batch->dataset_ids[k]);
+                seen |= 1u << t.batch->dataset_ids[k];
+            }
+        }
+        assert_int_equal(seen, 15);
+        assert_string_equal(t.batch->sources[2].dataset, "shop/spend/train");
+        end(&t);
+    }
 }
 
 /* The last batch of an epoch is not full: with padding it has sequences without a cell. A rank may have no
@@ -281,6 +318,7 @@ int main(void) {
         cmocka_unit_test(test_host_and_threads_agree), cmocka_unit_test(test_padding_and_nothing),
         cmocka_unit_test(test_few_bytes_a_cell),       cmocka_unit_test(test_scribbling_harms_no_later_batch),
         cmocka_unit_test(test_without_tensors),        cmocka_unit_test(test_times_of_all_years),
+        cmocka_unit_test(test_mixed_batches),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -33,7 +33,9 @@ static void begin(shared *s, const weir_manifest *manifest) {
     weir_error error;
     weir_batch_options options = options_of(manifest);
     *s = (shared){.unit = 1};
-    assert_ok(weir_batch__recipe_open(&s->recipe, weir__env_or_default(NULL), &options, &s->sampler, &error),
+    weir_batch__origin origin = {.store = options.store};
+    assert_ok(weir_batch__recipe_open(&s->recipe, weir__env_or_default(NULL), &options, &origin, &s->sampler,
+                                      &error),
               &error);
     for (int i = 0; i < WORKERS; i++)
         assert_ok(weir_batch__worker_open(&s->workers[i], &s->recipe, &error), &error);
