@@ -57,6 +57,7 @@ train:
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/train.py build/shop/shop.weir late=2 churn rating category
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/labels.py build/planted
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/links.py build/tastes
+	@PYTHONPATH=build/python /usr/bin/python3 -B examples/mixed.py build/mixed
 	@PYTHONPATH=build/python /usr/bin/python3 -B examples/prove_resume.py build/shop/shop.weir late=2 churn rating category
 
 # The Formula 1 database end to end (docs/f1.md): make f1 DATA=FOLDER, the folder with its CSV files. On a GPU: DEVICE=cuda, and

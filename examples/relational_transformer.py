@@ -18,6 +18,7 @@ Times are shown as ages: how long before the time that the prediction is for. A 
 the years that it was trained on."""
 
 import math
+from typing import NamedTuple
 
 import torch
 import weir
@@ -37,6 +38,10 @@ def inputs_of(batch: weir.Batch) -> dict[str, Tensor]:
     inputs["time"] = batch.observation_time.torch().to(inputs["is_null"].device)
     inputs["lag"] = torch.zeros_like(inputs["time"])
     inputs["texts"] = weir.torch.text_embeddings(inputs)
+    if batch.dataset_ids is not None:  # of a mixed batch each sequence's times are normalised as its own store says
+        scales = [source.store.info["timestamps"] for source in batch.sources]
+        by_source = torch.tensor([(scale["mean"], scale["std"] or 1.0) for scale in scales], dtype=torch.double)
+        inputs["time_scale"] = by_source.to(inputs["is_null"].device)[batch.dataset_ids.torch().long()]
     return inputs
 
 
@@ -157,9 +162,9 @@ class CellEncoder(nn.Module):
         steps = torch.arange(-2, 3, device=x.device) * 0.75
         return torch.cat((x.clamp(-4, 4), x.abs().clamp(max=4), torch.asinh(x), torch.tanh(2 * (x - steps))), -1)
 
-    def of_times(self, times: Tensor, now: Tensor) -> Tensor:
+    def of_times(self, times: Tensor, now: Tensor, std: Tensor | float) -> Tensor:
         """The age in days on several scales, and the date itself if it is asked for."""
-        age = ((now[:, None] - times[..., -1]) * (self.std / DAY))[..., None]
+        age = ((now[:, None] - times[..., -1]) * (std / DAY))[..., None]
         ages = (torch.asinh(age) / 5, torch.tanh(age / 14), torch.tanh(age / 60), torch.tanh(age / 365), torch.tanh(age / 3650))
         return torch.cat((times * float(self.dates), *ages), -1)
 
@@ -173,7 +178,9 @@ class CellEncoder(nn.Module):
     def features(self, batch: dict[str, Tensor]) -> Tensor:
         time = batch["time"]
         has_time = time.abs() < NO_TIME
-        now = torch.where(has_time, (time.double() - self.mean) / self.std, torch.zeros((), dtype=torch.double, device=time.device))
+        mean, std = batch["time_scale"].T if "time_scale" in batch else (self.mean, self.std)
+        now = torch.where(has_time, (time.double() - mean) / std, torch.zeros((), dtype=torch.double, device=time.device))
+        std = std[:, None].float() if isinstance(std, Tensor) else std
         moments = self.of_moments(time, batch["lag"]) * has_time[:, None]
         shown = ~(batch["is_null"] | batch["is_target"] | batch["is_padding"])[..., None]
         types = batch["semantic_types"][..., None]
@@ -186,7 +193,7 @@ class CellEncoder(nn.Module):
         parts = (
             self.embedded(self.columns[batch["column_ids"].long()]),
             of(SemanticType.NUMERICAL, self.of_numbers(batch["numeric_values"])),
-            of(SemanticType.TIMESTAMP, self.of_times(batch["timestamp_values"], now.float())),
+            of(SemanticType.TIMESTAMP, self.of_times(batch["timestamp_values"], now.float(), std)),
             of(SemanticType.BOOLEAN, torch.cat((truth, ~truth), -1).float()),
             of(SemanticType.CATEGORICAL, self.embedded(self.categories[batch["categorical_embed_ids"].long()])),
             of(SemanticType.TEXT, self.embedded(batch["texts"])),
@@ -200,6 +207,13 @@ class CellEncoder(nn.Module):
         with torch.no_grad():
             features = self.features(batch)
         return self.feed_forward(self.project(features))
+
+
+class Kind(NamedTuple):
+    """What a prediction is: all that it takes of a target."""
+
+    stype: str
+    class_count: int
 
 
 class RelationalTransformer(nn.Module):
@@ -237,7 +251,7 @@ class RelationalTransformer(nn.Module):
             cells = layer(cells, seen)
         return self.norm(cells[:, 0])
 
-    def predict(self, at_target: Tensor, target: weir.Target, category_start: int) -> Tensor:
+    def predict(self, at_target: Tensor, target: weir.Target | Kind, category_start: int) -> Tensor:
         """Scores by the target's semantic type: a number, a logit, or one score per class."""
         if target.stype == "categorical":
             classes = self.encoder.of_classes(category_start, target.class_count)
@@ -251,16 +265,33 @@ class RelationalTransformer(nn.Module):
         at_target = self(inputs)
         wanted, is_null = target.torch()
         prediction = self.predict(at_target, target, category_start)
-        if target.stype == "categorical":
-            by_type = functional.cross_entropy(prediction, wanted, reduction="none")
-        elif target.stype == "boolean":
-            by_type = functional.binary_cross_entropy_with_logits(prediction, wanted.float(), reduction="none")
-        else:
-            by_type = functional.smooth_l1_loss(prediction, wanted, reduction="none")
-        null_loss = functional.binary_cross_entropy_with_logits(
-            self.null_head(at_target)[:, 0], is_null.float(), reduction="none"
-        )
-        return null_loss + ~is_null * by_type, prediction
+        by_type = self.compare(prediction, wanted, target.stype)
+        return self.null_losses(at_target, is_null) + ~is_null * by_type, prediction
+
+    def mixed_losses(self, inputs: dict[str, Tensor], batch: weir.Batch) -> Tensor:
+        """The loss of each sequence of a mixed batch, each by the task that it is of."""
+        at_target = self(inputs)
+        wanted, is_null = batch.target.torch()
+        by_type, ids = torch.zeros_like(wanted), batch.dataset_ids.torch().long()
+        for number, source in enumerate(batch.sources):
+            own = (ids == number).nonzero()[:, 0]
+            if len(own) > 0:
+                kind = Kind(source.target_stype, source.category_count)
+                prediction = self.predict(at_target[own], kind, source.category_start)
+                by_type = by_type.index_add(0, own, self.compare(prediction, wanted[own], kind.stype).to(by_type.dtype))
+        return self.null_losses(at_target, is_null) + ~is_null * by_type
+
+    @staticmethod
+    def compare(prediction: Tensor, wanted: Tensor, stype: str) -> Tensor:
+        if stype == "categorical":
+            return functional.cross_entropy(prediction, wanted.long(), reduction="none")
+        if stype == "boolean":
+            return functional.binary_cross_entropy_with_logits(prediction, wanted.float(), reduction="none")
+        return functional.smooth_l1_loss(prediction, wanted, reduction="none")
+
+    def null_losses(self, at_target: Tensor, is_null: Tensor) -> Tensor:
+        logits = self.null_head(at_target)[:, 0]
+        return functional.binary_cross_entropy_with_logits(logits, is_null.float(), reduction="none")
 
 
 # ---- Steps without the host ------------------------------------------------------------------------------------------

@@ -87,6 +87,17 @@ static array *array_like(const array *self) {
     return other;
 }
 
+PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count) {
+    PyObject *made = py_array_new(&(py_array_spec){.owner = &block->shared,
+                                                   .data = block->data,
+                                                   .dtype = dtype,
+                                                   .rank = 1,
+                                                   .shape = &count,
+                                                   .is_writable = true});
+    py_drop(&block->shared);
+    return made;
+}
+
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data) {
     py_block *block = count > SIZE_MAX / 8 ? (py_block *)PyErr_NoMemory() : py_block_new((size_t)count * 8);
     if (!block)

@@ -72,6 +72,8 @@ static void destroy_built(py_shared *self) {
 
 static weir_status build(built *out, weir_batch_options *options, weir_cursor cursor, weir_error *error) {
     options->store = out->sources->stores[0]->store;
+    options->stores = out->sources->opened;
+    options->store_count = out->sources->count;
     options->manifest = out->sources->manifest->manifest;
     weir_status status = weir_batch_builder_open(NULL, options, &out->builder, error);
     if (status == WEIR_OK)
@@ -80,7 +82,7 @@ static weir_status build(built *out, weir_batch_options *options, weir_cursor cu
         status = weir_batch_build(out->builder, cursor, out->buffer, error);
     if (status == WEIR_OK) {
         out->base.batch = weir_batch_view(out->buffer);
-        out->base.store = options->store;
+        out->base.store = out->base.batch->source_count > 0 ? NULL : options->store;
         out->base.sources = &out->sources->shared;
         out->base.dataset = weir_manifest_find(options->manifest, options->dataset);
     }
@@ -138,6 +140,7 @@ typedef struct copied {
     uint64_t *epochs;
     uint32_t *rows;
     uint64_t *sample_digests;
+    weir_batch_source *mix; /* the sources */
     _Alignas(256) uint8_t data[];
 } copied;
 
@@ -147,12 +150,24 @@ static void destroy_copied(py_shared *self) {
     free(copy->epochs);
     free(copy->rows);
     free(copy->sample_digests);
+    free(copy->mix);
     free(copy);
 }
 
 static void *copy_of(const void *data, size_t size) {
     void *copy = data ? malloc(size + 1) : NULL;
     return copy ? memcpy(copy, data, size) : NULL;
+}
+
+/* Those of a mixed batch, with the manifest's own keys: what keeps the copy keeps the manifest. */
+static weir_batch_source *copy_sources(const py_batch *from) {
+    const py_sources *sources = (const py_sources *)from->sources;
+    uint32_t count = from->batch->source_count;
+    weir_batch_source *copy =
+        count > 0 ? copy_of(from->batch->sources, count * sizeof *from->batch->sources) : NULL;
+    for (uint32_t i = 0; copy && i < count; i++)
+        copy[i].dataset = weir_manifest_find(sources->manifest->manifest, copy[i].dataset)->key;
+    return copy;
 }
 
 py_batch *py_batch_copy(const py_batch *from) {
@@ -176,12 +191,15 @@ py_batch *py_batch_copy(const py_batch *from) {
     copy->view.rows = copy->rows = copy_of(batch->rows, 4 * count * batch->row_stride);
     copy->view.sample_digests = copy->sample_digests =
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
+    copy->view.sources = copy->mix = copy_sources(from);
+    copy->view.dataset_ids = NULL; /* the tensor has them */
     copy->view.indices = NULL;
     copy->view.anchor_rows = NULL;
     copy->view.group_digests = NULL;
     copy->view.visits = NULL;
     copy->view.compact = copy->view.rules = NULL;
-    if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests))
+    if (copy->epochs && copy->rows && (copy->sample_digests || !batch->has_digests) &&
+        (copy->mix || batch->source_count == 0))
         return &copy->base;
     py_drop(&copy->base.shared);
     PyErr_NoMemory();
@@ -261,67 +279,7 @@ static PyObject *capsules(PyObject *self, PyObject *args) {
     return all;
 }
 
-/* ---- The target -------------------------------------------------------------------------------- */
-
-/* Where the target's cell (the first) of each sequence lies in a tensor. */
-static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, size_t sequence, size_t size) {
-    return batch->data + batch->tensors[id].offset + sequence * batch->sequence_length * size;
-}
-
-static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
-    uint32_t category;
-    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
-    if (batch->target_stype == WEIR_BOOLEAN) {
-        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    } else if (batch->target_stype == WEIR_CATEGORICAL) {
-        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
-    } else if (batch->target_stype == WEIR_TIMESTAMP) { /* the last of its floats is the whole time */
-        memcpy((float *)value + i,
-               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
-                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
-               4);
-    } else {
-        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
-    }
-}
-
-static PyObject *array_of_block(py_block *block, const char *dtype, uint64_t count) {
-    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
-                                                    .data = block->data,
-                                                    .dtype = dtype,
-                                                    .rank = 1,
-                                                    .shape = &count,
-                                                    .is_writable = true});
-    py_drop(&block->shared);
-    return array;
-}
-
-/* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
- * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
-static PyObject *batch_target(PyObject *self, PyObject *nothing) {
-    (void)nothing;
-    const weir_batch *batch = batch_of(self)->batch;
-    size_t count = batch->sequence_count;
-    if (batch_of(self)->place) {
-        PyErr_SetString(PyExc_ValueError, "the batch is on a device; use target.torch()");
-        return NULL;
-    }
-    py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
-    if (!values || !nulls) {
-        py_drop(values ? &values->shared : NULL);
-        py_drop(nulls ? &nulls->shared : NULL);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
-        copy_target(batch, i, values->data, nulls->data + i);
-    const char *dtype = batch->target_stype == WEIR_BOOLEAN       ? "bool"
-                        : batch->target_stype == WEIR_CATEGORICAL ? "int64"
-                                                                  : "float32";
-    PyObject *first = array_of_block(values, dtype, count), *second = array_of_block(nulls, "bool", count);
-    return first && second ? Py_BuildValue("(NN)", first, second)
-                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
-}
+/* ---- Groups ------------------------------------------------------------------------------------ */
 
 /* _group(): (group, role) of each sequence, in memory of their own. */
 static PyObject *batch_group(PyObject *self, PyObject *nothing) {
@@ -339,22 +297,20 @@ static PyObject *batch_group(PyObject *self, PyObject *nothing) {
         memcpy(groups->data + 8 * (size_t)i, &group, sizeof group);
         roles->data[i] = (uint8_t)weir_batch_role(batch, i);
     }
-    PyObject *first = array_of_block(groups, "int64", count), *second = array_of_block(roles, "uint8", count);
+    PyObject *first = py_array_of_block(groups, "int64", count),
+             *second = py_array_of_block(roles, "uint8", count);
     return first && second ? Py_BuildValue("(NN)", first, second)
                            : (Py_XDECREF(first), Py_XDECREF(second), NULL);
 }
 
-/* (mean, std) by which the target was normalised; (0, 1) if it was not. */
-static PyObject *get_target_scale(PyObject *self, void *closure) {
-    (void)closure;
-    const py_batch *batch = batch_of(self);
-    const weir_store_info *info = weir_store_describe(batch->store);
-    weir_statistics scale = {.mean = 0, .std = 1};
-    if (batch->batch->target_stype == WEIR_NUMERICAL)
-        scale = info->columns[info->tasks[batch->batch->task].column].statistics;
-    else if (batch->batch->target_stype == WEIR_TIMESTAMP)
-        scale = info->timestamps;
-    return Py_BuildValue("(dd)", scale.mean, scale.std);
+/* Whether all sequences are of one dataset; else an exception says where to look. */
+static bool is_of_one(PyObject *self) {
+    if (batch_of(self)->store)
+        return true;
+    PyErr_SetString(PyExc_ValueError,
+                    "the batch is mixed: its sequences are of several datasets, and each has "
+                    "this of its own; see batch.sources and batch.dataset_ids");
+    return false;
 }
 
 /* ---- The edges --------------------------------------------------------------------------------- */
@@ -421,6 +377,8 @@ static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
     (void)nothing;
     const py_batch *owner = batch_of(self);
     edge_list list = {NULL, 0, 0};
+    if (!is_of_one(self))
+        return NULL;
     if (owner->place || !owner->batch->rows) {
         PyErr_SetString(PyExc_ValueError, "a batch on a device does not know its rows; leave device out");
         return NULL;
@@ -446,17 +404,16 @@ static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
 
 static PyObject *get_store_hash(PyObject *self, void *closure) {
     (void)closure;
+    if (!is_of_one(self))
+        return NULL;
     return py_hex(weir_store_describe(batch_of(self)->store)->store_hash, WEIR_HASH_SIZE);
 }
 
 /* Which of the sources' stores it is of. */
 static PyObject *get_store_index(PyObject *self, void *closure) {
     (void)closure;
-    const py_sources *sources = (const py_sources *)batch_of(self)->sources;
-    size_t at = 0;
-    while (at + 1 < sources->count && sources->opened[at] != batch_of(self)->store)
-        at++;
-    return PyLong_FromSize_t(at);
+    return is_of_one(self) ? PyLong_FromSize_t(py_batch_store_index(batch_of(self), batch_of(self)->store))
+                           : NULL;
 }
 
 static Py_ssize_t length(PyObject *self) {
@@ -558,12 +515,20 @@ static PyObject *get_dataset(PyObject *self, void *closure) {
 static PyObject *get_task(PyObject *self, void *closure) {
     (void)closure;
     const py_batch *batch = batch_of(self);
-    return py_text(weir_store_describe(batch->store)->tasks[batch->batch->task].name);
+    return is_of_one(self) ? py_text(weir_store_describe(batch->store)->tasks[batch->batch->task].name)
+                           : NULL;
 }
 
 static PyObject *get_target_stype(PyObject *self, void *closure) {
     (void)closure;
-    return py_text(weir_stype_name(batch_of(self)->batch->target_stype));
+    const weir_batch *batch = batch_of(self)->batch;
+    return py_text(batch->source_count > 0 ? "mixed" : weir_stype_name(batch->target_stype));
+}
+
+static PyObject *get_dataset_ids(PyObject *self, void *closure) {
+    (void)closure;
+    const weir_tensor *ids = &batch_of(self)->batch->tensors[WEIR_DATASET_IDS];
+    return ids->name ? part(self, ids) : Py_NewRef(Py_None);
 }
 
 /* A number of the batch; the closure is where it lies in a weir_batch. */
@@ -571,6 +536,11 @@ static PyObject *get_number(PyObject *self, void *closure) {
     uint32_t number;
     memcpy(&number, (const char *)batch_of(self)->batch + (uintptr_t)closure, sizeof number);
     return PyLong_FromUnsignedLong(number);
+}
+
+/* The same of what each dataset of a mixed batch has of its own. */
+static PyObject *get_task_number(PyObject *self, void *closure) {
+    return is_of_one(self) ? get_number(self, closure) : NULL;
 }
 
 static PyObject *get_nbytes(PyObject *self, void *closure) {
@@ -596,12 +566,15 @@ static PyMethodDef methods[] = {
     {"_arrays", arrays, METH_NOARGS, "All tensors, by name."},
     {"_edges", batch_edges, METH_NOARGS, "The foreign keys between the rows of each sequence, by column."},
     {"_group", batch_group, METH_NOARGS, "The group and the role of each sequence."},
-    {"_target", batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
+    {"_sources", py_batch_sources, METH_NOARGS, "The datasets of a mixed batch."},
+    {"_target", py_batch_target, METH_NOARGS, "The target's values and nulls, in memory of their own."},
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
 
 #define NUMBER(name, field, doc)                                                                             \
     { name, get_number, NULL, doc, (void *)offsetof(weir_batch, field) }
+#define TASK_NUMBER(name, field, doc)                                                                        \
+    { name, get_task_number, NULL, doc, (void *)offsetof(weir_batch, field) }
 #define DOC_SAMPLE_INDEX     "which sample of the dataset."
 #define DOC_POSITION         "its position in the epoch."
 #define DOC_ANCHOR_ROW       "the store's row that it is about; on a device only if anchor_rows asks for it."
@@ -619,13 +592,14 @@ static PyGetSetDef attributes[] = {
     {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
     {"cursor_next", get_cursor_next, NULL, "(epoch, position) after the batch.", NULL},
     {"valid_count", get_valid_count, NULL, "Sequences, from the front, that are samples of the epoch.", NULL},
-    {"dataset", get_dataset, NULL, "The dataset's key.", NULL},
+    {"dataset", get_dataset, NULL, "The dataset's key; \"*\" of a mixed batch.", NULL},
     {"task", get_task, NULL, "The task's name.", NULL},
-    {"target_stype", get_target_stype, NULL, "The semantic type of the target.", NULL},
+    {"target_stype", get_target_stype, NULL, "The semantic type of the target; \"mixed\" of a mixed batch.",
+     NULL},
     {"_store_index", get_store_index, NULL, "Which of the stores it is of.", NULL},
     {"store_hash", get_store_hash, NULL, "The hash of the store that the batch is of, in hex.", NULL},
-    {"_target_scale", get_target_scale, NULL, "The mean and deviation that the target was normalised by.",
-     NULL},
+    {"_target_scale", py_batch_target_scale, NULL,
+     "The mean and deviation that the target was normalised by.", NULL},
     {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},
     {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
      NULL},
@@ -638,9 +612,12 @@ static PyGetSetDef attributes[] = {
     NUMBER("row_count", row_count, "R: rows of fk_adj."),
     NUMBER("text_count", text_count, "U: texts in text_batch_embeddings."),
     NUMBER("embedding_dim", embedding_dim, "D_t: the width of a text embedding."),
-    NUMBER("task_index", task, "The task's number in the store."),
-    NUMBER("category_start", category_start, "Of a categorical target: its first category in the store."),
-    NUMBER("category_count", category_count, "Of a categorical target: the number of its categories."),
+    TASK_NUMBER("task_index", task, "The task's number in the store."),
+    TASK_NUMBER("category_start", category_start,
+                "Of a categorical target: its first category in the store."),
+    TASK_NUMBER("category_count", category_count, "Of a categorical target: the number of its categories."),
+    {"dataset_ids", get_dataset_ids, NULL,
+     "uint32 [B]: of a mixed batch, which of its sources each sequence is of; None of any other.", NULL},
     WEIR_BATCH_FIELDS(FIELD){NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "The tensors of one step; see weir.Batch."},

@@ -200,6 +200,9 @@ PyObject *py_array_new(const py_array_spec *spec);
 /* The DLPack capsule of an array, its type called by another code of the same size. */
 PyObject *py_array_capsule_as(PyObject *array, uint8_t code);
 
+/* A block as an array of one dimension, which keeps it; the caller's hold on it ends. */
+PyObject *py_array_of_block(py_block *block, const char *dtype, uint64_t count);
+
 /* A new array of uint64 with memory of its own, to be filled through *data. */
 PyObject *py_array_of_indices(uint64_t count, uint64_t **data);
 
@@ -224,6 +227,14 @@ typedef struct py_batch {
 /* A copy of a batch with all that it points to, in memory of its own. It keeps the sources, and neither the
  * batch nor its slot. */
 py_batch *py_batch_copy(const py_batch *from);
+
+/* Which of its sources' stores a store is. */
+size_t py_batch_store_index(const py_batch *batch, const weir_store *store);
+
+/* Methods and an attribute of weir.Batch, in target.c. */
+PyObject *py_batch_target(PyObject *self, PyObject *nothing);
+PyObject *py_batch_target_scale(PyObject *self, void *closure);
+PyObject *py_batch_sources(PyObject *self, PyObject *nothing);
 
 /* The stores (a tuple) and the manifest (or None: NULL) of a run, as one piece. NULL with an exception set.
  */

@@ -12,7 +12,7 @@ docs/python.md is the tour. Everything here is typed, and every array is a view 
 
 from weir import errors, metrics
 from weir._arenas import Arenas, Backing, Commit
-from weir._batch import Batch, Role, SemanticType, Target, batch
+from weir._batch import Batch, Role, SemanticType, Source, Target, batch
 from weir._cells import Cell
 from weir._contexts import Contexts
 from weir._cursors import Cursors
@@ -77,6 +77,7 @@ __all__ = [
     "Role",
     "Sampler",
     "SemanticType",
+    "Source",
     "Store",
     "StoreError",
     "Table",

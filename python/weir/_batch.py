@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weir import _weir
 from weir._environment import rank_and_world_size
-from weir._manifest import Location, Manifest, Mix, as_manifest
+from weir._manifest import MIX_KEY, Location, Manifest, Mix, as_manifest
 from weir._options import answer_unknown
 from weir._cells import Cell, cells_of
 from weir._store import Key, Store, StoreLike, as_stores
@@ -60,6 +60,23 @@ _VALUES = {
 }
 
 
+class Source(NamedTuple):
+    """A dataset whose sequences a mixed batch has. `first_column` and `first_category`: where its store begins in the
+    batch's numbering; `category_start` is in that numbering. `mean`, `std`: `value * std + mean` is the database's."""
+
+    dataset: str
+    store: Store
+    task: str
+    task_index: int
+    target_stype: str
+    category_start: int
+    category_count: int
+    first_column: int
+    first_category: int
+    mean: float
+    std: float
+
+
 class Target:
     """What a batch's model is to predict: a value for each sequence, apart from the inputs.
 
@@ -71,6 +88,7 @@ class Target:
 
     values, by stype: boolean: bool. categorical: int64, the class, 0 to class_count - 1. numerical and
     timestamp: float32, normalised; `value * std + mean` is the database's, for a timestamp in microseconds since 1970.
+    mixed (sequences of several datasets): all of these as float32, each as the source of its sequence says (`batch.sources`).
     is_null: where the database has no value, and at padding; the value is then 0. Both are copies: keeping them keeps no batch.
     """
 
@@ -79,7 +97,7 @@ class Target:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self.stype: str = batch.target_stype
-        self.class_count: int = batch.category_count
+        self.class_count: int = 0 if self.stype == "mixed" else batch.category_count
         self.mean, self.std = batch._target_scale
 
     @property
@@ -97,12 +115,26 @@ class Target:
         values, is_null = self._batch._target()
         return values.numpy(), is_null.numpy()
 
+    def _mixed(self, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each sequence the one value that its type has; those of the other types are 0."""
+        import torch
+
+        ids = self._batch.dataset_ids
+        assert ids is not None
+        device = tensors["is_null"].device
+        starts = torch.tensor([source.category_start for source in self._batch.sources], device=device)
+        classes = (tensors["categorical_embed_ids"][:, 0].long() - starts[ids.torch().long()]).clamp_(min=0)
+        values = tensors["numeric_values"][:, 0] + tensors["timestamp_values"][:, 0, -1] + tensors["bool_values"][:, 0]
+        return values + classes, tensors["is_null"][:, 0] | tensors["is_padding"][:, 0]
+
     def torch(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(values, is_null) as torch tensors, on the batch's device."""
         if self._batch.device_index is None:
             values, is_null = self._batch._target()
             return values.torch(), is_null.torch()
         tensors = self._batch.torch()
+        if self.stype == "mixed":
+            return self._mixed(tensors)
         cells = tensors[_VALUES[self.stype]][:, 0]
         if self.stype == "categorical":
             cells = (cells.long() - self._batch.category_start).clamp_(min=0)
@@ -116,6 +148,8 @@ class Target:
         if self._batch.device_index is None:
             values, is_null = self.numpy()
             return jax.numpy.asarray(values), jax.numpy.asarray(is_null)
+        if self.stype == "mixed":
+            raise ValueError("a mixed batch's target on a device is for torch; use target.torch()")
         tensors = self._batch.jax()
         cells = tensors[_VALUES[self.stype]][:, 0]
         if self.stype == "categorical":
@@ -152,8 +186,14 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
     @property
     def store(self) -> Store:
-        """The store that the batch came from."""
+        """The store that the batch came from. A mixed batch has one for each of its sources."""
         return self._stores[self._store_index]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Of a mixed batch (docs/batch.md) the datasets of the mix: `sources[batch.dataset_ids[i]]` is that of sequence
+        i. Empty if all sequences are of one dataset."""
+        return tuple(Source(dataset, self._stores[store], *rest) for dataset, store, *rest in self._sources())
 
     def copy(self) -> Batch:
         """The same batch in memory of its own: it may be written to and kept, and its slot is free."""
@@ -170,9 +210,17 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def anchor_key(self) -> list[Key | None]:
         """The primary key of the row that each sequence is about, as the database has it: what joins predictions back
         to it. A key of several columns is a tuple. None for padding, and if the store keeps no keys of that table."""
-        store, sequences = self.store, zip(self.anchor_row.tolist(), self.num_cells.tolist())
-        kept = [range(table["row_start"], table["row_start"] + table["rows"]) for table in store.info["tables"] if "keys" in table]
-        return [store._key(row) if cells and any(row in rows for rows in kept) else None for row, cells in sequences]
+        ids = [0] * self.sequence_count if self.dataset_ids is None else self.dataset_ids.tolist()
+        stores = [source.store for source in self.sources] or [self.store]
+        kept = [
+            [range(table["row_start"], table["row_start"] + table["rows"]) for table in store.info["tables"] if "keys" in table]
+            for store in stores
+        ]
+        sequences = zip(ids, self.anchor_row.tolist(), self.num_cells.tolist())
+        return [
+            stores[number]._key(row) if cells and any(row in rows for rows in kept[number]) else None
+            for number, row, cells in sequences
+        ]
 
     @property
     def group(self) -> Array:
@@ -190,8 +238,10 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     # The target's true value stands in the tensors too, at the first cell of every sequence, and so do those of masked
     # cells: a model must not see them.
 
-    def _hidden(self) -> tuple[str, str]:
+    def _hidden(self) -> tuple[str, ...]:
         """The tensors that say what the target is."""
+        if self.target_stype == "mixed":
+            return *_VALUES.values(), "is_null"
         return _VALUES[self.target_stype], "is_null"
 
     def numpy(self, *, hide_target: bool = False) -> dict[str, numpy.ndarray[Any, Any]]:
@@ -255,7 +305,7 @@ class Batch(_weir.Batch, Mapping[str, Array]):
 
     def cells(self, store: Store) -> Iterator[Cell]:
         """The batch cell by cell, with names and values of the database: for people, not for models. The target's true
-        value is among them.
+        value is among them. Of a mixed batch the sequences of that store.
 
             >>> store = Store("shop.weir")
             >>> found = batch(store, "shop.manifest.json", "shop/rating/train")
@@ -330,7 +380,9 @@ def batch(
         dataset, cursor = place.dataset, (place.epoch, place.position)
     elif dataset is None:
         raise ValueError("a cursor is one of a dataset: name it")
-    found = tuple(store for store in as_stores(stores) if dataset in store.datasets) or as_stores(stores)[:1]
+    found = as_stores(stores)
+    if dataset != MIX_KEY:
+        found = tuple(store for store in found if dataset in store.datasets) or found[:1]
     epoch, position = cursor
     built = Batch._build(
         found, opened, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, epoch, position, step

@@ -16,7 +16,7 @@ from typing import Any
 from weir import _weir, _wrappers
 from weir._batch import Batch
 from weir._environment import rank_and_world_size
-from weir._manifest import Manifest, as_manifest, only_dataset
+from weir._manifest import MIX_KEY, Manifest, as_manifest, only_dataset
 from weir._options import answer_unknown
 from weir._plan import Plan
 from weir._sampler import Sampler
@@ -217,9 +217,14 @@ class Loader:
         """The step at which the run ends; None if it has no end. Does not begin the run."""
         return self._end
 
+    @property
+    def _is_mixed(self) -> bool:
+        """Whether its batches are mixed."""
+        return self.stage == "train" and self.dataset in (None, MIX_KEY) and self.manifest.mixed
+
     def _natural_epochs(self, token: bytes | None) -> Sampler:
         """The one dataset whose passes are the run's epochs."""
-        if self.dataset is None and len(self.manifest.datasets) > 1:
+        if self._is_mixed or (self.dataset is None and len(self.manifest.datasets) > 1):
             raise ValueError("a mix has no passes that could be epochs: say with steps how many steps an epoch has")
         dataset = only_dataset(self.manifest, self.dataset)
         return Sampler(self.manifest, dataset, rank=self.rank, world_size=self.world_size, token=token)
@@ -311,17 +316,20 @@ class Loader:
         """A store's embeddings of `columns` and `categories`, float16 [count, dim], where the batches are: on a device they
         are put there once, when the run begins (which this does), and stay for as long as the run or one of these arrays
         does. Without a device they are the store's own. store: one of the loader's; may be left out if it has only one.
+        If batches are mixed, leave it out: then they are those of all stores, one after the other, as the batches number
+        them.
 
             >>> loader = Loader("shop.weir", "shop.manifest.json", device="host")
             >>> loader.tables()["columns"]
             <weir.Array float16 (60, 64)>
         """
-        if store is None and len(self.stores) > 1:
+        if store is None and len(self.stores) > 1 and not self._is_mixed:
             raise ValueError(f"the loader has {len(self.stores)} stores; say which (batch.store is the one of a batch)")
         if store is not None and store not in self.stores:
             raise ValueError(f"{store!r} is not one of the loader's stores")
         with self._lock:
-            return self._begun()._tables(0 if store is None else self.stores.index(store))
+            all_stores = -1 if self._is_mixed else 0
+            return self._begun()._tables(all_stores if store is None else self.stores.index(store))
 
     def plan(self) -> Plan:
         """The plan of the run's memory."""

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from weir import _weir
 
 
+MIX_KEY = "*"  # the dataset of mixed batches
+
+
 class Manifest(_weir.Manifest):
     """What a run is made of: datasets, batch size, shuffling, mix (docs/manifest.md). Immutable.
 
@@ -62,6 +65,11 @@ class Manifest(_weir.Manifest):
     def batch_config(self) -> dict[str, Any]:
         """How sequences are built, with all defaults."""
         return self._parts()["batch"]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether training batches hold sequences of all datasets of the mix (docs/batch.md)."""
+        return bool(self.batch_config.get("mixed", False))
 
     def _parts(self) -> dict[str, dict[str, Any]]:
         parts: dict[str, dict[str, Any]] = json.loads(self._documents())

@@ -105,7 +105,7 @@ class Dataset(IterableDataset[Tensors]):
         super().__init__()
         self.hide_target = hide_target
         self.names = None if names is None else tuple(names)
-        known = TENSOR_NAMES + OPTIONAL_NAMES + (_TARGET if hide_target else ())
+        known = TENSOR_NAMES + OPTIONAL_NAMES + (_TARGET if hide_target else ()) + ("dataset_ids",)
         unknown = [name for name in self.names or () if name not in known]
         if isinstance(names, str) or unknown:
             raise ValueError(f"names is a list of some of {', '.join(known)}; not {names!r}")
@@ -135,6 +135,8 @@ class Dataset(IterableDataset[Tensors]):
         tensors = batch.torch(hide_target=self.hide_target)
         if self.hide_target:
             tensors.update(zip(_TARGET, batch.target.torch()))
+        if batch.dataset_ids is not None:
+            tensors["dataset_ids"] = batch.dataset_ids.torch()
         if self.names is not None:
             tensors = Tensors((name, tensors[name]) for name in self.names)
         if self.fields:
@@ -142,7 +144,7 @@ class Dataset(IterableDataset[Tensors]):
         if self.device is not None:
             tensors = _copied(tensors, self.device)
         if self.fields:
-            tensors.update((name, getattr(batch, name)) for name in _NO_TENSORS)
+            tensors.update((name, getattr(batch, name)) for name in (_NO_TENSORS if batch.dataset_ids is None else _OF_ANY))
         return tensors if self.transform is None else self.transform(tensors, batch)
 
     def __len__(self) -> int:
@@ -172,6 +174,7 @@ class Dataset(IterableDataset[Tensors]):
 
 
 _NO_TENSORS = ("step", "task_index", "group_size", "category_start", "category_count", "anchor_key")
+_OF_ANY = ("step", "group_size", "anchor_key")
 _FIELDS = (*(name for name, _ in _weir.FIELDS), "group", "role")
 
 

@@ -1,0 +1,137 @@
+/* The target of a weir.Batch, apart from its tensors, and the datasets that a mixed batch is of. */
+#include <string.h>
+
+#include "module.h"
+
+static py_batch *batch_of(PyObject *self) {
+    return (py_batch *)((py_object *)self)->shared;
+}
+
+/* Where the target's cell (the first) of each sequence lies in a tensor. */
+static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, size_t sequence, size_t size) {
+    return batch->data + batch->tensors[id].offset + sequence * batch->sequence_length * size;
+}
+
+/* What the target of a sequence is. */
+static weir_batch_source source_of(const weir_batch *batch, size_t i) {
+    uint32_t number;
+    if (batch->source_count == 0)
+        return (weir_batch_source){.target_stype = batch->target_stype,
+                                   .category_start = batch->category_start};
+    memcpy(&number, batch->data + batch->tensors[WEIR_DATASET_IDS].offset + 4 * i, sizeof number);
+    return batch->sources[number];
+}
+
+/* In a mixed batch all are float32: booleans 0 and 1, classes their numbers. */
+static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
+    weir_batch_source source = source_of(batch, i);
+    uint32_t category;
+    memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
+    if (source.target_stype == WEIR_BOOLEAN)
+        *value = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
+    else if (source.target_stype == WEIR_CATEGORICAL)
+        *value = category > source.category_start ? (float)(category - source.category_start) : 0;
+    else if (source.target_stype == WEIR_TIMESTAMP)
+        memcpy(value,
+               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
+                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+               4);
+    else
+        memcpy(value, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
+}
+
+static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
+    uint32_t category;
+    *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
+    if (batch->source_count > 0) {
+        copy_mixed_target(batch, i, (float *)value + i);
+    } else if (batch->target_stype == WEIR_BOOLEAN) {
+        ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
+    } else if (batch->target_stype == WEIR_CATEGORICAL) {
+        memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
+        ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
+    } else if (batch->target_stype == WEIR_TIMESTAMP) { /* the last of its floats is the whole time */
+        memcpy((float *)value + i,
+               target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
+                   4 * (WEIR_TIMESTAMP_FLOATS - 1),
+               4);
+    } else {
+        memcpy((float *)value + i, target_cell(batch, WEIR_NUMERIC_VALUES, i, 4), 4);
+    }
+}
+
+/* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
+ * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
+PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const weir_batch *batch = batch_of(self)->batch;
+    size_t count = batch->sequence_count;
+    if (batch_of(self)->place) {
+        PyErr_SetString(PyExc_ValueError, "the batch is on a device; use target.torch()");
+        return NULL;
+    }
+    py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
+    if (!values || !nulls) {
+        py_drop(values ? &values->shared : NULL);
+        py_drop(nulls ? &nulls->shared : NULL);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        copy_target(batch, i, values->data, nulls->data + i);
+    const char *dtype = batch->source_count > 0                   ? "float32"
+                        : batch->target_stype == WEIR_BOOLEAN     ? "bool"
+                        : batch->target_stype == WEIR_CATEGORICAL ? "int64"
+                                                                  : "float32";
+    PyObject *first = py_array_of_block(values, dtype, count),
+             *second = py_array_of_block(nulls, "bool", count);
+    return first && second ? Py_BuildValue("(NN)", first, second)
+                           : (Py_XDECREF(first), Py_XDECREF(second), NULL);
+}
+
+/* ---- What it was normalised by, and the datasets of a mixed batch ------------------------------ */
+
+size_t py_batch_store_index(const py_batch *batch, const weir_store *store) {
+    const py_sources *sources = (const py_sources *)batch->sources;
+    size_t at = 0;
+    while (at + 1 < sources->count && sources->opened[at] != store)
+        at++;
+    return at;
+}
+
+/* By which a target was normalised; 0 and 1 if it was not. */
+static weir_statistics scale_of(const weir_store *store, uint32_t task, weir_stype stype) {
+    const weir_store_info *info = weir_store_describe(store);
+    if (stype == WEIR_NUMERICAL)
+        return info->columns[info->tasks[task].column].statistics;
+    return stype == WEIR_TIMESTAMP ? info->timestamps : (weir_statistics){.mean = 0, .std = 1};
+}
+
+/* (mean, std) of the target; (0, 1) of a mixed batch, whose sources have them. */
+PyObject *py_batch_target_scale(PyObject *self, void *closure) {
+    (void)closure;
+    const py_batch *batch = batch_of(self);
+    weir_statistics scale = {.mean = 0, .std = 1};
+    if (batch->store)
+        scale = scale_of(batch->store, batch->batch->task, batch->batch->target_stype);
+    return Py_BuildValue("(dd)", scale.mean, scale.std);
+}
+
+/* _sources(): of a mixed batch, for each dataset (dataset, which store, task, its number, stype,
+ * category_start, category_count, first_column, first_category, mean, std). */
+PyObject *py_batch_sources(PyObject *self, PyObject *nothing) {
+    (void)nothing;
+    const py_batch *owner = batch_of(self);
+    uint32_t count = owner->batch->source_count;
+    PyObject *list = PyTuple_New(count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        const weir_batch_source *s = &owner->batch->sources[i];
+        weir_statistics scale = scale_of(s->store, s->task, s->target_stype);
+        PyObject *item = Py_BuildValue(
+            "(snsIsIIIIdd)", s->dataset, (Py_ssize_t)py_batch_store_index(owner, s->store),
+            weir_store_describe(s->store)->tasks[s->task].name, s->task, weir_stype_name(s->target_stype),
+            s->category_start, s->category_count, s->first_column, s->first_category, scale.mean, scale.std);
+        if (!item || PyTuple_SetItem(list, i, item) != 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
