@@ -145,8 +145,8 @@ weir_status weir__refuse(const weir__reader *r, const char *key, const char *for
     if (r->label && r->map && weir_cbor_get(r->map, r->label, &text) && text.type == WEIR_CBOR_TEXT)
         snprintf(label, sizeof label, " of '%.*s'", WEIR__NARROW(int, text.number < 120 ? text.number : 120),
                  (const char *)text.data);
-    weir_status status =
-        weir__fail(r->error, r->family, r->failure_operator, "%s: %s%s %s", r->name, path, label, what);
+    weir_status status = weir__fail(r->error, r->family, r->failure_operator, "%s%s%s: %s%s %s", r->name,
+                                    r->meant ? " is not " : "", r->meant ? r->meant : "", path, label, what);
     weir__note_text(r->error, "path", path, strlen(path));
     return status;
 }
@@ -236,6 +236,8 @@ static weir_status read_text(weir__reader *r, const weir__field *field, const we
                              void *object) {
     if (!is_text(value)) /* a NUL inside would end it early for every C caller */
         return weir__refuse(r, field->name, "must be a string");
+    if (value->number < field->least)
+        return weir__refuse(r, field->name, "must be a string that is not empty");
     return weir__reader_copy(r, value, place(field, object));
 }
 

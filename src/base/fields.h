@@ -32,7 +32,7 @@ typedef enum weir__kind {
     WEIR__KIND_REAL,     /* double, finite */
     WEIR__KIND_BOOL,     /* bool */
     WEIR__KIND_WORD,     /* an enum or bool: the number of the word in `words` */
-    WEIR__KIND_TEXT,     /* const char *, without a NUL inside */
+    WEIR__KIND_TEXT,     /* const char *, without a NUL inside; not empty if least is 1 */
     WEIR__KIND_VIEW,     /* weir_text: the text itself, in the document */
     WEIR__KIND_TEXTS,    /* const char *const *, a list of texts; how many is at `count` */
     WEIR__KIND_NAMES,    /* the same; one text stands for a list of it */
@@ -127,6 +127,7 @@ struct weir__reader {
     weir_status family; /* the status of what is refused */
     const char *failure_operator;
     const char *name;           /* what messages begin with, such as the file's name */
+    const char *meant;          /* if not NULL, messages begin with "NAME is not MEANT" */
     const char *unknown;        /* what is said of a key that is not in the table; NULL: it is passed over */
     const char *label;          /* the key whose text says which item it is, for messages; or NULL */
     bool is_json;               /* numbers may be decimal texts, hashes hex, reals whole */

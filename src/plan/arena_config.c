@@ -1,20 +1,15 @@
 /* What a call says beside the graph: the mode or preset, and how arenas are configured. */
 #include <string.h>
 
-#include "base/fields.h"
 #include "plan/planning.h"
 
 /* ---- Modes ------------------------------------------------------------------------------------- */
 
-static const char *const mode_names[WEIR_PLAN__MODES] = {"inference", "forward", "backward"};
-
-const char *weir_plan__mode_name(weir_plan__graph_mode mode) {
-    return mode_names[mode];
-}
+const char *const weir_plan__modes[] = {"inference", "forward", "backward", NULL};
 
 static bool mode_named(const char *name, weir_plan__graph_mode *mode) {
     for (unsigned i = 0; i < WEIR_PLAN__MODES; i++)
-        if (strcmp(name, mode_names[i]) == 0) {
+        if (strcmp(name, weir_plan__modes[i]) == 0) {
             *mode = (weir_plan__graph_mode)i;
             return true;
         }
@@ -56,7 +51,7 @@ weir_status weir_plan__mode_find(const weir_plan_options *options, weir_plan__gr
     if (options->mode && *mode != wanted)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "preset %s is %s mode, not %s; give one of the two", options->preset,
-                          mode_names[wanted], options->mode);
+                          weir_plan__modes[wanted], options->mode);
     *mode = wanted;
     return WEIR_OK;
 }
@@ -120,17 +115,13 @@ weir_status weir_plan__settings_read(const weir_env *env, const weir_cbor_value 
     return WEIR_OK;
 }
 
-static bool is_alignment(uint64_t value) {
-    return value != 0 && (value & (value - 1)) == 0 && value <= (uint64_t)1 << 30;
-}
-
 weir_status weir_plan__settings_check(const weir_plan__arena_setting *settings, size_t count,
                                       weir_error *error) {
     for (size_t i = 0; i < count; i++) {
         const weir_plan__arena_setting *setting = &settings[i];
-        bool alignment_is_good =
-            !setting->has_alignment || (!setting->alignment_is_negative && is_alignment(setting->alignment));
-        bool page_size_is_good = !setting->has_page_size || is_alignment(setting->page_size);
+        bool alignment_is_good = !setting->has_alignment || (!setting->alignment_is_negative &&
+                                                             weir_plan__is_alignment(setting->alignment));
+        bool page_size_is_good = !setting->has_page_size || weir_plan__is_alignment(setting->page_size);
         if (alignment_is_good && page_size_is_good)
             continue;
         weir_status status =

@@ -429,7 +429,7 @@ static weir_status make_with_optimizer(const weir_env *env, const weir_graph *gr
     if (mode != WEIR_PLAN__BACKWARD)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "an optimizer and its step belong to mode backward, not %s; leave them out",
-                          weir_plan__mode_name(mode));
+                          weir_plan__modes[mode]);
     WEIR__TRY(weir_plan__graph_with_optimizer(env, graph, options->optimizer, options->step, &with, error));
     weir_status status = make_best(env, with, options, r, mode, plan, error);
     weir_graph_close(with);
@@ -523,7 +523,7 @@ void weir_plan__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activa
 /* ---- Accessors --------------------------------------------------------------------------------- */
 
 const char *weir_plan_mode(const weir_plan *plan) {
-    return weir_plan__mode_name(plan->mode);
+    return weir_plan__modes[plan->mode];
 }
 
 const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size) {

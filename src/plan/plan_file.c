@@ -5,35 +5,13 @@
 #include "base/bytes.h"
 #include "base/stream.h"
 #include "plan/planning.h"
+#include "plan/steps.h"
 #include "weir_tool/plan_tools.h"
 
 #define FILE_OPERATOR "weir.plan.file"
 
 static void write_text(weir_cbor_writer *w, weir_text text) {
     weir_cbor_text_n(w, text.data, text.size);
-}
-
-static void write_arena(const weir_plan__planned_arena *arena, weir_cbor_writer *w) {
-    write_text(w, arena->name);
-    weir_cbor_map(w, arena->has_capacity ? 8 : 7);
-    weir_cbor_text(w, "slots");
-    weir_cbor_uint(w, arena->slot_count);
-    weir_cbor_text(w, "optimal");
-    weir_cbor_bool(w, arena->optimal);
-    if (arena->has_capacity) {
-        weir_cbor_text(w, "capacity");
-        weir_cbor_uint(w, arena->capacity);
-    }
-    weir_cbor_text(w, "max_live");
-    weir_cbor_uint(w, arena->max_live);
-    weir_cbor_text(w, "alignment");
-    weir_cbor_uint(w, arena->alignment);
-    weir_cbor_text(w, "peak_bytes");
-    weir_cbor_uint(w, arena->peak_bytes);
-    weir_cbor_text(w, "slot_bytes");
-    weir_cbor_uint(w, arena->slot_bytes);
-    weir_cbor_text(w, "lower_bound");
-    weir_cbor_uint(w, arena->lower_bound);
 }
 
 /* ---- A tensor's row ---------------------------------------------------------------------------------- */
@@ -99,58 +77,140 @@ static void write_tensors(const weir_plan *plan, weir__cbor_stream *stream, weir
     }
 }
 
-/* ---- The whole --------------------------------------------------------------------------------------- */
+/* ---- Arenas ------------------------------------------------------------------------------------------ */
 
-static void write_remat(const weir_plan *plan, weir_cbor_writer *w) {
+static weir_status check_arena(weir__reader *r, void *object) {
+    return weir_plan__is_alignment(((const weir_plan__planned_arena *)object)->alignment)
+               ? WEIR_OK
+               : weir__refuse(r, "alignment", "must be a power of two from 1 to 2^30");
+}
+
+#define NUMBER(member, most) WEIR__UINT(weir_plan__planned_arena, member, 0, most), .flags = WEIR__REQUIRED
+
+static const weir__field arena_fields[] = {
+    {"slots", NUMBER(slot_count, UINT32_MAX)},
+    {"optimal", WEIR__BOOL(weir_plan__planned_arena, optimal), .flags = WEIR__REQUIRED},
+    {"capacity", WEIR__UINT(weir_plan__planned_arena, capacity, 0, UINT64_MAX),
+     .has = offsetof(weir_plan__planned_arena, has_capacity), .flags = WEIR__SPARSE},
+    {"max_live", NUMBER(max_live, UINT32_MAX)},
+    {"alignment", NUMBER(alignment, UINT64_MAX)},
+    {"peak_bytes", NUMBER(peak_bytes, UINT64_MAX)},
+    {"slot_bytes", NUMBER(slot_bytes, UINT64_MAX)},
+    {"lower_bound", NUMBER(lower_bound, UINT64_MAX)},
+};
+const weir__shape weir_plan__arena_shape =
+    WEIR__SHAPE(weir_plan__planned_arena, arena_fields, .check = check_arena);
+
+static void write_arenas(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan *plan = ((const weir_plan__file *)object)->plan;
+    (void)field;
+    weir_cbor_map(w, plan->arena_count);
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        write_text(w, plan->arenas[a].name);
+        weir__write(w, &weir_plan__arena_shape, &plan->arenas[a]);
+    }
+}
+
+/* ---- Running operators again ------------------------------------------------------------------------- */
+
+/* Budgets and arenas stand in one order, that of CBOR keys; each arena with a capacity has one. */
+static weir_status read_budgets(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
+                                void *object) {
+    weir_plan *plan = object;
+    weir_cbor_iterator it = weir_cbor_children(map);
+    weir_cbor_value name, bytes;
+    bool is_good = map->type == WEIR_CBOR_MAP;
+    for (uint32_t a = 0; is_good && a < plan->arena_count; a++) {
+        weir_plan__planned_arena *arena = &plan->arenas[a];
+        if (!arena->has_capacity)
+            continue;
+        is_good = weir_cbor_next(&it, &name, &bytes) && bytes.type == WEIR_CBOR_UINT &&
+                  bytes.number <= arena->capacity &&
+                  weir__key_compare((const char *)name.data, (size_t)name.number, arena->name.data,
+                                    arena->name.size) == 0;
+        if (is_good)
+            arena->budget = bytes.number;
+    }
+    return is_good && !weir_cbor_next(&it, &name, &bytes)
+               ? WEIR_OK
+               : weir__refuse(r, field->name,
+                              "must have a number for every arena with a capacity, within it");
+}
+
+static void write_budgets(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan *plan = object;
     uint32_t budgets = 0;
+    (void)field;
     for (uint32_t a = 0; a < plan->arena_count; a++)
         budgets += plan->arenas[a].has_capacity;
-    weir_cbor_text(w, "remat");
-    weir_cbor_map(w, 5);
-    weir_cbor_text(w, "budget");
     weir_cbor_map(w, budgets);
     for (uint32_t a = 0; a < plan->arena_count; a++)
         if (plan->arenas[a].has_capacity) {
             write_text(w, plan->arenas[a].name);
             weir_cbor_uint(w, plan->arenas[a].budget);
         }
-    weir_cbor_text(w, "optimal");
-    weir_cbor_bool(w, plan->remat.optimal);
-    weir_cbor_text(w, "base_cost");
-    weir_cbor_uint(w, plan->remat.base_cost);
-    weir_cbor_text(w, "added_cost");
-    weir_cbor_uint(w, plan->remat.added_cost);
-    weir_cbor_text(w, "lower_bound");
-    weir_cbor_uint(w, plan->remat.lower_bound);
 }
 
-static void write_paging(const weir_plan *plan, weir_cbor_writer *w) {
-    weir_cbor_text(w, "paging");
-    weir_cbor_map(w, 4);
-    weir_cbor_text(w, "cost");
-    weir_cbor_uint(w, plan->paging.cost);
-    weir_cbor_text(w, "link");
-    weir_cbor_uint(w, plan->paging.link);
-    weir_cbor_text(w, "moved");
-    weir_cbor_uint(w, plan->paging.moved);
-    weir_cbor_text(w, "speed");
-    weir_cbor_uint(w, plan->paging.speed);
+static weir_status check_remat(weir__reader *r, void *object) {
+    const weir_plan_remat *remat = &((const weir_plan *)object)->remat;
+    return remat->lower_bound <= remat->added_cost
+               ? WEIR_OK
+               : weir__refuse(r, "lower_bound", "is above the added_cost");
 }
 
-static void write_schedule(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
-    weir_cbor_text(w, "schedule");
-    weir_cbor_array(w, plan->schedule_count);
-    for (size_t i = 0; i < plan->schedule_count; i++) {
-        weir_plan_step step = weir_plan_step_at(plan, i);
+#define COST(member) WEIR__UINT(weir_plan, remat.member, 0, UINT64_MAX), .flags = WEIR__REQUIRED
+
+static const weir__field remat_fields[] = {
+    {"budget", WEIR__OTHER(read_budgets, write_budgets), .flags = WEIR__REQUIRED},
+    {"optimal", WEIR__BOOL(weir_plan, remat.optimal), .flags = WEIR__REQUIRED},
+    {"base_cost", COST(base_cost)},
+    {"added_cost", COST(added_cost)},
+    {"lower_bound", COST(lower_bound)},
+};
+const weir__shape weir_plan__remat_shape = WEIR__SHAPE(weir_plan, remat_fields, .check = check_remat);
+
+static void write_remat(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    (void)field;
+    weir__write(w, &weir_plan__remat_shape, ((const weir_plan__file *)object)->plan);
+}
+
+/* ---- Paging ------------------------------------------------------------------------------------------ */
+
+#define MOVED(member, low, high) WEIR__UINT(weir_plan_paging, member, low, high), .flags = WEIR__REQUIRED
+
+static const weir__field paging_fields[] = {
+    {"cost", MOVED(cost, 0, UINT64_MAX)},
+    {"link", MOVED(link, 1, WEIR_PLAN__COST_MAX)},
+    {"moved", MOVED(moved, 0, UINT64_MAX)},
+    {"speed", MOVED(speed, 1, WEIR_PLAN__COST_MAX)},
+};
+static const weir__shape paging_shape = WEIR__SHAPE(weir_plan_paging, paging_fields);
+
+/* ---- The whole --------------------------------------------------------------------------------------- */
+
+static void write_rows(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan__file *file = object;
+    (void)field;
+    write_tensors(file->plan, file->stream, w, true);
+}
+
+static void write_schedule(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan__file *file = object;
+    (void)field;
+    weir_cbor_array(w, file->plan->schedule_count);
+    for (size_t i = 0; i < file->plan->schedule_count; i++) {
+        weir_plan_step step = weir_plan_step_at(file->plan, i);
         weir_cbor_array(w, 2);
-        weir_cbor_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i)));
+        weir_cbor_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(file->plan, i)));
         write_text(w, step.node);
-        weir__cbor_stream_drain(stream);
+        weir__cbor_stream_drain(file->stream);
     }
 }
 
-static void write_aliases(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
-    weir_cbor_text(w, "aliases");
+static void write_aliases(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan__file *file = object;
+    const weir_plan *plan = file->plan;
+    (void)field;
     weir_cbor_map(w, plan->alias_count);
     for (uint32_t i = 0; i < plan->count; i++) {
         uint32_t row = plan->sorted[i];
@@ -158,34 +218,39 @@ static void write_aliases(const weir_plan *plan, weir__cbor_stream *stream, weir
             continue;
         write_text(w, weir_plan__id(plan, row));
         write_text(w, weir_plan__id(plan, plan->rows[row].owner));
-        weir__cbor_stream_drain(stream);
+        weir__cbor_stream_drain(file->stream);
     }
 }
 
+#define PART(member, writes) WEIR__VALUE(weir_plan__file, member), .write = (writes)
+#define EXTRA(member, writes)                                                                                \
+    PART(member, writes), .has = offsetof(weir_plan__file, has_##member), .flags = WEIR__SPARSE
+
+static const weir__field file_fields[] = {
+    {"format", WEIR__CONSTANT("weir-plan/1"), .flags = WEIR__REQUIRED},
+    {"mode", WEIR__WORD(weir_plan__file, mode, weir_plan__modes), .flags = WEIR__REQUIRED},
+    {"graph_hash", WEIR__BYTES(weir_plan__file, graph_hash), .flags = WEIR__REQUIRED},
+    {"arenas", PART(arenas, write_arenas), .flags = WEIR__REQUIRED},
+    {"tensors", PART(tensors, write_rows), .flags = WEIR__REQUIRED},
+    {"aliases", EXTRA(aliases, write_aliases)},
+    {"schedule", EXTRA(schedule, write_schedule)},
+    {"remat", EXTRA(remat, write_remat)},
+    {"paging", WEIR__OBJECT(weir_plan__file, paging, &paging_shape),
+     .has = offsetof(weir_plan__file, has_paging), .flags = WEIR__SPARSE},
+};
+const weir__shape weir_plan__file_shape = WEIR__SHAPE(weir_plan__file, file_fields);
+
 static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
-    bool recomputes = weir_plan__has_remat(plan);
-    bool pages = plan->paging.transfers > 0;
-    weir_cbor_map(w, 5u + recomputes + pages + (plan->schedule != NULL) + (plan->alias_count > 0));
-    weir_cbor_text(w, "mode");
-    weir_cbor_text(w, weir_plan__mode_name(plan->mode));
-    if (recomputes)
-        write_remat(plan, w);
-    weir_cbor_text(w, "arenas");
-    weir_cbor_map(w, plan->arena_count);
-    for (uint32_t a = 0; a < plan->arena_count; a++)
-        write_arena(&plan->arenas[a], w);
-    weir_cbor_text(w, "format");
-    weir_cbor_text(w, "weir-plan/1");
-    if (pages)
-        write_paging(plan, w);
-    if (plan->alias_count > 0)
-        write_aliases(plan, stream, w);
-    weir_cbor_text(w, "tensors");
-    write_tensors(plan, stream, w, true);
-    if (plan->schedule)
-        write_schedule(plan, stream, w);
-    weir_cbor_text(w, "graph_hash");
-    weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
+    weir_plan__file file = {.mode = plan->mode,
+                            .has_aliases = plan->alias_count > 0,
+                            .has_schedule = plan->schedule != NULL,
+                            .has_remat = weir_plan__has_remat(plan),
+                            .has_paging = plan->paging.transfers > 0,
+                            .paging = plan->paging,
+                            .plan = plan,
+                            .stream = stream};
+    memcpy(file.graph_hash, plan->hashes.graph, WEIR_HASH_SIZE);
+    weir__write(w, &weir_plan__file_shape, &file);
 }
 
 static void write_assignment(const weir_plan *plan, weir__cbor_stream *stream) {
@@ -193,7 +258,7 @@ static void write_assignment(const weir_plan *plan, weir__cbor_stream *stream) {
     weir_cbor_array(w, 4);
     weir_cbor_text(w, "tmmu_assignment_v1");
     weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
-    weir_cbor_text(w, weir_plan__mode_name(plan->mode));
+    weir_cbor_text(w, weir_plan__modes[plan->mode]);
     write_tensors(plan, stream, w, false);
 }
 

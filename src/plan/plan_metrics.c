@@ -9,11 +9,11 @@
 #define METRICS_OPERATOR "weir.plan.restore"
 #define METRICS_FORMAT   "weir-plan-metrics/1"
 
-enum { METRICS = 8 };
+/* ---- The document ------------------------------------------------------------------------------ */
 
-/* ---- Writing ----------------------------------------------------------------------------------- */
-
-static void put_peaks(const weir_plan *plan, weir_cbor_writer *w) {
+static void write_peaks(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    const weir_plan *plan = object;
+    (void)field;
     weir_cbor_map(w, plan->arena_count);
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         weir_cbor_text_n(w, plan->arenas[a].name.data, plan->arenas[a].name.size);
@@ -21,33 +21,40 @@ static void put_peaks(const weir_plan *plan, weir_cbor_writer *w) {
     }
 }
 
+static weir_status check_ratio(weir__reader *r, void *object) {
+    double ratio = ((const weir_plan *)object)->metrics.activation_retention_ratio;
+    return ratio >= 0 && ratio <= 1 ? WEIR_OK
+                                    : weir__refuse(r, "activation_retention_ratio", "must be from 0 to 1");
+}
+
+/* What follows from the plan is only written, and compared when a file is read. */
+#define COUNT(member)                                                                                        \
+    WEIR__UINT(weir_plan, metrics.member, 0, UINT64_MAX), .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY
+#define RATIO(member) WEIR__REAL(weir_plan, metrics.member), .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY
+
+static const weir__field metrics_fields[] = {
+    {"tensors", COUNT(tensors)},
+    {"max_live", COUNT(max_live)},
+    {"memory_reuse_bound", RATIO(memory_reuse_bound)},
+    {"memory_reuse_ratio", RATIO(memory_reuse_ratio)},
+    {"peak_logical_slots", COUNT(peak_logical_slots)},
+    {"peak_tmmu_usage_per_arena", WEIR__OTHER(NULL, write_peaks), .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY},
+    {"activation_retention_ratio", WEIR__REAL(weir_plan, metrics.activation_retention_ratio),
+     .flags = WEIR__REQUIRED},
+    {"internal_fragmentation_ratio", RATIO(internal_fragmentation_ratio)},
+};
+static const weir__shape metrics_shape = WEIR__SHAPE(weir_plan, metrics_fields, .check = check_ratio);
+
+static const weir__field fields[] = {
+    {"format", WEIR__CONSTANT(METRICS_FORMAT), .flags = WEIR__REQUIRED},
+    {"metrics", WEIR__SPREAD(&metrics_shape), .flags = WEIR__REQUIRED},
+    {"plan_hash", WEIR__BYTES(weir_plan, hashes.plan), .flags = WEIR__REQUIRED | WEIR__WRITE_ONLY},
+    {"replay_token_prefix", WEIR__BYTES(weir_plan, token_prefix), .flags = WEIR__REQUIRED},
+};
+static const weir__shape shape = WEIR__SHAPE(weir_plan, fields);
+
 void weir_plan__put_metrics(const weir_plan *plan, weir_cbor_writer *w) {
-    const weir_plan_metrics *m = &plan->metrics;
-    weir_cbor_map(w, 4);
-    weir_cbor_text(w, "format");
-    weir_cbor_text(w, METRICS_FORMAT);
-    weir_cbor_text(w, "metrics");
-    weir_cbor_map(w, METRICS);
-    weir_cbor_text(w, "tensors");
-    weir_cbor_uint(w, m->tensors);
-    weir_cbor_text(w, "max_live");
-    weir_cbor_uint(w, m->max_live);
-    weir_cbor_text(w, "memory_reuse_bound");
-    weir_cbor_double(w, m->memory_reuse_bound);
-    weir_cbor_text(w, "memory_reuse_ratio");
-    weir_cbor_double(w, m->memory_reuse_ratio);
-    weir_cbor_text(w, "peak_logical_slots");
-    weir_cbor_uint(w, m->peak_logical_slots);
-    weir_cbor_text(w, "peak_tmmu_usage_per_arena");
-    put_peaks(plan, w);
-    weir_cbor_text(w, "activation_retention_ratio");
-    weir_cbor_double(w, m->activation_retention_ratio);
-    weir_cbor_text(w, "internal_fragmentation_ratio");
-    weir_cbor_double(w, m->internal_fragmentation_ratio);
-    weir_cbor_text(w, "plan_hash");
-    weir_cbor_bytes(w, plan->hashes.plan, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "replay_token_prefix");
-    weir_cbor_bytes(w, plan->token_prefix, WEIR_PLAN__TOKEN_PREFIX);
+    weir__write(w, &shape, plan);
 }
 
 void weir_plan_write_metrics(const weir_plan *plan, weir_cbor_writer *w) {
@@ -65,14 +72,6 @@ bool weir_plan__is_plan_metrics(const weir_cbor_value *root) {
            weir_cbor_is_text(&format, METRICS_FORMAT);
 }
 
-static bool get_bytes(const weir_cbor_value *map, const char *key, size_t size, const uint8_t **bytes) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_BYTES || value.number != size)
-        return false;
-    *bytes = value.data;
-    return true;
-}
-
 /* Everything but the retention ratio and the token follows from the plan: written anew it must be the same
  * bytes. */
 static weir_status compare(const weir_plan *plan, const weir_cbor_value *root, size_t size, bool *is_same,
@@ -88,24 +87,18 @@ static weir_status compare(const weir_plan *plan, const weir_cbor_value *root, s
 
 weir_status weir_plan__read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
                                     const char *name, weir_error *error) {
-    weir_cbor_value metrics;
-    weir_cbor_value ratio;
-    const uint8_t *prefix = NULL;
-    const uint8_t *hash = NULL;
-    bool is_good = get_bytes(root, "replay_token_prefix", WEIR_PLAN__TOKEN_PREFIX, &prefix) &&
-                   get_bytes(root, "plan_hash", WEIR_HASH_SIZE, &hash) &&
-                   memcmp(hash, plan->hashes.plan, WEIR_HASH_SIZE) == 0 &&
-                   weir_cbor_get(root, "metrics", &metrics) && metrics.type == WEIR_CBOR_MAP &&
-                   weir_cbor_get(&metrics, "activation_retention_ratio", &ratio) &&
-                   ratio.type == WEIR_CBOR_FLOAT && ratio.real >= 0 && ratio.real <= 1;
-    if (is_good) {
-        plan->metrics.activation_retention_ratio = ratio.real;
-        memcpy(plan->token_prefix, prefix, WEIR_PLAN__TOKEN_PREFIX);
-        plan->has_metrics = true;
-        WEIR__TRY(compare(plan, root, size, &is_good, error));
-    }
-    if (is_good)
-        return WEIR_OK;
-    return weir__fail(error, WEIR_INVALID_IR, METRICS_OPERATOR,
-                      "%s: its last item is not the metrics of this plan; make it again", name);
+    weir__reader r = {.error = error,
+                      .family = WEIR_INVALID_IR,
+                      .failure_operator = METRICS_OPERATOR,
+                      .name = name,
+                      .meant = "a plan with usable metrics; make it again",
+                      .path = "$"};
+    bool is_same = false;
+    WEIR__TRY(weir__read(&r, root, &shape, plan));
+    WEIR__TRY(compare(plan, root, size, &is_same, error));
+    if (!is_same)
+        return weir__fail(error, WEIR_INVALID_IR, METRICS_OPERATOR,
+                          "%s: its last item is not the metrics of this plan; make it again", name);
+    plan->has_metrics = true;
+    return WEIR_OK;
 }

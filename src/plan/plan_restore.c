@@ -18,10 +18,8 @@ typedef struct restorer {
     weir__names arena_names;
     weir_plan__planned_arena *claimed; /* what the file says of each arena, by name index */
     uint64_t *addresses;               /* what the file says of each tensor */
-    bool has_schedule;
-    bool has_remat;
-    bool has_paging;
-    bool has_aliases;
+    weir__reader fields;
+    weir_plan__file file;
 } restorer;
 
 static weir_status refuse(const restorer *r, const char *what, weir_text detail, weir_error *error) {
@@ -32,91 +30,40 @@ static weir_status refuse(const restorer *r, const char *what, weir_text detail,
 
 static const weir_text nothing = {"", 0};
 
-bool weir_plan__get_uint(const weir_cbor_value *map, const char *key, uint64_t *out) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
-        return false;
-    *out = value.number;
-    return true;
-}
+/* ---- The head and the arenas ------------------------------------------------------------------- */
 
-/* ---- The head ---------------------------------------------------------------------------------- */
-
-static bool read_mode(const weir_cbor_value *root, weir_plan__graph_mode *mode) {
-    weir_cbor_value value;
-    for (unsigned i = 0; weir_cbor_get(root, "mode", &value) && i < WEIR_PLAN__MODES; i++)
-        if (weir_cbor_is_text(&value, weir_plan__mode_name((weir_plan__graph_mode)i))) {
-            *mode = (weir_plan__graph_mode)i;
-            return true;
-        }
-    return false;
-}
-
-static weir_status read_head(restorer *r, const weir_cbor_value *root, weir_cbor_value *arenas,
-                             weir_cbor_value *tensors, weir_error *error) {
-    weir_cbor_value format;
-    weir_cbor_value graph_hash;
-    if (!weir_cbor_get(root, "format", &format) || !weir_cbor_is_text(&format, "weir-plan/1"))
-        return refuse(r, "its format is not weir-plan/1", nothing, error);
-    weir_cbor_value extra;
-    r->has_schedule = weir_cbor_get(root, "schedule", &extra);
-    r->has_remat = weir_cbor_get(root, "remat", &extra);
-    r->has_paging = weir_cbor_get(root, "paging", &extra);
-    r->has_aliases = weir_cbor_get(root, "aliases", &extra);
-    bool has_fields = root->number == 5u + r->has_schedule + r->has_remat + r->has_paging + r->has_aliases &&
-                      read_mode(root, &r->plan->mode) && weir_cbor_get(root, "graph_hash", &graph_hash) &&
-                      graph_hash.type == WEIR_CBOR_BYTES && graph_hash.number == WEIR_HASH_SIZE &&
-                      weir_cbor_get(root, "arenas", arenas) && arenas->type == WEIR_CBOR_MAP &&
-                      weir_cbor_get(root, "tensors", tensors) && tensors->type == WEIR_CBOR_MAP;
-    if (!has_fields)
-        return refuse(r, "a field is missing, unknown or has the wrong type", nothing, error);
-    memcpy(r->plan->hashes.graph, graph_hash.data, WEIR_HASH_SIZE);
+static weir_status read_head(restorer *r, const weir_cbor_value *root) {
+    weir_plan__file *file = &r->file;
+    WEIR__TRY(weir__read(&r->fields, root, &weir_plan__file_shape, file));
+    if (file->arenas.type != WEIR_CBOR_MAP || file->tensors.type != WEIR_CBOR_MAP)
+        return weir__refuse(&r->fields, file->arenas.type != WEIR_CBOR_MAP ? "arenas" : "tensors",
+                            "must be an object");
+    r->plan->mode = file->mode;
+    memcpy(r->plan->hashes.graph, file->graph_hash, WEIR_HASH_SIZE);
     return WEIR_OK;
 }
 
-/* ---- Arenas ------------------------------------------------------------------------------------ */
-
-static bool read_claim(const weir_cbor_value *map, weir_plan__planned_arena *claim) {
-    weir_cbor_value optimal;
-    uint64_t slots;
-    uint64_t max_live;
-    *claim = (weir_plan__planned_arena){0};
-    claim->has_capacity = weir_plan__get_uint(map, "capacity", &claim->capacity);
-    bool is_good = map->type == WEIR_CBOR_MAP && map->number == (claim->has_capacity ? 8 : 7) &&
-                   weir_plan__get_uint(map, "alignment", &claim->alignment) &&
-                   weir_plan__get_uint(map, "lower_bound", &claim->lower_bound) &&
-                   weir_plan__get_uint(map, "peak_bytes", &claim->peak_bytes) &&
-                   weir_plan__get_uint(map, "slot_bytes", &claim->slot_bytes) &&
-                   weir_plan__get_uint(map, "slots", &slots) &&
-                   weir_plan__get_uint(map, "max_live", &max_live) &&
-                   weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL;
-    if (!is_good || slots > UINT32_MAX || max_live > UINT32_MAX)
-        return false;
-    claim->slot_count = (uint32_t)slots;
-    claim->max_live = (uint32_t)max_live;
-    claim->optimal = optimal.number != 0;
-    uint64_t alignment = claim->alignment;
-    return alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= (uint64_t)1 << 30;
-}
-
-static weir_status read_arenas(restorer *r, const weir_cbor_value *arenas, weir_error *error) {
+static weir_status read_arenas(restorer *r, weir_error *error) {
+    const weir_cbor_value *arenas = &r->file.arenas;
     weir_cbor_iterator it = weir_cbor_children(arenas);
-    weir_cbor_value key;
-    weir_cbor_value value;
+    weir_cbor_value key, value;
     const weir_env *env = r->plan->env;
-    r->claimed = weir__allocate(env, (size_t)arenas->number, sizeof *r->claimed);
+    r->claimed = weir__allocate_zero(env, (size_t)arenas->number, sizeof *r->claimed);
     if (!r->claimed)
         return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)arenas->number * sizeof *r->claimed);
+    size_t top = weir__enter(&r->fields, "arenas", strlen("arenas"));
     while (weir_cbor_next(&it, &key, &value)) {
-        weir_text name = weir_plan__text_of(&key);
         uint32_t index;
-        if (name.size == 0 || name.size > WEIR_PLAN__ARENA_NAME_MAX)
-            return refuse(r, "an arena's name does not have 1 to 64 bytes: ", name, error);
-        if (weir__names_add(env, &r->arena_names, name.data, name.size, &index) == WEIR__NAME_NO_MEMORY)
-            return weir__out_of_memory(error, RESTORE_OPERATOR, name.size);
-        if (!read_claim(&value, &r->claimed[index]))
-            return refuse(r, "a field is missing, unknown or out of range in the arena ", name, error);
+        size_t list = weir__enter(&r->fields, key.data, (size_t)key.number);
+        if (key.number == 0 || key.number > WEIR_PLAN__ARENA_NAME_MAX)
+            return weir__refuse(&r->fields, NULL, "is no name of an arena, which has 1 to 64 bytes");
+        if (weir__names_add(env, &r->arena_names, (const char *)key.data, (size_t)key.number, &index) ==
+            WEIR__NAME_NO_MEMORY)
+            return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)key.number);
+        WEIR__TRY(weir__read(&r->fields, &value, &weir_plan__arena_shape, &r->claimed[index]));
+        weir__leave(&r->fields, list);
     }
+    weir__leave(&r->fields, top);
     return WEIR_OK;
 }
 
@@ -169,8 +116,9 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
     return true;
 }
 
-static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, weir_error *error) {
+static weir_status read_tensors(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
+    const weir_cbor_value *tensors = &r->file.tensors;
     weir_cbor_iterator it = weir_cbor_children(tensors);
     weir_cbor_value key;
     weir_cbor_value value;
@@ -191,24 +139,6 @@ static weir_status read_tensors(restorer *r, const weir_cbor_value *tensors, wei
 
 /* ---- Aliases ----------------------------------------------------------------------------------- */
 
-/* The row of an id, or WEIR__NO_NAME. Rows stand in the order of CBOR keys, as the file has them. */
-static uint32_t find_row(const weir_plan *plan, const weir_cbor_value *id) {
-    uint32_t low = 0;
-    uint32_t high = plan->count;
-    while (id->type == WEIR_CBOR_TEXT && low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        weir_text at = weir_plan__id(plan, middle);
-        int order = weir__key_compare(at.data, at.size, (const char *)id->data, (size_t)id->number);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return WEIR__NO_NAME;
-}
-
 /* An alias lies inside the bytes and the life of its owner, in its slot and at its address. */
 static bool alias_holds(const restorer *r, uint32_t alias, uint32_t owner) {
     const weir_plan__row *inner = &r->plan->rows[alias];
@@ -220,18 +150,20 @@ static bool alias_holds(const restorer *r, uint32_t alias, uint32_t owner) {
            !__builtin_add_overflow(inner->offset - outer->offset, inner->size, &end) && end <= outer->size;
 }
 
-static weir_status read_aliases(restorer *r, const weir_cbor_value *root, weir_error *error) {
+static weir_status read_aliases(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
-    weir_cbor_value aliases, key, value;
-    if (!r->has_aliases)
+    const weir_cbor_value *aliases = &r->file.aliases;
+    weir_cbor_value key, value;
+    if (!r->file.has_aliases)
         return WEIR_OK;
-    if (!weir_cbor_get(root, "aliases", &aliases) || aliases.type != WEIR_CBOR_MAP || aliases.number == 0)
-        return refuse(r, "its aliases are not a map of ids, or none", nothing, error);
-    weir_cbor_iterator it = weir_cbor_children(&aliases);
+    if (aliases->type != WEIR_CBOR_MAP || aliases->number == 0)
+        return weir__refuse(&r->fields, "aliases", "must be an object of ids, with at least one");
+    weir_cbor_iterator it = weir_cbor_children(aliases);
     while (weir_cbor_next(&it, &key, &value)) {
-        uint32_t alias = find_row(plan, &key);
-        uint32_t owner = find_row(plan, &value);
-        if (alias == WEIR__NO_NAME || owner == WEIR__NO_NAME || alias == owner ||
+        uint32_t alias, owner;
+        if (value.type != WEIR_CBOR_TEXT ||
+            !weir_plan__find_row(plan, key.data, (size_t)key.number, &alias) ||
+            !weir_plan__find_row(plan, value.data, (size_t)value.number, &owner) || alias == owner ||
             !alias_holds(r, alias, owner))
             return refuse(r, "it does not lie in its owner: the alias ", weir_plan__text_of(&key), error);
         plan->rows[alias].owner = owner;
@@ -367,50 +299,37 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
     return status;
 }
 
-static weir_status read_schedule(restorer *r, const weir_cbor_value *root, weir_error *error) {
-    weir_cbor_value value;
-    if (r->has_schedule && weir_cbor_get(root, "schedule", &value) &&
-        !weir_plan__read_schedule(r->plan, &value))
-        return refuse(
-            r, "its schedule is not a list of [\"run\" or \"back\", node] and [\"out\" or \"in\", tensor]",
-            nothing, error);
-    bool has_paging = r->has_paging && weir_cbor_get(root, "paging", &value);
-    if (!weir_plan__read_paging(r->plan, has_paging ? &value : NULL))
+static weir_status read_schedule(restorer *r, weir_error *error) {
+    weir_plan__file *file = &r->file;
+    if (file->has_schedule && !weir_plan__read_schedule(r->plan, &file->schedule))
+        return weir__refuse(&r->fields, "schedule",
+                            "must be a list of [\"run\" or \"back\", node] and [\"out\" or \"in\", tensor]");
+    if (!weir_plan__take_paging(r->plan, file->has_paging ? &file->paging : NULL))
         return refuse(r, "what it says of paging contradicts its schedule or its tensors", nothing, error);
-    bool is_good = r->has_remat == weir_plan__has_remat(r->plan);
-    if (is_good && r->has_remat && weir_cbor_get(root, "remat", &value))
-        is_good = weir_plan__read_remat(r->plan, &value);
-    return is_good ? WEIR_OK
-                   : refuse(r, "what it says of recomputing contradicts its schedule", nothing, error);
+    if (file->has_remat != weir_plan__has_remat(r->plan))
+        return refuse(r, "what it says of recomputing contradicts its schedule", nothing, error);
+    if (!file->has_remat)
+        return WEIR_OK;
+    size_t top = weir__enter(&r->fields, "remat", strlen("remat"));
+    WEIR__TRY(weir__read(&r->fields, &file->remat, &weir_plan__remat_shape, r->plan));
+    weir__leave(&r->fields, top);
+    return WEIR_OK;
 }
 
 static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error *error) {
-    weir_cbor_value arenas = {0};
-    weir_cbor_value tensors = {0};
-    weir_status status = read_head(r, root, &arenas, &tensors, error);
-    if (status == WEIR_OK)
-        status = read_arenas(r, &arenas, error);
-    if (status == WEIR_OK)
-        status = read_tensors(r, &tensors, error);
-    if (status == WEIR_OK)
-        status = read_aliases(r, root, error);
-    if (status == WEIR_OK)
-        status = collect_arenas(r, error);
-    if (status == WEIR_OK)
-        status = read_schedule(r, root, error);
-    if (status == WEIR_OK)
-        status = weir_plan__sort_by_time(r->plan, error);
-    if (status == WEIR_OK)
-        status = weir_plan__measure_live(r->plan, error);
-    if (status == WEIR_OK)
-        status = take_claims(r, error);
-    if (status == WEIR_OK)
-        status = check_arenas(r, error);
-    if (status == WEIR_OK)
-        status = weir_plan__seal(r->plan, error);
-    if (status == WEIR_OK)
-        weir_plan__fill_metrics(r->plan, 0, 0);
-    return status;
+    WEIR__TRY(read_head(r, root));
+    WEIR__TRY(read_arenas(r, error));
+    WEIR__TRY(read_tensors(r, error));
+    WEIR__TRY(read_aliases(r, error));
+    WEIR__TRY(collect_arenas(r, error));
+    WEIR__TRY(read_schedule(r, error));
+    WEIR__TRY(weir_plan__sort_by_time(r->plan, error));
+    WEIR__TRY(weir_plan__measure_live(r->plan, error));
+    WEIR__TRY(take_claims(r, error));
+    WEIR__TRY(check_arenas(r, error));
+    WEIR__TRY(weir_plan__seal(r->plan, error));
+    weir_plan__fill_metrics(r->plan, 0, 0);
+    return WEIR_OK;
 }
 
 /* A plan, perhaps what its tensors are, perhaps its metrics: where each ends. */
@@ -449,6 +368,13 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     if (!r.plan)
         return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r.plan);
     r.plan->env = env;
+    r.fields = (weir__reader){.error = error,
+                              .family = WEIR_INVALID_IR,
+                              .failure_operator = RESTORE_OPERATOR,
+                              .name = r.name,
+                              .meant = "a usable plan; make it again",
+                              .unknown = "is not a key of weir-plan/1",
+                              .path = "$"};
     weir_cbor_value root = weir_cbor_view(data);
     weir_status status = restore(&r, &root, error);
     for (unsigned i = 1; status == WEIR_OK && i < items; i++) {

@@ -4,6 +4,7 @@
 #ifndef WEIR_PLAN_PLANNING_H
 #define WEIR_PLAN_PLANNING_H
 
+#include "base/fields.h"
 #include "plan/document.h"
 #include "plan/graph.h"
 
@@ -129,6 +130,11 @@ static inline bool weir_plan__round_up(uint64_t size, uint64_t alignment, uint64
     return true;
 }
 
+/* A power of two from 1 to 2^30. */
+static inline bool weir_plan__is_alignment(uint64_t value) {
+    return value != 0 && (value & (value - 1)) == 0 && value <= (uint64_t)1 << 30;
+}
+
 /* For sizes that are known to round within 64 bits. */
 static inline uint64_t weir_plan__rounded(uint64_t size, uint64_t alignment) {
     return (size + alignment - 1) & ~(alignment - 1);
@@ -141,7 +147,7 @@ static inline uint64_t weir_plan__add_capped(uint64_t a, uint64_t b) {
 
 /* ---- Modes and arena configuration (arena_config.c) -------------------------------------------- */
 
-const char *weir_plan__mode_name(weir_plan__graph_mode mode);
+extern const char *const weir_plan__modes[]; /* NULL ends them */
 WEIR_CHECKED weir_status weir_plan__mode_find(const weir_plan_options *options, weir_plan__graph_mode *mode,
                                               bool *is_remat, weir_error *error);
 
@@ -226,14 +232,15 @@ WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const
 WEIR_CHECKED weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph,
                                                const uint32_t *order, weir_error *error);
 
-/* A map's unsigned integer; false if it has none of that key. In plan_restore.c. */
-bool weir_plan__get_uint(const weir_cbor_value *map, const char *key, uint64_t *out);
+/* The row of an id, in a plan from a file: there they stand in the order of CBOR keys. */
+bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uint32_t *row);
 
-/* What plan files say of it; false if it is not of this form. The arenas must be there for the second. */
+/* What a plan file says of it; false if it is not a list of ["run" or "back", node] and ["out" or "in",
+ * tensor]. */
 bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
-bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map);
-/* After both, with a map or NULL; every row is there. */
-bool weir_plan__read_paging(weir_plan *plan, const weir_cbor_value *map);
+/* Takes over what the file says of paging (NULL: nothing), after the schedule and every row; false if they
+ * contradict it. */
+bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said);
 
 /* Whether something runs again or is paged. */
 static inline bool weir_plan__has_remat(const weir_plan *plan) {
@@ -280,6 +287,22 @@ WEIR_CHECKED weir_status weir_plan__report_too_small(weir_text arena, uint64_t r
 
 /* `sorted` and the two hashes. */
 WEIR_CHECKED weir_status weir_plan__seal(weir_plan *plan, weir_error *error);
+
+/* A weir-plan/1 as it is read: its values are views, and plan_restore.c goes on with them. The same table
+ * writes a plan, then from `plan`. */
+typedef struct weir_plan__file {
+    weir_plan__graph_mode mode;
+    uint8_t graph_hash[WEIR_HASH_SIZE];
+    weir_cbor_value arenas, tensors, aliases, schedule, remat;
+    weir_plan_paging paging;
+    bool has_aliases, has_schedule, has_remat, has_paging;
+    const weir_plan *plan;
+    struct weir__cbor_stream *stream; /* or NULL */
+} weir_plan__file;
+
+extern const weir__shape weir_plan__file_shape;  /* weir_plan__file */
+extern const weir__shape weir_plan__arena_shape; /* weir_plan__planned_arena */
+extern const weir__shape weir_plan__remat_shape; /* weir_plan, after its arenas are known */
 
 /* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
 

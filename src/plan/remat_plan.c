@@ -350,8 +350,7 @@ void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
 
 /* ---- From a file -------------------------------------------------------------------------------- */
 
-/* The row of an id; rows stand as in the file, in the order of CBOR keys. */
-static bool find_row(const weir_plan *plan, const char *id, size_t size, uint32_t *row) {
+bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uint32_t *row) {
     uint32_t low = 0;
     uint32_t high = plan->count;
     while (low < high) {
@@ -391,7 +390,7 @@ static bool read_step(const weir_cbor_value *list, weir__names *names, const wei
         return false;
     const char *text = (const char *)id.data;
     if (step->kind == WEIR_STEP_OUT || step->kind == WEIR_STEP_IN)
-        return find_row(plan, text, (size_t)id.number, &step->index);
+        return weir_plan__find_row(plan, text, (size_t)id.number, &step->index);
     weir__name_result found = weir__names_add(plan->env, names, text, (size_t)id.number, &step->index);
     bool is_back = step->kind == WEIR_STEP_BACK;
     step->is_again = !is_back && found == WEIR__NAME_PRESENT;
@@ -426,41 +425,6 @@ bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     return is_good && plan->schedule;
 }
 
-/* Budgets and arenas stand in one order, that of CBOR keys. */
-static bool read_budgets(weir_plan *plan, const weir_cbor_value *map) {
-    weir_cbor_iterator it = weir_cbor_children(map);
-    weir_cbor_value name;
-    weir_cbor_value bytes;
-    for (uint32_t a = 0; a < plan->arena_count; a++) {
-        weir_plan__planned_arena *arena = &plan->arenas[a];
-        if (!arena->has_capacity)
-            continue;
-        if (!weir_cbor_next(&it, &name, &bytes) || bytes.type != WEIR_CBOR_UINT ||
-            bytes.number > arena->capacity ||
-            weir__key_compare((const char *)name.data, (size_t)name.number, arena->name.data,
-                              arena->name.size) != 0)
-            return false;
-        arena->budget = bytes.number;
-    }
-    return !weir_cbor_next(&it, &name, &bytes);
-}
-
-/* After the arenas are known: each that has a capacity has a budget. */
-bool weir_plan__read_remat(weir_plan *plan, const weir_cbor_value *map) {
-    weir_cbor_value budget;
-    weir_cbor_value optimal;
-    bool is_good = map->type == WEIR_CBOR_MAP && map->number == 5 &&
-                   weir_plan__get_uint(map, "base_cost", &plan->remat.base_cost) &&
-                   weir_plan__get_uint(map, "added_cost", &plan->remat.added_cost) &&
-                   weir_plan__get_uint(map, "lower_bound", &plan->remat.lower_bound) &&
-                   weir_cbor_get(map, "optimal", &optimal) && optimal.type == WEIR_CBOR_BOOL &&
-                   weir_cbor_get(map, "budget", &budget) && budget.type == WEIR_CBOR_MAP;
-    if (!is_good || plan->remat.lower_bound > plan->remat.added_cost)
-        return false;
-    plan->remat.optimal = optimal.number != 0;
-    return read_budgets(plan, &budget);
-}
-
 /* The row of the copy of a row on the host, which must be there. */
 static bool find_copy(const weir_plan *plan, uint32_t row, uint32_t *copy) {
     static const char suffix[] = ".host";
@@ -470,7 +434,7 @@ static bool find_copy(const weir_plan *plan, uint32_t row, uint32_t *copy) {
         return false;
     memcpy(name, id.data, id.size);
     memcpy(name + id.size, suffix, sizeof suffix);
-    bool is_found = find_row(plan, name, id.size + sizeof suffix - 1, copy) &&
+    bool is_found = weir_plan__find_row(plan, name, id.size + sizeof suffix - 1, copy) &&
                     weir_plan__same_text(plan->arenas[plan->rows[*copy].arena].name, WEIR_PLAN__HOST) &&
                     plan->rows[*copy].size == plan->rows[row].size;
     weir__release(plan->env, name);
@@ -497,22 +461,14 @@ static bool add_transfer(weir_plan *plan, size_t place, weir_plan__link link) {
     return true;
 }
 
-bool weir_plan__read_paging(weir_plan *plan, const weir_cbor_value *map) {
-    weir_plan__link link = {1, 1};
-    uint64_t cost = 0;
-    uint64_t moved = 0;
-    if (map &&
-        (map->type != WEIR_CBOR_MAP || map->number != 4 || !weir_plan__get_uint(map, "cost", &cost) ||
-         !weir_plan__get_uint(map, "moved", &moved) || !weir_plan__get_uint(map, "link", &link.bytes) ||
-         !weir_plan__get_uint(map, "speed", &link.speed) || link.bytes - 1 >= WEIR_PLAN__COST_MAX ||
-         link.speed - 1 >= WEIR_PLAN__COST_MAX))
-        return false;
+bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said) {
     for (size_t i = 0; i < plan->schedule_count; i++)
-        if (plan->schedule[i].kind >= WEIR_STEP_OUT && !(map && add_transfer(plan, i, link)))
+        if (plan->schedule[i].kind >= WEIR_STEP_OUT &&
+            !(said && add_transfer(plan, i, (weir_plan__link){said->link, said->speed})))
             return false;
-    if (!map)
+    if (!said)
         return true;
-    plan->paging.link = link.bytes;
-    plan->paging.speed = link.speed;
-    return plan->paging.transfers > 0 && plan->paging.cost == cost && plan->paging.moved == moved;
+    plan->paging.link = said->link;
+    plan->paging.speed = said->speed;
+    return plan->paging.transfers > 0 && plan->paging.cost == said->cost && plan->paging.moved == said->moved;
 }

@@ -228,6 +228,29 @@ class FilesInAndOut(PlanTest):
             self.assertEqual(result["tensors"][name], expected)
         self.assertEqual(value["arenas"], result["arenas"])
 
+    def test_faults_of_a_plan_file_have_a_path(self) -> None:
+        path = self.files.path("plan.cbor")
+        self.plan_of(graph("gpt2", "--layers", "1"), "--mode", "backward", "--cbor", path)
+        good = cbor.decode(Path(path).read_bytes())
+        arenas = good["arenas"]
+        for change, words in (
+            ({"format": "weir-plan/2"}, '$.format must be "weir-plan/1"'),
+            ({"colour": 1}, "$.colour is not a key of weir-plan/1"),
+            ({"mode": "fast"}, '$.mode must be "inference", "forward" or "backward"'),
+            ({"graph_hash": b"1"}, "$.graph_hash must be 32 bytes"),
+            ({"tensors": []}, "$.tensors must be an object"),
+            ({"aliases": {}}, "$.aliases must be an object of ids, with at least one"),
+            ({"schedule": 1}, '$.schedule must be a list of ["run" or "back", node]'),
+            ({"arenas": {**arenas, "activations": {**arenas["activations"], "alignment": 3}}},
+             "$.arenas.activations.alignment must be a power of two from 1 to 2^30"),
+            ({"arenas": {**arenas, "activations": {**arenas["activations"], "slots": -1}}},
+             "$.arenas.activations.slots must be an integer"),
+        ):  # fmt: skip
+            with self.subTest(change):
+                done = call("plan", "--show", self.files.add(cbor.encode({**good, **change})))
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"is not a usable plan; make it again: {words}".encode(), done.stderr)
+
     def test_trace(self) -> None:
         path = self.files.path("trace.cbor")
         arenas = {"activations": {"alignment_bytes": 64, "capacity_bytes": 1 << 40, "page_size": 4096}}
