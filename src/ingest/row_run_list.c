@@ -2,276 +2,231 @@
  * compared with them later (row_run_read.c). */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/file.h"
 #include "ingest/row_run.h"
 
 enum { LIST_SIZE_MAX = 1 << 28, PATH_SIZE_MAX = 200, COLUMNS_MAX = 1 << 15, QUERIES_MAX = 1 << 12 };
 
-typedef struct list_reader {
-    weir_ingest__run_list *list;
-    const char *path;
-    weir_error *error;
-} list_reader;
+/* ---- Files ----------------------------------------------------------------------------------- */
 
-static weir_status refuse(const list_reader *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static weir_status refuse(const list_reader *r, const char *format, ...) {
-    char what[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    return weir__fail(r->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s is not a list of " WEIR_INGEST__RUN_FORMAT ": %s", r->path, what);
+/* A hash as hex digits. */
+static weir_status read_hash(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                             void *object) {
+    if (value->type == WEIR_CBOR_TEXT && weir__hex_decode((const char *)value->data, (size_t)value->number,
+                                                          (uint8_t *)object + field->offset, field->size))
+        return WEIR_OK;
+    return weir__refuse(r, field->name, "must be a hash of %zu hex digits", 2 * field->size);
 }
 
-static weir_status no_memory(const list_reader *r) {
-    return weir__out_of_memory(r->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+static weir_status check_file(weir__reader *r, void *object) {
+    const char *name = ((const weir_ingest__run_file *)object)->path;
+    size_t size = strlen(name);
+    if (size <= PATH_SIZE_MAX && name[0] != '.' &&
+        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == size)
+        return WEIR_OK;
+    return weir__refuse(r, "path", "is %.220s, which is not the name of a file in the folder", name);
 }
 
-/* Zeroed memory of the list for a list of JSON's. */
-static void *take(const list_reader *r, uint64_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes))
-        return NULL;
-    return weir__arena_take_zero(&r->list->arena, (size_t)count + 1, size);
-}
-
-/* A text that is not empty, as a string of the list. */
-static weir_status read_text(const list_reader *r, const weir_cbor_value *value, const char *what,
-                             const char **out) {
-    if (value->type != WEIR_CBOR_TEXT || value->number == 0)
-        return refuse(r, "%s must be a text that is not empty", what);
-    *out = weir__arena_text(&r->list->arena, (const char *)value->data, (size_t)value->number);
-    return *out ? WEIR_OK : no_memory(r);
-}
-
-/* The members of an object, which are these and no others; those after `needed` may be missing, and are then
- * null. */
-static weir_status read_members(const list_reader *r, const weir_cbor_value *object, const char *what,
-                                const char *const *names, size_t count, size_t needed, weir_cbor_value *out) {
-    size_t found = 0;
-    if (object->type != WEIR_CBOR_MAP)
-        return refuse(r, "%s must be an object", what);
-    for (size_t i = 0; i < count; i++) {
-        bool is_there = weir_cbor_get(object, names[i], &out[i]);
-        found += is_there;
-        if (!is_there && i < needed)
-            return refuse(r, "%s has no \"%s\"", what, names[i]);
-        if (!is_there)
-            out[i] = (weir_cbor_value){.type = WEIR_CBOR_NULL};
-    }
-    return found == object->number ? WEIR_OK : refuse(r, "%s has keys that are not known", what);
-}
+static const weir__field file_fields[] = {
+    {"path", WEIR__TEXT(weir_ingest__run_file, path), .least = 1, .flags = WEIR__REQUIRED},
+    {"rows", WEIR__UINT(weir_ingest__run_file, said.rows, 0, INT64_MAX), .flags = WEIR__REQUIRED},
+    {"size", WEIR__UINT(weir_ingest__run_file, said.size, 0, INT64_MAX), .flags = WEIR__REQUIRED},
+    {"hash", WEIR__BYTES(weir_ingest__run_file, said.hash), .read = read_hash, .flags = WEIR__REQUIRED},
+};
+static const weir__shape file_shape = WEIR__SHAPE(weir_ingest__run_file, file_fields, .check = check_file);
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static weir_status read_columns(const list_reader *r, const weir_cbor_value *from,
-                                weir_ingest__run_table *table) {
-    weir_cbor_value pair, parts[2];
+static weir_status read_columns(weir__reader *r, const weir__field *field, const weir_cbor_value *from,
+                                void *object) {
+    weir_ingest__run_table *table = object;
+    weir_cbor_value pair, name, type;
+    const char *text;
     if (from->type != WEIR_CBOR_ARRAY || from->number == 0 || from->number > COLUMNS_MAX)
-        return refuse(r, "table %s must have a list of 1 to %d columns", table->name, COLUMNS_MAX);
-    table->columns = take(r, from->number, sizeof *table->columns);
-    if (!table->columns)
-        return no_memory(r);
+        return weir__refuse(r, field->name, "must be a list of 1 to %d columns", COLUMNS_MAX);
+    WEIR__TRY(weir__reader_take(r, (size_t)from->number, sizeof *table->columns, &table->columns));
+    size_t outer = weir__enter(r, field->name, strlen(field->name));
     weir_cbor_iterator it = weir_cbor_children(from);
     while (weir_cbor_next(&it, NULL, &pair)) {
+        size_t inner = weir__enter_item(r, table->column_count);
         weir_ingest__catalog_column *column = &table->columns[table->column_count];
-        const char *name = NULL;
-        if (pair.type != WEIR_CBOR_ARRAY || pair.number != 2)
-            return refuse(r, "a column of table %s must be [name, type]", table->name);
         weir_cbor_iterator of_pair = weir_cbor_children(&pair);
-        for (int i = 0; i < 2; i++)
-            (void)weir_cbor_next(&of_pair, NULL, &parts[i]);
-        WEIR__TRY(read_text(r, &parts[0], "the name of a column", &name));
-        if (!weir_ingest__run_type_read(&parts[1], column))
-            return refuse(r, "table %s, column %s has a type that is not known", table->name, name);
+        if (pair.type != WEIR_CBOR_ARRAY || pair.number != 2 || !weir_cbor_next(&of_pair, NULL, &name) ||
+            !weir_cbor_next(&of_pair, NULL, &type) || name.type != WEIR_CBOR_TEXT || name.number == 0 ||
+            memchr(name.data, 0, (size_t)name.number))
+            return weir__refuse(r, NULL, "must be [name, type]");
+        WEIR__TRY(weir__reader_copy(r, &name, &text));
+        column->name = (char *)text;
+        if (!weir_ingest__run_type_read(&type, column))
+            return weir__refuse(r, NULL, "has a type that is not known: column %s", column->name);
         for (uint32_t i = 0; i < table->column_count; i++)
-            if (strcmp(table->columns[i].name, name) == 0)
-                return refuse(r, "table %s has column %s twice", table->name, name);
-        column->name = (char *)name;
+            if (strcmp(table->columns[i].name, column->name) == 0)
+                return weir__refuse(r, NULL, "has a name that another has too: column %s", column->name);
         table->column_count++;
+        weir__leave(r, inner);
     }
+    weir__leave(r, outer);
     return WEIR_OK;
 }
 
-static weir_status read_key(const list_reader *r, const weir_cbor_value *from,
-                            weir_ingest__run_table *table) {
+/* After the columns, which it names. */
+static weir_status read_key(weir__reader *r, const weir__field *field, const weir_cbor_value *from,
+                            void *object) {
+    weir_ingest__run_table *table = object;
     weir_cbor_value name;
-    if (from->type != WEIR_CBOR_ARRAY || from->number > table->column_count)
-        return refuse(r, "the key of table %s must be a list of its columns", table->name);
-    table->key = take(r, from->number, sizeof *table->key);
-    if (!table->key)
-        return no_memory(r);
+    bool is_good = from->type == WEIR_CBOR_ARRAY && from->number <= table->column_count;
+    if (is_good)
+        WEIR__TRY(weir__reader_take(r, (size_t)from->number, sizeof *table->key, &table->key));
     weir_cbor_iterator it = weir_cbor_children(from);
-    while (weir_cbor_next(&it, NULL, &name)) {
+    while (is_good && weir_cbor_next(&it, NULL, &name)) {
         uint32_t found = 0;
         while (found < table->column_count && !weir_cbor_is_text(&name, table->columns[found].name))
             found++;
+        is_good = found < table->column_count;
         for (uint32_t i = 0; i < table->key_count; i++)
-            if (table->key[i] == found)
-                found = table->column_count;
-        if (found == table->column_count)
-            return refuse(r, "the key of table %s must be a list of its columns, none twice", table->name);
+            is_good = is_good && table->key[i] != found;
         table->key[table->key_count++] = found;
     }
-    return WEIR_OK;
+    return is_good ? WEIR_OK
+                   : weir__refuse(r, field->name, "must be a list of the table's columns, none twice");
 }
 
-static bool is_file_name(const char *name) {
-    size_t size = strlen(name);
-    return size <= PATH_SIZE_MAX && name[0] != '.' &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == size;
-}
+typedef struct latest_document {
+    weir_text column;
+    weir_cbor_value value;
+} latest_document;
 
-static weir_status read_file(const list_reader *r, const weir_cbor_value *from,
-                             const weir_ingest__run_table *table, weir_ingest__run_file *out) {
-    static const char *const names[] = {"path", "rows", "size", "hash"};
-    enum { MEMBERS = sizeof names / sizeof *names };
-    weir_cbor_value members[MEMBERS];
-    WEIR__TRY(read_members(r, from, "a file", names, MEMBERS, MEMBERS, members));
-    WEIR__TRY(read_text(r, &members[0], "the path of a file", &out->path));
-    if (!is_file_name(out->path))
-        return refuse(r, "table %s has a file %.220s, which is not the name of a file in the folder",
-                      table->name, out->path);
-    if (members[1].type != WEIR_CBOR_UINT || members[2].type != WEIR_CBOR_UINT ||
-        members[1].number > INT64_MAX || members[2].number > INT64_MAX)
-        return refuse(r, "file %s must have rows and a size", out->path);
-    out->said.rows = members[1].number;
-    out->said.size = members[2].number;
-    if (members[3].type != WEIR_CBOR_TEXT ||
-        !weir__hex_decode((const char *)members[3].data, (size_t)members[3].number, out->said.hash,
-                          sizeof out->said.hash))
-        return refuse(r, "file %s must have a hash of 64 hex digits", out->path);
-    return WEIR_OK;
-}
+static const weir__field latest_fields[] = {
+    {"column", WEIR__VIEW(latest_document, column), .flags = WEIR__REQUIRED},
+    {"value", WEIR__VALUE(latest_document, value), .flags = WEIR__REQUIRED},
+};
+static const weir__shape latest_shape = WEIR__SHAPE(latest_document, latest_fields);
 
-static weir_status read_files(const list_reader *r, const weir_cbor_value *from,
-                              weir_ingest__run_table *table) {
-    weir_cbor_value file;
-    if (from->type != WEIR_CBOR_ARRAY || from->number > INT32_MAX)
-        return refuse(r, "the files of table %s must be a list", table->name);
-    table->files = take(r, from->number, sizeof *table->files);
-    if (!table->files)
-        return no_memory(r);
-    weir_cbor_iterator it = weir_cbor_children(from);
-    while (weir_cbor_next(&it, NULL, &file))
-        WEIR__TRY(read_file(r, &file, table, &table->files[table->file_count++]));
-    return WEIR_OK;
-}
-
-/* What ingest notes of rows that it keeps (docs/spec/09b-growing-data.md). */
-static weir_status read_latest(const list_reader *r, const weir_cbor_value *from,
-                               weir_ingest__run_table *table) {
-    static const char *const names[] = {"column", "value"};
-    weir_cbor_value members[2];
-    WEIR__TRY(read_members(r, from, "latest", names, 2, 2, members));
-    while (table->latest_column < table->column_count &&
-           !weir_cbor_is_text(&members[0], table->columns[table->latest_column].name))
-        table->latest_column++;
+/* What ingest notes of rows that it keeps (docs/spec/09b-growing-data.md); after the columns. */
+static weir_status read_latest(weir__reader *r, const weir__field *field, const weir_cbor_value *from,
+                               void *object) {
+    weir_ingest__run_table *table = object;
     weir_ingest__value *value = &table->latest;
-    if (table->latest_column == table->column_count || !weir_ingest__run_read_value(&members[1], value) ||
-        !weir_ingest__run_can_be_latest(value))
-        return refuse(r, "the latest of table %s must be a value of one of its columns", table->name);
-    table->has_latest = true;
-    if (value->type != WEIR_INGEST__TEXT)
-        return WEIR_OK;
-    value->text.data = weir__arena_text(&r->list->arena, value->text.data, value->text.size);
-    return value->text.data ? WEIR_OK : no_memory(r);
-}
-
-static weir_status read_table(const list_reader *r, const weir_cbor_value *name, const weir_cbor_value *from,
-                              bool is_query, weir_ingest__run_table *out) {
-    const char *const names[] = {"columns", "key", "files", is_query ? "sql" : "latest"};
-    weir_cbor_value members[4];
-    WEIR__TRY(read_text(r, name, "the name of a table or query", &out->name));
-    WEIR__TRY(read_members(r, from, is_query ? "a query" : "a table", names, 4, is_query ? 4 : 3, members));
-    WEIR__TRY(is_query ? read_text(r, &members[3], "the sql of a query", &out->sql) : WEIR_OK);
-    WEIR__TRY(read_columns(r, &members[0], out));
-    WEIR__TRY(read_key(r, &members[1], out));
-    if (!is_query && members[3].type != WEIR_CBOR_NULL)
-        WEIR__TRY(read_latest(r, &members[3], out));
-    return read_files(r, &members[2], out);
-}
-
-static weir_status read_tables(const list_reader *r, const weir_cbor_value *from, bool is_query) {
-    weir_ingest__run_list *list = r->list;
-    weir_cbor_value name, value;
-    weir_cbor_iterator it = weir_cbor_children(from);
-    while (weir_cbor_next(&it, &name, &value)) {
-        weir_ingest__run_table *table = &list->tables[list->table_count++];
-        WEIR__TRY(read_table(r, &name, &value, is_query, table));
-        for (const weir_ingest__run_table *other = list->tables; table->sql && other < table; other++)
-            if (other->sql && strcmp(other->sql, table->sql) == 0)
-                return refuse(r, "queries %s and %s have the same sql", other->name, table->name);
+    latest_document latest = {0};
+    size_t outer = weir__enter(r, field->name, strlen(field->name));
+    WEIR__TRY(weir__read(r, from, &latest_shape, &latest));
+    weir__leave(r, outer);
+    for (; table->latest_column < table->column_count; table->latest_column++) {
+        const char *name = table->columns[table->latest_column].name;
+        if (strlen(name) == latest.column.size && memcmp(name, latest.column.data, latest.column.size) == 0)
+            break;
     }
-    return WEIR_OK;
+    if (table->latest_column == table->column_count || !weir_ingest__run_read_value(&latest.value, value) ||
+        !weir_ingest__run_can_be_latest(value))
+        return weir__refuse(r, field->name, "must be a value of one of the table's columns");
+    return value->type == WEIR_INGEST__TEXT ? weir__reader_copy(r, &latest.value, &value->text.data)
+                                            : WEIR_OK;
 }
+
+static weir_status check_table(weir__reader *r, void *object) {
+    return ((const weir_ingest__run_table *)object)->name[0] ? WEIR_OK
+                                                             : weir__refuse(r, NULL, "has an empty name");
+}
+
+#define TABLE_FIELDS                                                                                         \
+    {"columns", WEIR__OTHER(read_columns, NULL), .flags = WEIR__REQUIRED},                                   \
+        {"key", WEIR__OTHER(read_key, NULL), .flags = WEIR__REQUIRED}, {                                     \
+        "files", WEIR__LIST(weir_ingest__run_table, files, file_count, &file_shape), .flags = WEIR__REQUIRED \
+    }
+
+static const weir__field table_fields[] = {
+    TABLE_FIELDS,
+    {"latest", WEIR__OTHER(read_latest, NULL), .has = offsetof(weir_ingest__run_table, has_latest),
+     .flags = WEIR__NULLABLE},
+};
+static const weir__shape table_shape =
+    WEIR__SHAPE(weir_ingest__run_table, table_fields, .check = check_table);
+
+/* A query is a table with its SQL. */
+static const weir__field query_fields[] = {
+    TABLE_FIELDS,
+    {"sql", WEIR__TEXT(weir_ingest__run_table, sql), .least = 1, .flags = WEIR__REQUIRED},
+};
+static const weir__shape query_shape =
+    WEIR__SHAPE(weir_ingest__run_table, query_fields, .check = check_table);
 
 /* ---- The list -------------------------------------------------------------------------------- */
+
+typedef struct list_document {
+    const char *name;
+    weir_ingest__run_table *tables, *queries;
+    uint32_t table_count, query_count;
+    bool has_store;
+    uint8_t store[WEIR_HASH_SIZE];
+} list_document;
+
+static weir_status check_counts(weir__reader *r, void *object) {
+    const list_document *document = object;
+    if (document->table_count == 0)
+        return weir__refuse(r, "tables", "is empty");
+    if (document->query_count > QUERIES_MAX)
+        return weir__refuse(r, "queries", "has more than %d queries", QUERIES_MAX);
+    for (uint32_t i = 0; i < document->query_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(document->queries[i].sql, document->queries[k].sql) == 0)
+                return weir__refuse(r, "queries", "has the same sql twice: %s and %s",
+                                    document->queries[k].name, document->queries[i].name);
+    return WEIR_OK;
+}
+
+static const weir__field fields[] = {
+    {"format", WEIR__CONSTANT(WEIR_INGEST__RUN_FORMAT), .flags = WEIR__REQUIRED},
+    {"name", WEIR__TEXT(list_document, name), .least = 1, .flags = WEIR__REQUIRED},
+    {"tables", WEIR__MAP(list_document, tables, table_count, &table_shape), .flags = WEIR__REQUIRED},
+    {"queries", WEIR__MAP(list_document, queries, query_count, &query_shape), .flags = WEIR__NULLABLE},
+    {"store", WEIR__BYTES(list_document, store), .read = read_hash, .has = offsetof(list_document, has_store),
+     .flags = WEIR__NULLABLE},
+};
+static const weir__shape shape = WEIR__SHAPE(list_document, fields, .check = check_counts);
 
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* A file that is named twice would give its rows twice. */
-static weir_status check_files(const list_reader *r) {
-    const weir_ingest__run_list *list = r->list;
+static weir_status check_files(weir__reader *r, const weir_ingest__run_list *list) {
     size_t count = 0, used = 0;
+    const char **names;
     for (uint32_t t = 0; t < list->table_count; t++)
         count += list->tables[t].file_count;
-    const char **names = take(r, count, sizeof *names);
-    if (!names)
-        return no_memory(r);
+    WEIR__TRY(weir__reader_take(r, count, sizeof *names, &names));
     for (uint32_t t = 0; t < list->table_count; t++)
         for (uint32_t f = 0; f < list->tables[t].file_count; f++)
             names[used++] = list->tables[t].files[f].path;
     qsort(names, count, sizeof *names, compare_names);
     for (size_t i = 1; i < count; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            return refuse(r, "file %s is named twice", names[i]);
+            return weir__refuse(r, NULL, "names the file %s twice", names[i]);
     return WEIR_OK;
 }
 
-static weir_status read_store(const list_reader *r, const weir_cbor_value *from) {
-    weir_ingest__run_list *list = r->list;
-    list->has_store = from->type != WEIR_CBOR_NULL;
-    if (list->has_store &&
-        (from->type != WEIR_CBOR_TEXT ||
-         !weir__hex_decode((const char *)from->data, (size_t)from->number, list->store, sizeof list->store)))
-        return refuse(r, "its store must be a hash of 64 hex digits");
-    return WEIR_OK;
-}
-
-static weir_status read_document(const list_reader *r, const weir_cbor_value *document) {
-    static const char *const names[] = {"format", "name", "tables", "queries", "store"};
-    weir_cbor_value members[5];
-    weir_ingest__run_list *list = r->list;
-    if (document->type == WEIR_CBOR_MAP && weir_cbor_get(document, "format", &members[0]) &&
-        !weir_cbor_is_text(&members[0], WEIR_INGEST__RUN_FORMAT))
-        return refuse(r, "its format is another one");
-    WEIR__TRY(read_members(r, document, "it", names, 5, 3, members));
-    WEIR__TRY(read_text(r, &members[1], "its name", &list->name));
-    WEIR__TRY(read_store(r, &members[4]));
-    bool has_queries = members[3].type != WEIR_CBOR_NULL;
-    if (members[2].type != WEIR_CBOR_MAP || (has_queries && members[3].type != WEIR_CBOR_MAP))
-        return refuse(r, "tables and queries must be objects");
-    if (members[2].number == 0)
-        return refuse(r, "it has no tables");
-    if (has_queries && members[3].number > QUERIES_MAX)
-        return refuse(r, "it has more than %d queries", QUERIES_MAX);
-    uint64_t count = members[2].number + (has_queries ? members[3].number : 0);
-    list->tables = take(r, count, sizeof *list->tables);
-    if (!list->tables)
-        return no_memory(r);
-    WEIR__TRY(read_tables(r, &members[2], false));
-    WEIR__TRY(has_queries ? read_tables(r, &members[3], true) : WEIR_OK);
-    return check_files(r);
+static weir_status read_list(weir__reader *r, weir_ingest__run_list *list, const weir_cbor_value *root) {
+    list_document document = {0};
+    weir_cbor_value format;
+    if (weir_cbor_get(root, "format", &format) && !weir_cbor_is_text(&format, WEIR_INGEST__RUN_FORMAT))
+        return weir__refuse(
+            r, "format", "must be \"" WEIR_INGEST__RUN_FORMAT "\""); /* before keys that only that one has */
+    WEIR__TRY(weir__read(r, root, &shape, &document));
+    size_t tables = document.table_count, queries = document.query_count;
+    WEIR__TRY(weir__reader_take(r, tables + queries, sizeof *list->tables, &list->tables));
+    memcpy(list->tables, document.tables, tables * sizeof *list->tables);
+    if (queries > 0)
+        memcpy(list->tables + tables, document.queries, queries * sizeof *list->tables);
+    list->table_count = WEIR__NARROW(uint32_t, tables + queries);
+    list->name = document.name;
+    list->has_store = document.has_store;
+    memcpy(list->store, document.store, sizeof list->store);
+    return check_files(r, list);
 }
 
 /* The list is written last. */
@@ -298,7 +253,6 @@ weir_status weir_ingest__run_list_open(weir_ingest__run_list *list, const weir_e
     if (!path)
         return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(folder));
     sprintf(path, "%s/%s", folder, WEIR_ROW_RUN_LIST);
-    list_reader r = {list, path, error};
     WEIR__TRY(check_complete(env, folder, path, error));
     WEIR__TRY(weir__file_read(env, path, LIST_SIZE_MAX, &text, &size, WEIR_INGEST__SOURCE_OPERATOR, error));
     weir_cbor_writer_memory(&w, env);
@@ -306,7 +260,15 @@ weir_status weir_ingest__run_list_open(weir_ingest__run_list *list, const weir_e
     weir__release(env, text);
     if (status == WEIR_OK) {
         weir_cbor_value document = weir_cbor_view(w.data);
-        status = read_document(&r, &document);
+        weir__reader r = {.arena = &list->arena,
+                          .error = error,
+                          .family = WEIR_SOURCE_ERROR,
+                          .failure_operator = WEIR_INGEST__SOURCE_OPERATOR,
+                          .name = path,
+                          .meant = "a list of " WEIR_INGEST__RUN_FORMAT,
+                          .unknown = "is not a key of " WEIR_INGEST__RUN_FORMAT,
+                          .path = "$"};
+        status = read_list(&r, list, &document);
     }
     weir_cbor_release(&w);
     return status;

@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "remote/remote.h"
 
-static const char format_name[] = "weir-chunks/1";
+#define FORMAT "weir-chunks/1"
 enum { FIRST_SIZE = 4096, GEAR_SIZE = 256 };
 
 bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
@@ -36,13 +37,13 @@ typedef struct cutter {
 } cutter;
 
 static void cutter_init(cutter *c, uint32_t bits) {
-    enum { TEXT_SIZE = sizeof format_name - 1 };
+    enum { TEXT_SIZE = sizeof FORMAT - 1 };
     c->bits = bits;
     c->least = (size_t)1 << (bits - 2);
     c->most = (size_t)1 << (bits + 2);
     for (int v = 0; v < GEAR_SIZE; v++) {
         uint8_t text[TEXT_SIZE + 1], digest[WEIR_HASH_SIZE];
-        memcpy(text, format_name, TEXT_SIZE);
+        memcpy(text, FORMAT, TEXT_SIZE);
         text[TEXT_SIZE] = WEIR__LOW(uint8_t, v);
         weir__blake3_of(text, sizeof text, digest);
         c->gear[v] = weir__load64(digest);
@@ -124,7 +125,7 @@ weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const ch
 void weir_remote__chunks_write(const weir_remote__chunks *chunks, weir_json_writer *w) {
     weir_json_object(w);
     weir_json_key(w, "format");
-    weir_json_text(w, format_name);
+    weir_json_text(w, FORMAT);
     weir_json_key(w, "store_hash");
     weir_json_hex(w, chunks->store_hash, WEIR_HASH_SIZE);
     weir_json_key(w, "size");
@@ -143,7 +144,8 @@ void weir_remote__chunks_write(const weir_remote__chunks *chunks, weir_json_writ
     weir_json_end_object(w);
 }
 
-static bool read_hash(const weir_cbor_value *value, uint8_t out[WEIR_HASH_SIZE]) {
+/* As it is written: lower-case hex. */
+static bool hash_of(const weir_cbor_value *value, uint8_t out[WEIR_HASH_SIZE]) {
     if (value->type != WEIR_CBOR_TEXT || value->number != WEIR_REMOTE__CHUNK_NAME_SIZE)
         return false;
     for (size_t i = 0; i < WEIR_REMOTE__CHUNK_NAME_SIZE; i++)
@@ -152,81 +154,76 @@ static bool read_hash(const weir_cbor_value *value, uint8_t out[WEIR_HASH_SIZE])
     return weir__hex_decode((const char *)value->data, WEIR_REMOTE__CHUNK_NAME_SIZE, out, WEIR_HASH_SIZE);
 }
 
-static bool read_number(const weir_cbor_value *map, const char *key, uint64_t least, uint64_t most,
-                        uint64_t *out) {
-    weir_cbor_value value;
-    if (!weir_cbor_get(map, key, &value) || value.type != WEIR_CBOR_UINT)
-        return false;
-    *out = value.number;
-    return value.number >= least && value.number <= most;
+static weir_status read_hash(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                             void *object) {
+    return hash_of(value, ((weir_remote__chunks *)object)->store_hash)
+               ? WEIR_OK
+               : weir__refuse(r, field->name, "must be 64 hex digits, in lower case");
 }
 
 static bool read_chunk(const weir_cbor_value *pair, weir_remote__chunk *out) {
     weir_cbor_value hash, size;
-    if (pair->type != WEIR_CBOR_ARRAY || pair->number != 2)
-        return false;
     weir_cbor_iterator it = weir_cbor_children(pair);
-    if (!weir_cbor_next(&it, NULL, &hash) || !weir_cbor_next(&it, NULL, &size))
-        return false;
-    bool fits = read_hash(&hash, out->hash) && size.type == WEIR_CBOR_UINT && size.number >= 1 &&
+    bool fits = pair->type == WEIR_CBOR_ARRAY && pair->number == 2 && weir_cbor_next(&it, NULL, &hash) &&
+                weir_cbor_next(&it, NULL, &size) && hash_of(&hash, out->hash) &&
+                size.type == WEIR_CBOR_UINT && size.number >= 1 &&
                 size.number <= WEIR_REMOTE__CHUNK_SIZE_MOST;
     out->size = fits ? WEIR__NARROW(uint32_t, size.number) : 0;
     return fits;
 }
 
-/* NULL, or what is wrong; "memory" is short. */
-static const char *read_list(weir_remote__chunks *out, const weir_cbor_value *list) {
+static weir_status read_chunks(weir__reader *r, const weir__field *field, const weir_cbor_value *list,
+                               void *object) {
+    weir_remote__chunks *out = object;
     weir_cbor_value pair;
     uint64_t offset = 0;
     if (list->type != WEIR_CBOR_ARRAY || list->number >= UINT32_MAX)
-        return "chunks";
+        return weir__refuse(r, field->name, "must be a list");
     out->list = weir__allocate(out->env, (size_t)list->number, sizeof *out->list);
     if (!out->list)
-        return "memory";
+        return weir__out_of_memory(r->error, WEIR_REMOTE__OPERATOR, (size_t)list->number * sizeof *out->list);
+    size_t outer = weir__enter(r, field->name, strlen(field->name));
     weir_cbor_iterator it = weir_cbor_children(list);
     while (weir_cbor_next(&it, NULL, &pair)) {
         weir_remote__chunk *chunk = &out->list[out->count++];
         chunk->offset = offset;
-        if (!read_chunk(&pair, chunk))
-            return "chunks";
+        if (!read_chunk(&pair, chunk)) {
+            (void)weir__enter_item(r, out->count - 1);
+            return weir__refuse(r, NULL, "must be [hash, size], with a size from 1 to %d",
+                                WEIR_REMOTE__CHUNK_SIZE_MOST);
+        }
         offset += chunk->size; /* fewer than 2^32 of at most 2^28 bytes */
     }
-    return offset == out->size ? NULL : "size";
+    weir__leave(r, outer);
+    return offset == out->size ? WEIR_OK : weir__refuse(r, "size", "is not that of all chunks together");
 }
 
-static const char *read_document(weir_remote__chunks *out, const weir_cbor_value *map) {
-    weir_cbor_value value;
-    uint64_t bits;
-    if (map->type != WEIR_CBOR_MAP || map->number != 5)
-        return "keys";
-    if (!weir_cbor_get(map, "format", &value) || !weir_cbor_is_text(&value, format_name))
-        return "format";
-    if (!weir_cbor_get(map, "store_hash", &value) || !read_hash(&value, out->store_hash))
-        return "store_hash";
-    if (!read_number(map, "bits", WEIR_REMOTE__CHUNK_BITS_LEAST, WEIR_REMOTE__CHUNK_BITS_MOST, &bits))
-        return "bits";
-    if (!read_number(map, "size", 1, INT64_MAX, &out->size))
-        return "size";
-    out->bits = WEIR__NARROW(uint32_t, bits);
-    return weir_cbor_get(map, "chunks", &value) ? read_list(out, &value) : "chunks";
-}
+static const weir__field fields[] = {
+    {"format", WEIR__CONSTANT(FORMAT), .flags = WEIR__REQUIRED},
+    {"store_hash", WEIR__OTHER(read_hash, NULL), .flags = WEIR__REQUIRED},
+    {"bits",
+     WEIR__UINT(weir_remote__chunks, bits, WEIR_REMOTE__CHUNK_BITS_LEAST, WEIR_REMOTE__CHUNK_BITS_MOST),
+     .flags = WEIR__REQUIRED},
+    {"size", WEIR__UINT(weir_remote__chunks, size, 1, INT64_MAX), .flags = WEIR__REQUIRED},
+    {"chunks", WEIR__OTHER(read_chunks, NULL), .flags = WEIR__REQUIRED},
+};
+static const weir__shape shape = WEIR__SHAPE(weir_remote__chunks, fields);
 
 weir_status weir_remote__chunks_read(weir_remote__chunks *out, const char *text, size_t size,
                                      const char *name, weir_error *error) {
     weir_cbor_writer w;
+    weir__reader r = {.error = error,
+                      .family = WEIR_STORE_CORRUPT,
+                      .failure_operator = WEIR_REMOTE__OPERATOR,
+                      .name = name,
+                      .meant = "an index that weir push wrote",
+                      .unknown = "is not a key of " FORMAT,
+                      .path = "$"};
     weir_cbor_writer_memory(&w, out->env);
     weir_status status = weir_json_read(text, size, name, WEIR_STORE_CORRUPT, &w, error);
     if (status == WEIR_OK) {
         weir_cbor_value document = weir_cbor_view(w.data);
-        const char *fault = read_document(out, &document);
-        if (fault && strcmp(fault, "memory") == 0)
-            status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, size);
-        else if (fault)
-            status = weir__fail(
-                error, WEIR_STORE_CORRUPT, WEIR_REMOTE__OPERATOR,
-                "%s is not an index that weir push wrote: its %s %s not what %s must be", name, fault,
-                strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "is" : "are",
-                strcmp(fault, "keys") && strcmp(fault, "chunks") && strcmp(fault, "bits") ? "it" : "they");
+        status = weir__read(&r, &document, &shape, out);
     }
     weir_cbor_release(&w);
     return status;

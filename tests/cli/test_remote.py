@@ -307,7 +307,7 @@ class Refused(RemoteTest):
         for key, value in changes:
             with self.subTest(key=key, value=value):
                 server.objects["/data/shop.weir"] = json.dumps({**good, key: value}).encode()
-                self.refuse("STORE_CORRUPT", "is not an index that weir push wrote", "pull", self.url, "-o", self.out)
+                self.refuse("STORE_CORRUPT", f"is not an index that weir push wrote: $.{key}", "pull", self.url, "-o", self.out)
         for text in (b"", b"{", b"[]", b"<html>", b"\xff"):
             server.objects["/data/shop.weir"] = text
             self.refuse("STORE_CORRUPT", "shop.weir", "pull", self.url, "-o", self.out)

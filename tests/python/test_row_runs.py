@@ -346,7 +346,7 @@ class Hostile(RowRunTest):
         for document in wrong:
             with self.subTest(document=document):
                 Path("runs/row-runs.json").write_text(json.dumps(document))
-                self.refuse("runs/row-runs.json")
+                self.refuse(r"runs/row-runs.json is not a list of weir-run/1: \$")
         Path("runs/row-runs.json").write_text("{")
         self.refuse("runs/row-runs.json:1:")
         Path("runs/row-runs.json").write_text('{"a": 1, "a": 2}')
