@@ -20,6 +20,7 @@ static inline void *weir__carve(weir__block *block, uint64_t count, uint64_t ite
         __builtin_add_overflow(size, WEIR__BLOCK_ALIGNMENT - 1, &size) ||
         __builtin_add_overflow(begin, size / WEIR__BLOCK_ALIGNMENT * WEIR__BLOCK_ALIGNMENT, &block->used))
         block->used = UINT64_MAX;
+    assert((!block->memory || block->used <= block->size) && "more is handed out than was counted");
     return block->memory ? block->memory + begin : NULL;
 }
 

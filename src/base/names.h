@@ -26,6 +26,7 @@ typedef struct weir__names {
 void weir__names_release(const weir_env *env, weir__names *names);
 
 static inline weir_text weir__name(const weir__names *names, uint32_t index) {
+    assert(index < names->count && "a name that was not added");
     uint64_t begin = index ? names->ends[index - 1] : 0;
     return (weir_text){names->text + begin, (size_t)(names->ends[index] - begin)};
 }

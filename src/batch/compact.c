@@ -279,6 +279,7 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     uint64_t size = records_offset(&s) + walk->record_bytes;
     assert(size <= buffer->limits.blob);
     s.offset = atomic_fetch_add_explicit(&buffer->used, size, memory_order_relaxed);
+    assert(s.offset + size <= buffer->limits.room.compact && "a batch is larger than its buffer");
     s.blob = buffer->compact + s.offset;
     share_out(&s, writer->tables);
     weir_batch__text_use *end = write_rows(&s, writer->tables, writer->uses);
@@ -292,7 +293,11 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     write_record(&s, buffer, index, seed);
     uint32_t count = WEIR__LOW(uint32_t, end - writer->uses);
     uint32_t first = atomic_fetch_add_explicit(&buffer->use_count, count, memory_order_relaxed);
+    assert((uint64_t)first + count <= buffer->limits.all_texts && "more texts than the buffer has room for");
     memcpy(buffer->uses + first, writer->uses, count * sizeof *writer->uses);
+    assert(walk->row_count <= buffer->row_stride &&
+           (index + (uint64_t)1) * buffer->row_stride <= buffer->limits.all_rows &&
+           "more rows than the buffer has room for");
     uint32_t *rows = buffer->rows + (size_t)index * buffer->row_stride;
     uint32_t *visits = buffer->visits + (size_t)index * buffer->row_stride;
     for (uint32_t r = 0; r < walk->row_count; r++) {

@@ -33,6 +33,8 @@ static void compose_column(const row_block *block, const weir_ingest__table_plan
     const void *values = table->data[c].values;
     uint32_t stride = layout->stride;
     uint8_t *record = block->bytes;
+    assert((column->slot == WEIR_NONE || column->slot < layout->bits_offset) &&
+           layout->bits_offset + column->null_bit / 8 < stride && "a cell outside of its record");
     for (uint32_t i = 0; i < block->count; i++, record += stride) {
         uint32_t r = block->first + i;
         bool is_null = false;
@@ -80,6 +82,7 @@ static void compose_block(const row_block *block) {
     const weir_ingest__ingest *ingest = block->ingest;
     const weir_ingest__table_plan *table = &ingest->tables[block->table];
     const weir_table *layout = &ingest->info_tables[block->table];
+    assert(block->first + block->count <= table->row_count && "rows that the table does not have");
     memset(block->bytes, 0, (size_t)block->count * layout->stride);
     for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].column_idx != WEIR_NONE)

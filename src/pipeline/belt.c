@@ -58,20 +58,22 @@ uint64_t weir_pipeline__belt_await_room(weir_pipeline__belt *belt, const weir_en
     return await(weir_pipeline__belt_place_of(belt, item), turn_of(belt, item, false), env, cancelled);
 }
 
-static void pass_on(weir_pipeline__belt_place *place, const weir_env *env, uint32_t turn) {
-    (void)atomic_exchange(&place->turn, turn);
+static void pass_on(weir_pipeline__belt_place *place, const weir_env *env, uint32_t from, uint32_t turn) {
+    uint32_t was = atomic_exchange(&place->turn, turn);
+    assert((was & ~CANCELLED) == from && "a place is passed on out of turn");
     if (atomic_load(&place->sleepers) > 0)
         env->wake(env->context, (const uint32_t *)(const void *)&place->turn);
 }
 
 void weir_pipeline__belt_push(weir_pipeline__belt *belt, const weir_env *env, uint64_t item) {
-    pass_on(weir_pipeline__belt_place_of(belt, item), env, turn_of(belt, item, true));
+    pass_on(weir_pipeline__belt_place_of(belt, item), env, turn_of(belt, item, false),
+            turn_of(belt, item, true));
 }
 
 void weir_pipeline__belt_take(weir_pipeline__belt *belt, const weir_env *env, uint32_t spare) {
     weir_pipeline__belt_place *place = weir_pipeline__belt_place_of(belt, belt->taken);
     place->slot = spare;
-    pass_on(place, env, turn_of(belt, belt->taken + belt->capacity, false));
+    pass_on(place, env, turn_of(belt, belt->taken, true), turn_of(belt, belt->taken + belt->capacity, false));
     belt->taken++;
 }
 

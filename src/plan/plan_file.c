@@ -53,6 +53,8 @@ static uint8_t *put_head(uint8_t *at, unsigned major, uint64_t argument) {
 static size_t encode_row(const weir_plan *plan, const weir_plan__row *row, bool with_offset,
                          uint8_t out[ROW_MAX]) {
     const weir_plan__planned_arena *arena = &plan->arenas[row->arena];
+    assert(arena->name.size <= WEIR_PLAN__ARENA_NAME_MAX && "a row is longer than its room");
+    assert(row->slot < arena->slot_count && "a slot that the arena does not have");
     uint8_t *at = put_head(out, MAJOR_ARRAY, with_offset ? 7 : 6);
     at = put_head(at, MAJOR_TEXT, arena->name.size);
     memcpy(at, arena->name.data, arena->name.size);

@@ -34,6 +34,8 @@ __attribute__((noinline)) static const weir_sampler__epoch *change_epoch(weir_sa
     else
         set_epoch(s, &s->current, epoch);
     weir_sampler__block_order_advance(&s->current.order, s->current.seed, UINT64_MAX);
+    assert((!s->current.order.entries || s->current.order.shuffled == s->current.order.count) &&
+           "an epoch is used before its order is whole");
     return &s->current;
 }
 
@@ -88,6 +90,7 @@ static void fill_unrotated(const weir_sampler *s, const weir_sampler__epoch *epo
                            uint64_t count, uint64_t *out) {
     while (count > 0) {
         place p = locate(s, epoch, position);
+        assert(p.local < p.shape->m && "a position after the last block");
         uint64_t rest = p.shape->m - p.local;
         uint64_t run = rest < count ? rest : count;
         weir_sampler__block_fill(p.shape, s->data.intra_block, epoch->seed, p.block_id, p.start, p.local,

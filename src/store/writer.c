@@ -112,6 +112,9 @@ static uint64_t size_so_far(const weir_store__writer *writer) {
 static void end_section(weir_store__writer *writer) {
     if (writer->section == 0)
         return;
+    assert((writer->status != WEIR_OK ||
+            writer->block_count * WEIR__SUBTREE_SIZE + writer->block_size == size_so_far(writer)) &&
+           "a section's hash is of other bytes than were written");
     uint8_t *hash = writer->sections[writer->section].hash;
     writer->sections[writer->section].size = size_so_far(writer);
     if (writer->block_count == 0) {
@@ -126,6 +129,8 @@ static void end_section(weir_store__writer *writer) {
 
 /* Kinds that are left out on the way are empty sections. */
 void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_kind kind) {
+    assert(WEIR__NARROW(int, kind) >= writer->section && kind <= WEIR_STORE__SECTIONS_MOST &&
+           "sections are written in their order");
     while (writer->section < WEIR__NARROW(int, kind)) {
         end_section(writer);
         writer->section++;
@@ -139,6 +144,7 @@ void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_ki
 void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t size) {
     if (size == 0)
         return;
+    assert(writer->section > 0 && "bytes outside of all sections");
     hash_bytes(writer, data, size);
     append(writer, data, size);
 }
@@ -228,7 +234,8 @@ static weir_status write_header(weir_store__writer *writer, const uint8_t *frame
 weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
     uint8_t frame[WEIR_STORE__FRAME_MOST];
-    weir_store__writer_begin(writer, WEIR_STORE__SECTIONS_LEAST);
+    if (writer->section < WEIR_STORE__SECTIONS_LEAST)
+        weir_store__writer_begin(writer, WEIR_STORE__SECTIONS_LEAST);
     end_section(writer);
     uint64_t end = writer->position;
     append_tail(writer);
