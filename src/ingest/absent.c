@@ -29,11 +29,10 @@ const weir_ingest__source_kind weir_ingest__source_postgres = {
 
 #ifdef WEIR_WITHOUT_HTTP
 
-static weir_status open_http(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
+static weir_status open_http(const weir_env *env, const weir_cbor_value *settings,
                              weir_ingest__embedder **out, weir_error *error) {
     (void)env;
     (void)settings;
-    (void)dim;
     *out = NULL;
     return weir__fail(
         error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,

@@ -6,6 +6,7 @@
 #ifndef WEIR_INGEST_EMBED_H
 #define WEIR_INGEST_EMBED_H
 
+#include "base/arena.h"
 #include "ingest/source.h"
 #include "weir_tool/documents.h"
 
@@ -18,12 +19,11 @@ typedef struct weir_ingest__embedder weir_ingest__embedder;
 typedef struct weir_ingest__embedder_kind {
     const char *provider; /* the schema's embedding.provider */
 
-    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), `dim` is read
-     * from it already (1 to WEIR_INGEST__EMBED_DIM_MAX). An unknown or bad key is SCHEMA_INVALID with its
-     * path
-     * ("$.embedding.url"). Relative paths in it are the process's. */
-    weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
-                        weir_ingest__embedder **out, weir_error *error);
+    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), or NULL. An
+     * unknown or bad key is SCHEMA_INVALID with its path ("$.embedding.url"). Relative paths in it are the
+     * process's. */
+    weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, weir_ingest__embedder **out,
+                        weir_error *error);
     void (*close)(weir_ingest__embedder *embedder);
 
     /* The vectors of `count` texts (at most `batch_max`), row by row into `out` (count * dim, f16 bits in
@@ -37,6 +37,7 @@ typedef struct weir_ingest__embedder_kind {
 struct weir_ingest__embedder {
     const weir_ingest__embedder_kind *kind;
     const weir_env *env;
+    weir__arena arena; /* of its settings' texts */
     uint32_t dim;
     size_t batch_max; /* the most texts in a call */
     uint32_t callers; /* threads that should call embed at once; 0: as many as ingest has */

@@ -13,7 +13,7 @@ enum { PIECE_SIZE = 1 << 20, LINE_MAX_SIZE = 64 << 20, KEY_SIZE = WEIR_HASH_SIZE
 
 typedef struct file_embedder {
     weir_ingest__embedder base;
-    char *path;
+    const char *path;
     uint8_t *keys; /* by entry */
     size_t key_capacity;
     uint16_t *vectors; /* by entry */
@@ -195,7 +195,7 @@ static weir_status read_file(file_embedder *self, weir_error *error) {
 static void close_file(weir_ingest__embedder *base) {
     file_embedder *self = (file_embedder *)base;
     const weir_env *env = base->env;
-    weir__release(env, self->path);
+    weir__arena_release(&base->arena);
     weir__release(env, self->keys);
     weir__release(env, self->vectors);
     weir__release(env, self->lines);
@@ -203,20 +203,24 @@ static void close_file(weir_ingest__embedder *base) {
     weir__release(env, self);
 }
 
-static weir_status open_file(const weir_env *env, const weir_cbor_value *map, uint32_t dim,
-                             weir_ingest__embedder **out, weir_error *error) {
-    static const char *const keys[] = {"provider", "dim", "path", NULL};
+static const weir__field fields[] = {
+    WEIR_INGEST__EMBED_FIELDS,
+    {"path", WEIR__TEXT(file_embedder, path), .least = 1, .flags = WEIR__REQUIRED},
+};
+static const weir__shape shape = WEIR__SHAPE(file_embedder, fields);
+
+static weir_status open_file(const weir_env *env, const weir_cbor_value *map, weir_ingest__embedder **out,
+                             weir_error *error) {
     env = weir__env_or_default(env);
     *out = NULL;
     file_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
     self->base = (weir_ingest__embedder){
-        .kind = &weir_ingest__embedder_file, .env = env, .dim = dim, .batch_max = BATCH, .callers = 0};
-    weir_ingest__settings settings = {.env = env, .map = map, .error = error};
-    weir_ingest__settings_only(&settings, keys);
-    self->path = weir_ingest__settings_text(&settings, "path", NULL, false);
-    weir_status status = settings.status ? settings.status : read_file(self, error);
+        .kind = &weir_ingest__embedder_file, .env = env, .batch_max = BATCH, .callers = 0};
+    weir_status status = weir_ingest__settings_read(&self->base, map, &shape, error);
+    if (!status)
+        status = read_file(self, error);
     if (status) {
         close_file(&self->base);
         return status;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "ingest/embed.h"
+#include "ingest/settings.h"
 
 enum { TEXT_MAX = 2048, TOKEN_ROOM = TEXT_MAX + 4 };
 
@@ -93,33 +93,26 @@ void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *
 
 /* ---- The embedder ---------------------------------------------------------------------------- */
 
-static weir_status check_settings(const weir_cbor_value *settings, weir_error *error) {
-    weir_cbor_value key, value;
-    if (!settings)
-        return WEIR_OK;
-    weir_cbor_iterator it = weir_cbor_children(settings);
-    while (weir_cbor_next(&it, &key, &value))
-        if (!weir_cbor_is_text(&key, "provider") && !weir_cbor_is_text(&key, "dim"))
-            return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
-                              "the schema's $.embedding.%.*s is not a key that hash_v1 has",
-                              key.number < 80 ? WEIR__NARROW(int, key.number) : 80, (const char *)key.data);
-    return WEIR_OK;
+static const weir__field fields[] = {WEIR_INGEST__EMBED_FIELDS};
+static const weir__shape shape = WEIR__SHAPE(weir_ingest__embedder, fields);
+
+static void close_hash(weir_ingest__embedder *embedder) {
+    weir__arena_release(&embedder->arena);
+    weir__release(embedder->env, embedder);
 }
 
-static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings, uint32_t dim,
+static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings,
                              weir_ingest__embedder **out, weir_error *error) {
-    WEIR__TRY(check_settings(settings, error));
     weir_ingest__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
-    *self = (weir_ingest__embedder){
-        .kind = &weir_ingest__embedder_hash, .env = env, .dim = dim, .batch_max = 1024};
-    *out = self;
-    return WEIR_OK;
-}
-
-static void close_hash(weir_ingest__embedder *embedder) {
-    weir__release(embedder->env, embedder);
+    *self = (weir_ingest__embedder){.kind = &weir_ingest__embedder_hash, .env = env, .batch_max = 1024};
+    weir_status status = weir_ingest__settings_read(self, settings, &shape, error);
+    if (status == WEIR_OK)
+        *out = self;
+    else
+        close_hash(self);
+    return status;
 }
 
 static weir_status embed_texts(weir_ingest__embedder *embedder, const weir_ingest__bytes *texts, size_t count,

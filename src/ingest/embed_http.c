@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "ingest/http_embed.h"
-#include "ingest/sql.h"
 
 static const char key_variable[] = "WEIR_EMBED_KEY";
 
@@ -23,31 +22,21 @@ static bool ends_with(const char *text, size_t size, const char *end) {
     return size >= strlen(end) && memcmp(text + size - strlen(end), end, strlen(end)) == 0;
 }
 
-/* The address of the interface: the URL itself where it ends in /embeddings, else below it. */
-static void complete_url(weir_ingest__settings *settings, char **url) {
-    weir_ingest__sql whole = {.env = settings->env};
-    size_t size = strlen(*url);
-    while (size > 0 && (*url)[size - 1] == '/')
+/* The address of the interface: the URL itself if it ends in /embeddings, else below it. */
+static weir_status complete_url(weir_ingest__http_embedder *self, weir_error *error) {
+    size_t size = strlen(self->url);
+    while (size > 0 && self->url[size - 1] == '/')
         size--;
-    weir_ingest__sql_add_text(&whole, *url, size);
-    if (!ends_with(*url, size, "/embeddings"))
-        weir_ingest__sql_add(&whole, ends_with(*url, size, "/v1") ? "/embeddings" : "/v1/embeddings");
-    weir__release(settings->env, *url);
-    *url = whole.data;
-    if (whole.failed)
-        settings->status = weir__out_of_memory(settings->error, WEIR_INGEST__EMBED_OPERATOR, size);
-}
-
-static void check_url(weir_ingest__settings *settings, const char *url) {
-    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-    const char *host = is_http ? strstr(url, "//") + 2 : url;
-    size_t host_size = strcspn(host, "/?#");
-    if (!is_http || host_size == 0 || memchr(host, '@', host_size))
-        settings->status =
-            weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
-                       "the schema's $.embedding.url must begin with http:// or https:// and have "
-                       "no user or password; a key is given in %s",
-                       key_variable);
+    const char *end = ends_with(self->url, size, "/embeddings") ? ""
+                      : ends_with(self->url, size, "/v1")       ? "/embeddings"
+                                                                : "/v1/embeddings";
+    char *whole = weir__arena_take(&self->base.arena, size + strlen(end) + 1);
+    if (!whole)
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
+    memcpy(whole, self->url, size);
+    strcpy(whole + size, end);
+    self->url = whole;
+    return WEIR_OK;
 }
 
 static weir_status read_key(weir_ingest__http_embedder *self, weir_error *error) {
@@ -62,29 +51,41 @@ static weir_status read_key(weir_ingest__http_embedder *self, weir_error *error)
     return self->key ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, strlen(key));
 }
 
-static weir_status read_settings(weir_ingest__http_embedder *self, const weir_cbor_value *map,
-                                 char **cache_path, weir_error *error) {
-    static const char *const keys[] = {"provider",  "dim",        "url",         "model",
-                                       "cache",     "batch_size", "concurrency", "text_bytes",
-                                       "timeout_s", "retries",    "retry_ms",    NULL};
-    weir_ingest__settings settings = {.env = self->base.env, .map = map, .error = error};
-    weir_ingest__settings_only(&settings, keys);
-    self->url = weir_ingest__settings_text(&settings, "url", NULL, false);
-    self->model = weir_ingest__settings_text(&settings, "model", NULL, false);
-    *cache_path = weir_ingest__settings_text(&settings, "cache", "weir-embeddings.sqlite", true);
-    self->texts_a_request = (size_t)weir_ingest__settings_uint(&settings, "batch_size", 64, 1, 2048);
-    self->concurrency =
-        WEIR__NARROW(uint32_t, weir_ingest__settings_uint(&settings, "concurrency", 8, 1, 64));
-    self->text_bytes_max = (size_t)weir_ingest__settings_uint(&settings, "text_bytes", 8192, 4, 1 << 24);
-    self->timeout_s = weir_ingest__settings_uint(&settings, "timeout_s", 60, 1, 3600);
-    self->retries = WEIR__NARROW(uint32_t, weir_ingest__settings_uint(&settings, "retries", 8, 0, 100));
-    self->retry_ms = weir_ingest__settings_uint(&settings, "retry_ms", 500, 1, 60000);
-    if (!settings.status)
-        check_url(&settings, self->url);
-    if (!settings.status)
-        complete_url(&settings, &self->url);
-    return settings.status;
+static weir_status check_url(weir__reader *r, void *object) {
+    const char *url = ((const weir_ingest__http_embedder *)object)->url;
+    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    const char *host = is_http ? strstr(url, "//") + 2 : url;
+    size_t host_size = strcspn(host, "/?#");
+    if (is_http && host_size > 0 && !memchr(host, '@', host_size))
+        return WEIR_OK;
+    return weir__refuse(
+        r, "url", "must begin with http:// or https:// and have no user or password; a key is given in %s",
+        key_variable);
 }
+
+/* Null is no cache; if nothing is said, there is one. */
+static weir_status read_cache(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                              void *object) {
+    ((weir_ingest__http_embedder *)object)->cache_path = NULL;
+    return value->type == WEIR_CBOR_NULL ? WEIR_OK : weir__read_plain(r, field, value, object);
+}
+
+#define TEXT(member)        WEIR__TEXT(weir_ingest__http_embedder, member), .least = 1
+#define NUMBER(member, ...) WEIR__UINT(weir_ingest__http_embedder, member, __VA_ARGS__)
+
+static const weir__field fields[] = {
+    WEIR_INGEST__EMBED_FIELDS,
+    {"url", TEXT(url), .flags = WEIR__REQUIRED},
+    {"model", TEXT(model), .flags = WEIR__REQUIRED},
+    {"cache", TEXT(cache_path), .read = read_cache},
+    {"batch_size", NUMBER(texts_a_request, 1, 2048), .otherwise = 64},
+    {"concurrency", NUMBER(concurrency, 1, 64), .otherwise = 8},
+    {"text_bytes", NUMBER(text_bytes_max, 4, 1 << 24), .otherwise = 8192},
+    {"timeout_s", NUMBER(timeout_s, 1, 3600), .otherwise = 60},
+    {"retries", NUMBER(retries, 0, 100), .otherwise = 8},
+    {"retry_ms", NUMBER(retry_ms, 1, 60000), .otherwise = 500},
+};
+static const weir__shape shape = WEIR__SHAPE(weir_ingest__http_embedder, fields, .check = check_url);
 
 static void close_http(weir_ingest__embedder *base) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
@@ -95,22 +96,22 @@ static void close_http(weir_ingest__embedder *base) {
     if (self->key)
         explicit_bzero(self->key, strlen(self->key));
     weir__release(env, self->key);
-    weir__release(env, self->url);
-    weir__release(env, self->model);
+    weir__arena_release(&base->arena);
     weir__release(env, self->numbers);
     weir__release(env, self);
 }
 
 static weir_status set_up(weir_ingest__http_embedder *self, const weir_cbor_value *map, weir_error *error) {
     const weir_env *env = self->base.env;
-    char *cache_path = NULL;
-    weir_status status = read_settings(self, map, &cache_path, error);
+    self->cache_path = "weir-embeddings.sqlite";
+    weir_status status = weir_ingest__settings_read(&self->base, map, &shape, error);
+    if (!status)
+        status = complete_url(self, error);
     if (!status)
         status = read_key(self, error);
-    if (!status && cache_path)
-        status = weir_ingest__vector_cache_open(env, cache_path, self->base.dim, &self->cache, error);
-    weir__release(env, cache_path);
-    self->numbers = weir__allocate(env, self->base.dim, sizeof *self->numbers);
+    if (!status && self->cache_path)
+        status = weir_ingest__vector_cache_open(env, self->cache_path, self->base.dim, &self->cache, error);
+    self->numbers = status ? NULL : weir__allocate(env, self->base.dim, sizeof *self->numbers);
     if (!status && !self->numbers)
         status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, self->base.dim);
     if (!status)
@@ -119,8 +120,8 @@ static weir_status set_up(weir_ingest__http_embedder *self, const weir_cbor_valu
     return status;
 }
 
-static weir_status open_http(const weir_env *env, const weir_cbor_value *map, uint32_t dim,
-                             weir_ingest__embedder **out, weir_error *error) {
+static weir_status open_http(const weir_env *env, const weir_cbor_value *map, weir_ingest__embedder **out,
+                             weir_error *error) {
     env = weir__env_or_default(env);
     *out = NULL;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -130,8 +131,7 @@ static weir_status open_http(const weir_env *env, const weir_cbor_value *map, ui
         curl_global_cleanup();
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
     }
-    self->base =
-        (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .dim = dim, .callers = 1};
+    self->base = (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .callers = 1};
     weir_status status = set_up(self, map, error);
     if (status) {
         close_http(&self->base);

@@ -13,9 +13,10 @@
 
 typedef struct weir_ingest__http_embedder {
     weir_ingest__embedder base;
-    char *url;
-    char *model;
-    char *key; /* of the server's interface, from the environment; NULL: none */
+    const char *url;
+    const char *model;
+    const char *cache_path; /* NULL: none */
+    char *key;              /* of the server's interface, from the environment; NULL: none */
     size_t texts_a_request;
     uint32_t concurrency;
     uint32_t retries;

@@ -2,70 +2,24 @@
  * on the machine. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "ingest/settings.h"
 
-static void refuse(weir_ingest__settings *settings, const char *key, size_t key_size, const char *what) {
-    if (settings->status == WEIR_OK)
-        settings->status = weir__fail(settings->error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
-                                      "the schema's $.embedding.%.*s %s",
-                                      WEIR__NARROW(int, key_size < 60 ? key_size : 60), key, what);
-}
-
-static bool is_listed(const char *const *keys, const weir_cbor_value *key) {
-    for (; *keys; keys++)
-        if (weir_cbor_is_text(key, *keys))
-            return true;
-    return false;
-}
-
-void weir_ingest__settings_only(weir_ingest__settings *settings, const char *const *keys) {
-    weir_cbor_iterator it = weir_cbor_children(settings->map);
-    weir_cbor_value key, value;
-    while (weir_cbor_next(&it, &key, &value))
-        if (!is_listed(keys, &key))
-            refuse(settings, (const char *)key.data, key.number, "is not a key of this provider");
-}
-
-char *weir_ingest__settings_text(weir_ingest__settings *settings, const char *key, const char *otherwise,
-                                 bool nullable) {
-    weir_cbor_value value;
-    const char *text = otherwise;
-    size_t size = otherwise ? strlen(otherwise) : 0;
-    if (weir_cbor_get(settings->map, key, &value)) {
-        if (nullable && value.type == WEIR_CBOR_NULL)
-            return NULL;
-        bool is_fit = value.type == WEIR_CBOR_TEXT && value.number > 0 &&
-                      !memchr(value.data, '\0', (size_t)value.number);
-        if (!is_fit)
-            refuse(settings, key, strlen(key), "must be text that is not empty");
-        text = (const char *)value.data;
-        size = (size_t)value.number;
-    } else if (!otherwise) {
-        refuse(settings, key, strlen(key), "must be given");
-    }
-    if (settings->status != WEIR_OK)
-        return NULL;
-    char *copy = weir__copy_text(settings->env, text, size);
-    if (!copy)
-        settings->status = weir__out_of_memory(settings->error, WEIR_INGEST__EMBED_OPERATOR, size);
-    return copy;
-}
-
-uint64_t weir_ingest__settings_uint(weir_ingest__settings *settings, const char *key, uint64_t otherwise,
-                                    uint64_t least, uint64_t most) {
-    weir_cbor_value value;
-    uint64_t number = otherwise;
-    if (weir_cbor_get(settings->map, key, &value) &&
-        (!weir_cbor_get_uint(&value, &number) || number < least || number > most)) {
-        char what[96];
-        snprintf(what, sizeof what, "must be a whole number from %llu to %llu", (unsigned long long)least,
-                 (unsigned long long)most);
-        refuse(settings, key, strlen(key), what);
-        return otherwise;
-    }
-    return number;
+weir_status weir_ingest__settings_read(weir_ingest__embedder *embedder, const weir_cbor_value *map,
+                                       const weir__shape *shape, weir_error *error) {
+    weir__reader r = {.arena = &embedder->arena,
+                      .error = error,
+                      .family = WEIR_SCHEMA_INVALID,
+                      .failure_operator = WEIR_INGEST__EMBED_OPERATOR,
+                      .name = "the schema",
+                      .unknown = "is not a key of this provider",
+                      .is_json = true,
+                      .path = "$.embedding"};
+    weir__arena_init(&embedder->arena, embedder->env);
+    if (map)
+        return weir__read(&r, map, shape, embedder);
+    weir__fill_defaults(shape, embedder);
+    return WEIR_OK;
 }
 
 /* ---- Vectors --------------------------------------------------------------------------------- */

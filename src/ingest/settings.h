@@ -1,28 +1,23 @@
-/* Reading the schema's "embedding" object: each call takes a key's value or its default, and what does not
- * fit is SCHEMA_INVALID with the path ("$.embedding.url"). The first fault sticks, so a sequence of calls
- * needs one check. */
+/* What embedders share: the schema's "embedding" object as a table of fields, vectors, and texts in messages.
+ */
 #ifndef WEIR_INGEST_SETTINGS_H
 #define WEIR_INGEST_SETTINGS_H
 
+#include "base/fields.h"
 #include "ingest/embed.h"
 
-typedef struct weir_ingest__settings {
-    const weir_env *env;
-    const weir_cbor_value *map;
-    weir_error *error;
-    weir_status status;
-} weir_ingest__settings;
+/* The rows that every provider's table begins with. */
+#define WEIR_INGEST__EMBED_FIELDS                                                                            \
+    {"provider", .kind = WEIR__KIND_VALUE, .flags = WEIR__WRITE_ONLY}, {                                     \
+        "dim", WEIR__UINT(weir_ingest__embedder, dim, 1, WEIR_INGEST__EMBED_DIM_MAX),                        \
+            .otherwise = WEIR_INGEST__EMBED_DIM_DEFAULT                                                      \
+    }
 
-/* Refuses keys that are not in the list, which ends with NULL. */
-void weir_ingest__settings_only(weir_ingest__settings *settings, const char *const *keys);
-
-/* A terminated copy (release it); `otherwise` may be NULL if the key must be given. With `nullable`, a
- * null gives NULL. Text with a NUL is refused. */
-char *weir_ingest__settings_text(weir_ingest__settings *settings, const char *key, const char *otherwise,
-                                 bool nullable);
-
-uint64_t weir_ingest__settings_uint(weir_ingest__settings *settings, const char *key, uint64_t otherwise,
-                                    uint64_t least, uint64_t most);
+/* Reads the object (NULL: all defaults) into the embedder, whose struct the shape is of; texts lie in its
+ * arena. SCHEMA_INVALID with the path ("$.embedding.url"). */
+WEIR_CHECKED weir_status weir_ingest__settings_read(weir_ingest__embedder *embedder,
+                                                    const weir_cbor_value *map, const weir__shape *shape,
+                                                    weir_error *error);
 
 /* ---- Vectors --------------------------------------------------------------------------------- */
 

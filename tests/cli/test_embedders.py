@@ -313,8 +313,8 @@ class Http(Embedder):
     def test_settings(self):
         url = "http://127.0.0.1:1"
         for settings, words in [
-                ({}, ["$.embedding.url must be given"]),
-                ({"url": url}, ["$.embedding.model must be given"]),
+                ({}, ["$.embedding.url is missing"]),
+                ({"url": url}, ["$.embedding.model is missing"]),
                 ({"url": "ftp://x", "model": "m"}, ["$.embedding.url", "http://"]),
                 ({"url": "http://u:" + KEY + "@x", "model": "m"}, ["$.embedding.url", "WEIR_EMBED_KEY"]),
                 ({"url": url, "model": "m", "speed": 1}, ["$.embedding.speed"]),
