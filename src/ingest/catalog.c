@@ -1,4 +1,5 @@
 /* The catalog that sources fill: tables, views, their columns and keys. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,35 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog 
         return NULL;
     table->name = weir__copy_text(catalog->env, name, strlen(name));
     return table->name ? table : NULL;
+}
+
+weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catalog *catalog, const char *name,
+                                                              uint32_t number) {
+    weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(catalog, name);
+    uint32_t *detail = table ? weir__allocate(catalog->env, 1, sizeof *detail) : NULL;
+    if (!detail)
+        return NULL;
+    *detail = number;
+    table->detail = detail;
+    return table;
+}
+
+char *weir_ingest__file_stem(const weir_env *env, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    return weir__copy_text(env, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+}
+
+uint64_t weir_ingest__file_size(const weir_env *env, const char *path) {
+    uint64_t size = 0;
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return 0;
+    if (env->size(env->context, file, &size) != 0)
+        size = 0;
+    env->close(env->context, file);
+    return size;
 }
 
 weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,

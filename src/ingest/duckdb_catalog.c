@@ -1,7 +1,6 @@
 /* The catalog of a DuckDB source: the tables and views of a database (what a bare name does not find is
  * called schema.table, and hidden from drafts), or the views of files (duckdb_files.c). DuckDB's own catalog
  * functions are read through the same cursors as everything else. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "ingest/csv.h"
@@ -192,24 +191,6 @@ static weir_status add_keys(weir_ingest__duck_session *session, weir_ingest__cat
 }
 
 /* What a draft calls a database: the last part of its path without its ending. */
-static char *name_of(const weir_env *env, const char *location) {
-    const char *slash = strrchr(location, '/');
-    const char *name = slash ? slash + 1 : location;
-    const char *point = strrchr(name, '.');
-    return weir__copy_text(env, name, point && point > name ? (size_t)(point - name) : strlen(name));
-}
-
-static uint64_t size_of(const weir_env *env, const char *path) {
-    uint64_t size = 0;
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return 0;
-    if (env->size(env->context, file, &size) != 0)
-        size = 0;
-    env->close(env->context, file);
-    return size;
-}
-
 static weir_status describe_files(const weir_ingest__duck_session *session, weir_ingest__catalog *out,
                                   weir_error *error) {
     const weir_ingest__data_files *files = &weir_ingest__csv_source_of(session->files)->files;
@@ -219,14 +200,14 @@ static weir_status describe_files(const weir_ingest__duck_session *session, weir
         is_fine = weir_ingest__catalog_add_skipped(out, files->skipped[i]);
     for (size_t t = 0; t < files->count; t++)
         for (size_t i = 0; i < files->tables[t].file_count; i++)
-            out->size_bytes += size_of(out->env, files->tables[t].files[i].path);
+            out->size_bytes += weir_ingest__file_size(out->env, files->tables[t].files[i].path);
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
 }
 
 static weir_status describe_database(const weir_ingest__duck_session *session, weir_ingest__catalog *out,
                                      weir_error *error) {
-    out->name = name_of(out->env, session->options->location);
-    out->size_bytes = size_of(out->env, session->options->location);
+    out->name = weir_ingest__file_stem(out->env, session->options->location);
+    out->size_bytes = weir_ingest__file_size(out->env, session->options->location);
     return out->name
                ? WEIR_OK
                : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(session->options->location));

@@ -549,12 +549,9 @@ static bool fill(const arrow_source *source, weir_ingest__catalog *out) {
         return false;
     for (uint32_t t = 0; t < source->table_count; t++) {
         const arrow_table *from = &source->tables[t];
-        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->given->name);
-        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
-        if (!number)
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->given->name, t);
+        if (!table)
             return false;
-        *number = t;
-        table->detail = number;
         table->row_estimate = from->given->row_estimate;
         for (uint32_t c = 0; c < from->column_count; c++) {
             const weir_ingest__arrow_type *type = &from->columns[c].type;

@@ -3,7 +3,6 @@
  * Opening reads every file once: the number of fields of every record is checked, rows are counted, and
  * each column gets the type that all of its fields have. Files have no snapshot: they must not change while
  * they are read, and a field that no longer fits its column's type is an error that says so. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -315,17 +314,6 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static uint64_t size_of(const weir_env *env, const char *path) {
-    uint64_t size = 0;
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return 0;
-    if (env->size(env->context, file, &size) != 0)
-        size = 0;
-    env->close(env->context, file);
-    return size;
-}
-
 static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *out) {
     static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
                                                      WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
@@ -337,12 +325,9 @@ static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *ou
             return false;
     for (uint32_t t = 0; t < source->files.count; t++) {
         const weir_ingest__csv_table *from = &source->tables[t];
-        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->files->name);
-        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
-        if (!number)
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->files->name, t);
+        if (!table)
             return false;
-        *number = t;
-        table->detail = number;
         table->row_estimate = from->row_count;
         table->csv = from;
         for (uint32_t c = 0; c < from->column_count; c++)
@@ -350,7 +335,7 @@ static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *ou
                                                  declared[from->columns[c].type]))
                 return false;
         for (size_t i = 0; i < from->files->file_count; i++)
-            out->size_bytes += size_of(out->env, from->files->files[i].path);
+            out->size_bytes += weir_ingest__file_size(out->env, from->files->files[i].path);
     }
     return true;
 }

@@ -325,12 +325,9 @@ static bool fill(const runs_source *source, weir_ingest__catalog *out) {
         const weir_ingest__run_table *from = &list->tables[t];
         if (from->sql)
             continue;
-        weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(out, from->name);
-        uint32_t *number = table ? weir__allocate(out->env, 1, sizeof *number) : NULL;
-        if (!number)
+        weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->name, t);
+        if (!table)
             return false;
-        *number = t;
-        table->detail = number;
         for (uint32_t f = 0; f < from->file_count; f++) {
             table->row_estimate += from->files[f].said.rows;
             out->size_bytes += from->files[f].said.size;

@@ -383,34 +383,13 @@ static int compare_without_case(const char *a, const char *b) {
     return sqlite3_stricmp(a, b);
 }
 
-/* "folder/shop.sqlite" is called shop. */
-static char *database_name(const weir_env *env, const char *path) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
-    size_t size = dot && dot > name ? (size_t)(dot - name) : strlen(name);
-    return weir__copy_text(env, name, size);
-}
-
-/* 0 if it cannot be had. */
-static uint64_t file_size(const weir_env *env, const char *path) {
-    uint64_t size = 0;
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return 0;
-    if (env->size(env->context, file, &size) != 0)
-        size = 0;
-    env->close(env->context, file);
-    return size;
-}
-
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
     *out = (weir_ingest__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
-    out->name = database_name(source->env, self->path);
+    out->name = weir_ingest__file_stem(source->env, self->path);
     weir_status status = out->name ? WEIR_OK : no_memory(&builder);
-    out->size_bytes = file_size(source->env, self->path);
+    out->size_bytes = weir_ingest__file_size(source->env, self->path);
     if (status == WEIR_OK)
         status = for_each_row(&builder, NULL,
                               "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "

@@ -170,6 +170,10 @@ typedef struct weir_ingest__table_plan {
     weir_error error;
 } weir_ingest__table_plan;
 
+/* A row's primary key as CBOR, in the writer's buffer over what was there; false if memory is short. In
+ * store_keys.c. */
+bool weir_ingest__primary_key_cbor(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w);
+
 typedef struct weir_ingest__edge_plan {
     const weir_ingest__schema_key *key;
     uint32_t table;

@@ -38,8 +38,7 @@ static void write_integers(weir_store__writer *w, const weir_ingest__column_data
 
 /* ---- Any keys -------------------------------------------------------------------------------- */
 
-/* One key into the writer's buffer, over the one before. */
-static bool compose_key(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w) {
+bool weir_ingest__primary_key_cbor(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w) {
     weir_cbor_restart(w);
     w->size = 0;
     if (table->primary_key_count > 1)
@@ -53,7 +52,7 @@ static bool measure_items(const weir_ingest__table_plan *table, weir_cbor_writer
     bool is_fine = true;
     info->key_form = WEIR_KEYS_CBOR;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
-        is_fine = compose_key(table, r, w);
+        is_fine = weir_ingest__primary_key_cbor(table, r, w);
         info->key_size += w->size;
     }
     return is_fine;
@@ -66,12 +65,12 @@ static bool write_items(const weir_ingest__table_plan *table, weir_cbor_writer *
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
         if (r % WEIR_STORE__KEYS_A_BLOCK == 0)
             weir_store__writer_put_long(w, offset);
-        is_fine = compose_key(table, r, key);
+        is_fine = weir_ingest__primary_key_cbor(table, r, key);
         offset += key->size;
     }
     weir_store__writer_put_long(w, offset);
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
-        is_fine = compose_key(table, r, key);
+        is_fine = weir_ingest__primary_key_cbor(table, r, key);
         weir_store__writer_put(w, key->data, key->size);
     }
     return is_fine;

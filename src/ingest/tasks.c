@@ -449,13 +449,7 @@ static bool row_hash(const weir_ingest__table_plan *table, uint32_t row, weir_cb
         *out = table->row_key_hashes[row];
         return true;
     }
-    weir_cbor_restart(w);
-    w->size = 0;
-    if (table->primary_key_count > 1)
-        weir_cbor_array(w, table->primary_key_count);
-    for (uint32_t i = 0; i < table->primary_key_count; i++)
-        weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->primary_key[i]], row), w);
-    if (weir_cbor_finish(w, NULL) != WEIR_OK)
+    if (!weir_ingest__primary_key_cbor(table, row, w))
         return false;
     *out = XXH64(w->data, w->size, 0);
     return true;

@@ -264,14 +264,6 @@ void weir_pack__corner_set_capacity(weir_pack__corner *x, uint64_t capacity) {
         x->limit[i] = part->size[i] <= capacity ? capacity - part->size[i] : 0;
 }
 
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 33;
-    x *= UINT64_C(0xff51afd7ed558ccd);
-    x ^= x >> 33;
-    x *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return x ^ x >> 33;
-}
-
 /* Durations and sizes scaled to 1 .. 2^18 keep every product below 2^54. */
 static uint64_t order_key(weir_pack__corner_order order, uint64_t duration, uint64_t size) {
     switch (order) {
@@ -298,7 +290,7 @@ static void set_keys(weir_pack__corner *x) {
         uint64_t duration =
             1 + (uint64_t)(part->last[i] - part->first[i]) * ((1u << 18) - 1) / part->section_count;
         uint64_t key = order_key(x->task->order, duration, size);
-        uint64_t noise = x->task->seed ? mix(i + UINT64_C(1000003) * x->task->seed) >> 56 : 0;
+        uint64_t noise = x->task->seed ? weir_pack__mix(i + UINT64_C(1000003) * x->task->seed) >> 56 : 0;
         x->key[i] = key + (key >> 10) * noise;
     }
 }

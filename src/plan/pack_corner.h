@@ -96,4 +96,13 @@ void weir_pack__corner_undo(weir_pack__corner *corner, size_t mark);
 /* The leftmost of the lowest sections in [from, to). Needs the tournament. */
 uint32_t weir_pack__corner_lowest(const weir_pack__corner *corner, uint32_t from, uint32_t to);
 
+/* Every bit of the result depends on every bit of `x`. */
+static inline uint64_t weir_pack__mix(uint64_t x) {
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ x >> 33;
+}
+
 #endif

@@ -37,21 +37,13 @@ typedef struct corner_choice {
 
 /* ---- Refuted states -------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 33;
-    x *= UINT64_C(0xff51afd7ed558ccd);
-    x ^= x >> 33;
-    x *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return x ^ x >> 33;
-}
-
 static uint64_t hash_component(weir_pack__corner *x, uint32_t from, uint32_t to) {
     const weir_pack__part *part = x->part;
     uint64_t hash = 1;
     uint32_t end = part->born_at[to];
     for (uint32_t i = part->born_at[from]; i < end; i++)
         if (x->floor_of[i] != UINT64_MAX)
-            hash += mix(x->floor_of[i] + i * UINT64_C(0x9e3779b97f4a7c15));
+            hash += weir_pack__mix(x->floor_of[i] + i * UINT64_C(0x9e3779b97f4a7c15));
     x->steps += (end - part->born_at[from]) / 4;
     return hash;
 }
