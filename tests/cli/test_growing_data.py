@@ -230,7 +230,7 @@ class Kept(WithShop):
         del document["tables"]["orders"]["latest"]
         document["store"] = "12"
         (rows / "row-runs.json").write_text(json.dumps(document))
-        self.refuse("its store must be a hash", "again.weir", source=rows)
+        self.refuse("store must be a hash", "again.weir", source=rows)
 
     def kill_everywhere(self, out, options, check):
         """Kills before every call that changes a file, and calls `check`; returns how many there were."""
