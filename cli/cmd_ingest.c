@@ -2,6 +2,7 @@
  * interrupt ends it cleanly, without a temporary file left behind. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ingest_run.h"
@@ -34,7 +35,7 @@ static const char *find_in(const char *folder, const char *name, char *path, siz
 
 int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv) {
     bool as_json = false, updates = false, replaces = false;
-    const char *schema = NULL;
+    const char *schema = NULL, *check = NULL;
     char path[4096];
     cli_ingest_job run = {.options = WEIR_INGEST_OPTIONS};
     cli_source_options source = {0};
@@ -51,6 +52,8 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             {"--memory", CLI_SIZE, &run.options.memory, false, false},
                             {"--like", CLI_TEXT, &run.options.like, false, false},
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
+                            {"--base", CLI_TEXT, &run.options.base, false, false},
+                            {"--base-check", CLI_TEXT, &check, false, false},
                             {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
                             CLI_SOURCE_OPTIONS(source)};
@@ -68,6 +71,9 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
         return cli_usage(self, is_assembly ? "say which folder of runs" : "say which source");
     if (run.options.memory > 0 && run.options.memory < WEIR_INGEST_MEMORY_LEAST)
         return cli_usage(self, "--memory must be at least 64MiB");
+    if (check && (!run.options.base || (strcmp(check, "count") != 0 && strcmp(check, "full") != 0)))
+        return cli_usage(self, "--base-check must be count or full, and needs --base");
+    run.options.base_check = check && strcmp(check, "full") == 0 ? WEIR_BASE_FULL : WEIR_BASE_COUNT;
     if (updates && replaces)
         return cli_usage(self, "--update-manifest or --replace-manifest, not both");
     run.options.manifest_mode = updates    ? WEIR_MANIFEST_UPDATE
@@ -96,7 +102,8 @@ const cli_command cli_ingest = {
     .summary = "make a store from a database",
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
              "--replace-manifest] "
-             "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--html F] [--strict] [--threads N] "
+             "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--base STORE [--base-check "
+             "count|full]] [--html F] [--strict] [--threads N] "
              "[--memory SIZE] [--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
@@ -114,6 +121,13 @@ const cli_command cli_ingest = {
     "  --keep-rows       also keep the rows that were read, in the folder OUT.weir.rows: runs of rows, of "
     "which\n"
     "                    'weir assemble' makes a store again without the source\n"
+    "  --base STORE      a store whose rows were kept: of the source, read only rows that are new, where it "
+    "can\n"
+    "                    say which (docs/store.md). The store is the same as without; if rows of the base\n"
+    "                    changed, it says which table, and writes nothing\n"
+    "  --base-check C    count: let the source count the rows that are not read (the default); full: read "
+    "all\n"
+    "                    rows and compare them\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"
@@ -128,9 +142,11 @@ const cli_command cli_ingest = {
     "says\n"
     "what may be a mistake: labels that are constant, splits that are empty, columns that give the answer "
     "away, ...\n",
-    .example = "  weir ingest shop.sqlite --schema shop.schema.json --html shop.html\n"
-               "  weir ingest warehouse/ --memory 2GiB -o warehouse.weir\n"
-               "  weir ingest f1/ --null '\\N'\n"
-               "  weir ingest shop_today.sqlite --schema shop.schema.json --like shop.weir -o today.weir\n",
+    .example =
+        "  weir ingest shop.sqlite --schema shop.schema.json --html shop.html\n"
+        "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir --base shop.weir --keep-rows\n"
+        "  weir ingest warehouse/ --memory 2GiB -o warehouse.weir\n"
+        "  weir ingest f1/ --null '\\N'\n"
+        "  weir ingest shop_today.sqlite --schema shop.schema.json --like shop.weir -o today.weir\n",
     .run = run,
 };

@@ -34,6 +34,29 @@ static void print_summary(const weir_ingest_report *result) {
                "so.\n");
 }
 
+static void print_base_table(const weir_cbor_value *table) {
+    static const char *const names[] = {"table", "reused", "read"};
+    weir_cbor_value found[3];
+    for (int i = 0; i < 3; i++)
+        if (!weir_cbor_get(table, names[i], &found[i]))
+            return;
+    printf("  %.*s: %" PRIu64 " row%s of the base, %" PRIu64 " read of the source\n",
+           (int)(found[0].number < 200 ? found[0].number : 200), (const char *)found[0].data, found[1].number,
+           plural(found[1].number), found[2].number);
+}
+
+/* What the base saved, table by table. */
+static void print_base(const cli_ingest_job *ingest) {
+    weir_cbor_writer told;
+    if (cli_ingest_read_base(ingest, &told)) {
+        weir_cbor_value tables = weir_cbor_view(told.data), table;
+        weir_cbor_iterator it = weir_cbor_children(&tables);
+        while (weir_cbor_next(&it, NULL, &table))
+            print_base_table(&table);
+    }
+    weir_cbor_release(&told);
+}
+
 /* ---- Warnings and notes ---------------------------------------------------------------------- */
 
 void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
@@ -187,6 +210,7 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
     const weir_store *store = ingest->store;
     const weir_store_info *info = weir_store_describe(store);
     print_summary(result);
+    print_base(ingest);
     cli_ingest_print_warnings(ingest);
     if (result->ignored_columns > 0)
         printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,

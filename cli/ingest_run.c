@@ -60,6 +60,7 @@ weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
     ingest->options.warning_context = ingest;
     ingest->options.inspect = inspect;
     ingest->options.inspect_context = ingest;
+    ingest->options.base_report = &ingest->base_report;
     cli_signals_catch(NULL, NULL);
     weir_status status = weir_ingest(NULL, &ingest->options, &ingest->result, error);
     cli_signals_release();
@@ -75,6 +76,7 @@ void cli_ingest_release(cli_ingest_job *ingest) {
     for (size_t i = 0; i < ingest->warning_count; i++)
         release_warning(&ingest->warnings[i]);
     free(ingest->warnings);
+    weir_bytes_release(&ingest->base_report);
     weir_report_close(ingest->report);
     weir_store_close(ingest->store);
 }
@@ -159,11 +161,29 @@ static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
     weir_json_end_object(w);
 }
 
+bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out) {
+    const weir_bytes *told = &ingest->base_report;
+    weir_cbor_writer_memory(out, NULL);
+    return ingest->options.base && told->size > 0 &&
+           weir_json_read(told->data, told->size, "the report", WEIR_CBOR_INVALID, out, NULL) == WEIR_OK;
+}
+
+static void put_base(weir_json_writer *w, const cli_ingest_job *ingest) {
+    weir_cbor_writer told;
+    if (cli_ingest_read_base(ingest, &told)) {
+        weir_cbor_value value = weir_cbor_view(told.data);
+        weir_json_key(w, "base");
+        weir_json_value(w, &value);
+    }
+    weir_cbor_release(&told);
+}
+
 int cli_ingest_print_json(const cli_ingest_job *ingest) {
     weir_json_writer w;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
     put_result(&w, &ingest->result);
+    put_base(&w, ingest);
     cli_ingest_put_warnings(ingest, &w);
     weir_json_key(&w, "report");
     weir_report_json(ingest->report, ingest->store, &w);

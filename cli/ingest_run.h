@@ -10,6 +10,7 @@ typedef struct cli_ingest_job {
     const char *page;            /* where the report goes as a page, or NULL */
 
     /* Of a run. */
+    weir_bytes base_report; /* how each table was read, if there is a base */
     weir_ingest_report result;
     weir_store *store; /* what was made, open since it was finished */
     weir_report *report;
@@ -32,6 +33,9 @@ int cli_ingest_print_json(const cli_ingest_job *ingest);
 
 /* Says why it failed, after the warnings if it came as far as the report; CLI_FAILED. */
 int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json);
+
+/* How each table was read with a base, as CBOR to be released; false if there was none. */
+bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out);
 
 /* Warnings and notes as lines. */
 void cli_ingest_print_warnings(const cli_ingest_job *ingest);

@@ -38,6 +38,10 @@ typedef enum weir_manifest_mode {
     WEIR_MANIFEST_REPLACE
 } weir_manifest_mode;
 
+/* How it is found out whether a base's rows changed: rows before the base's latest are counted by the source,
+ * or all rows are read and compared. */
+typedef enum weir_base_check { WEIR_BASE_COUNT, WEIR_BASE_FULL } weir_base_check;
+
 /* Looks at the finished store, which lies at `path` under a temporary name, before it takes its own. What it
  * passes to `tell` counts as a warning of ingest's own does. If it fails, ingest does, and nothing is
  * written. Called from the same thread as warnings. */
@@ -87,6 +91,13 @@ typedef struct weir_ingest_options {
     uint64_t memory;
     bool keep_rows; /* writes the rows that were read into the folder STORE.rows, for an ingest of later rows
                        (docs/spec/09b-growing-data.md) */
+    const char *base; /* the path of a store whose rows were kept: of the source, only rows that are new are
+                         read, where it can say which. The store is that of all rows. Or NULL */
+    weir_base_check base_check;
+    /* Takes how each table was read with a base, or NULL: JSON, an array of objects {table, how, reused,
+     * read, new}, how being "whole", "from the cut" or "compared". Empty without a base; released by the
+     * caller. */
+    weir_bytes *base_report;
 } weir_ingest_options;
 
 #define WEIR_INGEST_MEMORY_LEAST (UINT64_C(64) << 20)
@@ -119,13 +130,13 @@ typedef struct weir_ingest_report {
 
 /* Reads the source and writes store and manifest, each whole or not at all (the store first). `report` may
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
- * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT,
- * STORE_VERSION (of `like`). CONTRACT_VIOLATION if there is no source, or
- * both a path and Arrow tables, the preset is not known, or memory is too little, before the source is
- * opened; and if store or manifest would replace the source, the schema (if schema_name is its path), the
- * store of `like`, each other, or a file that is not of their kind, or kept rows the source or runs of
- * others, once the schema is known and before the rows are read for the store. Any thread; ingests of
- * different targets may run at the same time. */
+ * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT, STORE_VERSION (of `like` and `base`);
+ * SOURCE_ERROR too if the base's rows changed. CONTRACT_VIOLATION if there is no source, or both a path and
+ * Arrow tables, the preset is not known, or memory is too little, before the source is opened; and if store
+ * or manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
+ * other, or a file that is not of their kind, or kept rows the source or runs of others, once the schema is
+ * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
+ * same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

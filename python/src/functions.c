@@ -69,9 +69,9 @@ static weir_status hear_report(void *context, const char *path, weir_warning_rep
     return status;
 }
 
-static PyObject *report_dict(const weir_ingest_report *report) {
+static PyObject *report_dict(const weir_ingest_report *report, const weir_bytes *base) {
     return Py_BuildValue(
-        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "store_path",
+        "{sNsNsOsNsOsIsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKss#}", "store_path",
         PyUnicode_DecodeFSDefault(report->store_path), "manifest_path",
         PyUnicode_DecodeFSDefault(report->manifest_path), "manifest_kept",
         report->manifest_kept ? Py_True : Py_False, "store_hash", py_hex(report->store_hash, WEIR_HASH_SIZE),
@@ -83,7 +83,9 @@ static PyObject *report_dict(const weir_ingest_report *report) {
         (ull)report->spilled_bytes, "kept_bytes", (ull)report->kept_bytes, "ignored_columns",
         (ull)report->ignored_columns, "read_ns", (ull)report->read_ns, "order_ns", (ull)report->order_ns,
         "match_ns", (ull)report->match_ns, "tasks_ns", (ull)report->tasks_ns, "write_ns",
-        (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns);
+        (ull)report->write_ns, "embed_ns", (ull)report->embed_ns, "total_ns", (ull)report->total_ns, "base",
+        base->size > 0 ? (const char *)base->data : "[]",
+        base->size > 0 ? (Py_ssize_t)base->size : (Py_ssize_t)2);
 }
 
 bool py_raise_failure(py_failure *failure, weir_status status) {
@@ -110,14 +112,21 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
         options->progress = report_progress;
         options->progress_context = &self;
     }
+    weir_bytes base = {0};
+    options->base_report = &base;
     options->warning = hear_warning;
     options->warning_context = &heard;
     options->inspect = hear_report;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
-    Py_END_ALLOW_THREADS if (py_raise_failure(failure, status)) return NULL;
-    if (status == WEIR_OK && heard.is_short_of_memory)
-        return PyErr_NoMemory();
-    return status == WEIR_OK ? report_dict(&report) : py_raise(&error);
+    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    if (py_raise_failure(failure, status))
+        result = NULL;
+    else if (status == WEIR_OK && heard.is_short_of_memory)
+        result = PyErr_NoMemory();
+    else
+        result = status == WEIR_OK ? report_dict(&report, &base) : py_raise(&error);
+    weir_bytes_release(&base);
+    return result;
 }
 
 static const char *path_text(PyObject *path) {
@@ -158,20 +167,21 @@ static void release_source(py_source *source) {
 }
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, memory,
- * strict, no_embeddings, like, keep_rows, progress, warnings) */
+ * strict, no_embeddings, like, keep_rows, base, base_check, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     PyObject *given = NULL, *output = NULL, *manifest = NULL, *callback = NULL, *result = NULL;
-    PyObject *warnings = NULL, *like = NULL;
+    PyObject *warnings = NULL, *like = NULL, *base = NULL;
     py_source source = {0};
     Py_ssize_t schema_size = 0;
-    int manifest_mode = 0, is_strict = 0, no_embeddings = 0, keep_rows = 0;
-    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&pOO!:_ingest", &given, &options.schema, &schema_size,
+    int manifest_mode = 0, is_strict = 0, no_embeddings = 0, keep_rows = 0, base_check = 0;
+    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&pO&iOO!:_ingest", &given, &options.schema, &schema_size,
                          &options.schema_name, to_optional_path, &output, to_optional_path, &manifest,
                          &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
                          py_to_uint64, &options.memory, &is_strict, &no_embeddings, to_optional_path, &like,
-                         &keep_rows, &callback, &PyList_Type, &warnings) &&
+                         &keep_rows, to_optional_path, &base, &base_check, &callback, &PyList_Type,
+                         &warnings) &&
         take_source(given, &source, &options)) {
         options.schema_size = (size_t)schema_size;
         options.output = path_text(output);
@@ -181,12 +191,15 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
         options.like = path_text(like);
         options.no_embeddings = no_embeddings;
         options.keep_rows = keep_rows;
+        options.base = path_text(base);
+        options.base_check = (weir_base_check)base_check;
         result = run_ingest(&options, callback, warnings, &source.failure);
     }
     release_source(&source);
     Py_XDECREF(output);
     Py_XDECREF(manifest);
     Py_XDECREF(like);
+    Py_XDECREF(base);
     return result;
 }
 

@@ -70,6 +70,7 @@ class IngestReport:
     write_ns: int
     embed_ns: int
     total_ns: int
+    base: list[dict[str, Any]]
     warnings: tuple[IngestWarning, ...]
     notes: tuple[str, ...]
 
@@ -99,6 +100,8 @@ def ingest(
     embeddings: bool = True,
     like: Store | Path | None = None,
     keep_rows: bool = False,
+    base: Store | Path | None = None,
+    base_check: Literal["count", "full"] = "count",
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
     """Reads a database (a path or URL, docs/sources.md) or tables, and writes a store and its manifest.
@@ -127,9 +130,12 @@ def ingest(
 
     keep_rows: also keep the rows that were read, in the folder OUT.rows, of which `weir.assemble` makes a store again
     without the source.
+
+    base: a store whose rows were kept. Only new rows are read, where the source can say which; the store is the same as
+    without. If rows of the base changed, that is a SourceError. base_check "full" compares all rows (docs/store.md).
     """
     prepare()
-    tables = _source(source)
+    tables, earlier = _source(source), _base(base, base_check)
     text, name = _schema_text(schema)
     modes = ("keep", "update", "replace")
     if manifest_mode not in modes:
@@ -139,7 +145,7 @@ def ingest(
         def work(on_progress: Callable[..., bool]) -> dict[str, Any]:
             return _weir._ingest(
                 tables, text, name, out, manifest, modes.index(manifest_mode), batch_size or 0, threads, memory, strict,
-                not embeddings, like.path if isinstance(like, Store) else like, keep_rows, on_progress, heard,
+                not embeddings, like.path if isinstance(like, Store) else like, keep_rows, *earlier, on_progress, heard,
             )
 
         try:
@@ -148,6 +154,7 @@ def ingest(
             found = tuple(IngestWarning(*one[:5]) for one in heard if not one[5])
             for warning in found:
                 python_warnings.warn(warning, stacklevel=2)
+    result["base"] = json.loads(result["base"])
     return IngestReport(**result, warnings=found, notes=tuple(one[4] for one in heard if one[5]))
 
 
@@ -160,6 +167,12 @@ def draft_schema(source: Path | Tables) -> dict[str, Any]:
     prepare()
     draft: dict[str, Any] = json.loads(_weir._draft(_source(source)))
     return draft
+
+
+def _base(base: Store | Path | None, check: str) -> tuple[Path | None, bool]:
+    if check not in ("count", "full"):
+        raise ValueError(f"base_check is {check!r}, but must be count or full")
+    return base.path if isinstance(base, Store) else base, check == "full"
 
 
 def _source(source: Path | Tables) -> Path | tuple[tuple[str, object, int], ...]:

@@ -376,6 +376,8 @@ def _ingest(
     no_embeddings: bool,
     like: _Path | None,
     keep_rows: bool,
+    base: _Path | None,
+    base_check: int,
     progress: Callable[[str, int, int, int, int, int], object] | None,
     warnings: list[tuple[Any, ...]],
     /,

@@ -84,7 +84,7 @@ static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_erro
     WEIR__TRY(weir_json_give(&w, schema, error));
     if (!reasons)
         return WEIR_OK;
-    weir_json_writer_memory(&w, draft->env);
+    weir_json_writer_memory(&w, draft->ingest->given_env);
     weir_ingest__draft_write_reasons(draft, &w);
     status = weir_json_give(&w, reasons, error);
     if (status != WEIR_OK)

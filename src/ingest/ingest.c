@@ -6,6 +6,7 @@
 
 #include "base/floating.h"
 #include "base/options.h"
+#include "ingest/base_rows.h"
 #include "ingest/kept_rows.h"
 #include "ingest/like.h"
 #include "store/writer.h"
@@ -237,7 +238,7 @@ static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema
 
 static void prepare(weir_ingest__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
-    ingest->env = weir__env_or_default(env);
+    ingest->env = ingest->given_env = weir__env_or_default(env);
     ingest->options = options;
     ingest->threads = weir__threads_or_processors(options->threads);
     ingest->started_ns = ingest->env->now_ns(ingest->env->context);
@@ -256,6 +257,7 @@ static weir_status begin(weir_ingest__ingest *ingest, bool reads_schema, weir_er
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
     WEIR__TRY(weir_ingest__check_preset(ingest->options->preset, error));
     WEIR__TRY(weir_ingest__like_open(ingest, error));
+    WEIR__TRY(weir_ingest__base_open(ingest, error));
     WEIR__TRY(prepare_source(ingest, reads_schema, error));
     WEIR__TRY(open_sessions(ingest, error));
     WEIR__TRY(ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error));
@@ -341,6 +343,7 @@ static void end(weir_ingest__ingest *ingest) {
     weir_ingest__catalog_release(&ingest->catalog);
     while (ingest->session_count > 0)
         close_last_session(ingest);
+    weir_ingest__base_close(ingest);
     weir_store_close(ingest->like);
     weir__arena_release(&ingest->arena);
 }
@@ -402,15 +405,19 @@ draft_all(const weir_env *env, const weir_ingest_options *options, weir_bytes *s
     return status;
 }
 
-/* The reasons of a draft are the caller's if all went well. */
-static void begin_reasons(const weir_ingest_options *options) {
+/* What is told beside the store is the caller's if all went well. */
+static void begin_telling(const weir_ingest_options *options) {
     if (options->reasons)
         *options->reasons = (weir_bytes){0};
+    if (options->base_report)
+        *options->base_report = (weir_bytes){0};
 }
 
-static void end_reasons(const weir_ingest_options *options, weir_status status) {
+static void end_telling(const weir_ingest_options *options, weir_status status) {
     if (options->reasons && status != WEIR_OK)
         weir_bytes_release(options->reasons);
+    if (options->base_report && status != WEIR_OK)
+        weir_bytes_release(options->base_report);
 }
 
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_bytes *schema,
@@ -418,13 +425,13 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *gi
     weir_ingest_options options;
     *schema = (weir_bytes){0};
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
-    begin_reasons(&options);
+    begin_telling(&options);
     weir__floating kept = weir__enter_floating();
     weir_status status = draft_all(env, &options, schema, error);
     weir__leave_floating(&kept);
     if (status != WEIR_OK)
         weir_bytes_release(schema);
-    end_reasons(&options, status);
+    end_telling(&options, status);
     return status;
 }
 
@@ -555,6 +562,8 @@ static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, 
     if (status == WEIR_OK)
         status = weir_ingest__like_check(ingest, error);
     if (status == WEIR_OK)
+        status = weir_ingest__base_plan(ingest, error);
+    if (status == WEIR_OK)
         status = weir_ingest__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
         status = weir__spill_place(ingest->spill, report->store_path, error);
@@ -562,6 +571,8 @@ static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, 
         warn_early(ingest);
     if (status == WEIR_OK)
         status = read_and_write(ingest, report, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__base_tell(ingest, error);
     if (status == WEIR_OK)
         fill_report(ingest, report);
     return status;
@@ -582,11 +593,12 @@ static void ingest_now(void *context) {
     end(work->ingest);
 }
 
-static weir_status ingest_with(weir_ingest__ingest *ingest, weir__spill *spill,
+static weir_status ingest_with(const weir_env *env, weir_ingest__ingest *ingest, weir__spill *spill,
                                const weir_ingest_options *options, weir_ingest_report *report,
                                weir_error *error) {
     ingest_work work = {.ingest = ingest, .report = report, .error = error};
     prepare(ingest, weir__spill_env(spill), options);
+    ingest->given_env = env;
     ingest->spill = spill;
     weir_ingest__watch(ingest, ingest_now, &work);
     weir_status status = weir__spill_explain(spill, say_if_cancelled(ingest, work.status, error), error);
@@ -606,7 +618,7 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
     if (status == WEIR_OK)
         status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
     if (status == WEIR_OK)
-        status = ingest_with(ingest, spill, options, own, error);
+        status = ingest_with(env, ingest, spill, options, own, error);
     if (status == WEIR_OK)
         own->spilled_bytes = weir__spill_peak(spill);
     if (status == WEIR_OK && report)
@@ -622,7 +634,7 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
                         weir_error *error) {
     weir_ingest_options options;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
-    begin_reasons(&options);
+    begin_telling(&options);
     if (options.memory > 0 && options.memory < WEIR_INGEST_MEMORY_LEAST)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "memory is %llu bytes, but must be at least 64 MiB, or 0 for half of what there is",
@@ -630,6 +642,6 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
     weir__floating kept = weir__enter_floating();
     weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
     weir__leave_floating(&kept);
-    end_reasons(&options, status);
+    end_telling(&options, status);
     return status;
 }

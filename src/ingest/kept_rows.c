@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/base_rows.h"
 #include "weir_tool/documents.h"
 
 enum { STEM_MAX = 100, DIGITS = 16, NAME_CAPACITY = STEM_MAX + 1 + DIGITS + sizeof ".rows" };
@@ -34,6 +35,7 @@ typedef struct kept_table {
     uint32_t time;              /* the column that is its time, or WEIR_NONE */
     kept_part *parts;
     uint32_t part_count;
+    const weir_ingest__run_table *base; /* whose files are taken over, or NULL */
 } kept_table;
 
 struct weir_ingest__keeper {
@@ -171,7 +173,7 @@ weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *stor
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* A time that comes from a column as it is: text in another form has another order. */
-static uint32_t time_column(const weir_ingest__table_plan *plan) {
+uint32_t weir_ingest__keep_time(const weir_ingest__table_plan *plan) {
     uint32_t column = plan->temporal.column;
     return column == WEIR_NONE || plan->columns[column].form.format ? WEIR_NONE : column;
 }
@@ -179,7 +181,8 @@ static uint32_t time_column(const weir_ingest__table_plan *plan) {
 static weir_status begin_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
                                kept_table *table, weir_error *error) {
     weir__arena *arena = &ingest->arena;
-    table->time = time_column(plan);
+    table->time = weir_ingest__keep_time(plan);
+    table->base = weir_ingest__base_files(ingest, WEIR__NARROW(uint32_t, plan - ingest->tables));
     table->run = (weir_ingest__run_table){.name = plan->name,
                                           .sql = plan->source->is_given ? plan->source->query : NULL,
                                           .column_count = plan->column_count};
@@ -286,7 +289,8 @@ weir_status weir_ingest__keep_row(weir_ingest__ingest *ingest, uint32_t table, u
         return WEIR_OK;
     kept_table *to = &k->tables[table];
     kept_part *part = &to->parts[part_number];
-    if (to->run.column_count == 0)
+    bool is_there = to->base && part_number < weir_ingest__base_parts(ingest, table);
+    if (to->run.column_count == 0 || is_there)
         return WEIR_OK;
     if (part->file < 0)
         WEIR__TRY(begin_file(k, part, &to->run, error));
@@ -360,6 +364,8 @@ static void put_columns(weir_json_writer *w, const weir_ingest__run_table *run) 
 
 static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
     weir_ingest__value latest = {.type = WEIR_INGEST__NULL};
+    if (table->base)
+        latest = table->base->latest;
     weir_json_key(w, table->run.name);
     weir_json_object(w);
     if (table->run.sql) {
@@ -369,6 +375,8 @@ static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
     put_columns(w, &table->run);
     weir_json_key(w, "files");
     weir_json_array(w);
+    for (uint32_t f = 0; table->base && f < table->base->file_count; f++)
+        put_file(w, k, table->base->files[f].path, &table->base->files[f].said);
     for (uint32_t p = 0; p < table->part_count; p++) {
         const kept_part *part = &table->parts[p];
         if (part->is_whole)
@@ -391,11 +399,70 @@ static void put_tables(weir_json_writer *w, keeper *k, const char *key, bool are
     weir_json_end_object(w);
 }
 
+/* ---- The base's files -------------------------------------------------------------------------- */
+
+static weir_status copy_bytes(const weir_env *env, int from, int to, const char *path, weir_error *error) {
+    enum { PIECE = 1 << 18 };
+    uint8_t *piece = weir__allocate(env, PIECE, 1);
+    ssize_t got = -1;
+    if (!piece)
+        return no_memory(error, PIECE);
+    while ((got = env->read(env->context, from, piece, PIECE)) > 0)
+        if (!weir__write_all(env, to, piece, (size_t)got)) {
+            got = -1;
+            break;
+        }
+    bool is_fine = got == 0 && env->sync(env->context, to) == 0;
+    weir_status status = is_fine ? WEIR_OK : weir__io_error(error, WEIR_INGEST__OPERATOR, "copy to", path);
+    weir__release(env, piece);
+    return status;
+}
+
+static weir_status copy_file(const weir_env *env, const char *from, const char *to, weir_error *error) {
+    int in, out;
+    WEIR__TRY(weir__file_open(env, from, &in, WEIR_INGEST__OPERATOR, error));
+    out = env->open(env->context, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    weir_status status = out < 0 ? weir__io_error(error, WEIR_INGEST__OPERATOR, "create", to)
+                                 : copy_bytes(env, in, out, to, error);
+    env->close(env->context, in);
+    if (out >= 0)
+        env->close(env->context, out);
+    return status;
+}
+
+/* A name is given once, so a file that is there is the one that is meant: base and store are one path, or
+ * share files already. */
+static weir_status take_over(const keeper *k, const char *folder, const char *name, weir_error *error) {
+    const weir_env *env = k->env;
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *from = weir__allocate(env, size, 1), *to = path_in(k, name);
+    weir_status status = from && to ? WEIR_OK : no_memory(error, size);
+    if (status == WEIR_OK) {
+        snprintf(from, size, "%s/%s", folder, name);
+        if (env->link(env->context, from, to) != 0 && errno != EEXIST)
+            status = copy_file(env, from, to, error);
+    }
+    weir__release(env, from);
+    weir__release(env, to);
+    return status;
+}
+
+static weir_status take_files(const weir_ingest__ingest *ingest, const keeper *k, weir_error *error) {
+    const char *folder = weir_ingest__base_folder(ingest);
+    for (uint32_t t = 0; t < k->table_count; t++) {
+        const weir_ingest__run_table *table = k->tables[t].base;
+        for (uint32_t f = 0; table && f < table->file_count; f++)
+            WEIR__TRY(take_over(k, folder, table->files[f].path, error));
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *error) {
     keeper *k = ingest->keeper;
     weir_json_writer w;
     if (!k)
         return WEIR_OK;
+    WEIR__TRY(take_files(ingest, k, error));
     const char *name =
         ingest->catalog.name && *ingest->catalog.name ? ingest->catalog.name : ingest->info.name;
     weir_json_writer_memory(&w, k->env);

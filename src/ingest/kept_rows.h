@@ -18,6 +18,9 @@
  * runs that ingest did not keep; IO_ERROR, SOURCE_ERROR (it has a list that cannot be read). */
 WEIR_CHECKED weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *store_path,
                                                 weir_error *error);
+/* The column that is a table's time and whose order is that of its values, or WEIR_NONE. */
+uint32_t weir_ingest__keep_time(const weir_ingest__table_plan *plan);
+
 /* Makes room for the files of all parts, whose number is known. */
 WEIR_CHECKED weir_status weir_ingest__keep_tables(weir_ingest__ingest *ingest, weir_error *error);
 

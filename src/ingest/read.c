@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
+#include "ingest/base_rows.h"
 #include "ingest/kept_rows.h"
 #include "ingest/read_arrays.h"
 #include "ingest/state.h"
@@ -472,14 +473,26 @@ static weir_status keep_rows(const row_reader *r, uint32_t part, const weir_inge
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
+/* The rows of a part: kept ones come first, and of a table that has some, the source's new ones. */
+static weir_status open_part(weir_ingest__ingest *ingest, weir_ingest__source *session,
+                             const weir_ingest__table_plan *table, uint32_t number, weir_ingest__cursor **out,
+                             weir_error *error) {
+    uint32_t t = WEIR__NARROW(uint32_t, table - ingest->tables), kept = weir_ingest__base_parts(ingest, t);
+    if (number < kept)
+        return weir_ingest__base_scan_kept(ingest, t, number, out, error);
+    if (kept > 0)
+        return weir_ingest__base_scan_new(ingest, session, t, out, error);
+    return weir_ingest__source_scan(session, table->source, table->positions, table->column_count, number,
+                                    table->part_count, out, error);
+}
+
 static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *session,
                              weir_ingest__table_plan *table, uint32_t number, weir_error *error) {
     weir_ingest__part *part = &table->parts[number];
     weir_ingest__cursor *cursor = NULL;
     weir_status status = part_init(ingest, table, part, error);
     if (status == WEIR_OK)
-        status = weir_ingest__source_scan(session, table->source, table->positions, table->column_count,
-                                          number, table->part_count, &cursor, error);
+        status = open_part(ingest, session, table, number, &cursor, error);
     if (status != WEIR_OK)
         return weir_ingest__plan_blame_query(table->source, status, error);
     row_reader reader = {.ingest = ingest, .table = table, .part = part};
@@ -518,6 +531,7 @@ typedef struct read_piece {
     uint32_t table;
     uint32_t part;
     uint64_t rows; /* an estimate, to begin with the largest */
+    bool is_kept;  /* not the source's */
 } read_piece;
 
 typedef struct read_work {
@@ -532,13 +546,17 @@ static void run_piece(void *context, size_t index, uint32_t worker) {
     weir_ingest__part *part = &table->parts[work->pieces[index].part];
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
-    part->status = read_part(ingest, ingest->sessions[worker], table, work->pieces[index].part, &part->error);
+    weir_ingest__source *session = work->pieces[index].is_kept ? NULL : ingest->sessions[worker];
+    part->status = read_part(ingest, session, table, work->pieces[index].part, &part->error);
     if (part->status != WEIR_OK)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
 }
 
+/* Kept rows first: they say which of the source's are new. */
 static int larger_first(const void *a, const void *b) {
     const read_piece *x = a, *y = b;
+    if (x->is_kept != y->is_kept)
+        return x->is_kept ? -1 : 1;
     if (x->rows != y->rows)
         return x->rows > y->rows ? -1 : 1;
     if (x->table != y->table)
@@ -550,7 +568,10 @@ static size_t count_parts(weir_ingest__ingest *ingest) {
     size_t count = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         uint64_t rows = ingest->tables[t].source->row_estimate;
-        ingest->tables[t].part_count = rows >= PART_ROWS_MIN ? ingest->session_count : 1;
+        uint32_t kept = weir_ingest__base_parts(ingest, t);
+        ingest->tables[t].part_count = kept > 0                ? kept + 1
+                                       : rows >= PART_ROWS_MIN ? ingest->session_count
+                                                               : 1;
         count += ingest->tables[t].part_count;
     }
     return count;
@@ -624,32 +645,54 @@ static weir_status report(weir_ingest__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error) {
-    size_t count = count_parts(ingest);
-    uint64_t total = 0;
-    read_piece *pieces = weir__allocate_zero(ingest->env, count, sizeof *pieces);
-    if (!pieces)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *pieces);
-    size_t next = 0;
-    bool is_short_of_memory = false;
+/* What there is to read, in the order in which it is begun; *kept_count of it are parts of kept rows. False
+ * if memory is short. */
+static bool make_pieces(weir_ingest__ingest *ingest, read_piece *pieces, size_t *count, size_t *kept_count,
+                        uint64_t *total) {
+    bool is_fine = true;
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         weir_ingest__table_plan *table = &ingest->tables[t];
+        uint32_t kept = weir_ingest__base_parts(ingest, t);
+        uint64_t kept_rows = weir_ingest__base_rows(ingest, t), rows = table->source->row_estimate;
+        rows = rows > kept_rows ? rows - kept_rows : 0;
         table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
-        is_short_of_memory = is_short_of_memory || !table->parts;
+        is_fine = is_fine && table->parts;
         if (!table->parts)
             table->part_count = 0;
-        total += table->source->row_estimate;
-        for (uint32_t p = 0; p < table->part_count; p++)
-            pieces[next++] = (read_piece){t, p, table->source->row_estimate / table->part_count};
+        *total += kept_rows + rows;
+        for (uint32_t p = 0; p < table->part_count; p++) {
+            bool is_kept = p < kept;
+            uint64_t share = is_kept ? kept_rows / kept : rows / (table->part_count - kept);
+            pieces[(*count)++] = (read_piece){.table = t, .part = p, .rows = share, .is_kept = is_kept};
+            *kept_count += is_kept;
+        }
     }
-    if (next > 0)
-        qsort(pieces, next, sizeof *pieces, larger_first);
+    if (*count > 0)
+        qsort(pieces, *count, sizeof *pieces, larger_first);
+    return is_fine;
+}
+
+static weir_status read_pieces(weir_ingest__ingest *ingest, read_piece *pieces, size_t count,
+                               size_t kept_count, weir_error *error) {
+    read_work kept = {ingest, pieces}, work = {ingest, pieces + kept_count};
+    WEIR__TRY(weir_ingest__keep_tables(ingest, error));
+    weir__parallel(ingest->env, ingest->threads, kept_count, run_piece, &kept);
+    WEIR__TRY(weir_ingest__base_join(ingest, error));
+    weir__parallel(ingest->env, ingest->session_count, count - kept_count, run_piece, &work);
+    WEIR__TRY(report(ingest, error));
+    return weir_ingest__base_check(ingest, error);
+}
+
+weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error) {
+    size_t capacity = count_parts(ingest), count = 0, kept_count = 0;
+    uint64_t total = 0;
+    read_piece *pieces = weir__allocate_zero(ingest->env, capacity, sizeof *pieces);
+    if (!pieces)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *pieces);
+    bool is_fine = make_pieces(ingest, pieces, &count, &kept_count, &total);
     weir_ingest__begin_phase(ingest, "read", total, ingest->catalog.size_bytes);
-    read_work work = {ingest, pieces};
-    weir_status status = is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1)
-                                            : weir_ingest__keep_tables(ingest, error);
-    if (status == WEIR_OK)
-        weir__parallel(ingest->env, ingest->session_count, next, run_piece, &work);
+    weir_status status = is_fine ? read_pieces(ingest, pieces, count, kept_count, error)
+                                 : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
     weir__release(ingest->env, pieces);
-    return status == WEIR_OK ? report(ingest, error) : status;
+    return status;
 }

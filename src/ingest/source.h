@@ -223,8 +223,16 @@ static inline bool weir_ingest__source_is_cancelled(const weir_ingest__source_op
     return options->is_cancelled && atomic_load_explicit(options->is_cancelled, memory_order_relaxed);
 }
 
+/* By which values a source selects rows with SQL, `"column" >= value`, in the order of keys of runs. */
+typedef enum weir_ingest__selects {
+    WEIR_INGEST__SELECTS_NOTHING,
+    WEIR_INGEST__SELECTS_TYPES, /* integers, and times of a type for them; texts have collations */
+    WEIR_INGEST__SELECTS_BYTES, /* integers, and texts bytewise */
+} weir_ingest__selects;
+
 typedef struct weir_ingest__source_kind {
     const char *name; /* "sqlite", "postgresql", "mysql", "duckdb", "csv", "runs", "arrow" */
+    weir_ingest__selects selects;
 
     /* Whether a location (path or URL) is this kind's. Kinds are asked in the order of source.c; it may
      * look at the file's first bytes. */

@@ -168,6 +168,7 @@ static void interrupt(weir_ingest__source *source) {
 
 const weir_ingest__source_kind weir_ingest__source_mysql = {
     .name = "mysql",
+    .selects = WEIR_INGEST__SELECTS_TYPES,
     .accepts = accepts,
     .open = open_session,
     .close = close_session,

@@ -572,6 +572,7 @@ static void interrupt(weir_ingest__source *source) {
 
 const weir_ingest__source_kind weir_ingest__source_sqlite = {
     .name = "sqlite",
+    .selects = WEIR_INGEST__SELECTS_BYTES,
     .accepts = accepts,
     .open = open_source,
     .close = close_source,

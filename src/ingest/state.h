@@ -3,6 +3,7 @@
  *   resolve.c       schema + catalog -> which columns are read, keys, edges, times, tasks (names to numbers)
  *   describe.c      the plan -> the store's description
  *   read.c          the source's rows -> columns of converted values, in parts       (parallel)
+ *   base_rows.c     rows that an earlier ingest kept, and of the source only the new ones
  *   kept_rows.c     the source's rows -> files beside the store, if that is asked for
  *   text_sets.c     the texts of all parts -> one dictionary
  *   row_order.c     parts -> one set of columns a table, in row order; categories    (parallel by table)
@@ -260,8 +261,9 @@ typedef struct weir_ingest__key_index {
 } weir_ingest__key_index;
 
 typedef struct weir_ingest__ingest {
-    const weir_env *env; /* of `spill`, where there is one */
-    weir__spill *spill;  /* what does not fit into memory; NULL for a draft */
+    const weir_env *env;       /* of `spill`, where there is one */
+    const weir_env *given_env; /* the caller's, which outlives this: of what the caller is given */
+    weir__spill *spill;        /* what does not fit into memory; NULL for a draft */
     const weir_ingest_options *options;
     uint32_t threads;
     uint64_t started_ns;
@@ -273,6 +275,7 @@ typedef struct weir_ingest__ingest {
     weir_ingest__catalog catalog;
     weir_ingest__schema schema;
     weir_store *like;                   /* an earlier store, or NULL (like.h) */
+    struct weir_ingest__base *base;     /* rows that were kept earlier, or NULL (base_rows.h) */
     struct weir_ingest__keeper *keeper; /* of rows that are kept, or NULL (kept_rows.h) */
     weir__arena arena;                  /* of the plan and of info */
 

@@ -1,4 +1,5 @@
-"""Growing data: rows that ingest keeps beside the store, of which the same store can be made again."""
+"""Growing data: rows that ingest keeps beside the store, and an ingest that reads only what is new. The store is always that
+of a full ingest, or it is refused."""
 
 import csv
 import json
@@ -14,6 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from reference import row_runs  # noqa: E402
+from tests.support import mariadb, postgres  # noqa: E402
+from tests.support.scan import ABSENT  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
 
@@ -80,6 +83,16 @@ class Shop:
         self.db.executemany("INSERT INTO visits VALUES (?, ?, x'00ff')",
                             [(1704067200 + 86400 * self.day + n // 3, f"page{n % 4}") for n in range(count)])
         self.db.commit()
+
+
+def write_csv(shop, folder):
+    folder.mkdir(exist_ok=True)
+    for name in SCHEMA["tables"]:
+        cursor = shop.db.execute(f"SELECT * FROM {name}")
+        with open(folder / f"{name}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([column[0] for column in cursor.description])
+            writer.writerows(cursor)
 
 
 class WithShop(unittest.TestCase):
@@ -151,13 +164,7 @@ class Kept(WithShop):
 
     def test_of_csv_files_and_several_threads(self):
         source = self.folder / "files"
-        source.mkdir()
-        for name in SCHEMA["tables"]:
-            cursor = self.shop.db.execute(f"SELECT * FROM {name}")
-            with open(source / f"{name}.csv", "w", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow([column[0] for column in cursor.description])
-                writer.writerows(cursor)
+        write_csv(self.shop, source)
         kept = self.ingest("kept.weir", "--keep-rows", "--threads", 3, source=source)
         again = self.ingest("again.weir", source=self.folder / "kept.weir.rows", command="assemble")
         self.assertEqual(kept["store_hash"], again["store_hash"])
@@ -263,6 +270,202 @@ class Kept(WithShop):
         self.assertEqual(len(hashes), 2)
         self.assertIn(first["store_hash"], hashes)
         self.listed("kept.weir")
+
+
+class Based(WithShop):
+    """Days in a row: each ingest has the store of the day before as its base."""
+
+    def setUp(self):
+        super().setUp()
+        self.ingest("day.weir", "--keep-rows")
+
+    def check(self, out="day.weir", *options, source=None):
+        """Ingests from the base and in full; returns how the tables were read."""
+        based = self.ingest(out, "--base", self.folder / "day.weir", "--keep-rows", *options, source=source)
+        whole = self.ingest("whole.weir", source=source)
+        self.assertEqual(based["store_hash"], whole["store_hash"])
+        self.listed(out)
+        return {table.pop("table"): table for table in based["base"]}
+
+    def execute(self, sql, *values):
+        self.shop.db.execute(sql, values)
+        self.shop.db.commit()
+
+    def test_days_in_a_row(self):
+        rows = 40
+        for _ in range(4):
+            before = self.listed("day.weir")
+            self.shop.grow()
+            told = self.check()
+            self.assertEqual(told["customers"], {"how": "whole", "reused": 0, "read": 7, "new": 7})
+            self.assertEqual((told["orders"]["reused"], told["orders"]["new"]), (rows, 40))
+            self.assertEqual(told["orders"]["how"], "from the cut")
+            self.assertLess(told["orders"]["read"], 50)
+            self.assertEqual((told["visits"]["reused"], told["visits"]["new"]), (rows, 40))
+            self.assertLessEqual(set(before["orders"]), set(self.listed("day.weir")["orders"]))
+            rows += 40
+
+    def test_nothing_new(self):
+        told = self.check()
+        self.assertEqual(told["orders"]["new"], 0)
+        self.check()
+
+    def test_into_another_store(self):
+        """Files are shared by links; the base stays what it was."""
+        self.shop.grow()
+        before = self.listed("day.weir")
+        self.check("next.weir")
+        self.assertEqual(self.listed("day.weir"), before)
+        name = before["orders"][0]
+        self.assertIn(name, self.listed("next.weir")["orders"])
+        self.assertEqual(os.stat(self.folder / "day.weir.rows" / name).st_nlink, 2)
+        self.check("next.weir")
+
+    def test_rows_of_the_latest_instant_come_later(self):
+        self.execute("INSERT INTO orders (id, at, total) VALUES (1, '2024-01-01 23:00:00', 5)")
+        self.execute("INSERT INTO visits SELECT at, page, other FROM visits WHERE at = (SELECT max(at) FROM visits)")
+        told = self.check()
+        self.assertEqual((told["orders"]["new"], told["visits"]["new"]), (1, 1))
+
+    def test_rows_without_a_time(self):
+        self.execute("INSERT INTO orders (id) VALUES (2)")
+        self.refuse("table orders has changed .*: before 2024-01-01 23:00:00 it has 39 rows, and had 38: rows came late",
+                    "day.weir", "--base", self.folder / "day.weir")
+        self.ingest("day.weir", "--keep-rows")
+        self.shop.grow()
+        self.check()
+
+    def test_what_changed(self):
+        base = ["--base", self.folder / "day.weir"]
+        store, rows = (self.folder / "day.weir").read_bytes(), self.listed("day.weir")
+        self.execute("DELETE FROM orders WHERE id = 1001")
+        self.refuse("table orders has changed since .*day.weir was made: before .* it has 37 rows, and had 38: rows were "
+                    "deleted", "day.weir", *base)
+        self.execute("INSERT INTO orders (id, at) VALUES (7, '2023-01-01')")  # as many came late: only a full check sees it
+        self.ingest("other.weir", *base)
+        self.refuse("table orders has changed .*: 1 of its 40 rows was deleted or changed", "day.weir", *base,
+                    "--base-check", "full")
+        self.execute("DELETE FROM orders WHERE at = '2024-01-01 23:00:00'")
+        self.refuse("table orders has changed .*: 2 of its 40 rows, of time 2024-01-01 23:00:00 were deleted or changed",
+                    "day.weir", *base)
+        self.assertEqual((self.folder / "day.weir").read_bytes(), store)
+        self.assertEqual(self.listed("day.weir"), rows)
+
+    def test_a_full_check_takes_late_rows_in(self):
+        self.shop.grow()
+        self.execute("INSERT INTO orders (id, at) VALUES (7, '2023-01-01'), (8, NULL)")
+        told = self.check("day.weir", "--base-check", "full")
+        self.assertEqual(told["orders"], {"how": "compared", "reused": 40, "read": 82, "new": 42})
+
+    def test_a_row_that_is_changed_in_place_needs_a_full_check(self):
+        self.execute("UPDATE orders SET note = 'other' WHERE id = 1003")
+        self.ingest("other.weir", "--base", self.folder / "day.weir")
+        self.refuse("1 of its 40 rows was deleted or changed", "other.weir", "--base", self.folder / "day.weir",
+                    "--base-check", "full")
+
+    def test_another_schema(self):
+        schema = json.loads(self.schema.read_text())
+        del schema["tables"]["orders"]["columns"]["note"]
+        schema["tables"]["orders"]["columns"]["total"]["stype"] = "categorical"
+        self.schema.write_text(json.dumps(schema))
+        self.shop.grow()
+        self.check()  # fewer columns, other types: the rows are kept again
+        self.shop.grow()
+        self.check()
+        base = ["--base", self.folder / "day.weir"]
+        schema["tables"]["orders"]["columns"]["note"] = {"stype": "text"}
+        self.schema.write_text(json.dumps(schema))
+        self.refuse("table orders, column note is read now, but .*day.weir did not keep it", "day.weir", *base)
+        del schema["tables"]["orders"]["columns"]["note"]
+        self.schema.write_text(json.dumps(schema))
+        self.shop.db.executescript(
+            "CREATE TABLE o (at TEXT, id INTEGER PRIMARY KEY, customer INTEGER, total TEXT, note TEXT);"
+            "INSERT INTO o SELECT * FROM orders; DROP TABLE orders; ALTER TABLE o RENAME TO orders")
+        self.refuse("table orders, column total is declared text now, and was real", "day.weir", *base)
+
+    def test_no_base(self):
+        base = ["--base", self.folder / "day.weir"]
+        self.ingest("day.weir", "--no-embeddings")
+        self.refuse("day.weir.rows was not kept with .*day.weir as it is now", "x.weir", *base)
+        self.refuse("is no base: its rows are not there", "x.weir", "--base", self.folder / "x.weir")
+        result = self.run_weir("ingest", self.shop.path, "x.weir", "--base-check", "full")
+        self.assertEqual(result.returncode, 2)
+
+    def test_damaged_rows(self):
+        name = self.listed("day.weir")["orders"][0]
+        path = self.folder / "day.weir.rows" / name
+        whole = path.read_bytes()
+        for at in (len(whole) // 2, len(whole) - 50):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            self.refuse(name, "x.weir", "--base", self.folder / "day.weir")
+        path.write_bytes(whole[:-1])
+        self.refuse(name, "x.weir", "--base", self.folder / "day.weir")
+        path.unlink()
+        self.refuse(name, "x.weir", "--base", self.folder / "day.weir", code="IO_ERROR")
+
+    def test_a_list_that_lies_of_the_latest(self):
+        path = self.folder / "day.weir.rows" / "row-runs.json"
+        document = json.loads(path.read_text())
+        document["tables"]["orders"]["latest"]["value"] = "2024-01-01 05:00:00"
+        path.write_text(json.dumps(document))
+        self.refuse("go further than their list says", "x.weir", "--base", self.folder / "day.weir")
+
+    def test_csv_files_are_read_whole(self):
+        source = self.folder / "files"
+        write_csv(self.shop, source)
+        self.ingest("day.weir", "--keep-rows", source=source)
+        self.shop.grow()
+        write_csv(self.shop, source)
+        told = self.check(source=source)
+        self.assertEqual(told["orders"], {"how": "whole", "reused": 0, "read": 80, "new": 80})
+
+
+class OnServers(WithShop):
+    """The source itself selects by time: columns with types of time, and of integers."""
+
+    TABLES = (
+        "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age INTEGER);"
+        "CREATE TABLE orders (at {time}, id INTEGER PRIMARY KEY, customer INTEGER, total DOUBLE PRECISION, note TEXT);"
+        "CREATE TABLE visits (at INTEGER, page TEXT);"
+    )
+
+    def rows(self, low, high):
+        """Statements that add the rows of some days of the shop."""
+        written = []
+        for table, columns in (("customers", "id, city, age"), ("orders", "id, customer, at, total, note"), ("visits", "at, page")):
+            where = {"customers": "0", "orders": "id / 1000", "visits": "(at - 1704067200) / 86400"}[table]
+            for row in self.shop.db.execute(f"SELECT {columns} FROM {table} WHERE {where} BETWEEN {low} AND {high}"):
+                values = ", ".join("NULL" if v is None else "'" + v.replace("'", "''") + "'" if isinstance(v, str) else repr(v) for v in row)
+                written.append(f"INSERT INTO {table} ({columns}) VALUES ({values});")
+        return "".join(written)
+
+    def days(self, run, url, time):
+        self.shop.grow()
+        self.shop.grow()
+        run(self.TABLES.format(time=time) + self.rows(0, 1))
+        self.ingest("day.weir", "--keep-rows", source=url)
+        run(self.rows(2, 3))
+        based = self.ingest("day.weir", "--base", self.folder / "day.weir", source=url)
+        self.assertEqual(based["store_hash"], self.ingest("whole.weir", source=url)["store_hash"])
+        told = {table.pop("table"): table for table in based["base"]}
+        for table in ("orders", "visits"):
+            self.assertEqual((told[table]["how"], told[table]["reused"], told[table]["new"]), ("from the cut", 40, 80))
+            self.assertLess(told[table]["read"], 90)
+        self.ingest("day.weir", "--keep-rows", source=url)
+        run("DELETE FROM orders WHERE id = 1003;")
+        self.refuse("rows", "day.weir", "--base", self.folder / "day.weir", source=url)
+
+    @unittest.skipIf("POSTGRES" in ABSENT, "this build has no PostgreSQL")
+    @unittest.skipUnless(postgres.find_binaries(), "no PostgreSQL server here (Debian: postgresql)")
+    def test_postgresql(self):
+        with postgres.Server(postgres.find_binaries()) as server:
+            self.days(server.run, server.url(), "TIMESTAMP")
+
+    @unittest.skipUnless(mariadb.find_programs(), "no MariaDB server here (Debian: mariadb-server-core, mariadb-client-core)")
+    def test_mariadb(self):
+        with mariadb.Server(mariadb.find_programs()) as server:
+            server.run("CREATE DATABASE shop CHARACTER SET utf8mb4;")
+            self.days(lambda sql: server.run(sql, "shop"), server.url("shop"), "DATETIME")
 
 
 if __name__ == "__main__":

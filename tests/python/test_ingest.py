@@ -29,6 +29,18 @@ class Ingest(ShopTest):
         with self.assertRaisesRegex(weir.Error, "memory is 262144 bytes, but must be at least 64 MiB"):
             weir.ingest("shop.sqlite", "little.weir", schema="shop.schema.json", memory=1 << 18)
 
+    def test_only_new_rows_are_read(self) -> None:
+        kept = weir.ingest("shop.sqlite", "day.weir", schema="shop.schema.json", keep_rows=True)
+        self.assertGreater(kept.kept_bytes, 0)
+        based = weir.ingest("shop.sqlite", "next.weir", schema="shop.schema.json", base=weir.Store("day.weir"))
+        self.assertEqual(based.store_hash, kept.store_hash)
+        orders = next(table for table in based.base if table["table"] == "orders")
+        self.assertEqual((orders["how"], orders["new"]), ("from the cut", 0))
+        self.assertLess(orders["read"], orders["reused"])
+        full = weir.ingest("shop.sqlite", "next.weir", schema="shop.schema.json", base="day.weir", base_check="full")
+        self.assertEqual({table["how"] for table in full.base if table["reused"]}, {"compared"})
+        self.assertEqual((kept.base, full.store_hash), ([], kept.store_hash))
+
     def test_schemas_of_all_kinds(self) -> None:
         schema = weir.draft_schema("shop.sqlite")
         drafted = weir.ingest("shop.sqlite", "drafted.weir")

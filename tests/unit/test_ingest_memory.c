@@ -93,6 +93,24 @@ static void too_little_memory_is_refused(void **state) {
     assert_int_equal(weir_ingest(NULL, &options, NULL, &error), WEIR_SOURCE_ERROR);
 }
 
+/* What the caller is given lies in the caller's memory, not in that which ends with the ingest. */
+static void reasons_outlive_the_ingest(void **state) {
+    char folder[64], source[160], store[160];
+    weir_ingest_options options = WEIR_INGEST_OPTIONS;
+    weir_bytes reasons;
+    weir_error error;
+    (void)state;
+    make_folder(folder);
+    make_shop(folder, source);
+    options.source = source;
+    options.output = path_in(folder, "shop.weir", store);
+    options.reasons = &reasons;
+    assert_ok(weir_ingest(NULL, &options, NULL, &error), &error);
+    assert_true(reasons.size > 0 && ((const char *)reasons.data)[0] == '[');
+    weir_bytes_release(&reasons);
+    remove_folder(folder);
+}
+
 /* Keys with gaps, of one column and of two, some of them null or without a row; texts that come again much
  * later; children in no order. With little memory all of this is done in ranges and sets. */
 static const char parts_sql[] =
@@ -150,8 +168,8 @@ static void keys_and_texts_are_found_in_ranges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_memory_gives_one_store),
-                                       cmocka_unit_test(too_little_memory_is_refused),
-                                       cmocka_unit_test(keys_and_texts_are_found_in_ranges)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_memory_gives_one_store), cmocka_unit_test(too_little_memory_is_refused),
+        cmocka_unit_test(reasons_outlive_the_ingest), cmocka_unit_test(keys_and_texts_are_found_in_ranges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

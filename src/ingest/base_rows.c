@@ -1,0 +1,598 @@
+/* See base_rows.h. Two rows are equal if their CBOR is; it is compared by 128 bits of its BLAKE3. */
+#include "ingest/base_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "ingest/kept_rows.h"
+#include "ingest/sql.h"
+#include "weir/store.h"
+#include "weir_tool/documents.h"
+#include "weir_tool/store_tools.h"
+
+typedef enum reading { READ_WHOLE, READ_FROM_CUT, READ_COMPARED } reading;
+
+/* A row that the source has to give again, as often as it was kept. */
+typedef struct expected_row {
+    uint64_t hash[2];
+    uint64_t left;
+} expected_row;
+
+/* What a part of kept rows found. */
+typedef struct kept_rows {
+    expected_row *expected; /* `left` is 1 */
+    size_t count, capacity;
+    uint64_t below; /* rows that the source does not give again */
+} kept_rows;
+
+typedef struct base_table {
+    reading how;
+    const weir_ingest__run_table *kept;
+    const weir_ingest__catalog_table *source; /* of the kept rows */
+    uint32_t *columns;                        /* of the kept rows: those of the plan, in its order */
+    uint32_t time;                            /* a column of the plan */
+    bool has_same_columns;
+    uint64_t row_count; /* that are kept */
+    kept_rows *parts;
+    uint32_t part_count;
+    expected_row *expected; /* of all parts, sorted, each once */
+    size_t expected_count;
+    uint64_t unselected; /* rows of the source that it was not asked for */
+    uint64_t read, fresh;
+} base_table;
+
+struct weir_ingest__base {
+    const weir_env *env;
+    char *folder;
+    weir_ingest__run_list list;
+    weir_ingest__source *source; /* of the kept rows */
+    weir_ingest__catalog catalog;
+    base_table *tables; /* of the plan */
+    uint32_t table_count;
+};
+
+typedef struct weir_ingest__base base;
+
+static weir_status no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
+}
+
+static base_table *table_of(const weir_ingest__ingest *ingest, uint32_t table) {
+    base_table *found = ingest->base && ingest->base->tables ? &ingest->base->tables[table] : NULL;
+    return found && found->how != READ_WHOLE ? found : NULL;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* The rows must be those of this store. */
+static weir_status check_store(const weir_ingest__ingest *ingest, weir_error *error) {
+    const base *b = ingest->base;
+    weir_store *store = NULL;
+    WEIR__TRY(weir_store_open(ingest->env, ingest->options->base, &store, error));
+    bool is_same = b->list.has_store &&
+                   memcmp(b->list.store, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE) == 0;
+    weir_store_close(store);
+    return is_same ? WEIR_OK
+                   : weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                                "%s was not kept with %s as it is now: ingest once without a base, and keep "
+                                "the rows again",
+                                b->folder, ingest->options->base);
+}
+
+static weir_status open_rows(const weir_ingest__ingest *ingest, base *b, weir_error *error) {
+    weir_error inner;
+    weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
+    if (status != WEIR_OK)
+        return weir__fail(error, status, WEIR_INGEST__OPERATOR,
+                          "%s is no base: its rows are not there (%.500s); ingest once without a base and "
+                          "with --keep-rows",
+                          ingest->options->base, inner.message);
+    WEIR__TRY(check_store(ingest, error));
+    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &ingest->is_cancelled};
+    WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
+    return b->source->kind->describe(b->source, &b->catalog, error);
+}
+
+weir_status weir_ingest__base_open(weir_ingest__ingest *ingest, weir_error *error) {
+    const char *path = ingest->options->base;
+    if (!path)
+        return WEIR_OK;
+    base *b = ingest->base = weir__allocate_zero(ingest->env, 1, sizeof *b);
+    size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
+    if (!b)
+        return no_memory(error, sizeof *b);
+    b->env = b->catalog.env = ingest->env;
+    b->folder = weir__allocate(ingest->env, size, 1);
+    if (!b->folder)
+        return no_memory(error, size);
+    snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
+    return open_rows(ingest, b, error);
+}
+
+void weir_ingest__base_close(weir_ingest__ingest *ingest) {
+    base *b = ingest->base;
+    if (!b)
+        return;
+    for (uint32_t t = 0; t < b->table_count; t++) {
+        for (uint32_t p = 0; p < b->tables[t].part_count; p++)
+            weir__release(b->env, b->tables[t].parts[p].expected);
+        weir__release(b->env, b->tables[t].expected);
+    }
+    weir_ingest__catalog_release(&b->catalog);
+    if (b->source)
+        weir_ingest__source_close(b->source);
+    if (b->list.arena.env)
+        weir_ingest__run_list_release(&b->list);
+    weir__release(b->env, b->folder);
+    weir__release(b->env, b);
+    ingest->base = NULL;
+}
+
+/* ---- How tables are read --------------------------------------------------------------------- */
+
+/* Whether the source can select rows by a value. */
+static bool can_select(const weir_ingest__source *source, const weir_ingest__catalog_table *table,
+                       const weir_ingest__value *cut) {
+    static const int64_t year_1 = -62135596800000000, year_10000 = 253402300800000000;
+    if (!table->sql_name)
+        return false;
+    switch (cut->type) {
+    case WEIR_INGEST__INT:
+        return source->kind->selects != WEIR_INGEST__SELECTS_NOTHING;
+    case WEIR_INGEST__TIMESTAMP:
+        return source->kind->selects == WEIR_INGEST__SELECTS_TYPES && cut->integer >= year_1 &&
+               cut->integer < year_10000;
+    case WEIR_INGEST__TEXT:
+        return source->kind->selects == WEIR_INGEST__SELECTS_BYTES;
+    default:
+        return false;
+    }
+}
+
+static const weir_ingest__run_table *find_kept(const base *b, const char *name) {
+    for (uint32_t t = 0; t < b->list.table_count; t++)
+        if (!b->list.tables[t].sql && strcmp(b->list.tables[t].name, name) == 0)
+            return &b->list.tables[t];
+    return NULL;
+}
+
+/* Finds the plan's columns among the kept ones. */
+static weir_status match_columns(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
+                                 base_table *table, weir_error *error) {
+    const weir_ingest__run_table *kept = table->kept;
+    table->has_same_columns = plan->column_count == kept->column_count;
+    table->columns = weir__arena_take_zero(&ingest->arena, plan->column_count, sizeof *table->columns);
+    if (!table->columns)
+        return no_memory(error, plan->column_count * sizeof *table->columns);
+    for (uint32_t c = 0; c < plan->column_count; c++) {
+        const weir_ingest__catalog_column *now = &plan->source->columns[plan->positions[c]];
+        uint32_t k = 0;
+        while (k < kept->column_count && strcmp(kept->columns[k].name, now->name) != 0)
+            k++;
+        if (k == kept->column_count)
+            return weir__fail(
+                error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                "table %s, column %s is read now, but %s did not keep it; ingest without a base", plan->name,
+                now->name, ingest->options->base);
+        const char *was = weir_ingest__run_type_name(&kept->columns[k]);
+        const char *is = weir_ingest__run_type_name(now);
+        if (strcmp(was, is) != 0)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                              "table %s, column %s is declared %s now, and was %s when %s was made; ingest "
+                              "without a base",
+                              plan->name, now->name, is, was, ingest->options->base);
+        table->columns[c] = k;
+        table->has_same_columns = table->has_same_columns && k == c;
+    }
+    return WEIR_OK;
+}
+
+static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
+                              base_table *table, weir_error *error) {
+    const base *b = ingest->base;
+    uint32_t time = weir_ingest__keep_time(plan);
+    table->kept = plan->source->is_given ? NULL : find_kept(b, plan->name);
+    if (!table->kept || !table->kept->has_latest || table->kept->latest.type == WEIR_INGEST__NULL ||
+        time == WEIR_NONE)
+        return WEIR_OK;
+    bool is_compared = ingest->options->base_check == WEIR_BASE_FULL;
+    if (!is_compared && !can_select(ingest->sessions[0], plan->source, &table->kept->latest))
+        return WEIR_OK;
+    const char *column = table->kept->columns[table->kept->latest_column].name;
+    if (strcmp(plan->columns[time].name, column) != 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "table %s has its time in column %s now, and had it in %s when %s was made; ingest "
+                          "without a base",
+                          plan->name, plan->columns[time].name, column, ingest->options->base);
+    WEIR__TRY(match_columns(ingest, plan, table, error));
+    table->time = time;
+    table->part_count = table->kept->file_count < ingest->threads ? table->kept->file_count : ingest->threads;
+    table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
+    if (!table->parts) {
+        table->part_count = 0;
+        return no_memory(error, ingest->threads * sizeof *table->parts);
+    }
+    for (uint32_t f = 0; f < table->kept->file_count; f++)
+        table->row_count += table->kept->files[f].said.rows;
+    uint32_t count;
+    table->source = weir_ingest__catalog_find_table(&b->catalog, plan->name, &count);
+    table->how = is_compared ? READ_COMPARED : READ_FROM_CUT;
+    return WEIR_OK;
+}
+
+weir_status weir_ingest__base_plan(weir_ingest__ingest *ingest, weir_error *error) {
+    base *b = ingest->base;
+    if (!b)
+        return WEIR_OK;
+    b->tables = weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *b->tables);
+    if (!b->tables)
+        return no_memory(error, ingest->table_count * sizeof *b->tables);
+    b->table_count = ingest->table_count;
+    for (uint32_t t = 0; t < ingest->table_count; t++)
+        WEIR__TRY(plan_table(ingest, &ingest->tables[t], &b->tables[t], error));
+    return WEIR_OK;
+}
+
+uint32_t weir_ingest__base_parts(const weir_ingest__ingest *ingest, uint32_t table) {
+    const base_table *found = table_of(ingest, table);
+    return found ? found->part_count : 0;
+}
+
+uint64_t weir_ingest__base_rows(const weir_ingest__ingest *ingest, uint32_t table) {
+    const base_table *found = table_of(ingest, table);
+    return found ? found->row_count : 0;
+}
+
+const weir_ingest__run_table *weir_ingest__base_files(const weir_ingest__ingest *ingest, uint32_t table) {
+    const base_table *found = table_of(ingest, table);
+    return found && found->has_same_columns ? found->kept : NULL;
+}
+
+const char *weir_ingest__base_folder(const weir_ingest__ingest *ingest) {
+    return ingest->base ? ingest->base->folder : NULL;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Rows of another cursor, of which some are left out or noted. */
+typedef struct base_cursor {
+    weir_ingest__cursor base;
+    const weir_env *env;
+    base_table *table;
+    kept_rows *part;            /* kept rows; NULL: the source's */
+    weir_ingest__cursor *inner; /* owned */
+    weir_cbor_writer row;
+    weir_ingest__value *cells;
+    size_t cell_capacity;
+} base_cursor;
+
+static int compare_expected(const void *a, const void *b) {
+    const expected_row *x = a, *y = b;
+    for (int i = 0; i < 2; i++)
+        if (x->hash[i] != y->hash[i])
+            return x->hash[i] < y->hash[i] ? -1 : 1;
+    return 0;
+}
+
+static bool hash_row(base_cursor *cursor, const weir_ingest__value *row, expected_row *out) {
+    uint8_t hash[WEIR_HASH_SIZE];
+    cursor->row.size = 0;
+    weir_cbor_restart(&cursor->row);
+    weir_ingest__run_write_row(&cursor->row, row, cursor->base.column_count);
+    if (weir_cbor_finish(&cursor->row, NULL) != WEIR_OK)
+        return false;
+    weir__blake3_of(cursor->row.data, cursor->row.size, hash);
+    *out = (expected_row){.hash = {weir__load64(hash), weir__load64(hash + 8)}, .left = 1};
+    return true;
+}
+
+/* A kept row: the source has to give it again if it is not below the cut. */
+static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row, weir_error *error) {
+    const base_table *table = cursor->table;
+    kept_rows *part = cursor->part;
+    int order = weir_ingest__run_compare_values(&row[table->time], &table->kept->latest);
+    if (order > 0)
+        return weir__fail(
+            error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+            "the kept rows of table %s go further than their list says: the folder was changed; "
+            "ingest without a base",
+            table->kept->name);
+    if (order < 0 && table->how == READ_FROM_CUT) {
+        part->below++;
+        return WEIR_OK;
+    }
+    if (!weir__grow(cursor->env, (void **)&part->expected, &part->capacity, part->count + 1,
+                    sizeof *part->expected) ||
+        !hash_row(cursor, row, &part->expected[part->count]))
+        return no_memory(error, part->count);
+    part->count++;
+    return WEIR_OK;
+}
+
+/* Whether a row of the source is kept; each kept one counts once. A row that has no CBOR, because its text is
+ * not UTF-8, is not: it is a fault of the row, which is told later. */
+static bool is_kept(base_cursor *cursor, const weir_ingest__value *row) {
+    base_table *table = cursor->table;
+    expected_row key;
+    if (table->expected_count == 0 || !hash_row(cursor, row, &key))
+        return false;
+    expected_row *found = bsearch(&key, table->expected, table->expected_count, sizeof key, compare_expected);
+    if (!found || found->left == 0)
+        return false;
+    found->left--;
+    return true;
+}
+
+static weir_status next_kept(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
+    base_cursor *cursor = (base_cursor *)given;
+    WEIR__TRY(cursor->inner->next(cursor->inner, rows, error));
+    for (size_t r = 0; r < rows->row_count; r++)
+        WEIR__TRY(note_kept(cursor, rows->cells + r * given->column_count, error));
+    return WEIR_OK;
+}
+
+static weir_status next_new(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
+    base_cursor *cursor = (base_cursor *)given;
+    size_t count = given->column_count, fresh = 0;
+    weir_ingest__rows all;
+    do {
+        WEIR__TRY(cursor->inner->next(cursor->inner, &all, error));
+        if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
+                        all.row_count * count + 1, sizeof *cursor->cells))
+            return no_memory(error, all.row_count * sizeof *cursor->cells);
+        for (size_t r = 0; r < all.row_count; r++) {
+            const weir_ingest__value *row = all.cells + r * count;
+            if (!is_kept(cursor, row))
+                memcpy(cursor->cells + fresh++ * count, row, count * sizeof *row);
+        }
+        cursor->table->read += all.row_count;
+    } while (all.row_count > 0 && fresh == 0);
+    cursor->table->fresh += fresh;
+    *rows = (weir_ingest__rows){.row_count = fresh, .cells = cursor->cells};
+    return WEIR_OK;
+}
+
+static void close_cursor(weir_ingest__cursor *given) {
+    base_cursor *cursor = (base_cursor *)given;
+    if (cursor->inner)
+        cursor->inner->close(cursor->inner);
+    weir_cbor_release(&cursor->row);
+    weir__release(cursor->env, cursor->cells);
+    weir__release(cursor->env, cursor);
+}
+
+static weir_status open_cursor(const weir_ingest__ingest *ingest, uint32_t table, base_cursor **out,
+                               weir_error *error) {
+    base_cursor *cursor = weir__allocate_zero(ingest->env, 1, sizeof *cursor);
+    if (!cursor)
+        return no_memory(error, sizeof *cursor);
+    cursor->base =
+        (weir_ingest__cursor){.column_count = ingest->tables[table].column_count, .close = close_cursor};
+    cursor->env = ingest->env;
+    cursor->table = &ingest->base->tables[table];
+    weir_cbor_writer_memory(&cursor->row, ingest->env);
+    *out = cursor;
+    return WEIR_OK;
+}
+
+/* Gives the cursor out, or closes it after a failure. */
+static weir_status hand_over(base_cursor *cursor, weir_status status, weir_ingest__cursor **out) {
+    if (status == WEIR_OK)
+        *out = &cursor->base;
+    else
+        close_cursor(&cursor->base);
+    return status;
+}
+
+/* Sessions of runs share everything, and a scan has what it changes to itself: one is enough. */
+weir_status weir_ingest__base_scan_kept(weir_ingest__ingest *ingest, uint32_t table, uint32_t part,
+                                        weir_ingest__cursor **out, weir_error *error) {
+    base_cursor *cursor = NULL;
+    weir_ingest__source *source = ingest->base->source;
+    WEIR__TRY(open_cursor(ingest, table, &cursor, error));
+    const base_table *from = cursor->table;
+    cursor->base.next = next_kept;
+    cursor->part = &cursor->table->parts[part];
+    return hand_over(cursor,
+                     source->kind->scan(source, from->source, from->columns, cursor->base.column_count, part,
+                                        from->part_count, &cursor->inner, error),
+                     out);
+}
+
+weir_status weir_ingest__base_join(weir_ingest__ingest *ingest, weir_error *error) {
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        base_table *table = table_of(ingest, t);
+        size_t count = 0, used = 0;
+        for (uint32_t p = 0; table && p < table->part_count; p++)
+            count += table->parts[p].count;
+        if (count == 0)
+            continue;
+        table->expected = weir__allocate(ingest->env, count, sizeof *table->expected);
+        if (!table->expected)
+            return no_memory(error, count * sizeof *table->expected);
+        for (uint32_t p = 0; p < table->part_count; p++) {
+            kept_rows *part = &table->parts[p];
+            if (part->count > 0)
+                memcpy(table->expected + used, part->expected, part->count * sizeof *part->expected);
+            used += part->count;
+            weir__release(ingest->env, part->expected);
+            part->expected = NULL;
+        }
+        qsort(table->expected, count, sizeof *table->expected, compare_expected);
+        for (size_t i = 0; i < count; i++) {
+            expected_row *last = table->expected_count ? &table->expected[table->expected_count - 1] : NULL;
+            if (last && compare_expected(last, &table->expected[i]) == 0)
+                last->left++;
+            else
+                table->expected[table->expected_count++] = table->expected[i];
+        }
+    }
+    return WEIR_OK;
+}
+
+/* ---- What is asked of the source ------------------------------------------------------------- */
+
+/* "at" >= TIMESTAMP '2024-01-31 10:00:00' */
+static void add_condition(weir_ingest__sql *sql, const weir_ingest__source *source, const char *column,
+                          const char *order, const weir_ingest__value *cut) {
+    char text[40];
+    weir_ingest__sql_add_identifier(sql, column);
+    weir_ingest__sql_add(sql, "%s %s ",
+                         source->kind->selects == WEIR_INGEST__SELECTS_BYTES ? " COLLATE BINARY" : "", order);
+    if (cut->type == WEIR_INGEST__TEXT) {
+        weir_ingest__sql_add_literal(sql, cut->text.data); /* of a list, and so terminated */
+    } else if (cut->type == WEIR_INGEST__INT) {
+        weir_ingest__sql_add(sql, "%lld", (long long)cut->integer);
+    } else {
+        weir_timestamp_format(cut->integer, text);
+        text[10] = ' ';
+        weir_ingest__sql_add(sql, "TIMESTAMP '%.*s'", WEIR__NARROW(int, strlen(text) - 1), text);
+    }
+}
+
+/* How many rows the source does not give, by its own count. */
+static weir_status count_unselected(weir_ingest__source *source, const weir_ingest__table_plan *plan,
+                                    base_table *table, weir_error *error) {
+    weir_ingest__sql sql = {.env = source->env};
+    weir_ingest__cursor *cursor = NULL;
+    weir_ingest__rows rows = {0};
+    const char *column = plan->columns[table->time].name;
+    weir_ingest__sql_add(&sql, "SELECT count(*) FROM %s WHERE ", plan->source->sql_name);
+    add_condition(&sql, source, column, "<", &table->kept->latest);
+    weir_ingest__sql_add(&sql, " OR ");
+    weir_ingest__sql_add_identifier(&sql, column);
+    weir_ingest__sql_add(&sql, " IS NULL");
+    weir_status status =
+        sql.failed ? no_memory(error, sql.size) : source->kind->query(source, sql.data, &cursor, error);
+    if (status == WEIR_OK)
+        status = cursor->next(cursor, &rows, error);
+    if (status == WEIR_OK && (rows.row_count != 1 || rows.cells[0].type != WEIR_INGEST__INT))
+        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                            "the source does not say how many rows table %s has", plan->name);
+    if (status == WEIR_OK) {
+        table->unselected = (uint64_t)rows.cells[0].integer;
+        status = cursor->next(cursor, &rows, error); /* its end */
+    }
+    if (cursor)
+        cursor->close(cursor);
+    weir_ingest__sql_release(&sql);
+    return status;
+}
+
+static weir_status select_rows(weir_ingest__source *source, const weir_ingest__table_plan *plan,
+                               const base_table *table, weir_ingest__cursor **out, weir_error *error) {
+    weir_ingest__sql sql = {.env = source->env};
+    for (uint32_t c = 0; c < plan->column_count; c++) {
+        weir_ingest__sql_add(&sql, c == 0 ? "SELECT " : ", ");
+        weir_ingest__sql_add_identifier(&sql, plan->columns[c].name);
+    }
+    weir_ingest__sql_add(&sql, " FROM %s WHERE ", plan->source->sql_name);
+    add_condition(&sql, source, plan->columns[table->time].name, ">=", &table->kept->latest);
+    weir_status status =
+        sql.failed ? no_memory(error, sql.size) : source->kind->query(source, sql.data, out, error);
+    weir_ingest__sql_release(&sql);
+    return status;
+}
+
+weir_status weir_ingest__base_scan_new(weir_ingest__ingest *ingest, weir_ingest__source *session,
+                                       uint32_t table, weir_ingest__cursor **out, weir_error *error) {
+    const weir_ingest__table_plan *plan = &ingest->tables[table];
+    base_cursor *cursor = NULL;
+    WEIR__TRY(open_cursor(ingest, table, &cursor, error));
+    base_table *from = cursor->table;
+    cursor->base.next = next_new;
+    weir_status status = WEIR_OK;
+    if (from->how == READ_COMPARED)
+        status = weir_ingest__source_scan(session, plan->source, plan->positions, plan->column_count, 0, 1,
+                                          &cursor->inner, error);
+    else
+        status = count_unselected(session, plan, from, error);
+    if (status == WEIR_OK && from->how == READ_FROM_CUT)
+        status = select_rows(session, plan, from, &cursor->inner, error);
+    return hand_over(cursor, status, out);
+}
+
+/* ---- What changed ---------------------------------------------------------------------------- */
+
+/* The cut for a message. */
+static void describe_cut(const weir_ingest__value *cut, char *out, size_t size) {
+    char text[40];
+    if (cut->type == WEIR_INGEST__TEXT)
+        snprintf(out, size, "%.60s", cut->text.data);
+    else if (cut->type == WEIR_INGEST__INT)
+        snprintf(out, size, "%lld", (long long)cut->integer);
+    else {
+        weir_timestamp_format(cut->integer, text);
+        snprintf(out, size, "%s", text);
+    }
+}
+
+static weir_status check_table(const weir_ingest__ingest *ingest, const base_table *table,
+                               weir_error *error) {
+    uint64_t missing = 0, below = 0;
+    char cut[80];
+    for (size_t i = 0; i < table->expected_count; i++)
+        missing += table->expected[i].left;
+    for (uint32_t p = 0; p < table->part_count; p++)
+        below += table->parts[p].below;
+    describe_cut(&table->kept->latest, cut, sizeof cut);
+    if (missing > 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
+                          "changed; ingest without a base",
+                          table->kept->name, ingest->options->base, (unsigned long long)missing,
+                          (unsigned long long)table->row_count, table->row_count == 1 ? "" : "s",
+                          table->how == READ_COMPARED ? "" : ", of time ",
+                          table->how == READ_COMPARED ? "" : cut, missing == 1 ? "was" : "were");
+    if (table->how == READ_FROM_CUT && table->unselected != below)
+        return weir__fail(
+            error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+            "table %s has changed since %s was made: before %s it has %llu rows, and had %llu: %s; ingest "
+            "without a base%s",
+            table->kept->name, ingest->options->base, cut, (unsigned long long)table->unselected,
+            (unsigned long long)below,
+            table->unselected < below ? "rows were deleted or changed" : "rows came late, with earlier times",
+            table->unselected < below ? "" : ", or with --base-check full, which takes them in");
+    return WEIR_OK;
+}
+
+weir_status weir_ingest__base_check(const weir_ingest__ingest *ingest, weir_error *error) {
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        const base_table *table = table_of(ingest, t);
+        if (table)
+            WEIR__TRY(check_table(ingest, table, error));
+    }
+    return WEIR_OK;
+}
+
+/* ---- What happened --------------------------------------------------------------------------- */
+
+weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error *error) {
+    static const char *const ways[] = {"whole", "from the cut", "compared"};
+    weir_json_writer out, *w = &out;
+    if (!ingest->options->base_report || !ingest->base)
+        return WEIR_OK;
+    weir_json_writer_memory(w, ingest->given_env);
+    weir_json_array(w);
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
+        const base_table *table = &ingest->base->tables[t];
+        bool is_whole = table->how == READ_WHOLE;
+        uint64_t rows = ingest->tables[t].row_count;
+        weir_json_object(w);
+        weir_json_key(w, "table");
+        weir_json_text(w, ingest->tables[t].name);
+        weir_json_key(w, "how");
+        weir_json_text(w, ways[table->how]);
+        weir_json_key(w, "reused");
+        weir_json_uint(w, table->row_count);
+        weir_json_key(w, "read");
+        weir_json_uint(w, is_whole ? rows : table->read);
+        weir_json_key(w, "new");
+        weir_json_uint(w, is_whole ? rows : table->fresh);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
+    return weir_json_give(w, ingest->options->base_report, error);
+}
