@@ -194,8 +194,8 @@ class Arguments(ShopTest):
         ):  # fmt: skip
             self.refuse(kind, text, build, weir.Batch, [request])
         self.refuse(ValueError, "1048577 requests; there may be 1 to 1048576", build, weir.Batch, [()] * (2**20 + 1))
-        self.refuse(TypeError, "bytes", _weir.Contexts._open, (weir.Store(self.store),), weir.Manifest(self.manifest), "churn", "token", False)
-        self.refuse(TypeError, "Store", _weir.Contexts._open, (1,), weir.Manifest(self.manifest), "churn", None, False)
+        self.refuse(TypeError, "bytes", _weir.Contexts._open, (weir.Store(self.store),), weir.Manifest(self.manifest), "churn", "token", False, 0)
+        self.refuse(TypeError, "Store", _weir.Contexts._open, (1,), weir.Manifest(self.manifest), "churn", None, False, 0)
 
     def test_attention(self) -> None:
         """On the host and on the fake driver's device."""
