@@ -272,14 +272,12 @@ class Sampler:
     ) -> list[tuple[int, int | None, int]]:
         """This rank's share of a training step, each as (epoch, block, original index)."""
         n = self.manifest.all_datasets[dataset_key].cardinality
+        limit = None if self.manifest.data.is_stream else self._epoch_limit(dataset_key, "train")
         samples = []
         for position in self.positions_of_rank(dataset_key, world_size, rank, "train", cursor):
-            if self.manifest.data.is_stream:
-                epochs_ahead, position = divmod(position, n)
-            elif position >= self._epoch_limit(dataset_key, "train"):
+            if limit is not None and position >= limit:
                 break
-            else:
-                epochs_ahead = 0
+            epochs_ahead, position = divmod(position, n) if limit is None else (0, position)
             epoch = cursor.epoch + epochs_ahead
             block, index = self._sample_at(dataset_key, epoch, position)
             samples.append((epoch, block, index))

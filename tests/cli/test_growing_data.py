@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from reference import row_runs  # noqa: E402
-from tests.support import mariadb, postgres  # noqa: E402
+from tests.support import duckdb, mariadb, postgres  # noqa: E402
 from tests.support.scan import ABSENT  # noqa: E402
 
 PROGRAM = os.environ["WEIR"]
@@ -425,26 +425,29 @@ class OnServers(WithShop):
 
     TABLES = (
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, city TEXT, age INTEGER);"
-        "CREATE TABLE orders (at {time}, id INTEGER PRIMARY KEY, customer INTEGER, total DOUBLE PRECISION, note TEXT);"
-        "CREATE TABLE visits (at INTEGER, page TEXT);"
+        "CREATE TABLE orders ({at} {time}, id INTEGER PRIMARY KEY, customer INTEGER, total DOUBLE PRECISION, note TEXT);"
+        "CREATE TABLE visits ({at} INTEGER, page TEXT);"
     )
 
-    def rows(self, low, high):
+    def rows(self, low, high, at):
         """Statements that add the rows of some days of the shop."""
         written = []
-        for table, columns in (("customers", "id, city, age"), ("orders", "id, customer, at, total, note"), ("visits", "at, page")):
+        for table, columns in (("customers", "id, city, age"), ("orders", f"id, customer, {at}, total, note"), ("visits", f"{at}, page")):
             where = {"customers": "0", "orders": "id / 1000", "visits": "(at - 1704067200) / 86400"}[table]
             for row in self.shop.db.execute(f"SELECT {columns} FROM {table} WHERE {where} BETWEEN {low} AND {high}"):
                 values = ", ".join("NULL" if v is None else "'" + v.replace("'", "''") + "'" if isinstance(v, str) else repr(v) for v in row)
                 written.append(f"INSERT INTO {table} ({columns}) VALUES ({values});")
         return "".join(written)
 
-    def days(self, run, url, time):
+    def days(self, run, url, time, at="at"):
+        schema = json.loads(self.schema.read_text())
+        schema["tasks"]["large"]["query"] = f"SELECT id, total > 50 AS large, {at} FROM orders"
+        self.schema.write_text(json.dumps(schema))
         self.shop.grow()
         self.shop.grow()
-        run(self.TABLES.format(time=time) + self.rows(0, 1))
+        run(self.TABLES.format(time=time, at=at) + self.rows(0, 1, at))
         self.ingest("day.weir", "--keep-rows", source=url)
-        run(self.rows(2, 3))
+        run(self.rows(2, 3, at))
         based = self.ingest("day.weir", "--base", self.folder / "day.weir", source=url)
         self.assertEqual(based["store_hash"], self.ingest("whole.weir", source=url)["store_hash"])
         told = {table.pop("table"): table for table in based["base"]}
@@ -466,6 +469,16 @@ class OnServers(WithShop):
         with mariadb.Server(mariadb.find_programs()) as server:
             server.run("CREATE DATABASE shop CHARACTER SET utf8mb4;")
             self.days(lambda sql: server.run(sql, "shop"), server.url("shop"), "DATETIME")
+
+    @unittest.skipUnless(duckdb.library_path(), "no DuckDB library here (WEIR_DUCKDB, or pip's duckdb)")
+    def test_duckdb(self):
+        path = self.folder / "shop.duckdb"
+
+        def run(sql):
+            with duckdb.DuckDB(str(path)) as database:
+                database.run(sql)
+
+        self.days(run, path, "TIMESTAMP", '"at"')
 
 
 if __name__ == "__main__":
