@@ -107,7 +107,7 @@ def train(stores: list[weir.Store], manifest: weir.Manifest) -> RelationalTransf
     torch.manual_seed(0)
     with weir.Loader(stores, manifest, steps=STEPS) as loader:
         tables = {name: table.torch() for name, table in loader.tables().items()}
-        model = RelationalTransformer(stores[0], width=32, layers=2, attention="sdpa", tables=tables)
+        model = RelationalTransformer(stores[0], width=32, layers=2, heads=2, tables=tables)
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
         for batch in loader:
             loss = model.mixed_losses(inputs_of(batch), batch).mean()

@@ -1,6 +1,8 @@
 """Mixed batches in Python: what a Loader gives, what torch takes, tables of all stores, copies and cells."""
 
 import json
+import subprocess
+import sys
 import unittest
 import warnings
 from pathlib import Path
@@ -130,6 +132,12 @@ class Mixed(ShopTest):
     def test_a_mix_has_no_passes(self) -> None:
         with self.assertRaisesRegex(ValueError, "no passes"):
             weir.Loader(self.stores, self.mixed, epochs=1)
+
+    def test_one_model_learns_two_databases(self) -> None:
+        example = Path(__file__).resolve().parents[2] / "examples" / "mixed.py"
+        done = subprocess.run([sys.executable, "-B", example], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("one model learnt both databases", done.stdout)
 
 
 if __name__ == "__main__":
