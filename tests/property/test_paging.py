@@ -5,59 +5,14 @@ import json
 import random
 import unittest
 
-from reference import plan as reference
 from reference import remat, schedules
 from tests.property.test_plan import random_graph
-from tests.property.test_remat import MODES, small_graph
-from tests.support.plans import Files, call, error, plan, validate
+from tests.property.test_remat import MODES, WithReference, small_graph
+from tests.support.plans import call, error, plan
 from tests.support.remat_by_force import least_cost
 
 
-def named(graph: dict, schedule: list[schedules.Execution]) -> list[list[str]]:
-    """With ids, as a plan has it."""
-    kinds = {"run": "nodes", "back": "nodes", "out": "tensors", "in": "tensors"}
-    return [[kind, graph[kinds[kind]][index]["id"]] for kind, index in schedule]
-
-
-class Paging(unittest.TestCase):
-    def setUp(self) -> None:
-        self.files = Files()
-        self.addCleanup(self.files.close)
-
-    def compare(self, graph: dict, mode: str, budget: dict[str, int], link: schedules.Link, effort: int) -> str:
-        """What the program answers, which is what the reference does: "plain", "again", "paged" or "none"."""
-        arenas = {name: {"capacity_bytes": n} for name, n in budget.items()}
-        options = ["--preset", "remat_enabled", "--mode", mode, "--effort", str(effort)]
-        options += ["--arenas", self.files.add(arenas), "--link", f"{link.link}B/s", "--speed", f"{link.speed}/s"]
-        p = schedules.problem(graph, mode, link=link)
-        done = call("plan", self.files.add(graph), "--json", *options)
-        if done.returncode:
-            fault = json.loads(done.stdout)["error"]
-            self.assertEqual(fault["code_id"], "ARENA_TOO_SMALL", fault)
-            if fault["diagnostics"]["proven"]:
-                self.assertIsNone(remat.solve(p, budget, effort))
-            return "none"
-        result = json.loads(done.stdout)
-        validate(result)
-        if "remat" not in result:
-            self.assertTrue(schedules.fits(p, schedules.base_schedule(p), budget))
-            return "plain"
-        own = result["remat"]
-        limits = {**budget, **own["budget"]}  # an arena without tensors has no budget in the plan
-        found = remat.solve(p, limits, effort)
-        self.assertEqual(result["schedule"], named(graph, found.schedule))
-        self.assertEqual(own["added_cost"], found.added_cost)
-        if limits == budget:
-            self.assertEqual((own["lower_bound"], own["optimal"]), (found.bound, found.optimal))
-        moved = [index for kind, index in found.schedule if kind in ("out", "in")]
-        self.assertEqual(sum(p.moves[t] for t in moved), result.get("paging", {"cost": 0})["cost"])
-        rows = schedules.lives(graph, mode, p, found.schedule)
-        expected = reference.assign(graph, mode, arenas=arenas, tensors=rows)
-        self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
-        for arena in budget.keys() & result["arenas"].keys():
-            self.assertLessEqual(result["arenas"][arena]["peak_bytes"], budget[arena])
-        return "paged" if moved else "again"
-
+class Paging(WithReference):
     def test_random_graphs_against_the_reference(self) -> None:
         answers = []
         for seed in range(40):
@@ -71,7 +26,7 @@ class Paging(unittest.TestCase):
                     budget["host"] = rng.choice((256, 1024, 4096))
                 link = schedules.Link(rng.choice((64, 100, 1000)), rng.choice((1, 3, 7)))
                 with self.subTest(seed=seed, mode=mode):
-                    answers.append(self.compare(graph, mode, budget, link, rng.choice((0, 1, 2, 3, 5))))
+                    answers.append(self.compare(graph, mode, budget, rng.choice((0, 1, 2, 3, 5)), link))
         self.assertGreater(answers.count("paged"), 20, answers)
         self.assertGreater(answers.count("again"), 2, answers)
 
