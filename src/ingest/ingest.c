@@ -501,7 +501,8 @@ static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *s
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
 }
 
-/* The store takes its name, then the list of kept rows, then the manifest; their texts are ready by then.
+/* The store takes its name, then the list of kept rows, then the manifest; their texts, and what is told, are
+ * ready by then.
  * Abandons or commits store and manifest. */
 static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer *store,
                                 weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
@@ -510,6 +511,8 @@ static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer 
                                                        &text, &report->manifest_kept, error);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_write(manifest, text.data, text.size, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__base_tell(ingest, error);
     if (status == WEIR_OK)
         status = weir_ingest__keep_prepare(ingest, error);
     if (status == WEIR_OK)
@@ -571,8 +574,6 @@ static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, 
         warn_early(ingest);
     if (status == WEIR_OK)
         status = read_and_write(ingest, report, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__base_tell(ingest, error);
     if (status == WEIR_OK)
         fill_report(ingest, report);
     return status;
