@@ -66,30 +66,31 @@ static base_table *table_of(const weir_ingest__ingest *ingest, uint32_t table) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The rows must be those of this store. */
-static weir_status check_store(const weir_ingest__ingest *ingest, weir_error *error) {
-    const base *b = ingest->base;
+static weir_status read_hash(const weir_ingest__ingest *ingest, uint8_t hash[WEIR_HASH_SIZE],
+                             weir_error *error) {
     weir_store *store = NULL;
     WEIR__TRY(weir_store_open(ingest->env, ingest->options->base, &store, error));
-    bool is_same = b->list.has_store &&
-                   memcmp(b->list.store, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE) == 0;
+    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
     weir_store_close(store);
-    return is_same ? WEIR_OK
-                   : weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                                "%s was not kept with %s as it is now: ingest once without a base, and keep "
-                                "the rows again",
-                                b->folder, ingest->options->base);
+    return WEIR_OK;
 }
 
+/* The rows must be those of the store as it is. */
 static weir_status open_rows(const weir_ingest__ingest *ingest, base *b, weir_error *error) {
+    uint8_t hash[WEIR_HASH_SIZE];
     weir_error inner;
+    WEIR__TRY(read_hash(ingest, hash, error));
     weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
     if (status != WEIR_OK)
         return weir__fail(error, status, WEIR_INGEST__OPERATOR,
                           "%s is no base: its rows are not there (%.500s); ingest once without a base and "
                           "with --keep-rows",
                           ingest->options->base, inner.message);
-    WEIR__TRY(check_store(ingest, error));
+    if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "%s was not kept with %s as it is now: ingest once without a base, and keep the "
+                          "rows again",
+                          b->folder, ingest->options->base);
     weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &ingest->is_cancelled};
     WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
     return b->source->kind->describe(b->source, &b->catalog, error);

@@ -387,7 +387,9 @@ class Based(WithShop):
         base = ["--base", self.folder / "day.weir"]
         self.ingest("day.weir", "--no-embeddings")
         self.refuse("day.weir.rows was not kept with .*day.weir as it is now", "x.weir", *base)
-        self.refuse("is no base: its rows are not there", "x.weir", "--base", self.folder / "x.weir")
+        self.ingest("plain.weir")
+        self.refuse("plain.weir is no base: its rows are not there", "x.weir", "--base", self.folder / "plain.weir")
+        self.refuse("cannot open .*x.weir", "x.weir", "--base", self.folder / "x.weir", code="IO_ERROR")
         result = self.run_weir("ingest", self.shop.path, "x.weir", "--base-check", "full")
         self.assertEqual(result.returncode, 2)
 
