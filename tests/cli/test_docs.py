@@ -50,8 +50,11 @@ class Site(unittest.TestCase):
             self.assertIn("weir_batch_build", (html / "reference/c-batch.html").read_text())
             self.assertIn("state_dict", (html / "reference/python-weir.html").read_text())
             self.assertTrue((html / "searchindex.js").exists())
-            with (tree / "docs/batch.md").open("a") as page:
-                page.write("\n[nowhere](no-such-page.md)\n")
+            # The same program and settings, and of the pages only two, one with a link to nowhere.
+            for page in [*(tree / "docs").rglob("*.md"), *(tree / "include").rglob("*.h")]:
+                page.unlink()
+            (tree / "docs/index.md").write_text("# Start\n\n```{toctree}\npage\nreference/index\n```\n")
+            (tree / "docs/page.md").write_text("# Page\n\n[nowhere](no-such-page.md)\n")
             done = self.build(tree)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("no-such-page.md", done.stderr)
