@@ -5,6 +5,7 @@ import random
 import unittest
 
 from reference import plan as reference
+from tests.support.cases import part_of
 from tests.support.plans import Files, plan, validate
 
 MODES = ("inference", "forward", "backward")
@@ -93,7 +94,7 @@ class RandomGraphs(unittest.TestCase):
             self.assertTrue(apart or old["offset"] == new["offset"], (name, output))
 
     def test_against_the_reference(self) -> None:
-        for seed in range(120):
+        for seed in part_of(range(120)):
             rng = random.Random(seed)
             graph = random_graph(rng)
             for mode in MODES:
@@ -101,7 +102,7 @@ class RandomGraphs(unittest.TestCase):
                     self.compare(graph, mode, random_arenas(rng))
 
     def test_optimizers_against_the_reference(self) -> None:
-        for seed in range(2000, 2040):
+        for seed in part_of(range(2000, 2040)):
             rng = random.Random(seed)
             graph = random_graph(rng)
             if rng.random() < 0.3:
@@ -111,7 +112,7 @@ class RandomGraphs(unittest.TestCase):
                 self.compare(graph, "backward", random_arenas(rng), optimizer, rng.choice(("end", "backward")))
 
     def test_nothing_depends_on_threads_or_on_the_order_of_rows(self) -> None:
-        for seed in range(1000, 1010):
+        for seed in part_of(range(1000, 1010)):
             rng = random.Random(seed)
             graph = random_graph(rng)
             for tensor in graph["tensors"]:

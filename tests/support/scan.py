@@ -1,6 +1,7 @@
 """Runs scan_source (WEIR_SCAN) and reads what it prints."""
 import json
 import os
+import re
 import subprocess
 
 SCAN = os.environ.get("WEIR_SCAN", "")
@@ -24,6 +25,16 @@ def rows(done, table):
     """A table's rows in an order of their own, since a source gives them in any."""
     return sorted((line["row"] for line in lines(done) if isinstance(line, dict) and line.get("of") == table),
                   key=json.dumps)
+
+
+def rows_by_table(done):
+    """The rows of all tables that have some, as they were printed, each table's in order: quick where there are many."""
+    found = {}
+    for line in sorted(done.stdout.splitlines()):
+        table = re.match(rb'\{"of": ?"([^"]*)", ?"row"', line)
+        if table:
+            found.setdefault(table[1].decode(), []).append(line)
+    return found
 
 
 def real(value):
