@@ -195,6 +195,7 @@ static void write_device(weir_json_writer *w, const cli_running *run, const weir
     weir_json_object(w);
     cli_json_text(w, "name", weir_device_describe(device)->name);
     cli_json_uint(w, "compact_bytes", metrics.compact_bytes);
+    cli_json_uint(w, "unpinned_bytes", metrics.unpinned_bytes);
     cli_json_uint(w, "verified", metrics.read_back);
     weir_json_end_object(w);
 }

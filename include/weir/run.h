@@ -230,11 +230,12 @@ typedef struct weir_run_info {
     const char *trace; /* this rank's own files; NULL: none */
     const char *checkpoint;
     const char *resumed_from;
-    const weir_plan *memory; /* arena `slots`: the compact batch of each slot (slot/N), pinned on a device;
-                                `tensors`: its tensors (tensors/N), without a device; `builders`: what the
-                                builders of each worker keep (worker/N), and each slot's lists (lists/N);
-                                `device`: places for tensors and compact batches (place/N, place_slot/N), the
-                                stores' tables (tables/0), the rules (rules/0) */
+    const weir_plan *memory; /* arena `slots`: the compact batch of each slot (slot/N); on the way to a device
+                                it is pinned, and has room for a usual one; `tensors`: its tensors
+                                (tensors/N), without a device; `builders`: what the builders of each worker
+                                keep (worker/N), and each slot's lists (lists/N); `device`: places for tensors
+                                and compact batches (place/N, place_slot/N), the stores' tables (tables/0),
+                                the rules (rules/0) */
     weir_device *device;     /* NULL: none, or not started */
 } weir_run_info;
 WEIR_API const weir_run_info *weir_run_describe(const weir_run *run);
@@ -271,10 +272,12 @@ typedef struct weir_stage_metrics {
 typedef struct weir_run_metrics {
     weir_prefetch_metrics prefetch;
     weir_stage_metrics stages[WEIR_RUN_STAGES];
-    uint64_t compact_bytes; /* that were copied to the device */
-    uint64_t tensor_bytes;  /* of these batches' tensors */
-    uint64_t pages_read;    /* that were asked for and not in memory: a page, or a block to verify */
-    uint64_t read_back;     /* batches that were read back and are the same */
+    uint64_t compact_bytes;  /* that were copied to the device */
+    uint64_t tensor_bytes;   /* of these batches' tensors */
+    uint64_t pages_read;     /* that were asked for and not in memory: a page, or a block to verify */
+    uint64_t read_back;      /* batches that were read back and are the same */
+    uint64_t unpinned_bytes; /* of compact_bytes: texts that the batch's slot had no room for, which the
+                                driver copies slower */
 } weir_run_metrics;
 WEIR_API void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_metrics *workers);
 

@@ -93,9 +93,9 @@ void weir_batch__limit_sums(weir_batch__limits *l) {
     weir_batch batch = {0};
     weir_batch__place(&batch, l->sequences, l->length, l->rows, l->texts, l->dim, l->tensors);
     uint64_t before = plus(8 * (uint64_t)COMPACT_WORDS, times(l->sequences, SEQUENCE_SIZE));
-    uint64_t blobs = plus(before, times(l->sequences, l->blob));
+    l->blobs = aligned(plus(before, times(l->sequences, l->blob)));
     l->room = (weir_batch_room){
-        .compact = aligned(plus(aligned(blobs), times(l->texts, 2 * l->dim))),
+        .compact = aligned(plus(l->blobs, times(l->texts, 2 * l->dim))),
         .tensors = aligned(batch.size),
     };
     l->all_rows = times(l->sequences, l->walked_rows);
@@ -119,6 +119,7 @@ weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const
         .tensors = a->tensors | b->tensors,
         .all_rows = larger(a->all_rows, b->all_rows),
         .all_texts = larger(a->all_texts, b->all_texts),
+        .blobs = larger(a->blobs, b->blobs),
         .room = {.compact = larger(a->room.compact, b->room.compact),
                  .tensors = larger(a->room.tensors, b->room.tensors)},
     };
@@ -138,6 +139,8 @@ static void carve_lists(weir_batch_buffer *b) {
     b->visits = weir__carve(&b->lists, l->all_rows, sizeof *b->visits);
     b->uses = weir__carve(&b->lists, l->all_texts, sizeof *b->uses);
     b->texts = weir__carve(&b->lists, l->texts, sizeof *b->texts);
+    if (b->room.compact < l->room.compact) /* a text is not divided: it may leave some of the room empty */
+        b->beyond = weir__carve(&b->lists, l->room.compact - b->room.compact + 2 * l->dim, 1);
 }
 
 static uint8_t *map(const weir_env *env, uint64_t size) {
@@ -160,14 +163,15 @@ static bool open_memory(weir_batch_buffer *b, const weir_batch_memory *memory) {
 }
 
 weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
-                                    const weir_batch_memory *memory, weir_batch_buffer **out,
-                                    weir_error *error) {
+                                    const weir_batch_memory *memory, uint64_t compact_room,
+                                    weir_batch_buffer **out, weir_error *error) {
     weir_batch_buffer *b = weir__allocate_zero(env, 1, sizeof *b);
     if (!b)
         return weir__out_of_memory(error, operator_name, sizeof *b);
     b->env = env;
     b->limits = *limits;
     b->room = limits->room;
+    b->room.compact = compact_room;
     if (!open_memory(b, memory)) {
         uint64_t size = plus(b->room.compact, b->room.tensors);
         weir_status status = weir__fail(

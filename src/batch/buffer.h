@@ -22,6 +22,7 @@ typedef struct weir_batch__limits {
     uint64_t tensors;   /* the optional ones that there are: bit i for weir_tensor_id i */
     uint64_t all_rows;  /* walked in a batch */
     uint64_t all_texts; /* cells of a batch that use one */
+    uint64_t blobs;     /* bytes of a batch in the compact form, without its texts */
     weir_batch_room room;
 } weir_batch__limits;
 
@@ -44,7 +45,9 @@ struct weir_batch_buffer {
     const weir_env *env;
     weir_batch__limits limits;
     weir_batch_room room;
-    uint8_t *compact;
+    uint8_t *compact; /* the compact form, but for … */
+    uint8_t *beyond;  /* … the last texts, if room.compact is not enough for all */
+    uint64_t here;    /* bytes of its batch that lie in `compact` */
     uint8_t *tensors; /* NULL: batches are not expanded */
     bool owns_compact;
     bool owns_tensors;
@@ -82,8 +85,10 @@ void weir_batch__limit_sums(weir_batch__limits *limits);
 /* What holds batches of either. */
 weir_batch__limits weir_batch__limits_of_both(const weir_batch__limits *a, const weir_batch__limits *b);
 
+/* The compact memory has `compact_room` bytes: at least limits->blobs, and all of limits->room.compact if
+ * batches are expanded here. */
 WEIR_CHECKED weir_status weir_batch__open_buffer(const weir_env *env, const weir_batch__limits *limits,
-                                                 const weir_batch_memory *memory, weir_batch_buffer **out,
-                                                 weir_error *error);
+                                                 const weir_batch_memory *memory, uint64_t compact_room,
+                                                 weir_batch_buffer **out, weir_error *error);
 
 #endif

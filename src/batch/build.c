@@ -313,12 +313,11 @@ static weir_status corrupt(const weir_batch__recipe *r, weir_error *error) {
         "the store's rows point to rows that do not exist; run 'weir verify' on it and ingest anew");
 }
 
-/* Writes the embeddings of all texts, which are in the order of the stores. False if one is damaged, or what
- * was verified before cannot be read since. */
-static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t count,
-                       uint8_t *out) {
+/* Writes the embeddings of texts [begin, count), which are in the order of the stores. False if one is
+ * damaged, or what was verified before cannot be read since. */
+static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t begin,
+                       uint32_t count, uint8_t *out) {
     bool is_whole = true;
-    uint32_t begin = 0;
     for (uint32_t i = 0; i < r->origin_count; i++) {
         const weir_batch__origin *origin = &r->origins[i];
         const weir_store_info *info = weir_store_describe(origin->store);
@@ -327,30 +326,38 @@ static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, 
             end++;
         if (info->embedding_dim > 0)
             is_whole &=
-                weir_batch__copy_texts(origin->store, b->texts + begin, end - begin, origin->first_text,
-                                       out + 2 * (size_t)begin * info->embedding_dim);
+                weir_batch__copy_texts(origin->store, b->texts + begin, end - begin, origin->first_text, out);
         is_whole &= !weir_store__is_unreadable(origin->store);
+        out += 2 * (size_t)(end - begin) * info->embedding_dim;
         begin = end;
     }
     return is_whole;
 }
 
+uint32_t weir_batch__number_texts(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b) {
+    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
+    return weir_batch__localise_texts(&w->sorter, b->uses, b->use_count,
+                                      last->first_text + weir_store_describe(last->store)->text_count,
+                                      b->texts, b->compact);
+}
+
 weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
                                weir_error *error) {
-    const weir_batch__origin *last = &r->origins[r->origin_count - 1];
-    const weir_store_info *info = weir_store_describe(last->store);
+    uint32_t dim = weir_store_describe(r->origins[r->origin_count - 1].store)->embedding_dim;
     weir_batch *batch = &b->batch;
     if (b->is_corrupt)
         return corrupt(r, error);
-    uint32_t texts = weir_batch__localise_texts(&w->sorter, b->uses, b->use_count,
-                                                last->first_text + info->text_count, b->texts, b->compact);
-    uint64_t text_size = 2 * (uint64_t)texts * info->embedding_dim;
-    uint64_t texts_at = (b->used + 15) & ~(uint64_t)15;
-    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts,
-                      info->embedding_dim, b->tensors_asked);
-    batch->compact_size = texts_at + text_size;
-    write_header(b, texts_at, text_size);
-    if (!copy_texts(r, b, texts, b->compact + texts_at))
+    uint32_t texts = weir_batch__number_texts(r, w, b);
+    uint64_t size = 2 * (uint64_t)dim;
+    uint64_t texts_at = (b->used + 15) & ~(uint64_t)15, room = b->room.compact - texts_at;
+    uint32_t here = texts * size <= room ? texts : WEIR__LOW(uint32_t, room / size);
+    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts, dim,
+                      b->tensors_asked);
+    batch->compact_size = texts_at + texts * size;
+    b->here = texts_at + here * size;
+    write_header(b, texts_at, texts * size);
+    if (!copy_texts(r, b, 0, here, b->compact + texts_at) ||
+        (here < texts && !copy_texts(r, b, here, texts, b->beyond)))
         return corrupt(r, error);
     describe(r, b);
     return WEIR_OK;

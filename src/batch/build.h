@@ -52,6 +52,9 @@ void weir_batch__walk_own(const weir_batch__recipe *recipe, weir_batch__worker *
 void weir_batch__unit(const weir_batch__recipe *recipe, weir_batch__worker *worker, weir_batch_buffer *buffer,
                       uint32_t first, uint32_t count);
 
+/* Numbers the texts of all walks; how many they are. Once. */
+uint32_t weir_batch__number_texts(const weir_batch__recipe *recipe, weir_batch__worker *worker,
+                                  weir_batch_buffer *buffer);
 /* Numbers the texts, and completes the compact form and the view, but for the digests. STORE_CORRUPT. */
 WEIR_CHECKED weir_status weir_batch__finish(const weir_batch__recipe *recipe, weir_batch__worker *worker,
                                             weir_batch_buffer *buffer, weir_error *error);
@@ -75,6 +78,17 @@ void weir_batch__builder_walk(weir_batch_builder *builder, weir_batch_buffer *bu
 WEIR_CHECKED weir_status weir_batch__builder_finish(weir_batch_builder *builder, weir_cursor cursor,
                                                     weir_batch_buffer *buffer, weir_error *error);
 void weir_batch__builder_digest(weir_batch_builder *builder, weir_batch_buffer *buffer);
+
+/* A buffer without tensors of its own whose memory for the compact form has `room` bytes, as many as
+ * weir_batch__usual_room says or more. */
+WEIR_CHECKED weir_status weir_batch__slot_open(weir_batch_builder *const *builders, size_t count,
+                                               const weir_batch_memory *memory, uint64_t room,
+                                               weir_batch_buffer **out, weir_error *error);
+
+/* Bytes of the compact form that a slot should have room for: all of the largest batch but its texts, and
+ * half as much again as the first sequences of each dataset say that a batch takes. Builds those in `buffer`.
+ */
+uint64_t weir_batch__usual_room(weir_batch_builder *const *builders, size_t count, weir_batch_buffer *buffer);
 
 /* The most sequences that a batch of it has. */
 uint64_t weir_batch__builder_sequences(const weir_batch_builder *builder);

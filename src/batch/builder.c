@@ -75,8 +75,15 @@ weir_batch_room weir_batch_capacity(weir_batch_builder *const *builders, size_t 
 weir_status weir_batch_buffer_open(weir_batch_builder *const *builders, size_t count,
                                    const weir_batch_memory *memory, weir_batch_buffer **out,
                                    weir_error *error) {
+    return weir_batch__slot_open(builders, count, memory, weir_batch_capacity(builders, count).compact, out,
+                                 error);
+}
+
+weir_status weir_batch__slot_open(weir_batch_builder *const *builders, size_t count,
+                                  const weir_batch_memory *memory, uint64_t room, weir_batch_buffer **out,
+                                  weir_error *error) {
     weir_batch__limits limits = limits_of_all(builders, count);
-    return weir_batch__open_buffer(builders[0]->recipe.env, &limits, memory, out, error);
+    return weir_batch__open_buffer(builders[0]->recipe.env, &limits, memory, room, out, error);
 }
 
 uint64_t weir_batch__builder_sequences(const weir_batch_builder *b) {
@@ -142,4 +149,48 @@ weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_bat
     if (status != WEIR_OK)
         buffer->batch = (weir_batch){0};
     return status;
+}
+
+/* ---- What a batch usually takes -------------------------------------------------------------- */
+
+static uint64_t most_cells(const weir_batch__recipe *r) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < r->length_count; i++) {
+        uint64_t cells = r->by_length[i].sequences * r->by_length[i].length;
+        most = cells > most ? cells : most;
+    }
+    return most;
+}
+
+/* What the first sequences of the dataset take, and as much per cell for all cells of a batch; 0 if the store
+ * is damaged, which is told when a step needs it. Texts that all sequences of a batch share are counted more
+ * than once: the result is high rather than low. */
+static uint64_t usual_size(weir_batch_builder *b, weir_batch_buffer *buffer) {
+    if (weir_batch__builder_begin(b, (weir_cursor){0}, buffer, NULL) != WEIR_OK)
+        return 0;
+    const weir_batch *batch = &buffer->batch;
+    uint64_t sequences = batch->step.valid_count * batch->group_size, before = buffer->used;
+    uint32_t count = sequences < WEIR_BATCH__UNIT ? WEIR__LOW(uint32_t, sequences) : WEIR_BATCH__UNIT;
+    weir_batch__builder_walk(b, buffer, 0, count);
+    if (buffer->is_corrupt || count == 0)
+        return 0;
+    uint64_t texts = weir_batch__number_texts(&b->recipe, &b->worker, buffer);
+    uint64_t bytes = buffer->used - before + texts * 2 * b->recipe.limits.dim;
+    unsigned __int128 all = (unsigned __int128)bytes * most_cells(&b->recipe);
+    return before + (uint64_t)(all / ((uint64_t)count * batch->sequence_length));
+}
+
+uint64_t weir_batch__usual_room(weir_batch_builder *const *builders, size_t count,
+                                weir_batch_buffer *buffer) {
+    weir_batch__limits limits = limits_of_all(builders, count);
+    weir__floating kept = weir__enter_floating();
+    uint64_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = usual_size(builders[i], buffer);
+        most = size > most ? size : most;
+    }
+    weir__leave_floating(&kept);
+    most += most / 2;
+    most = most < limits.blobs ? limits.blobs : most;
+    return most < limits.room.compact ? most : limits.room.compact;
 }

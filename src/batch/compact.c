@@ -279,7 +279,7 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     uint64_t size = records_offset(&s) + walk->record_bytes;
     assert(size <= buffer->limits.blob);
     s.offset = atomic_fetch_add_explicit(&buffer->used, size, memory_order_relaxed);
-    assert(s.offset + size <= buffer->limits.room.compact && "a batch is larger than its buffer");
+    assert(s.offset + size <= buffer->room.compact && "a batch is larger than its buffer");
     s.blob = buffer->compact + s.offset;
     share_out(&s, writer->tables);
     weir_batch__text_use *end = write_rows(&s, writer->tables, writer->uses);

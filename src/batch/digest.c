@@ -132,8 +132,10 @@ void weir_batch__digest_batch(const weir_batch__digester *d, const weir_batch__r
         digest_edges(d, b, i);
     WEIR_PERMUTATIONS(DIGEST)
 #undef DIGEST
-    const weir_tensor *texts = &batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS];
-    XXH3_128bits_update(d->batch, b->compact + batch->compact_size - texts->size, (size_t)texts->size);
+    uint64_t beyond = batch->compact_size - b->here;
+    uint64_t texts_here = batch->tensors[WEIR_TEXT_BATCH_EMBEDDINGS].size - beyond;
+    XXH3_128bits_update(d->batch, b->compact + b->here - texts_here, (size_t)texts_here);
+    XXH3_128bits_update(d->batch, b->beyond, (size_t)beyond);
 #define DIGEST_OPTIONAL(id, ...)                                                                             \
     if (batch->tensors[WEIR_##id].name)                                                                      \
         digest_cells(d, rules, b, WEIR_##id);

@@ -200,8 +200,8 @@ static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *pl
         if (has_tensors)
             at.tensors = weir_pipeline__memory_at(loader->tensors, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];
-        status =
-            weir_batch_buffer_open(builders->list, builders->count, &at, &loader->slots[i].buffer, error);
+        status = weir_batch__slot_open(builders->list, builders->count, &at, loader->need.slot_size,
+                                       &loader->slots[i].buffer, error);
     }
     return status;
 }
@@ -325,7 +325,8 @@ weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir
     choose_lanes(loader);
     weir_prefetch_options prefetching = prefetch_options(loader);
     loader->need = (weir_pipeline__memory_need){.slots = weir_prefetch_slot_count(&prefetching),
-                                                .workers = options->workers};
+                                                .workers = options->workers,
+                                                .places = options->device ? options->depth : 0};
     if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
         return too_many(&loader->need, error);
     weir_status status = weir_pipeline__schedule_open(&loader->schedule, env, options, error);

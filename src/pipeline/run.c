@@ -637,7 +637,8 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
     *out = (weir_run_metrics){.prefetch = {.workers = run->loader.lane_count},
                               .compact_bytes = run->staging.compact_bytes,
                               .tensor_bytes = run->staging.tensor_bytes,
-                              .read_back = run->verified};
+                              .read_back = run->verified,
+                              .unpinned_bytes = run->staging.unpinned_bytes};
     memset(run->measured, 0, run->loader.lane_count * sizeof *run->measured);
     if (prefetch)
         weir_prefetch_measure(prefetch, &out->prefetch, run->measured);

@@ -19,6 +19,19 @@ static const char arena_document[] =
     "{\"slots\": {\"alignment_bytes\": 256}, \"tensors\": {\"alignment_bytes\": 256}, "
     "\"builders\": {\"alignment_bytes\": 64}, \"device\": {\"alignment_bytes\": 256}}";
 
+/* The slot of a batch that goes to a device: pinned memory is scarce, and the texts that a batch could have
+ * are many times those that it has. */
+static weir_status measure_slot(weir_pipeline__memory_need *need, const weir_pipeline__builders *builders,
+                                weir_error *error) {
+    weir_batch_buffer *buffer;
+    weir_batch_memory own = {.without_tensors = true};
+    WEIR__TRY(weir_batch_buffer_open(builders->list, builders->count, &own, &buffer, error));
+    need->slot_size = weir__align(weir_batch__usual_room(builders->list, builders->count, buffer),
+                                  WEIR_PIPELINE__DEVICE_ALIGNMENT);
+    weir_batch_buffer_close(buffer);
+    return WEIR_OK;
+}
+
 /* What a buffer keeps beside its batch is measured with one whose batch has no memory: nothing is built. */
 weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
                                           const weir_pipeline__builders *builders,
@@ -27,9 +40,11 @@ weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
     weir_batch_room room = weir_batch_capacity(builders->list, builders->count);
     weir_batch_memory nowhere = {.compact = need, .without_tensors = true};
     need->builder_size = meter->bytes;
-    need->slot_size = room.compact;
+    need->slot_size = need->compact_size = room.compact;
     need->tensor_size = room.tensors;
-    WEIR__TRY(weir_batch_buffer_open(builders->list, builders->count, &nowhere, &buffer, error));
+    WEIR__TRY(need->places > 0 ? measure_slot(need, builders, error) : WEIR_OK);
+    WEIR__TRY(
+        weir_batch__slot_open(builders->list, builders->count, &nowhere, need->slot_size, &buffer, error));
     need->list_size = meter->bytes - need->builder_size;
     weir_batch_buffer_close(buffer);
     need->rules_size = 0;
@@ -68,7 +83,7 @@ static weir_status add_device_tensors(weir_graph *graph, const weir_pipeline__me
                                       weir_error *error) {
     weir_status status = add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error);
     if (status == WEIR_OK)
-        status = add_tensors(graph, "place_slot", need->places, need->slot_size, device_arena, error);
+        status = add_tensors(graph, "place_slot", need->places, need->compact_size, device_arena, error);
     if (status == WEIR_OK)
         status = add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error);
     return status ? status : add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);

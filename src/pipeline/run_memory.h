@@ -6,14 +6,16 @@
 #include "pipeline/schedule.h"
 #include "weir/arenas.h"
 
-/* Of each table of a store, and the rules of each dataset, on a device. */
+/* Of slots, each table of a store, and the rules of each dataset, on a device. */
 enum { WEIR_PIPELINE__DEVICE_ALIGNMENT = 256 };
 
 typedef struct weir_pipeline__memory_need {
     uint64_t slots;
-    uint64_t slot_size;   /* bytes of the largest batch in its compact form */
-    uint64_t tensor_size; /* and of its tensors: one for each slot, or for each place on a device */
-    uint64_t list_size;   /* what a buffer keeps beside its batch */
+    uint64_t slot_size;    /* bytes of a batch in its compact form: the largest; on the way to a device the
+                              usual one, and … */
+    uint64_t compact_size; /* … the largest in the places there */
+    uint64_t tensor_size;  /* and of its tensors: one for each slot, or for each place on a device */
+    uint64_t list_size;    /* what a buffer keeps beside its batch, texts that its slot has no room for too */
     uint64_t workers;
     uint64_t builder_size; /* what the builders of one worker keep */
 
@@ -23,7 +25,8 @@ typedef struct weir_pipeline__memory_need {
     uint64_t rules_size; /* by which batches are expanded */
 } weir_pipeline__memory_need;
 
-/* Fills the sizes, from the builders of one worker that were opened through the meter. OUT_OF_MEMORY. */
+/* Fills the sizes, from the builders of one worker that were opened through the meter; of slots of batches
+ * that go to a device if need->places is more than 0. OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
                                                        const weir_pipeline__builders *builders,
                                                        const weir_pipeline__meter *meter, weir_error *error);

@@ -84,14 +84,19 @@ static weir_status expand(weir_pipeline__staging *s, weir_pipeline__place *place
  * it is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
  * written again only when the consumer is done with them. */
 static weir_status start_copy(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
-    const weir_batch *batch = place->loaded.batch;
+    const weir_batch_buffer *slot = s->loader->slots[place->loaded.slot].buffer;
+    uint64_t beyond = slot->batch.compact_size - slot->here;
     weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
     if (status == WEIR_OK)
         status = weir_stream_wait(s->device, s->stream, place->ready, error);
     if (status == WEIR_OK)
-        status = weir_copy_to_device(s->device, place->compact, batch->compact, (size_t)batch->compact_size,
+        status = weir_copy_to_device(s->device, place->compact, slot->compact, (size_t)slot->here, s->stream,
+                                     error);
+    if (status == WEIR_OK && beyond > 0)
+        status = weir_copy_to_device(s->device, place->compact + slot->here, slot->beyond, (size_t)beyond,
                                      s->stream, error);
-    s->compact_bytes += batch->compact_size;
+    s->compact_bytes += slot->batch.compact_size;
+    s->unpinned_bytes += beyond;
     if (status == WEIR_OK)
         status = weir_event_record(s->device, place->copied, s->stream, error);
     return status ? status : expand(s, place, error);

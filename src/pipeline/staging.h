@@ -28,7 +28,7 @@ typedef struct weir_pipeline__place {
     weir_taken loaded;          /* the host's slot … */
     bool has_loaded;            /* … which goes back when it is copied */
     void *data;                 /* the batch's tensors, on the device */
-    void *compact;              /* its compact form, on the device */
+    uint8_t *compact;           /* its compact form, on the device */
     weir_event copied;          /* the host's slot is free again */
     weir_event ready;           /* the tensors are there */
     weir_event free;            /* the consumer is done with it; never recorded before its first release */
@@ -68,6 +68,7 @@ typedef struct weir_pipeline__staging {
     uint64_t busy_ns; /* in starting copies */
     uint64_t wait_ns; /* for the copy out of a place that is filled again */
     uint64_t compact_bytes;
+    uint64_t unpinned_bytes; /* of them */
     uint64_t tensor_bytes;
     uint8_t *read_back; /* pinned, of a batch's size, from the first weir_pipeline__staging_verify on */
     weir_batch__digester digester;

@@ -138,7 +138,6 @@ void weir_pipeline__staging_measure(weir_pipeline__loader *loader) {
     const weir_run_options *options = loader->options;
     uint32_t count;
     const weir_batch__origin *origins = weir_batch__builder_origins(loader->workers[0].list[0], &count);
-    loader->need.places = options->depth;
     loader->need.table_size = size_of_tables(options->stores, options->store_count);
     if (origins)
         loader->need.table_size += weir_pipeline__joined_tables_size(origins, count);

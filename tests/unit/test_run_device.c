@@ -490,6 +490,67 @@ static void test_memory_is_planned(void **state) {
     assert_int_equal(fake.live(), 0);
 }
 
+/* People of whom the first two dozen have said nothing, and the others much. */
+static weir_store *open_talk(const char *folder) {
+    static const char sql[] = "CREATE TABLE people (id INTEGER PRIMARY KEY, said TEXT);"
+                              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 64) "
+                              "INSERT INTO people SELECT i, CASE WHEN i > 24 THEN 'word ' || i END FROM n;";
+    static const char schema[] =
+        "{\"name\": \"talk\", \"tables\": {\"people\": {\"primary_key\": \"id\", \"columns\": "
+        "{\"said\": {\"stype\": \"text\"}}}}, \"tasks\": {\"age\": {\"query\": \"SELECT id, id * 1.5 AS "
+        "age FROM people\", \"anchor_table\": \"people\", \"anchor_key\": \"id\", \"target_column\": "
+        "\"age\", \"target_stype\": \"numerical\", \"split\": {\"method\": \"hash\", \"permille\": "
+        "[1000, 0, 0]}}}, \"embedding\": {\"dim\": 4096}}";
+    char path[160];
+    size_t size;
+    weir_error error;
+    weir_store *store;
+    free(make_store_of(folder, sql, schema, &size));
+    assert_ok(weir_store_open(NULL, path_in(folder, "small.weir", path), &store, &error), &error);
+    return store;
+}
+
+/* A slot has room for what the first sequences say; texts beyond that travel from other memory. */
+static void test_more_texts_than_slots_have_room_for(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"global_batch_size\": 8, \"batch\": {\"sequence_length\": 8}, \"datasets\": {\"talk/age/train\": "
+        "{\"id\": \"t\", \"version\": \"1\", \"cardinality\": 64, \"hash\": "
+        "\"0000000000000000000000000000000000000000000000000000000000000000\"}}}";
+    enum { BATCHES = 8 };
+    weir_error error;
+    weir_run *run;
+    weir_run_metrics metrics;
+    weir_manifest *over;
+    loading_batch built[BATCHES], given[BATCHES];
+    weir_store *store = open_talk(fixture.folder);
+    assert_ok(weir_manifest_read(NULL, text, strlen(text), "test", &over, &error), &error);
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        weir_run_options options = trial_of(2, 2, seed);
+        options.stores = &store;
+        options.store_count = 1;
+        options.manifest = over;
+        options.dataset = "talk/age/train";
+        options.any_hash = true;
+        options.stage = WEIR_STAGE_EVAL;
+        options.steps = BATCHES;
+        options.device = NULL;
+        assert_int_equal(loading_run(&options, BATCHES, built), BATCHES);
+        options.device = WEIR_FAKE_CUDA;
+        options.read_back = true;
+        assert_ok(weir_run_open(NULL, &options, &run, &error), &error);
+        assert_int_equal(loading_take(run, BATCHES, given), BATCHES);
+        assert_batches_equal(built, given, BATCHES);
+        weir_run_measure(run, &metrics, NULL);
+        assert_int_equal(metrics.read_back, BATCHES);
+        assert_true(metrics.unpinned_bytes > 32 * 8192 && metrics.unpinned_bytes < metrics.compact_bytes);
+        weir_run_close(run);
+        assert_int_equal(fake.live(), 0);
+    }
+    weir_manifest_close(over);
+    weir_store_close(store);
+}
+
 /* A run that stops after any number of batches resumes with the next, though more were taken ahead; its state
  * is that of a run without a device. */
 static void test_states(void **state) {
@@ -603,6 +664,7 @@ int main(void) {
         cmocka_unit_test(test_anchors_are_there_if_asked_for),
         cmocka_unit_test(test_tables_are_there),
         cmocka_unit_test(test_memory_is_planned),
+        cmocka_unit_test(test_more_texts_than_slots_have_room_for),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_the_steady_state_allocates_nothing),
     };

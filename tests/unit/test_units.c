@@ -39,9 +39,9 @@ static void begin(shared *s, const weir_manifest *manifest) {
               &error);
     for (int i = 0; i < WORKERS; i++)
         assert_ok(weir_batch__worker_open(&s->workers[i], &s->recipe, &error), &error);
-    assert_ok(
-        weir_batch__open_buffer(weir__env_or_default(NULL), &s->recipe.limits, NULL, &s->buffer, &error),
-        &error);
+    assert_ok(weir_batch__open_buffer(weir__env_or_default(NULL), &s->recipe.limits, NULL,
+                                      s->recipe.limits.room.compact, &s->buffer, &error),
+              &error);
 }
 
 static void end(shared *s) {
@@ -130,6 +130,49 @@ static void test_walks_do_not_depend_on_what_others_remember(void **state) {
                   "\"retrieval\": {\"walks\": 300, \"length\": 7, \"local_cells\": 9}");
 }
 
+/* Slots of every size, from one that has room for no text: what lies in it and beyond is the batch. */
+static void test_texts_that_a_slot_has_no_room_for(void **state) {
+    (void)state;
+    weir_error error;
+    weir_batch_builder *builder;
+    weir_batch_buffer *whole, *slot;
+    weir_manifest *manifest = shop_manifest(&shop, SEQUENCES, "", "\"sequence_length\": 90");
+    weir_batch_options options = options_of(manifest);
+    weir_batch_memory at = {.without_tensors = true};
+    uint64_t divided = 0, last = 0;
+    assert_ok(weir_batch_builder_open(NULL, &options, &builder, &error), &error);
+    assert_ok(weir_batch_buffer_open(&builder, 1, &at, &whole, &error), &error);
+    const weir_batch__limits *limits = &builder->recipe.limits;
+    uint64_t usual = weir_batch__usual_room(&builder, 1, whole);
+    assert_in_range(usual, limits->blobs, limits->room.compact);
+    memset(whole->compact, 0, (size_t)whole->room.compact); /* bytes between two parts are not written */
+    assert_ok(weir_batch_build(builder, (weir_cursor){0}, whole, &error), &error);
+    assert_int_equal(whole->here, whole->batch.compact_size);
+    assert_true(whole->here <= usual);
+    /* The batch in the smallest room that holds it, and in those below. */
+    for (uint64_t room = whole->here; room >= whole->here - 2000; room -= 40) {
+        at.compact = calloc(1, room); /* a byte beyond it is found by the sanitizer */
+        assert_non_null(at.compact);
+        assert_ok(weir_batch__slot_open(&builder, 1, &at, room, &slot, &error), &error);
+        assert_ok(weir_batch_build(builder, (weir_cursor){0}, slot, &error), &error);
+        uint64_t beyond = slot->batch.compact_size - slot->here;
+        assert_true(slot->here <= room && room - slot->here < 2 * limits->dim);
+        assert_true(beyond >= last);
+        assert_int_equal(slot->batch.compact_size, whole->here);
+        assert_memory_equal(slot->compact, whole->compact, (size_t)slot->here);
+        assert_memory_equal(slot->beyond, whole->compact + slot->here, (size_t)beyond);
+        assert_memory_equal(slot->batch.batch_digest, whole->batch.batch_digest, 16);
+        divided += beyond > 0;
+        last = beyond;
+        weir_batch_buffer_close(slot);
+        free(at.compact);
+    }
+    assert_int_equal(divided, 50);
+    weir_batch_buffer_close(whole);
+    weir_batch_builder_close(builder);
+    weir_manifest_close(manifest);
+}
+
 static int set_up(void **state) {
     (void)state;
     shop_store_open(&shop);
@@ -146,6 +189,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_batch_does_not_depend_on_who_builds_it),
         cmocka_unit_test(test_walks_do_not_depend_on_what_others_remember),
+        cmocka_unit_test(test_texts_that_a_slot_has_no_room_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
