@@ -158,7 +158,9 @@ void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, 
     const weir_table *table = &info->tables[weir_store_table_of(store, row)];
     int64_t seen = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
     char key[200], printable[200], time[40] = "everything";
-    if (cli_batch_field(batch, WEIR_NUM_ROWS, i) == 0) {
+    uint64_t cells = cli_batch_field(batch, WEIR_NUM_CELLS, i),
+             rows = cli_batch_field(batch, WEIR_NUM_ROWS, i);
+    if (rows == 0) {
         printf("padding\n");
         return;
     }
@@ -168,9 +170,8 @@ void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, 
         snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
     if (seen != INT64_MAX)
         weir_timestamp_format(seen, time);
-    printf("%s %s (row %" PRIu32 " of the store) as of %s, %" PRIu64 " cells of %" PRIu64
-           " rows, digest %016" PRIx64 "\n",
-           cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time,
-           cli_batch_field(batch, WEIR_NUM_CELLS, i), cli_batch_field(batch, WEIR_NUM_ROWS, i),
-           batch->sample_digests[i]);
+    printf("%s %s (row %" PRIu32 " of the store) as of %s, %" PRIu64 " cell%s of %" PRIu64
+           " row%s, digest %016" PRIx64 "\n",
+           cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time, cells,
+           cli_plural(cells), rows, cli_plural(rows), batch->sample_digests[i]);
 }

@@ -82,6 +82,11 @@ const char *cli_printable(const char *text, char *out, size_t capacity);
 /* The same, for an argument of printf: the copy lives as long as the block that the call stands in. Every
  * name and text that comes from data is shown by it. */
 #define cli_shown(text) cli_printable((text), (char[CLI_SHOWN_MAX]){0}, CLI_SHOWN_MAX)
+
+/* What a noun ends in after so many. */
+static inline const char *cli_plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
 enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
 /* A member of an object: its key and its value; a cursor is {"epoch": …, "global_index": …}. */

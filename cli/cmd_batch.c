@@ -58,8 +58,10 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
         print_task(r->of.dataset, store, batch->task);
     for (uint32_t i = 0; i < batch->source_count; i++)
         print_task(batch->sources[i].dataset, batch->sources[i].store, batch->sources[i].task);
-    printf("%" PRIu32 " sequences of %" PRIu32 " cells, up to %" PRIu32 " rows, %" PRIu32 " texts: %.2f MB\n",
-           batch->sequence_count, batch->sequence_length, batch->row_count, batch->text_count,
+    printf("%" PRIu32 " sequence%s of %" PRIu32 " cells, up to %" PRIu32 " row%s, %" PRIu32
+           " text%s: %.2f MB\n",
+           batch->sequence_count, cli_plural(batch->sequence_count), batch->sequence_length, batch->row_count,
+           cli_plural(batch->row_count), batch->text_count, cli_plural(batch->text_count),
            (double)batch->size / 1e6);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         if (batch->source_count > 0)

@@ -96,16 +96,18 @@ static int stopped(const cli_running *run) {
 
 static int loop(const request *r, weir_run *opened) {
     weir_error error;
-    cli_running run = {
-        .run = opened,
-        .shows_progress = weir_run_describe(opened)->rank == 0 && isatty(STDERR_FILENO) == 1,
-        .datasets = calloc(weir_manifest_describe(r->run.manifest)->dataset_count, sizeof(cli_run_dataset)),
-        .began_ns = r->began_ns};
+    size_t most = weir_manifest_describe(r->run.manifest)->dataset_count;
+    cli_running run = {.run = opened,
+                       .shows_progress = weir_run_describe(opened)->rank == 0 && isatty(STDERR_FILENO) == 1,
+                       .datasets = calloc(most, sizeof(cli_run_dataset)),
+                       .source_samples = calloc(most, sizeof(uint64_t)),
+                       .began_ns = r->began_ns};
     weir_status status = cli_run_loop(&run, &error);
     int result = status == WEIR_OK ? cli_run_print(&run, r->as_json, true) : cli_fail(&error, r->as_json);
     if (status == WEIR_OK && run.signal && result == CLI_OK)
         result = stopped(&run);
     free(run.datasets);
+    free(run.source_samples);
     return result;
 }
 

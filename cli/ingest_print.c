@@ -9,18 +9,14 @@
 
 enum { NAME_MAX_WIDTH = 28, DATE_SIZE = 10 };
 
-static const char *plural(uint64_t count) {
-    return count == 1 ? "" : "s";
-}
-
 static void print_summary(const weir_ingest_report *result) {
     char source[32], store[32], kept[32];
     cli_format_bytes(result->source_bytes, source);
     cli_format_bytes(result->store_bytes, store);
     printf("%s: %" PRIu64 " row%s of %" PRIu32 " table%s, %" PRIu64 " edge%s, %" PRIu64 " text%s, %s",
-           cli_shown(result->store_path), result->rows, plural(result->rows), result->tables,
-           plural(result->tables), result->edges, plural(result->edges), result->texts, plural(result->texts),
-           store);
+           cli_shown(result->store_path), result->rows, cli_plural(result->rows), result->tables,
+           cli_plural(result->tables), result->edges, cli_plural(result->edges), result->texts,
+           cli_plural(result->texts), store);
     if (result->source_bytes > 0)
         printf(" from %s", source);
     printf(" in %.1f s\n", (double)result->total_ns * 1e-9);
@@ -42,7 +38,7 @@ static void print_base_table(const weir_cbor_value *table) {
             return;
     printf("  %.*s: %" PRIu64 " row%s of the base, %" PRIu64 " read of the source\n",
            (int)(found[0].number < 200 ? found[0].number : 200), (const char *)found[0].data, found[1].number,
-           plural(found[1].number), found[2].number);
+           cli_plural(found[1].number), found[2].number);
 }
 
 /* What the base saved, table by table. */
@@ -78,7 +74,7 @@ static void print_column_notes(const weir_store_info *info) {
         if (column->not_finite > 0)
             printf("  note: %s.%s has %" PRIu64 " value%s that %s not finite, counted as null\n",
                    cli_shown(table->name), cli_shown(column->name), column->not_finite,
-                   plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
+                   cli_plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
     }
 }
 
@@ -86,9 +82,10 @@ static void print_edge_notes(const weir_store_info *info) {
     for (uint32_t e = 0; e < info->edge_count; e++) {
         uint64_t dangling = info->edges[e].dangling;
         if (dangling > 0)
-            printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling, plural(dangling),
-                   cli_shown(info->tables[info->edges[e].table].name), cli_shown(info->edges[e].name),
-                   dangling == 1 ? "es" : "", cli_shown(info->tables[info->edges[e].parent_table].name));
+            printf("  note: %" PRIu64 " value%s of %s.%s match%s no row of %s\n", dangling,
+                   cli_plural(dangling), cli_shown(info->tables[info->edges[e].table].name),
+                   cli_shown(info->edges[e].name), dangling == 1 ? "es" : "",
+                   cli_shown(info->tables[info->edges[e].parent_table].name));
     }
 }
 
@@ -200,7 +197,7 @@ static void print_task(const weir_store *store, const weir_report_task *task) {
                of->link.is_link ? "link from or to" : "anchor at");
     if (task->sequences > 0)
         printf("\n    a typical sequence has %u cell%s of %u row%s; time hides %.0f %% of their children",
-               task->cells, plural(task->cells), task->rows, plural(task->rows), 100 * task->hidden);
+               task->cells, cli_plural(task->cells), task->rows, cli_plural(task->rows), 100 * task->hidden);
     printf("\n");
 }
 
@@ -214,7 +211,7 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
     cli_ingest_print_warnings(ingest);
     if (result->ignored_columns > 0)
         printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,
-               plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
+               cli_plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
     print_column_notes(info);
     print_edge_notes(info);
     print_tables(info, view);

@@ -27,7 +27,10 @@ typedef struct cli_running {
     uint64_t bytes;
     cli_run_dataset *datasets; /* room for all of the manifest's; NULL: not counted */
     size_t dataset_count;
-    uint64_t first_batch_ns; /* since the program began; 0 if there was none */
+    const weir_batch_source *sources; /* of mixed batches, … */
+    uint32_t source_count;
+    uint64_t *source_samples; /* … and how many samples each gave; room for all datasets, or NULL */
+    uint64_t first_batch_ns;  /* since the program began; 0 if there was none */
     uint64_t loop_ns;
     int signal; /* that stopped it, or 0 */
 } cli_running;

@@ -36,6 +36,13 @@ static void count_dataset(cli_running *run, const weir_taken *taken) {
     d->next = step->cursor_next;
 }
 
+static void count_sources(cli_running *run, const weir_batch *batch) {
+    run->sources = batch->sources;
+    run->source_count = run->source_samples ? batch->source_count : 0;
+    for (uint64_t i = 0; run->source_count > 0 && i < batch->step.valid_count; i++)
+        run->source_samples[batch->dataset_ids[i * batch->group_size]]++;
+}
+
 static void count(cli_running *run, const weir_taken *taken) {
     if (run->batches == 0)
         run->first_batch_ns = cli_run_now_ns() - run->began_ns;
@@ -44,6 +51,7 @@ static void count(cli_running *run, const weir_taken *taken) {
     run->samples += taken->batch->step.valid_count;
     run->bytes += taken->batch->size;
     count_dataset(run, taken);
+    count_sources(run, taken->batch);
 }
 
 /* The device's default stream stands for the training loop's. */

@@ -159,6 +159,15 @@ static void write_rate(weir_json_writer *w, const char *key, uint64_t count, uin
     weir_json_double(w, per_second(count, ns));
 }
 
+/* What each dataset gave to mixed batches. */
+static void write_sources(weir_json_writer *w, const cli_running *run) {
+    weir_json_key(w, "samples_by_dataset");
+    weir_json_object(w);
+    for (uint32_t i = 0; i < run->source_count; i++)
+        cli_json_uint(w, run->sources[i].dataset, run->source_samples[i]);
+    weir_json_end_object(w);
+}
+
 static void write_datasets(weir_json_writer *w, const cli_running *run) {
     weir_json_key(w, "datasets");
     weir_json_object(w);
@@ -171,6 +180,8 @@ static void write_datasets(weir_json_writer *w, const cli_running *run) {
         cli_json_uint(w, "epoch", d->epoch);
         cli_json_uint(w, "blocks_materialized_this_epoch", d->blocks_this_epoch);
         cli_json_cursor(w, "cursor_next", d->next);
+        if (run->source_count > 0)
+            write_sources(w, run);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);

@@ -165,8 +165,13 @@ weir_status weir_sampler__manifest_require(const weir_manifest *manifest, const 
     if (*out)
         return WEIR_OK;
     list_keys(manifest, keys, sizeof keys);
-    weir_status status = weir__fail(error, WEIR_INVALID_DATASET_KEY, failure_operator,
-                                    "the manifest has no dataset '%.200s'; it has %s", key, keys);
+    bool is_mix = strcmp(key, WEIR_MIX_KEY) == 0;
+    weir_status status =
+        weir__fail(error, WEIR_INVALID_DATASET_KEY, failure_operator,
+                   "the manifest has no dataset '%.200s'; it has %s%s", key, keys,
+                   is_mix ? ". '" WEIR_MIX_KEY "' is the mix if a batch has samples of several datasets: set "
+                            "batch.mixed to true in the manifest, or name a dataset"
+                          : "");
     weir__note_text(error, "dataset_key", key, strlen(key));
     return status;
 }

@@ -116,6 +116,7 @@ class Manifests(unittest.TestCase):
         self.assertEqual(refused["error"]["code_id"], "CONTRACT_VIOLATION")
         without = run("next", "--manifest", write({"batch": {}}), "--dataset", "*", "--stage", "train")
         self.assertEqual(without["error"]["code_id"], "INVALID_DATASET_KEY")
+        self.assertIn("set batch.mixed to true", without["error"]["message"])
 
 
 class Batches(unittest.TestCase):
@@ -192,6 +193,7 @@ class Runs(unittest.TestCase):
         trace = folder / "run.trace"
         ran = run("run", *stores(), "--manifest", write(), "--steps", 9, "--trace", trace, "--trace-indices")
         self.assertEqual(ran["datasets"]["*"]["samples"], 72)
+        self.assertEqual(ran["datasets"]["*"]["samples_by_dataset"], {key: 12 * MANIFEST["mix"][key] for key in sorted(MANIFEST["mix"])})
         named = folder / "named.trace"
         run("run", *stores(), "--manifest", write(), "--dataset", "*", "--steps", 9, "--trace", named, "--trace-indices")
         self.assertFalse(run("diff", trace, named)["differs"])
