@@ -22,7 +22,10 @@
 enum {
     BLOCK_LEAST = 64 * 1024, /* smaller ones stay in memory */
     MAPPED_LEAST = 4 << 20,  /* larger ones in memory are mapped */
-    GROWTH = 4,              /* times its size is the place of a block that has grown */
+    GROWN_LEAST = 1 << 20,   /* the same of those that have grown */
+    HUGE_PAGE = 2 << 20,
+    GROWTH = 4,            /* times its size is the place in the file of a block that has grown */
+    GROWTH_IN_MEMORY = 16, /* and in memory, where room that is not used costs nothing, if it is given */
     LOOK_EVERY_NS = 2000000,
     IS_MAPPED = 1,
 };
@@ -286,14 +289,27 @@ static bool takes_memory(weir__spill *spill, uint64_t before, uint64_t size, boo
     return false;
 }
 
-/* A block in memory of `size` bytes; a large one with room to grow. */
-static block *make_in_memory(weir__spill *spill, size_t size, size_t room) {
+/* A block in memory that is mapped, with room to grow in, as much as the system gives. Whole huge pages: a
+ * mapping of those begins where one does. */
+static block *map_in_memory(weir__spill *spill, size_t size, size_t growth) {
     const weir_env *inner = spill->inner;
-    bool is_mapped = size >= MAPPED_LEAST;
-    room = whole_pages(spill, room);
-    block *made = is_mapped ? inner->map(inner->context, -1, room) : inner->allocate(inner->context, size);
+    block *made = NULL;
+    size_t room = 0;
+    for (; !made && growth > 0; growth /= 4) {
+        room = (size * growth + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        made = inner->map(inner->context, -1, room);
+    }
     if (made)
-        *made = (block){size, is_mapped ? room | IS_MAPPED : 0};
+        *made = (block){size, room | IS_MAPPED};
+    return made;
+}
+
+static block *make_in_memory(weir__spill *spill, size_t size) {
+    if (size >= MAPPED_LEAST)
+        return map_in_memory(spill, size, 1);
+    block *made = spill->inner->allocate(spill->inner->context, size);
+    if (made)
+        *made = (block){size, 0};
     return made;
 }
 
@@ -309,10 +325,10 @@ static void release_in_memory(weir__spill *spill, block *old) {
 static block *resize_in_memory(weir__spill *spill, block *old, size_t size) {
     const weir_env *inner = spill->inner;
     block *made = old;
-    if (!old->place && size < MAPPED_LEAST) {
+    if (!old->place && size < GROWN_LEAST) {
         made = inner->resize(inner->context, old, size);
     } else if (!old->place || size > old->place - IS_MAPPED) {
-        made = make_in_memory(spill, size, size * GROWTH);
+        made = map_in_memory(spill, size, GROWTH_IN_MEMORY);
         if (made) {
             memcpy(made + 1, old + 1, (old->size < size ? old->size : size) - sizeof *old);
             release_in_memory(spill, old);
@@ -324,11 +340,11 @@ static block *resize_in_memory(weir__spill *spill, block *old, size_t size) {
 }
 
 static void *make(weir__spill *spill, size_t size, bool stays) {
-    if (size > SIZE_MAX / (2 * GROWTH))
+    if (size > SIZE_MAX / (2 * GROWTH_IN_MEMORY))
         return NULL;
     size += sizeof(block);
     bool is_plain = takes_memory(spill, 0, size, stays);
-    block *made = is_plain ? make_in_memory(spill, size, size) : make_in_file(spill, size, size);
+    block *made = is_plain ? make_in_memory(spill, size) : make_in_file(spill, size, size);
     if (is_plain && !made)
         (void)atomic_fetch_sub(&spill->plain, size);
     return made ? made + 1 : NULL;
@@ -350,7 +366,7 @@ static void spill_release(void *context, void *memory) {
 static void *resize(weir__spill *spill, void *memory, size_t size, bool stays) {
     if (!memory)
         return make(spill, size, stays);
-    if (size > SIZE_MAX / (2 * GROWTH))
+    if (size > SIZE_MAX / (2 * GROWTH_IN_MEMORY))
         return NULL;
     block *old = block_of(memory), *made;
     uint64_t before = old->size;

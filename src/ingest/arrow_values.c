@@ -510,17 +510,17 @@ weir_status weir_ingest__arrow_read(const char *table, const weir_ingest__arrow_
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
+/* All are compared, without a branch: a compiler makes vectors of that. */
 #define DEFINE_RISES(name, type_name)                                                                        \
     static bool name(const char *offsets, size_t count) {                                                    \
-        type_name before, next;                                                                              \
-        bool rises = true;                                                                                   \
-        memcpy(&before, offsets, sizeof before);                                                             \
-        rises = before >= 0;                                                                                 \
-        for (size_t i = 1; i <= count; i++, before = next) {                                                 \
-            memcpy(&next, offsets + i * sizeof next, sizeof next);                                           \
-            rises = rises && next >= before;                                                                 \
+        type_name first, before, next, falls = 0;                                                            \
+        memcpy(&first, offsets, sizeof first);                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                 \
+            memcpy(&before, offsets + i * sizeof before, sizeof before);                                     \
+            memcpy(&next, offsets + (i + 1) * sizeof next, sizeof next);                                     \
+            falls |= next < before;                                                                          \
         }                                                                                                    \
-        return rises;                                                                                        \
+        return first >= 0 && falls == 0;                                                                     \
     }
 DEFINE_RISES(rises32, int32_t)
 DEFINE_RISES(rises64, int64_t)

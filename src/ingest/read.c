@@ -19,7 +19,7 @@
 #include "ingest/read_arrays.h"
 #include "ingest/state.h"
 
-enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024 };
+enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024, SMALL_CAPACITY = 65536 };
 
 /* ---- A part's memory ------------------------------------------------------------------------- */
 
@@ -94,7 +94,8 @@ static bool make_room(const weir_env *env, const weir_ingest__table_plan *table,
     size_t wanted = part->row_count + more;
     if (wanted <= part->capacity)
         return true;
-    size_t capacity = part->capacity ? (size_t)part->capacity * 2 : FIRST_CAPACITY;
+    size_t growth = part->capacity < SMALL_CAPACITY ? 4 : 2;
+    size_t capacity = part->capacity ? part->capacity * growth : FIRST_CAPACITY;
     if (capacity < wanted)
         capacity = wanted;
     if (capacity > WEIR_STORE__ROWS_MAX)

@@ -2,7 +2,8 @@
  *
  * A scan takes batches from a feed: those of a stream of its own, or of the one stream that the table has,
  * after those that were kept of it. All parts of a scan share one feed, and each batch is one part's: who is
- * free takes the next. Rows are handed over in pieces of a batch, so that cells stay in the cache.
+ * free takes the next. Rows are handed over in pieces of a batch, so that cells stay in the cache; if all
+ * columns are arrays, in larger ones.
  *
  * What must hold: a stream is asked by one thread at a time (the table's lock), never after its end or a
  * failure, and what it gave is released once: by the cursor that read it or, if it is kept, with the table.
@@ -14,7 +15,7 @@
 #include "ingest/sql.h"
 #include "ingest/table_query.h"
 
-enum { PIECE_ROWS = 1024 };
+enum { PIECE_ROWS = 1024, ARRAY_ROWS = 4096 };
 
 typedef struct feed feed;
 
@@ -364,13 +365,14 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
             return status;
     }
     size_t left = (size_t)cursor->batch->length - cursor->row;
-    size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
+    size_t count = left < ARRAY_ROWS ? left : ARRAY_ROWS;
     for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
         uint32_t c = cursor->columns[i];
         if (base->takes_arrays &&
             weir_ingest__arrow_array(&table->columns[c], cursor->batch, cursor->batch->children[c],
                                      cursor->row, count, &cursor->arrays[i]))
             continue;
+        count = count < PIECE_ROWS ? count : PIECE_ROWS; /* there is no room for more cells */
         char *forms =
             cursor->forms ? cursor->forms + (size_t)i * PIECE_ROWS * WEIR_INGEST__ARROW_FORM_SIZE : NULL;
         status = weir_ingest__arrow_read(table->given->name, &table->columns[c], cursor->batch,

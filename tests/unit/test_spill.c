@@ -176,12 +176,47 @@ static void faults_of_blocks(void **state) {
     remove_folder(folder);
 }
 
+enum { GROWN_BITS_LEAST = 18, GROWN_BITS_MOST = 25, MAPS_BITS_MOST = 23 };
+
+/* Gives few addresses at a time. */
+static void *map_little(void *context, int file, size_t size) {
+    const weir_env *env = weir_env_default();
+    (void)context;
+    return size <= (size_t)1 << MAPS_BITS_MOST ? env->map(env->context, file, size) : NULL;
+}
+
+/* A block that grows keeps what it holds, with much room to grow in and with none, and at last fails whole.
+ */
+static void block_grows_in_memory(void **state) {
+    (void)state;
+    for (int is_little = 0; is_little < 2; is_little++) {
+        weir_env inner = *weir_env_default();
+        inner.map = is_little ? map_little : inner.map;
+        weir__spill *spill = open_spill(&inner, (uint64_t)1 << 40, NULL);
+        const weir_env *env = weir__spill_env(spill);
+        kept_block block = {.mark = 3};
+        for (unsigned bits = GROWN_BITS_LEAST; bits <= GROWN_BITS_MOST; bits++) {
+            size_t before = block.size, size = (size_t)1 << bits;
+            uint8_t *grown = env->resize(env->context, block.memory, size);
+            assert_int_equal(grown != NULL,
+                             !is_little || bits < MAPS_BITS_MOST); /* its head needs room too */
+            if (!grown)
+                break;
+            block = (kept_block){grown, size, block.mark};
+            assert_true(is_marked(&block, before));
+            mark(&block, before);
+        }
+        assert_true(is_marked(&block, block.size));
+        env->release(env->context, block.memory);
+        weir__spill_close(spill);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_keep_what_they_hold),
-        cmocka_unit_test(file_is_made_when_it_is_needed),
-        cmocka_unit_test(full_disk_says_so),
-        cmocka_unit_test(faults_of_blocks),
+        cmocka_unit_test(blocks_keep_what_they_hold), cmocka_unit_test(file_is_made_when_it_is_needed),
+        cmocka_unit_test(full_disk_says_so),          cmocka_unit_test(faults_of_blocks),
+        cmocka_unit_test(block_grows_in_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
