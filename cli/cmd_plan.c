@@ -30,6 +30,7 @@ typedef struct plan_call {
     uint32_t threads;
     bool as_json;
     bool reorder;
+    bool no_overlap;
 } plan_call;
 
 /* The files and bytes that the options point to; freed together. */
@@ -153,6 +154,9 @@ static int read_link(const cli_command *self, plan_call *call) {
     if (!call->link != !call->speed)
         return cli_usage(self,
                          "give --link and --speed together: what a transfer costs is bytes / link x speed");
+    if (call->no_overlap && !call->link)
+        return cli_usage(self,
+                         "--no-overlap is about transfers, which there are only with --link and --speed");
     return CLI_OK;
 }
 
@@ -201,7 +205,8 @@ static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, w
         .optimizer = call->optimizer,
         .step = call->step,
         .link = call->link_bytes,
-        .speed = call->speed_cost};
+        .speed = call->speed_cost,
+        .no_overlap = call->no_overlap};
     return weir_plan_make(NULL, inputs->graph, &options, plan, error);
 }
 
@@ -359,6 +364,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         {"--step", CLI_TEXT, &call.step, false, false},
         {"--link", CLI_TEXT, &call.link, false, false},
         {"--speed", CLI_TEXT, &call.speed, false, false},
+        {"--no-overlap", CLI_FLAG, &call.no_overlap, false, false},
         {"--save", CLI_TEXT, &call.save, false, false},
         {"--show", CLI_TEXT, &call.show, false, false},
     };
@@ -402,7 +408,8 @@ const cli_command cli_plan = {
     .name = "plan",
     .summary = "place every tensor of a model graph in memory",
     .usage = "weir plan GRAPH --mode M | --preset P [--arenas FILE | --capacity ARENA=SIZE] [--reorder]\n"
-             "                 [--link RATE --speed RATE] [--optimizer NAME[:DTYPE]] [--step end|backward]\n"
+             "                 [--link RATE --speed RATE [--no-overlap]] [--optimizer NAME[:DTYPE]] [--step "
+             "end|backward]\n"
              "                 [--token HEX] [--order FILE] [--effort N] [--threads N] [--strategies LIST]\n"
              "                 [--json] [--save OUT] [--cbor OUT] [--html OUT] [--trace OUT]\n"
              "       weir plan --show PLAN [--html OUT] [--trace OUT] [--json]\n"
@@ -425,7 +432,11 @@ const cli_command cli_plan = {
         "moves so\n"
         "                 many bytes per second, such as 50GB/s; with --speed\n"
         "  --speed RATE   how much cost operators do per second: 400T/s for 400 TFLOP/s, 1G/s if costs are\n"
-        "                 nanoseconds. A transfer costs bytes / link x speed and overlaps with nothing\n"
+        "                 nanoseconds. A transfer takes bytes / link x speed, beside the computation: it "
+        "begins "
+        "early,\n"
+        "                 and only what is waited for counts\n"
+        "  --no-overlap   nothing runs while a tensor is moved: all that transfers take counts\n"
         "  --reorder      look for an order of the operators that needs less memory; never one that needs "
         "more\n"
         "  --optimizer NAME[:DTYPE]  what training holds too: sgd (nothing), momentum, adam; with a dtype, "

@@ -196,6 +196,8 @@ static void write_remat(weir_json_writer *w, const weir_plan *plan) {
     write_number(w, "base_cost", remat.base_cost);
     write_number(w, "paged_tensors", paging.tensors);
     write_number(w, "moved", paging.moved);
+    write_number(w, "waited", paging.cost);
+    write_number(w, "hidden", paging.hidden);
     weir_json_end_object(w);
 }
 

@@ -75,6 +75,8 @@ static void write_paging(const weir_plan_paging *paging, weir_json_writer *w) {
     weir_json_key(w, "paging");
     weir_json_object(w);
     cli_json_uint(w, "cost", paging->cost);
+    if (paging->overlaps)
+        cli_json_uint(w, "hidden", paging->hidden);
     cli_json_uint(w, "link", paging->link);
     cli_json_uint(w, "moved", paging->moved);
     cli_json_uint(w, "speed", paging->speed);

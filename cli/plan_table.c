@@ -127,6 +127,9 @@ static void print_remat(const weir_plan *plan) {
     if (paging.transfers > 0)
         printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging.tensors,
                cli_plan_bytes(paging.moved, buffer));
+    if (paging.overlaps)
+        printf(" beside the computation, which waits for %.1f%% of that",
+               100 * (double)paging.cost / ((double)paging.cost + (double)paging.hidden));
     printf(", which adds %.3g to a forward cost of %.3g (%.2f%%); ", (double)remat.added_cost, base,
            100 * (double)remat.added_cost / base);
     if (remat.optimal)

@@ -1,7 +1,8 @@
 """Rematerialisation: schedules in which operators run again so that what is live fits a budget.
 
-Follows docs/spec/03d-remat.md line by line, and 03j-paging.md if tensors may go to the host. Costs are integers, ratios are compared by cross multiplication or
-as fractions: nothing here is floating point.
+Follows docs/spec/03d-remat.md line by line, 03j-paging.md if tensors may go to the host, and 03k-overlap.md if that
+happens beside the computation. Costs are integers, ratios are compared by cross multiplication or as fractions:
+nothing here is floating point.
 """
 
 import heapq
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from . import overlap
 from .schedules import (
     HOST,
     Execution,
@@ -16,6 +18,7 @@ from .schedules import (
     Step,
     added_cost,
     base_schedule,
+    duration,
     fits,
     instances,
     loads,
@@ -25,6 +28,7 @@ from .schedules import (
 NEVER = 2**60  # no such step; also a cost that cannot be paid
 NODES_OF_EXACT = 30
 BOUND_STEPS = 64
+PARTS = 64  # of what must go: so much of it is paged, the rest made again
 LOOKS = 4  # at successors, for each state of the limit, if tensors are paged
 WEIGHT = 64  # what a tensor that crosses a segment's border is worth
 
@@ -318,7 +322,9 @@ def cost_bound(p: Problem, budget: dict[str, int]) -> int | None:
                 if crosses and p.arena[tensor] == arena and not p.permanent[tensor] and not at_hand:
                     group = len(p.order) + tensor if node is None else node
                     groups[group] = groups.get(group, 0) + p.sizes[tensor]
-            bound = max(bound, _least_cost(p, groups, _kept(p, s, arena) + sum(groups.values()) - limit))
+            excess = _kept(p, s, arena) + sum(groups.values()) - limit
+            least = _least_overlapped(p, groups, excess, s) if p.link and p.link.overlaps else _least_cost(p, groups, excess)
+            bound = max(bound, least)
     return bound
 
 
@@ -349,6 +355,27 @@ def _least_cost(p: Problem, groups: dict[int, int], excess: int) -> int:
         cost += price if size <= excess else -(-price * excess // size)
         excess -= size
     return min(cost, NEVER)
+
+
+def _least_overlapped(p: Problem, groups: dict[int, int], excess: int, s: int) -> int:
+    """The least cost if what is paged goes out before the step and comes back after it, beside the base steps."""
+    if excess <= 0:
+        return 0
+    assert p.link
+    before = sum(duration(p, (step.kind, step.node)) for step in p.steps[:s])
+    after = sum(duration(p, (step.kind, step.node)) for step in p.steps[s + 1 :])
+    items = [(p.costs[node] if node < len(p.order) else NEVER, size, node) for node, size in groups.items() if size]
+    ranked = _by_ratio(items)
+    found = NEVER
+    for k in range(PARTS):
+        remade, paged = excess * k // PARTS, excess - -(-excess * (k + 1) // PARTS)
+        cost = 0
+        for price, size, _ in ranked:
+            cost += price if size <= remade else -(-price * remade // size)
+            remade -= min(size, remade)
+        moved = paged * p.link.speed // p.link.link
+        found = min(found, max(0, moved - before) + max(cost, moved - after))
+    return found
 
 
 def _group_price(p: Problem, node: int, size: int) -> int:
@@ -590,9 +617,9 @@ def _walks(
             work = WALK_WORK_MAX - walk.work
             is_found = True
             found = prune(p, found, budget) if effort >= 1 else drop_useless(p, found)
-            if best is None or added_cost(p, found) < added_cost(p, best):
+            if best is None or overlap.cost(p, found, budget) < overlap.cost(p, best, budget):
                 best = found
-            if added_cost(p, best) == bound:
+            if overlap.cost(p, best, budget) == bound:
                 break
         if is_found:
             break
@@ -609,16 +636,20 @@ def solve(p: Problem, budget: dict[str, int], effort: int = 5) -> Solution | Non
         return None
     best: list[Execution] | None = None
     for pages in (False, True) if p.link else (False,):
-        if best is None or added_cost(p, best) > bound:
+        if best is None or overlap.cost(p, best, budget) > bound:
             best = _walks(p, budget, effort, bound, pages, best)
     ended = False
     is_small = len(p.order) <= NODES_OF_EXACT and p.permanent.count(False) <= 64
     if effort >= 4 and is_small and not (p.link and HOST in budget):
-        below = NEVER if best is None else added_cost(p, best)
+        below = NEVER if best is None else overlap.cost(p, best, budget)
         if below > bound:
             better, ended = Exact(p, budget, 2 ** (12 + effort)).search(below)
             best = better or best
     if best is None:
         return None
+    if p.link and p.link.overlaps:
+        ended = False
+        best = overlap.swap(p, best, budget, drop_useless) if effort >= 1 else best
+        best = overlap.hidden(p, best, budget)
     cost = added_cost(p, best)
     return Solution(best, cost, cost if ended else bound, ended or cost == bound)

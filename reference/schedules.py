@@ -10,7 +10,8 @@ from typing import Any
 from . import plan
 
 Graph = dict[str, Any]
-Execution = tuple[str, int]  # ("run" | "back", node) or ("out" | "in", tensor)
+Execution = tuple[str, int]  # ("run" | "back", node) or ("out" | "in" | "wait", tensor)
+TRANSFERS = ("out", "in", "wait")
 
 COST_MAX = 2**56 - 1
 HOST = "host"
@@ -61,6 +62,7 @@ class Link:
 
     link: int
     speed: int
+    overlaps: bool = False  # transfers run beside the computation: 03k-overlap.md
 
     def move(self, size: int) -> int:
         return min(max(-(-size * self.speed // self.link), 1), COST_MAX)
@@ -191,7 +193,7 @@ def places(p: Problem, schedule: list[Execution]) -> list[int]:
         if at < len(p.steps) and (kind, node) == (p.steps[at].kind, p.steps[at].node):
             found.append(place)
             at += 1
-        elif kind not in ("out", "in"):
+        elif kind not in TRANSFERS:
             assert kind == "run" and p.first_step(node) < at, "runs before its place in the order"
     assert at == len(p.steps)
     return found
@@ -222,7 +224,9 @@ def instances(p: Problem, schedule: list[Execution]) -> list[Instance]:
             copies[node].death = place + 1
             make(node, place)
             continue
-        for tensor in [node] if kind == "out" else p.inputs[node] if kind == "run" else back[node].needs:
+        if kind == "wait":
+            copies[node].death = max(copies[node].death, place + 1)
+        for tensor in [node] if kind in ("out", "wait") else p.inputs[node] if kind == "run" else back[node].needs:
             instance = current[tensor]
             assert instance is not None, f"{p.names[tensor]} is read while it is nowhere"
             instance.death = max(instance.death, place + 1)
@@ -280,8 +284,34 @@ def fits(p: Problem, schedule: list[Execution], budget: dict[str, int]) -> bool:
 
 
 def added_cost(p: Problem, schedule: list[Execution]) -> int:
-    moved = sum(p.moves[tensor] for kind, tensor in schedule if kind in ("out", "in"))
-    return sum(p.costs[node] for kind, node in schedule if kind == "run") - sum(p.costs) + moved
+    again = sum(p.costs[node] for kind, node in schedule if kind == "run") - sum(p.costs)
+    return again + waited(p, schedule)
+
+
+def duration(p: Problem, execution: Execution) -> int:
+    """What a run or backward step takes."""
+    kind, node = execution
+    return {"run": 1, "back": 2}.get(kind, 0) * p.costs[node] if kind not in TRANSFERS else 0
+
+
+def waited(p: Problem, schedule: list[Execution]) -> int:
+    """How long the computation waits for transfers; without any `wait`, what they take."""
+    if not any(kind == "wait" for kind, _ in schedule):
+        return sum(p.moves[tensor] for kind, tensor in schedule if kind in TRANSFERS)
+    now = total = 0
+    free = {"out": 0, "in": 0}
+    complete: dict[int, int] = {}
+    for kind, index in schedule:
+        if kind in free:
+            assert index not in complete, f"{p.names[index]} is under way"
+            free[kind] = complete[index] = max(now, free[kind]) + p.moves[index]
+        elif kind == "wait":
+            late = max(complete.pop(index) - now, 0)
+            now, total = now + late, total + late
+        else:
+            now += duration(p, (kind, index))
+    assert not complete
+    return total
 
 
 def lives(graph: Graph, mode: str, p: Problem, schedule: list[Execution]) -> dict[str, plan.Tensor]:
@@ -324,7 +354,7 @@ def _with_aliases(
         for alias in sorted(aliases)
     }
     for place, (kind, node) in enumerate(schedule, 1):
-        if kind == "out":
+        if kind in ("out", "wait"):
             continue
         made = [node] if kind == "in" else p.outputs[node] if kind == "run" else []
         for tensor in made:

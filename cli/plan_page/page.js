@@ -432,10 +432,14 @@ function addArenaSwitches() {
 }
 
 function recomputation() {
-  const {runs_again: runs, added_cost: added, base_cost: base, paged_tensors: paged, moved} = plan.remat;
+  const {runs_again: runs, added_cost: added, base_cost: base, paged_tensors: paged, moved, waited, hidden} = plan.remat;
   const parts = [];
   if (Number(runs)) parts.push(`${plural(Number(runs), "operator")} run again`);
-  if (Number(paged)) parts.push(`${plural(Number(paged), "tensor")} paged (${formatBytes(Number(moved))} moved)`);
+  if (Number(paged)) {
+    const whole = Number(waited) + Number(hidden);
+    const beside = Number(hidden) ? ` beside the computation, which waits for ${formatShare(Number(waited), whole)} of it` : "";
+    parts.push(`${plural(Number(paged), "tensor")} paged (${formatBytes(Number(moved))} moved${beside})`);
+  }
   return `${parts.join(" and ")} for ${formatShare(Number(added), Number(base))} of a forward pass`;
 }
 

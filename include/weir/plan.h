@@ -181,9 +181,11 @@ typedef struct weir_plan_options {
     const char *step;
     /* With preset remat_enabled, tensors may also go to the arena `host` and come back
      * (docs/spec/03j-paging.md): what the link moves, in bytes per second, and what operators do, in units of
-     * cost per second. Both from 1 to 2^56-1; 0: no paging. */
+     * cost per second. Both from 1 to 2^56-1; 0: no paging. Copies run beside the computation
+     * (docs/spec/03k-overlap.md), unless `no_overlap` says that nothing runs while a tensor is moved. */
     uint64_t link;
     uint64_t speed;
+    bool no_overlap;
 } weir_plan_options;
 
 /* Plans: liveness, slots, addresses, packing. The caller owns *plan. INVALID_IR, LIVENESS_CYCLE,
@@ -281,9 +283,9 @@ WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, u
 
 /* ---- What runs when: docs/spec/03d-remat.md ----------------------------------------------------- */
 
-/* An execution: a node, its backward step, or a transfer. */
+/* An execution: a node, its backward step, a transfer, or a wait for one. */
 typedef struct weir_plan_step {
-    weir_text node; /* of a transfer, the tensor */
+    weir_text node; /* of a transfer or a wait, the tensor */
     bool is_backward;
     bool is_again; /* it ran before: its outputs are made again, as "id.again1" and so on */
 } weir_plan_step;
@@ -294,15 +296,17 @@ WEIR_API size_t weir_plan_step_count(const weir_plan *plan);
 WEIR_API weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place);
 
 /* A transfer copies a tensor to its copy in the arena `host` ("id.host"), or that copy to the tensor's next
- * instance ("id.again1" and so on), which is born at the step. */
+ * instance ("id.again1" and so on), which is born at the step. It is complete after its step; in a plan with
+ * waits, after the next wait for its tensor, and may be made at any time until then. */
 typedef enum weir_plan_step_kind {
     WEIR_STEP_RUN,
     WEIR_STEP_BACK,
     WEIR_STEP_OUT,
     WEIR_STEP_IN,
+    WEIR_STEP_WAIT,
 } weir_plan_step_kind;
 WEIR_API weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place);
-/* "run", "back", "out", "in". */
+/* "run", "back", "out", "in", "wait". */
 WEIR_API const char *weir_plan_step_kind_name(weir_plan_step_kind kind);
 
 typedef struct weir_plan_remat {
@@ -323,6 +327,8 @@ typedef struct weir_plan_paging {
     uint64_t cost;      /* of the transfers: a part of added_cost */
     uint64_t link;      /* as given */
     uint64_t speed;
+    bool overlaps;   /* transfers run beside the computation; `cost` is what it waits for them */
+    uint64_t hidden; /* what the transfers take beyond that, while it runs */
 } weir_plan_paging;
 
 /* All zero if nothing is paged. */

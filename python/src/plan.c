@@ -37,24 +37,25 @@ static weir_status make(const void *data, size_t size, const char *name, bool is
 }
 
 /* _make(graph, name, is_onnx, mode, preset, token, arenas, order, effort, threads, reorder,
- * optimizer, step, link, speed) */
+ * optimizer, step, link, speed, overlap) */
 static PyObject *plan_make(PyObject *class, PyObject *args) {
     const char *name = NULL;
     py_bytes graph, token, arenas, order;
-    int is_onnx = 0, reorder = 0;
+    int is_onnx = 0, reorder = 0, overlap = 1;
     weir_plan_options options = {.size = sizeof options};
     uint32_t effort = 0;
     graph = token = arenas = order = (py_bytes){NULL, NULL, 0};
     bool is_parsed = PyArg_ParseTuple(
-        args, "O&spzzO&O&O&O&O&pzzO&O&:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
+        args, "O&spzzO&O&O&O&O&pzzO&O&p:_make", py_to_bytes, &graph, &name, &is_onnx, &options.mode,
         &options.preset, py_to_bytes, &token, py_to_bytes, &arenas, py_to_bytes, &order, py_to_uint32,
         &effort, py_to_uint32, &options.threads, &reorder, &options.optimizer, &options.step, py_to_uint64,
-        &options.link, py_to_uint64, &options.speed);
+        &options.link, py_to_uint64, &options.speed, &overlap);
     weir_plan *plan = NULL;
     weir_error error;
     weir_status status = WEIR_OK;
     if (is_parsed) {
         options.reorder = reorder != 0;
+        options.no_overlap = overlap == 0;
         options.token = token.data;
         options.token_size = token.size;
         options.arenas = (weir_document){arenas.data, arenas.size, NULL};
@@ -243,9 +244,10 @@ static PyObject *get_paging(PyObject *self, void *closure) {
     weir_plan_get_paging(py_plan_of(self), &paging);
     if (paging.transfers == 0)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("{sKsKsKsKsKsK}", "tensors", (ull)paging.tensors, "transfers", (ull)paging.transfers,
-                         "moved", (ull)paging.moved, "cost", (ull)paging.cost, "link", (ull)paging.link,
-                         "speed", (ull)paging.speed);
+    return Py_BuildValue("{sKsKsKsKsKsKsNsK}", "tensors", (ull)paging.tensors, "transfers",
+                         (ull)paging.transfers, "moved", (ull)paging.moved, "cost", (ull)paging.cost, "link",
+                         (ull)paging.link, "speed", (ull)paging.speed, "overlaps",
+                         PyBool_FromLong(paging.overlaps), "hidden", (ull)paging.hidden);
 }
 
 static PyObject *get_reorder(PyObject *self, void *closure) {

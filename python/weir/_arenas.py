@@ -135,7 +135,8 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
 
     def page(self, position: int) -> None:
         """Copies what the schedule pages at a position: a tensor to its copy on the host, or the copy to the tensor's new
-        instance. At all other positions nothing happens."""
+        instance. At all other positions nothing happens. In a plan with waits, this may be done at any time until the
+        ("wait", tensor) that comes next, by another thread too; at the wait itself nothing is left to do."""
         kind, id = (self.plan.schedule or [])[position - 1]
         if kind not in ("out", "in"):
             return

@@ -56,6 +56,7 @@ def plan(
     step: str | None = None,
     link: int = 0,
     speed: int = 0,
+    overlap: bool = True,
 ) -> Plan:
     """Plans the memory of a model graph.
 
@@ -73,6 +74,8 @@ def plan(
     `link` bytes per second, while operators do `speed` units of cost (flops without costs) per second. The schedule
     then has ("out", tensor), which copies it to "id.host", and ("in", tensor), which copies that to the tensor's next
     instance, "id.again1" and so on; `paging` says what that costs.
+    overlap: transfers run beside the computation: one is complete after ("wait", tensor), and what is waited is its cost.
+    False: nothing runs while a tensor is moved.
 
         >>> graph = {
         ...     "format": "weir-graph/1",
@@ -88,7 +91,7 @@ def plan(
     data, name, is_onnx = _graph_bytes(graph, inputs)
     documents = [None if given is None else json.dumps(given).encode() for given in (arenas, order)]
     return Plan._make(data, name, is_onnx, mode, preset, token, documents[0], documents[1], effort, threads, reorder,
-                      optimizer, step, link, speed)  # fmt: skip
+                      optimizer, step, link, speed, overlap)  # fmt: skip
 
 
 class Packing(NamedTuple):

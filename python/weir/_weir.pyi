@@ -167,6 +167,7 @@ class Plan:
         step: str | None,
         link: int,
         speed: int,
+        overlap: bool,
         /,
     ) -> _T: ...
     @classmethod

@@ -82,7 +82,7 @@ static weir_status check_remat(const request *r, weir_error *error) {
 /* Both or none, each in its range. */
 static weir_status check_link(const weir_plan_options *options, request *r, weir_error *error) {
     const uint64_t most = ((uint64_t)1 << 56) - 1;
-    r->link = (weir_plan__link){options->link, options->speed};
+    r->link = (weir_plan__link){options->link, options->speed, options->link > 0 && !options->no_overlap};
     if (options->link <= most && options->speed <= most && (options->link > 0) == (options->speed > 0))
         return WEIR_OK;
     return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,

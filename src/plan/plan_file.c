@@ -182,6 +182,8 @@ static void write_remat(weir_cbor_writer *w, const weir__field *field, const voi
 
 static const weir__field paging_fields[] = {
     {"cost", MOVED(cost, 0, UINT64_MAX)},
+    {"hidden", WEIR__UINT(weir_plan_paging, hidden, 0, UINT64_MAX),
+     .has = offsetof(weir_plan_paging, overlaps), .flags = WEIR__SPARSE},
     {"link", MOVED(link, 1, WEIR_PLAN__COST_MAX)},
     {"moved", MOVED(moved, 0, UINT64_MAX)},
     {"speed", MOVED(speed, 1, WEIR_PLAN__COST_MAX)},

@@ -302,8 +302,9 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
 static weir_status read_schedule(restorer *r, weir_error *error) {
     weir_plan__file *file = &r->file;
     if (file->has_schedule && !weir_plan__read_schedule(r->plan, &file->schedule))
-        return weir__refuse(&r->fields, "schedule",
-                            "must be a list of [\"run\" or \"back\", node] and [\"out\" or \"in\", tensor]");
+        return weir__refuse(
+            &r->fields, "schedule",
+            "must be a list of [\"run\" or \"back\", node] and [\"out\", \"in\" or \"wait\", tensor]");
     if (!weir_plan__take_paging(r->plan, file->has_paging ? &file->paging : NULL))
         return refuse(r, "what it says of paging contradicts its schedule or its tensors", nothing, error);
     if (file->has_remat != weir_plan__has_remat(r->plan))

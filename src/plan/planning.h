@@ -22,6 +22,7 @@ enum { WEIR_PLAN__TOKEN_PREFIX = 8 };
 typedef struct weir_plan__link {
     uint64_t bytes;
     uint64_t speed;
+    bool overlaps; /* transfers run beside the computation (03k-overlap.md) */
 } weir_plan__link;
 
 #define WEIR_PLAN__HOST "host" /* the arena of copies */
@@ -235,8 +236,8 @@ WEIR_CHECKED weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph
 /* The row of an id, in a plan from a file: there they stand in the order of CBOR keys. */
 bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uint32_t *row);
 
-/* What a plan file says of it; false if it is not a list of ["run" or "back", node] and ["out" or "in",
- * tensor]. */
+/* What a plan file says of it; false if it is not a list of ["run" or "back", node] and ["out", "in" or
+ * "wait", tensor]. */
 bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
 /* Takes over what the file says of paging (NULL: nothing), after the schedule and every row; false if they
  * contradict it. */

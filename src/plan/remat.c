@@ -1,13 +1,14 @@
 /* Choosing what to run again: walks by several strategies, the cheapest of them made cheaper by leaving runs
  * out, an exact search where the graph is small, and a bound that says how far from the least the result can
- * be. docs/spec/03d-remat.md, and 03j-paging.md if tensors may go to the host, are exact about all of it. */
+ * be. docs/spec/03d-remat.md, and 03j-paging.md and 03k-overlap.md if tensors may go to the host, are exact
+ * about all of it. */
 #include <string.h>
 
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
 
-enum { BOUND_STEPS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
+enum { BOUND_STEPS = 64, BOUND_PARTS = 64, FIRST_NOISE = 8, SEGMENTS = 6 };
 
 #define WALK_WORK_MAX ((uint64_t)1 << 31)
 
@@ -28,6 +29,7 @@ typedef struct bounding {
     group *groups;
     uint32_t *group_of; /* a node's, + 1 */
     weir__record *records;
+    wide *time;       /* what the base steps before each take */
     uint8_t *at_hand; /* scratch, all zero */
 } bounding;
 
@@ -98,9 +100,9 @@ static void mark(bounding *b, weir_plan__list list, uint8_t value) {
         b->at_hand[list.items[i]] = value;
 }
 
-/* The group's cost, or that of moving it out and in if that is less. */
+/* The group's cost, or that of moving it out and in if that is less and nothing runs meanwhile. */
 static uint64_t at_most_paging(const weir_plan__steps *s, const group *g) {
-    if (!s->link.bytes)
+    if (!s->link.bytes || s->link.overlaps)
         return g->cost;
     wide paged = (wide)2 * g->size * s->link.speed / s->link.bytes;
     return paged < g->cost ? (uint64_t)paged : g->cost;
@@ -146,9 +148,40 @@ static int by_ratio(const void *context, uint32_t x, uint32_t y) {
     return a->node < b->node ? -1 : 1;
 }
 
+/* What dropping so many bytes costs, of `count` groups that are sorted: the last of them in part. */
+static uint64_t cost_of_dropping(const bounding *b, size_t count, uint64_t bytes) {
+    uint64_t cost = 0;
+    for (size_t i = 0; i < count && bytes > 0; i++) {
+        const group *g = &b->groups[b->records[i].index];
+        uint64_t part = g->size < bytes ? g->size : bytes;
+        cost += part == g->size ? g->cost : (uint64_t)(((wide)g->cost * part + g->size - 1) / g->size);
+        bytes -= part;
+        cost = cost < WEIR_PLAN__COST_NEVER ? cost : WEIR_PLAN__COST_NEVER;
+    }
+    return cost;
+}
+
+/* The same if a part is paged beside the base steps: it goes out before the step and comes back after it. */
+static uint64_t cost_beside(const bounding *b, uint32_t step, size_t count, uint64_t excess) {
+    const weir_plan__link *link = &b->steps->link;
+    wide before = b->time[step];
+    wide after = b->time[b->steps->step_count] - b->time[step + 1];
+    wide least = WEIR_PLAN__COST_NEVER;
+    for (unsigned k = 0; k < BOUND_PARTS; k++) {
+        uint64_t made = (uint64_t)((wide)excess * k / BOUND_PARTS);
+        uint64_t paged = excess - (uint64_t)(((wide)excess * (k + 1) + BOUND_PARTS - 1) / BOUND_PARTS);
+        wide moved = (wide)paged * link->speed / link->bytes;
+        wide cost = cost_of_dropping(b, count, made);
+        if (moved > after && moved - after > cost)
+            cost = moved - after;
+        cost += moved > before ? moved - before : 0;
+        least = cost < least ? cost : least;
+    }
+    return (uint64_t)least;
+}
+
 static uint64_t least_cost(bounding *b, uint32_t step) {
     uint64_t sum;
-    uint64_t cost = 0;
     size_t count = collect_groups(b, step, &sum);
     if (b->kept[step] + sum <= b->limit)
         return 0;
@@ -156,18 +189,7 @@ static uint64_t least_cost(bounding *b, uint32_t step) {
     for (size_t i = 0; i < count; i++)
         b->records[i] = (weir__record){0, (uint32_t)i};
     weir__sort_records(b->records, b->records + count, count, by_ratio, b->groups);
-    for (size_t i = 0; i < count && excess > 0; i++) {
-        const group *g = &b->groups[b->records[i].index];
-        if (g->size > excess) {
-            cost += (uint64_t)(((wide)g->cost * excess + g->size - 1) / g->size);
-            excess = 0;
-        } else {
-            cost += g->cost;
-            excess -= g->size;
-        }
-        cost = cost < WEIR_PLAN__COST_NEVER ? cost : WEIR_PLAN__COST_NEVER;
-    }
-    return cost;
+    return b->steps->link.overlaps ? cost_beside(b, step, count, excess) : cost_of_dropping(b, count, excess);
 }
 
 /* The fullest steps of the base schedule, the earlier of equal ones first. */
@@ -208,7 +230,13 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
     b.group_of = weir__allocate_zero(env, most, sizeof *b.group_of);
     b.records = weir__allocate(env, 2 * most, sizeof *b.records);
     b.at_hand = weir__allocate_zero(env, (size_t)s->tensor_count + 1, 1);
-    bool has_memory = b.kept && b.groups && b.group_of && b.records && b.at_hand;
+    b.time = weir__allocate_zero(env, most, sizeof *b.time);
+    bool has_memory = b.kept && b.groups && b.group_of && b.records && b.at_hand && b.time;
+    for (uint32_t i = 0; has_memory && i < s->step_count; i++) {
+        weir_plan__made_step own = weir_plan__made_step_at(s, i);
+        b.time[i + 1] =
+            b.time[i] + weir_plan__duration(s, (weir_plan__execution){own.node, own.is_back, true});
+    }
     *bound = 0;
     *is_possible = true;
     for (unsigned i = 0; has_memory && i < budgets->count; i++) {
@@ -221,6 +249,7 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
     weir__release(env, b.groups);
     weir__release(env, b.group_of);
     weir__release(env, b.records);
+    weir__release(env, b.time);
     weir__release(env, b.at_hand);
     return has_memory;
 }
@@ -251,17 +280,24 @@ typedef struct solving {
     uint64_t work;
     weir_plan__schedule *best;
     weir_plan__schedule other;
+    weir_plan__schedule hidden; /* what hiding makes of a schedule */
     weir_plan__remat_result *result;
     bool has_walked; /* a walk with the strategies at hand came to its end */
 } solving;
 
-/* What was found takes the place of the best. */
-static void keep_other(solving *s, uint64_t cost) {
+/* What was found takes the place of the best if it is cheaper. */
+static bool consider_other(solving *s) {
+    uint64_t cost;
+    if (!weir_plan__schedule_hide(s->steps, s->budgets, &s->other, &s->hidden, &cost))
+        return false;
+    if (s->result->is_found && cost >= s->result->added_cost)
+        return true;
     weir_plan__schedule worse = *s->best;
     *s->best = s->other;
     s->other = worse;
     s->result->is_found = true;
     s->result->added_cost = cost;
+    return true;
 }
 
 static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const weir_plan__budgets *budgets) {
@@ -277,10 +313,7 @@ static bool try_strategy(solving *s, const weir_plan__strategy *strategy, const 
     s->has_walked = true;
     if (!weir_plan__schedule_prune(s->steps, s->budgets, s->effort >= 1, &s->other))
         return false;
-    uint64_t cost = weir_plan__schedule_cost(s->steps, &s->other);
-    if (!s->result->is_found || cost < s->result->added_cost)
-        keep_other(s, cost);
-    return true;
+    return consider_other(s);
 }
 
 static bool try_exact(solving *s) {
@@ -295,9 +328,9 @@ static bool try_exact(solving *s) {
     if (!weir_plan__remat_exact(s->steps, s->budgets, (uint64_t)1 << (12 + s->effort), below, &s->other,
                                 &is_found, &is_ended))
         return false;
-    if (is_found)
-        keep_other(s, weir_plan__schedule_cost(s->steps, &s->other));
-    r->is_optimal = is_ended;
+    if (is_found && !consider_other(s))
+        return false;
+    r->is_optimal = is_ended && !s->steps->link.overlaps;
     r->is_impossible = is_ended && !r->is_found;
     return true;
 }
@@ -329,6 +362,23 @@ static bool try_budgets(solving *s, bool pages) {
     return true;
 }
 
+/* Pages more of the best schedule, and lets its transfers run beside the computation. */
+static bool overlap_best(solving *s) {
+    uint64_t *cost = &s->result->added_cost;
+    if (!s->steps->link.overlaps || !s->result->is_found)
+        return true;
+    if (s->effort >= 1 && !weir_plan__schedule_swap(s->steps, s->budgets, s->best, cost))
+        return false;
+    if (!weir_plan__schedule_hide(s->steps, s->budgets, s->best, &s->hidden, cost))
+        return false;
+    if (s->hidden.count > 0) {
+        weir_plan__schedule plain = *s->best;
+        *s->best = s->hidden;
+        s->hidden = plain;
+    }
+    return true;
+}
+
 static bool search(solving *s) {
     weir_plan__remat_result *r = s->result;
     if (!try_budgets(s, false))
@@ -336,7 +386,7 @@ static bool search(solving *s) {
     bool is_least = r->is_found && r->added_cost == r->lower_bound;
     if (s->steps->link.bytes && !is_least && !try_budgets(s, true))
         return false;
-    if (!try_exact(s))
+    if (!try_exact(s) || !overlap_best(s))
         return false;
     if (r->is_optimal && r->is_found)
         r->lower_bound = r->added_cost;
@@ -372,6 +422,7 @@ bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budg
     }
     weir__release(steps->env, loads);
     weir_plan__schedule_release(steps->env, &s.other);
+    weir_plan__schedule_release(steps->env, &s.hidden);
     return has_memory;
 }
 

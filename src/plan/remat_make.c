@@ -128,26 +128,38 @@ static bool find_true_bound(recomputing *r) {
     return true;
 }
 
-/* Runs and transfers of the schedule, beyond the base steps. */
-static void count_executions(recomputing *r) {
+/* Runs and transfers of the schedule, beyond the base steps. False: no memory. */
+static bool count_executions(recomputing *r) {
     const weir_plan__steps *s = &r->steps;
     weir_plan_paging *paging = &r->plan->paging;
     for (size_t i = 0; i < r->schedule.count; i++) {
         uint32_t node = r->schedule.items[i].node;
-        bool is_transfer = node >= s->node_count;
-        r->plan->remat.runs_again += !is_transfer && !r->schedule.items[i].is_base;
-        if (!is_transfer)
+        if (!weir_plan__is_transfer(s, r->schedule.items[i])) {
+            r->plan->remat.runs_again += !r->schedule.items[i].is_base;
             continue;
-        uint32_t tensor = (node - s->node_count) % s->tensor_count;
+        }
+        unsigned kind = weir_plan__transfer_of(s, node);
+        if (kind == WEIR_PLAN__WAIT) {
+            paging->overlaps = true;
+            continue;
+        }
         paging->transfers++;
-        paging->tensors += node < s->node_count + s->tensor_count;
-        paging->moved = weir_plan__add_capped(paging->moved, r->graph->tensors[tensor].bytes);
+        paging->tensors += kind == WEIR_PLAN__OUT;
+        paging->moved =
+            weir_plan__add_capped(paging->moved, r->graph->tensors[weir_plan__moved_by(s, node)].bytes);
         paging->cost = weir_plan__add_capped(paging->cost, s->costs[node]);
     }
-    if (paging->transfers > 0) {
-        paging->link = s->link.bytes;
-        paging->speed = s->link.speed;
-    }
+    if (paging->transfers == 0)
+        return true;
+    paging->link = s->link.bytes;
+    paging->speed = s->link.speed;
+    if (!paging->overlaps)
+        return true;
+    paging->hidden = paging->cost;
+    if (!weir_plan__schedule_waits(s, &r->schedule, &paging->cost))
+        return false;
+    paging->hidden -= paging->cost;
+    return true;
 }
 
 static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_error *error) {
@@ -164,7 +176,8 @@ static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_err
                                     .base_cost = weir_plan__base_cost(&r->steps),
                                     .lower_bound = r->result.lower_bound,
                                     .optimal = r->result.is_optimal};
-    count_executions(r);
+    if (!count_executions(r))
+        return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
     return weir_plan__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
 }
 

@@ -264,12 +264,12 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
 
 /* An execution of the search as a step of the plan: tensors are the first rows. */
 static weir_plan__kept_step kept_of(const weir_plan__steps *steps, weir_plan__execution execution) {
-    if (!steps || execution.node < steps->node_count)
+    if (!steps || !weir_plan__is_transfer(steps, execution))
         return (weir_plan__kept_step){execution.node, execution.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
                                       !execution.is_base};
-    uint32_t tensor = execution.node - steps->node_count;
-    bool is_in = tensor >= steps->tensor_count;
-    return (weir_plan__kept_step){tensor % steps->tensor_count, is_in ? WEIR_STEP_IN : WEIR_STEP_OUT, false};
+    unsigned kind = weir_plan__transfer_of(steps, execution.node);
+    return (weir_plan__kept_step){weir_plan__moved_by(steps, execution.node), (uint8_t)(WEIR_STEP_OUT + kind),
+                                  false};
 }
 
 weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
@@ -318,7 +318,7 @@ size_t weir_plan_step_count(const weir_plan *plan) {
 
 weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
     weir_plan__kept_step step = plan->schedule[place];
-    if (step.kind == WEIR_STEP_OUT || step.kind == WEIR_STEP_IN)
+    if (step.kind >= WEIR_STEP_OUT)
         return (weir_plan_step){.node = weir_plan__id(plan, step.index)};
     uint64_t begin = step.index ? plan->node_ends[step.index - 1] : 0;
     return (weir_plan_step){.node = {plan->node_text + begin, (size_t)(plan->node_ends[step.index] - begin)},
@@ -330,7 +330,7 @@ weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place) 
     return (weir_plan_step_kind)plan->schedule[place].kind;
 }
 
-static const char *const kind_names[] = {"run", "back", "out", "in"};
+static const char *const kind_names[] = {"run", "back", "out", "in", "wait"};
 
 const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
     return kind_names[kind];
@@ -370,7 +370,7 @@ bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uin
 }
 
 static bool read_kind(const weir_cbor_value *kind, uint8_t *found) {
-    for (uint8_t i = WEIR_STEP_RUN; i <= WEIR_STEP_IN; i++)
+    for (uint8_t i = WEIR_STEP_RUN; i <= WEIR_STEP_WAIT; i++)
         if (weir_cbor_is_text(kind, kind_names[i])) {
             *found = i;
             return true;
@@ -389,7 +389,7 @@ static bool read_step(const weir_cbor_value *list, weir__names *names, const wei
         !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT || !read_kind(&kind, &step->kind))
         return false;
     const char *text = (const char *)id.data;
-    if (step->kind == WEIR_STEP_OUT || step->kind == WEIR_STEP_IN)
+    if (step->kind >= WEIR_STEP_OUT)
         return weir_plan__find_row(plan, text, (size_t)id.number, &step->index);
     weir__name_result found = weir__names_add(plan->env, names, text, (size_t)id.number, &step->index);
     bool is_back = step->kind == WEIR_STEP_BACK;
@@ -425,26 +425,85 @@ bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     return is_good && plan->schedule;
 }
 
-/* The row of the copy of a row on the host, which must be there. */
-static bool find_copy(const weir_plan *plan, uint32_t row, uint32_t *copy) {
-    static const char suffix[] = ".host";
+/* The row whose id is that of a row and a suffix. */
+static bool find_suffixed(const weir_plan *plan, uint32_t row, const char *suffix, uint32_t *found) {
     weir_text id = weir_plan__id(plan, row);
-    char *name = weir__allocate(plan->env, id.size + sizeof suffix, 1);
+    size_t more = strlen(suffix);
+    char *name = weir__allocate(plan->env, id.size + more + 1, 1);
     if (!name)
         return false;
     memcpy(name, id.data, id.size);
-    memcpy(name + id.size, suffix, sizeof suffix);
-    bool is_found = weir_plan__find_row(plan, name, id.size + sizeof suffix - 1, copy) &&
-                    weir_plan__same_text(plan->arenas[plan->rows[*copy].arena].name, WEIR_PLAN__HOST) &&
-                    plan->rows[*copy].size == plan->rows[row].size;
+    memcpy(name + id.size, suffix, more);
+    bool is_found = weir_plan__find_row(plan, name, id.size + more, found);
     weir__release(plan->env, name);
     return is_found;
 }
 
+/* The row of the copy of a row on the host, which must be there. */
+static bool find_copy(const weir_plan *plan, uint32_t row, uint32_t *copy) {
+    return find_suffixed(plan, row, ".host", copy) &&
+           weir_plan__same_text(plan->arenas[plan->rows[*copy].arena].name, WEIR_PLAN__HOST) &&
+           plan->rows[*copy].size == plan->rows[row].size;
+}
+
+/* What is known of a row whose transfers have waits, while the schedule is read. */
+typedef struct moving {
+    uint32_t begun;    /* the position of the transfer that is not complete, or 0 */
+    uint32_t instance; /* the row of the instance that is there, or was last */
+    uint32_t number;   /* of the instance */
+} moving;
+
+static bool lives_at(const weir_plan__row *row, uint32_t position) {
+    return row->birth <= position && position < row->death;
+}
+
+/* Goes on to the instance that lives at a position. */
+static bool find_instance(const weir_plan *plan, uint32_t row, uint32_t position, moving *m) {
+    char suffix[SUFFIX_MAX + 1];
+    while (plan->rows[m->instance].death <= position) {
+        snprintf(suffix, sizeof suffix, ".again%u", ++m->number);
+        if (!find_suffixed(plan, row, suffix, &m->instance))
+            return false;
+    }
+    return lives_at(&plan->rows[m->instance], position);
+}
+
+/* Both ends live from a transfer to its wait, and nothing else moves the tensor until then. */
+static bool follow_transfer(const weir_plan *plan, size_t place, moving *m) {
+    const weir_plan__kept_step *step = &plan->schedule[place];
+    uint32_t position = (uint32_t)place + 1;
+    uint32_t copy;
+    if (step->kind != WEIR_STEP_WAIT) {
+        bool is_free = m->begun == 0;
+        m->begun = position;
+        return is_free && find_instance(plan, step->index, position, m) &&
+               (step->kind == WEIR_STEP_OUT || plan->rows[m->instance].birth == position);
+    }
+    bool is_begun = m->begun != 0;
+    m->begun = 0;
+    return is_begun && find_copy(plan, step->index, &copy) && lives_at(&plan->rows[copy], position) &&
+           lives_at(&plan->rows[m->instance], position);
+}
+
+static bool check_waits(const weir_plan *plan) {
+    moving *all = weir__allocate_zero(plan->env, (size_t)plan->count + 1, sizeof *all);
+    bool is_good = all;
+    for (uint32_t i = 0; is_good && i < plan->count; i++)
+        all[i].instance = i;
+    for (size_t i = 0; is_good && i < plan->schedule_count; i++)
+        if (plan->schedule[i].kind >= WEIR_STEP_OUT)
+            is_good = follow_transfer(plan, i, &all[plan->schedule[i].index]);
+    for (uint32_t i = 0; is_good && i < plan->count; i++)
+        is_good = all[i].begun == 0;
+    weir__release(plan->env, all);
+    return is_good;
+}
+
 /* A copy is born where it goes out, and lives where it comes in. A second `out` has another place. */
-static bool add_transfer(weir_plan *plan, size_t place, weir_plan__link link) {
+static bool add_transfer(weir_plan *plan, size_t place, const weir_plan_paging *said) {
     const weir_plan__kept_step *step = &plan->schedule[place];
     const weir_plan__row *row = &plan->rows[step->index];
+    weir_plan__link link = {.bytes = said->link, .speed = said->speed};
     uint32_t copy;
     if (!find_copy(plan, step->index, &copy))
         return false;
@@ -462,13 +521,26 @@ static bool add_transfer(weir_plan *plan, size_t place, weir_plan__link link) {
 }
 
 bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said) {
-    for (size_t i = 0; i < plan->schedule_count; i++)
-        if (plan->schedule[i].kind >= WEIR_STEP_OUT &&
-            !(said && add_transfer(plan, i, (weir_plan__link){said->link, said->speed})))
+    weir_plan_paging *own = &plan->paging;
+    for (size_t i = 0; i < plan->schedule_count; i++) {
+        own->overlaps |= plan->schedule[i].kind == WEIR_STEP_WAIT;
+        if ((plan->schedule[i].kind == WEIR_STEP_OUT || plan->schedule[i].kind == WEIR_STEP_IN) &&
+            !(said && add_transfer(plan, i, said)))
             return false;
+    }
     if (!said)
-        return true;
-    plan->paging.link = said->link;
-    plan->paging.speed = said->speed;
-    return plan->paging.transfers > 0 && plan->paging.cost == said->cost && plan->paging.moved == said->moved;
+        return !own->overlaps;
+    if (own->transfers == 0 || own->moved != said->moved || own->overlaps != said->overlaps ||
+        (own->overlaps && !check_waits(plan)))
+        return false;
+    uint64_t moving_cost = own->cost;
+    *own = (weir_plan_paging){.transfers = own->transfers,
+                              .tensors = own->tensors,
+                              .moved = own->moved,
+                              .cost = said->cost,
+                              .link = said->link,
+                              .speed = said->speed,
+                              .overlaps = own->overlaps,
+                              .hidden = said->hidden};
+    return said->hidden <= moving_cost && said->cost == moving_cost - said->hidden;
 }

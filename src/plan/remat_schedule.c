@@ -234,11 +234,7 @@ bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__e
 
 enum { PRUNING_WORK_LOG2 = 26 };
 
-/* An execution and where it stood in the first schedule, so that it can be found again. */
-typedef struct marked {
-    weir_plan__execution execution;
-    uint32_t from;
-} marked;
+typedef weir_plan__marked marked;
 
 typedef struct pruning {
     const weir_plan__steps *steps;
@@ -251,23 +247,23 @@ typedef struct pruning {
     weir__record *records; /* runs by cost, and as much scratch */
 } pruning;
 
-/* Copies what is left of `from` without the item at `without` to `to`; returns how many. */
-static size_t keep_useful(pruning *p, const marked *from, size_t count, size_t without, marked *to) {
+size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const marked *from, size_t count,
+                              size_t without, marked *to) {
     size_t at = count;
-    memset(p->wanted, 0, p->steps->all_tensors * sizeof *p->wanted);
+    memset(wanted, 0, steps->all_tensors * sizeof *wanted);
     for (size_t i = count; i-- > 0;) {
         weir_plan__execution execution = from[i].execution;
-        weir_plan__list makes = weir_plan__list_at(&p->steps->outputs, execution.node);
-        weir_plan__list reads = reads_of(p->steps, execution);
+        weir_plan__list makes = weir_plan__list_at(&steps->outputs, execution.node);
+        weir_plan__list reads = reads_of(steps, execution);
         bool is_wanted = execution.is_base;
         for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
-            is_wanted = p->wanted[makes.items[k]];
+            is_wanted = wanted[makes.items[k]];
         if (i == without || !is_wanted)
             continue;
         for (uint32_t k = 0; k < makes.count && !execution.is_back; k++)
-            p->wanted[makes.items[k]] = false;
+            wanted[makes.items[k]] = false;
         for (uint32_t k = 0; k < reads.count; k++)
-            p->wanted[reads.items[k]] = true;
+            wanted[reads.items[k]] = true;
         to[--at] = from[i];
     }
     memmove(to, to + at, (count - at) * sizeof *to);
@@ -327,7 +323,7 @@ static void leave_out(pruning *p) {
         size_t at;
         if (!find_marked(p, p->records[i].index, &at))
             continue;
-        size_t count = keep_useful(p, p->now, p->count, at, p->next);
+        size_t count = weir_plan__keep_useful(p->steps, p->wanted, p->now, p->count, at, p->next);
         if (still_fits(p, p->next, count))
             swap_lists(p, count);
     }
@@ -367,7 +363,7 @@ bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__b
         return false;
     for (size_t i = 0; i < schedule->count; i++)
         p.next[i] = (marked){schedule->items[i], (uint32_t)i};
-    p.count = keep_useful(&p, p.next, schedule->count, SIZE_MAX, p.now);
+    p.count = weir_plan__keep_useful(p.steps, p.wanted, p.next, schedule->count, SIZE_MAX, p.now);
     if (is_thorough)
         leave_out(&p);
     schedule->count = p.count;

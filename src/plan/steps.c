@@ -28,7 +28,7 @@ static bool open_steps(const weir_graph *graph, const weir_plan__liveness *l, we
     size_t tensors = s->all_tensors;
     size_t nodes = s->all_nodes;
     size_t reads = graph->edge_count * (l->shares_places ? 2 : 1); /* an alias, and its owner */
-    size_t edges = reads + (nodes - s->node_count);
+    size_t edges = reads + (s->link.bytes ? 4 * (size_t)s->tensor_count : 0);
     s->sizes = take(s, tensors, sizeof *s->sizes);
     s->arena = take(s, tensors, sizeof *s->arena);
     s->producer = take(s, tensors, sizeof *s->producer);
@@ -185,6 +185,16 @@ static void add_transfer(weir_plan__steps *s, uint32_t node, uint32_t from, uint
     s->kills[node] = WEIR__NO_NAME;
 }
 
+/* Both ends of the transfer are there until it is complete. */
+static void add_wait(weir_plan__steps *s, uint32_t node, uint32_t tensor) {
+    uint32_t at = s->inputs.first[node];
+    s->inputs.items[at] = tensor;
+    s->inputs.items[at + 1] = s->tensor_count + tensor;
+    s->inputs.first[node + 1] = at + 2;
+    s->outputs.first[node + 1] = s->outputs.first[node];
+    s->kills[node] = WEIR__NO_NAME;
+}
+
 static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignments, weir_plan__steps *s,
                                  weir_error *error) {
     uint64_t sum = 0;
@@ -198,6 +208,8 @@ static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignm
     }
     for (uint32_t t = 0; t < s->tensor_count; t++)
         add_transfer(s, weir_plan__in_of(s, t), s->tensor_count + t, t, weir_plan__move_of(s, t));
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        add_wait(s, weir_plan__wait_of(s, t), t);
     return WEIR_OK;
 }
 
@@ -234,10 +246,10 @@ weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan
                             .host = graph->arenas.count};
     s->step_count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * s->node_count : s->node_count;
     if (graph->edge_count > UINT32_MAX / 4 || s->node_count > UINT32_MAX / 4 ||
-        s->tensor_count > UINT32_MAX / 8)
+        s->tensor_count > UINT32_MAX / 16)
         return too_large(graph, error);
     s->all_tensors = link.bytes ? 2 * s->tensor_count : s->tensor_count;
-    s->all_nodes = link.bytes ? s->node_count + 2 * s->tensor_count : s->node_count;
+    s->all_nodes = link.bytes ? s->node_count + 3 * s->tensor_count : s->node_count;
     bool has_memory = open_steps(graph, l, s, plan->count - s->tensor_count);
     uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
     if (!has_memory || !marks)

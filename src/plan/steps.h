@@ -61,9 +61,9 @@ typedef struct weir_plan__steps {
     uint32_t gradient_count;
 
     /* With a link, tensor t has a copy on the host, which is the tensor tensor_count + t, and transfers are
-     * nodes: node_count + t copies t out, node_count + tensor_count + t brings it in. They are in sizes,
-     * arena, producer, permanent, costs, kills, inputs and outputs; no base step has them. Without one the
-     * counts are equal. */
+     * nodes: node_count + t copies t out, node_count + tensor_count + t brings it in, node_count +
+     * 2 * tensor_count + t waits until that is complete. They are in sizes, arena, producer, permanent,
+     * costs, kills, inputs and outputs; no base step has them. Without one the counts are equal. */
     weir_plan__link link;
     uint32_t all_tensors;
     uint32_t all_nodes;
@@ -100,6 +100,10 @@ static inline uint32_t weir_plan__out_of(const weir_plan__steps *steps, uint32_t
 
 static inline uint32_t weir_plan__in_of(const weir_plan__steps *steps, uint32_t tensor) {
     return steps->node_count + steps->tensor_count + tensor;
+}
+
+static inline uint32_t weir_plan__wait_of(const weir_plan__steps *steps, uint32_t tensor) {
+    return steps->node_count + 2 * steps->tensor_count + tensor;
 }
 
 static inline bool weir_plan__can_be_paged(const weir_plan__steps *steps, uint32_t tensor) {
@@ -195,6 +199,53 @@ WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const
 /* Leaves out runs that nobody reads, and with `is_thorough` those without which the rest fits. */
 WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
                                             bool is_thorough, weir_plan__schedule *schedule);
+
+/* An execution and where it stood in the first schedule, so that it can be found again. */
+typedef struct weir_plan__marked {
+    weir_plan__execution execution;
+    uint32_t from;
+} weir_plan__marked;
+
+/* Copies what is left of `from` without the item at `without` to `to`; returns how many. `wanted` is scratch,
+ * one for every tensor. */
+size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const weir_plan__marked *from,
+                              size_t count, size_t without, weir_plan__marked *to);
+
+/* ---- Transfers beside the computation (remat_overlap.c, remat_swap.c) ---------------------------- */
+
+enum { WEIR_PLAN__OUT, WEIR_PLAN__IN, WEIR_PLAN__WAIT }; /* in the order of their nodes */
+
+static inline bool weir_plan__is_transfer(const weir_plan__steps *steps, weir_plan__execution execution) {
+    return execution.node >= steps->node_count;
+}
+
+/* Of a transfer's node or a wait's: which it is, and of what. */
+static inline unsigned weir_plan__transfer_of(const weir_plan__steps *steps, uint32_t node) {
+    return (node - steps->node_count) / steps->tensor_count;
+}
+static inline uint32_t weir_plan__moved_by(const weir_plan__steps *steps, uint32_t node) {
+    return (node - steps->node_count) % steps->tensor_count;
+}
+
+/* What a run takes, or a backward step. */
+static inline uint64_t weir_plan__duration(const weir_plan__steps *steps, weir_plan__execution execution) {
+    return steps->costs[execution.node] * (execution.is_back ? 2 : 1);
+}
+
+/* How long the computation waits for transfers in a schedule that has waits; 2^64-1 beyond that. False: no
+ * memory. */
+WEIR_CHECKED bool weir_plan__schedule_waits(const weir_plan__steps *steps,
+                                            const weir_plan__schedule *schedule, uint64_t *waited);
+
+/* What a schedule without waits adds, and in `hidden` the schedule with its transfers beside the computation,
+ * if they may be and that costs less; else `hidden` is empty. False: no memory. */
+WEIR_CHECKED bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                           const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
+                                           uint64_t *cost);
+
+/* Pages instead of running again where that lowers the cost, which is that of weir_plan__schedule_hide. */
+WEIR_CHECKED bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                                           weir_plan__schedule *schedule, uint64_t *cost);
 
 /* ---- Searching (remat.c, remat_walk.c, remat_exact.c) ------------------------------------------ */
 

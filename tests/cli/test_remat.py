@@ -2,8 +2,11 @@
 
 import json
 import unittest
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from reference import cbor, schedules
 from tests.support import golden_remat
 from tests.support.golden_plans import graph_of, token_of
 from tests.support.plans import Files, call, error, plan, validate
@@ -112,10 +115,9 @@ class Models(unittest.TestCase):
                     tightened += 1
         self.assertLess(tightened, 5)
 
-    def test_golden_hashes_with_a_link(self) -> None:
-        golden = json.loads(golden_remat.PAGING_GOLDEN.read_text())
-        link = golden_remat.LINK
-        paged = 0
+    def golden_with_a_link(self, file: Path, link: schedules.Link, *more: str) -> list[dict[str, Any]]:
+        """The plans of the golden cases, which are as they were."""
+        golden, plans = json.loads(file.read_text()), []
         for case in golden_remat.paging_cases():
             with self.subTest(case["name"]):
                 path = self.files.add(graph_of(case))
@@ -123,14 +125,79 @@ class Models(unittest.TestCase):
                 options += ["--capacity", f"activations={golden_remat.capacity_of(case)}"]
                 options += ["--effort", str(golden_remat.EFFORT), "--link", str(link.link), "--speed", str(link.speed)]
                 if golden[case["name"]] == "none":
-                    self.assertEqual(error(path, *options)["code_id"], "ARENA_TOO_SMALL")
+                    self.assertEqual(error(path, *options, *more)["code_id"], "ARENA_TOO_SMALL")
                     continue
-                found = plan(path, *options)
+                found = plan(path, *options, *more)
                 validate(found)
-                paged += "paging" in found
+                plans.append(found)
                 if found["remat"]["budget"]["activations"] == golden_remat.capacity_of(case):
                     self.assertEqual(found["assignment_hash"], golden[case["name"]])
-        self.assertGreater(paged, 40)
+        return plans
+
+    def test_golden_hashes_with_a_link(self) -> None:
+        plans = self.golden_with_a_link(golden_remat.PAGING_GOLDEN, golden_remat.LINK, "--no-overlap")
+        self.assertGreater(sum("paging" in found for found in plans), 40)
+
+    def test_golden_hashes_with_transfers_beside_the_computation(self) -> None:
+        plans = self.golden_with_a_link(golden_remat.OVERLAP_GOLDEN, golden_remat.OVERLAPPING_LINK)
+        self.assertGreater(sum("hidden" in found.get("paging", {}) for found in plans), 40)
+
+    def test_transfers_run_beside_the_computation(self) -> None:
+        """At the speeds of a GPU it costs less than without; table, page and file say so."""
+        for name, options in (("unet", ("--link", "50GB/s", "--speed", "400T/s")), ("gpt2", ("--link", "25GB/s", "--speed", "1T/s"))):
+            with self.subTest(name):
+                path = self.paths[name]
+                free = plan(path, "--mode", "backward")["arenas"]["activations"]["peak_bytes"]
+                capacity = ("--capacity", f"activations={free // 2}", "--effort", "2")
+                kept, page = self.files.path(f"{name}.beside.plan"), self.files.path(f"{name}.beside.html")
+                found = plan(path, *capacity, *options, "--save", kept, "--html", page)
+                alone = plan(path, *capacity, *options, "--no-overlap")
+                validate(found)
+                self.assertLess(found["remat"]["added_cost"], alone["remat"]["added_cost"])
+                self.assertLessEqual(found["arenas"]["activations"]["peak_bytes"], free // 2)
+                kinds = [kind for kind, _ in found["schedule"]]
+                self.assertEqual(kinds.count("wait"), found["paging"]["transfers"])
+                self.assertNotIn("hidden", alone.get("paging", {}))
+                self.assertGreater(found["paging"]["hidden"], found["paging"]["cost"])
+                shown = json.loads(call("plan", "--show", kept, "--json").stdout)
+                for key in ("plan_hash", "schedule", "remat", "paging", "arenas", "tensors"):
+                    self.assertEqual(shown[key], found[key], key)
+                self.assertIn(b"beside the computation", call("plan", "--show", kept).stdout)
+                self.assertIn('"hidden":', Path(page).read_text())
+
+    def test_plan_files_whose_waits_are_wrong(self) -> None:
+        path = self.paths["unet"]
+        kept = self.files.path("waits.plan")
+        plan(path, "--capacity", "activations=413MiB", "--effort", "1", "--link", "25GB/s", "--speed", "1T/s", "--cbor", kept)
+        whole = cbor.decode(Path(kept).read_bytes())
+        at = {kind: next(i for i, (own, _) in enumerate(whole["schedule"]) if own == kind) for kind in ("out", "in", "wait")}
+        moved = whole["schedule"][at["out"]][1]
+
+        def move(document: dict[str, Any], source: int, target: int) -> None:
+            document["schedule"].insert(target, document["schedule"].pop(source))
+
+        damages: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "a wait is missing": lambda d: d["schedule"].__setitem__(at["wait"], ["run", d["schedule"][0][1]]),
+            "a wait comes first": lambda d: d["schedule"].__setitem__(0, ["wait", moved]),
+            "a wait of another": lambda d: d["schedule"].__setitem__(at["wait"], ["wait", d["schedule"][at["in"]][1] + "x"]),
+            "a wait stands before its transfer": lambda d: move(d, at["wait"], at["out"]),
+            "a wait stands after its tensor died": lambda d: move(d, at["wait"], len(d["schedule"]) - 1),
+            "no hidden": lambda d: d["paging"].pop("hidden"),
+            "a false hidden": lambda d: d["paging"].update(hidden=d["paging"]["hidden"] + 1),
+            "a false cost": lambda d: d["paging"].update(cost=d["paging"]["cost"] + 1),
+            "hidden without waits": lambda d: d.update(schedule=[["run", i] if k == "wait" else [k, i] for k, i in d["schedule"]]),
+        }
+        for name, damage in damages.items():
+            with self.subTest(name):
+                document = cbor.decode(Path(kept).read_bytes())
+                damage(document)
+                bad = self.files.path("bad.plan")
+                Path(bad).write_bytes(cbor.encode(document))
+                done = call("plan", "--show", bad, "--json")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "INVALID_IR")
+        Path(bad).write_bytes(cbor.encode(whole))
+        self.assertEqual(call("plan", "--show", bad, "--json").returncode, 0)
 
     def test_models_page_what_is_dear_to_make_again(self) -> None:
         """With a fast link the added cost falls, on every model, and the table, the trace, the page and a file say so."""
@@ -165,6 +232,7 @@ class Models(unittest.TestCase):
             (("--capacity", "activations=1GiB", "--link", "0", "--speed", "1T/s"), "such as 50GB/s"),
             (("--capacity", "activations=1GiB", "--link", "1GB/s", "--speed", "100000T/s"), "from 1 to 2^56-1"),
             (("--mode", "backward", "--link", "1GB/s", "--speed", "1T/s"), "give a capacity"),
+            (("--capacity", "activations=1GiB", "--no-overlap"), "only with --link and --speed"),
             (("--capacity", "8GiB"), "activations=8GiB"),
             (("--capacity", "activations=many"), "activations=8GiB"),
             (("--preset", "remat_enabled"), "no arena has one"),

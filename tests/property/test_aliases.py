@@ -122,11 +122,12 @@ class RandomAliases(unittest.TestCase):
             for node in graph["nodes"]:
                 node["inplace"] = False
             mode = MODES[seed % 3]
-            link = schedules.Link(1000, 1) if seed % 2 else None
+            link = schedules.Link(1000, 1, overlaps=seed % 4 == 3) if seed % 2 else None
             p = schedules.problem(graph, mode, link=link)
             budget = {"activations": int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * 0.85)}
             options = ["--mode", mode, "--capacity", f"activations={budget['activations']}", "--effort", "2"]
             options += ["--link", "1000", "--speed", "1"] if link else []
+            options += ["--no-overlap"] if link and not link.overlaps else []
             done = call("plan", self.files.add(graph), "--json", *options)
             found = remat.solve(p, budget, 2)
             with self.subTest(seed=seed):

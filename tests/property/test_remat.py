@@ -40,7 +40,7 @@ def small_graph(rng: random.Random, nodes: int) -> dict:
 
 def named(graph: dict, schedule: list[schedules.Execution]) -> list[list[str]]:
     """With ids, as a plan has it."""
-    kinds = {"run": "nodes", "back": "nodes", "out": "tensors", "in": "tensors"}
+    kinds = {"run": "nodes", "back": "nodes", "out": "tensors", "in": "tensors", "wait": "tensors"}
     return [[kind, graph[kinds[kind]][index]["id"]] for kind, index in schedule]
 
 
@@ -50,12 +50,13 @@ class WithReference(unittest.TestCase):
         self.addCleanup(self.files.close)
 
     def compare(self, graph: dict, mode: str, budget: dict[str, int], effort: int, link: schedules.Link | None = None) -> str:
-        """What the program answers, which is what the reference does: "plain", "again", "paged" or "none"."""
+        """What the program answers, which is what the reference does: "plain", "again", "paged", "hidden" or "none"."""
         arenas = {name: {"capacity_bytes": n} for name, n in budget.items()}
         options = ["--preset", "remat_enabled", "--mode", mode, "--effort", str(effort)]
         options += ["--arenas", self.files.add(arenas)]
         if link:
             options += ["--link", f"{link.link}B/s", "--speed", f"{link.speed}/s"]
+            options += [] if link.overlaps else ["--no-overlap"]
         p = schedules.problem(graph, mode, link=link)
         done = call("plan", self.files.add(graph), "--json", *options)
         if done.returncode:
@@ -77,14 +78,18 @@ class WithReference(unittest.TestCase):
         if limits == budget:
             self.assertEqual((own["lower_bound"], own["optimal"]), (found.bound, found.optimal))
         moved = [index for kind, index in found.schedule if kind in ("out", "in")]
-        self.assertEqual(sum(p.moves[t] for t in moved), result.get("paging", {"cost": 0})["cost"])
+        waited, whole = schedules.waited(p, found.schedule), sum(p.moves[t] for t in moved)
+        hidden = {"hidden": whole - waited} if any(kind == "wait" for kind, _ in found.schedule) else {}
+        said = result.get("paging", {"cost": 0})
+        self.assertEqual({key: said[key] for key in ("cost", "hidden") if key in said}, {"cost": waited, **hidden})
+        self.assertTrue(schedules.fits(p, found.schedule, limits))
         rows = schedules.lives(graph, mode, p, found.schedule)
         expected = reference.assign(graph, mode, arenas=arenas, tensors=rows)
         self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
         self.assertEqual(result["graph_hash"], expected.graph_hash.hex())
         for arena in budget.keys() & result["arenas"].keys():
             self.assertLessEqual(result["arenas"][arena]["peak_bytes"], budget[arena])
-        return "paged" if moved else "again"
+        return "hidden" if hidden else "paged" if moved else "again"
 
 
 class Remat(WithReference):

@@ -16,12 +16,15 @@ from tests.property.test_remat import MODES, small_graph
 class Machine:
     """Runs a plan's schedule. An operator's outputs are bytes that depend on its inputs' bytes and on which it is."""
 
-    def __init__(self, graph: dict[str, Any], mode: str, plan: weir.Plan) -> None:
+    def __init__(self, graph: dict[str, Any], mode: str, plan: weir.Plan, rng: random.Random) -> None:
+        self.rng = rng  # when a copy is made: at its place, or as late as at its wait
+        self.under_way: dict[str, int] = {}
         self.nodes = {node["id"]: node for node in graph["nodes"]}
         self.problem = schedules.problem(graph, mode)
         self.tensors = reference.tensors_of(graph)
         self.sizes = {id: tensor.size for id, tensor in self.tensors.items()}
         self.plan, self.arenas = plan, weir.Arenas(plan)
+        self.overlaps = plan.paging is not None and plan.paging["overlaps"]
         self.needs = {
             graph["nodes"][step.node]["id"]: [self.problem.names[t] for t in step.needs]
             for step in self.problem.steps
@@ -70,8 +73,14 @@ class Machine:
                 self.right[id] = numpy.random.default_rng(t).integers(0, 256, self.sizes[id], "u1")
                 self.bytes_of(id, 0)[:] = self.right[id]
         for position, (kind, id) in enumerate(self.plan.schedule or [], 1):
-            if kind in ("out", "in"):
+            if kind in ("out", "in") and self.overlaps and self.rng.random() < 0.5:
+                self.under_way[id] = position
+            elif kind in ("out", "in"):
                 self.arenas.page(position)
+                self.check([id], position)
+            elif kind == "wait":
+                if id in self.under_way:
+                    self.arenas.page(self.under_way.pop(id))
                 self.check([id], position)
             elif kind == "back":
                 self.check(self.needs[id], position)
@@ -107,7 +116,7 @@ class Paging(unittest.TestCase):
             return None
 
     def test_every_byte_is_right_in_the_plans_memory(self) -> None:
-        paged = again = views = 0
+        paged = again = views = late = 0
         for seed in range(60):
             rng = random.Random(seed)
             graph, mode = small_graph(rng, rng.randrange(6, 24)), MODES[seed % 3]
@@ -115,16 +124,19 @@ class Paging(unittest.TestCase):
                 graph = with_aliases(graph, rng)
                 for node in graph["nodes"]:
                     node["inplace"] = False
-            plan = self.plan(graph, mode, rng.choice((0.85, 0.7)), link=rng.choice((100, 1000)), speed=1)
+            link = {"link": rng.choice((100, 1000)), "speed": 1, "overlap": seed % 4 < 3}
+            plan = self.plan(graph, mode, rng.choice((0.85, 0.7)), **link)
             if plan is None or plan.schedule is None:
                 continue
             with self.subTest(seed=seed, mode=mode):
-                machine = Machine(graph, mode, plan)
+                machine = Machine(graph, mode, plan, rng)
                 machine.run()
                 paged += plan.paging is not None
+                late += machine.overlaps
                 again += plan.remat["runs_again"] > 0
                 views += any(t["alias_of"] and ".again" in id for id, t in plan.tensors.items())
         self.assertGreater(paged, 8)
+        self.assertGreater(late, 5)
         self.assertGreater(again, 5)
         self.assertGreater(views, 3)
 
@@ -138,6 +150,12 @@ class Paging(unittest.TestCase):
         self.assertEqual(plan.paging["moved"], sum(plan.tensors[id]["size"] for id in moved))
         self.assertEqual({plan.tensors[f"{id}.host"]["arena"] for id in moved}, {"host"})
         self.assertLessEqual(plan.paging["cost"], plan.remat["added_cost"])
+        self.assertTrue(plan.paging["overlaps"])
+        self.assertEqual(kinds.count("wait"), plan.paging["transfers"])
+        alone = self.plan(graph, "backward", 0.8, link=1000, speed=1, overlap=False)
+        self.assertEqual((alone.paging["overlaps"], alone.paging["hidden"]), (False, 0))
+        self.assertLess(plan.remat["added_cost"], alone.remat["added_cost"])
+        self.assertNotIn("wait", [kind for kind, _ in alone.schedule])
         restored = weir.Plan.from_bytes(plan.to_bytes())
         self.assertEqual((restored.paging, restored.schedule, restored.hashes), (plan.paging, plan.schedule, plan.hashes))
         self.assertIsNone(weir.plan(graph, mode="backward").paging)

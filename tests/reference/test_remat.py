@@ -1,7 +1,8 @@
-"""The reference's schedules, and golden hashes of the preset remat_enabled, with and without a link.
+"""The reference's schedules, and golden hashes of the preset remat_enabled, without a link, with one, and with one that
+moves tensors beside the computation.
 
-`python3 tests/reference/test_remat.py write` makes tests/golden/remat_hashes.json and paging_hashes.json anew; they may
-change only together with docs/spec/03d-remat.md and 03j-paging.md.
+`python3 tests/reference/test_remat.py write` makes tests/golden/remat_hashes.json, paging_hashes.json and
+overlap_hashes.json anew; they may change only together with docs/spec/03d-remat.md, 03j-paging.md and 03k-overlap.md.
 """
 
 import json
@@ -12,7 +13,17 @@ from pathlib import Path
 from reference import plan as reference
 from reference import remat, schedules
 from tests.support.golden_plans import graph_of, token_of
-from tests.support.golden_remat import EFFORT, GOLDEN, LINK, PAGING_GOLDEN, capacity_of, cases, paging_cases
+from tests.support.golden_remat import (
+    EFFORT,
+    GOLDEN,
+    LINK,
+    OVERLAP_GOLDEN,
+    OVERLAPPING_LINK,
+    PAGING_GOLDEN,
+    capacity_of,
+    cases,
+    paging_cases,
+)
 
 
 def reference_hash(case: dict, link: schedules.Link | None = None) -> str:
@@ -54,6 +65,14 @@ class ReferenceRemat(unittest.TestCase):
             with self.subTest(case["name"]):
                 self.assertEqual(reference_hash(case, LINK), golden[case["name"]])
 
+    def test_golden_hashes_with_transfers_beside_the_computation(self) -> None:
+        golden = json.loads(OVERLAP_GOLDEN.read_text())
+        without = json.loads(GOLDEN.read_text())
+        self.assertGreater(sum(value != without[name] for name, value in golden.items()), 40)
+        for case in paging_cases():
+            with self.subTest(case["name"]):
+                self.assertEqual(reference_hash(case, OVERLAPPING_LINK), golden[case["name"]])
+
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
@@ -61,5 +80,7 @@ if __name__ == "__main__":
         GOLDEN.write_text(json.dumps(hashes, indent=1) + "\n")
         hashes = {case["name"]: reference_hash(case, LINK) for case in paging_cases()}
         PAGING_GOLDEN.write_text(json.dumps(hashes, indent=1) + "\n")
+        hashes = {case["name"]: reference_hash(case, OVERLAPPING_LINK) for case in paging_cases()}
+        OVERLAP_GOLDEN.write_text(json.dumps(hashes, indent=1) + "\n")
     else:
         unittest.main()

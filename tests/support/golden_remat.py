@@ -11,7 +11,9 @@ from tests.support.golden_plans import graph_of
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
 GOLDEN = FOLDER / "remat_hashes.json"
 PAGING_GOLDEN = FOLDER / "paging_hashes.json"
+OVERLAP_GOLDEN = FOLDER / "overlap_hashes.json"
 LINK = schedules.Link(1000, 40)  # two transfers cost less than an addition, byte for byte
+OVERLAPPING_LINK = schedules.Link(1000, 400, overlaps=True)  # ten times as slow, but beside the computation
 
 SEEDS = range(10)
 MODES = ("inference", "forward", "backward")

@@ -24,7 +24,7 @@ static uint64_t activations_peak(const weir_plan *plan) {
 }
 
 /* With activations limited to `part` in 16 of what they need, and a link of so many bytes a unit of cost (0:
- * none); NULL if that does not fit. */
+ * none; an odd number: nothing runs beside it); NULL if that does not fit. */
 static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
                                uint32_t threads, uint64_t link) {
     weir_error error;
@@ -44,6 +44,7 @@ static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64
     options.reorder = reorder;
     options.link = link;
     options.speed = link > 0;
+    options.no_overlap = link % 2 == 1;
     weir_status status = weir_plan_make(NULL, graph, &options, &plan, &error);
     assert_true(status == WEIR_OK || status == WEIR_ARENA_TOO_SMALL);
     if (status == WEIR_OK)
@@ -67,7 +68,7 @@ static void check_schedule(const weir_plan *plan) {
     weir_plan_remat remat;
     weir_plan_paging paging;
     uint64_t again = 0;
-    uint64_t kinds[WEIR_STEP_IN + 1] = {0};
+    uint64_t kinds[WEIR_STEP_WAIT + 1] = {0};
     weir_plan_get_remat(plan, &remat);
     weir_plan_get_paging(plan, &paging);
     for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
@@ -77,6 +78,7 @@ static void check_schedule(const weir_plan *plan) {
     assert_int_equal(again, remat.runs_again);
     assert_int_equal(kinds[WEIR_STEP_OUT], paging.tensors);
     assert_int_equal(kinds[WEIR_STEP_OUT] + kinds[WEIR_STEP_IN], paging.transfers);
+    assert_int_equal(kinds[WEIR_STEP_WAIT], paging.overlaps ? paging.transfers : 0);
     assert_true(paging.cost <= remat.added_cost);
     assert_true(remat.lower_bound <= remat.added_cost);
     assert_true(weir_plan_step_count(plan) == 0 || weir_plan_end(plan) == weir_plan_step_count(plan) + 1);
@@ -101,7 +103,7 @@ static void test_plans_are_valid(void **state) {
     unsigned paging = 0;
     (void)state;
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
-        uint64_t link = seed / 2 % 2 ? 1000 : 0;
+        uint64_t link = seed / 2 % 2 ? 1000 + seed / 4 % 2 : 0;
         weir_graph *graph = graph_of(seed, 6 + (unsigned)seed * 2);
         const char *mode = plan_modes[seed % 3];
         weir_plan *plan = limited_plan(graph, mode, 15 - seed % 4, seed % 2, 1, link);
@@ -177,6 +179,7 @@ static void test_damaged_plans(void **state) {
     (void)state;
     damage(some_remat_plan(0));
     damage(some_remat_plan(1000000));
+    damage(some_remat_plan(1000001));
 }
 
 static void test_a_capacity_is_needed(void **state) {

@@ -173,6 +173,7 @@ static weir_plan *limited(const weir_graph *graph, weir_plan_options *options, w
     options->preset = "remat_enabled";
     options->reorder = part % 2 == 0;
     options->link = options->speed = part % 3 == 0; /* a byte costs 1 */
+    options->no_overlap = part % 9 == 0;
     options->arenas = (weir_document){arenas, strlen(arenas), NULL};
     weir_status status = weir_plan_make(NULL, graph, options, &other, NULL);
     require(status == WEIR_OK || status == WEIR_ARENA_TOO_SMALL);

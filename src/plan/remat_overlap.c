@@ -1,0 +1,256 @@
+/* Transfers beside the computation (docs/spec/03k-overlap.md): how long a schedule waits for its transfers,
+ * and how they are issued before the place at which they have to be complete. Two links, one per direction,
+ * move tensors one after the other while base steps and runs go on. */
+#include <string.h>
+
+#include "plan/steps.h"
+
+typedef unsigned __int128 wide;
+
+/* ---- Time --------------------------------------------------------------------------------------- */
+
+bool weir_plan__schedule_waits(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                               uint64_t *waited) {
+    wide now = 0;
+    wide sum = 0;
+    wide idle_from[2] = {0, 0}; /* of each link */
+    wide *complete = weir__allocate_zero(steps->env, (size_t)steps->tensor_count + 1, sizeof *complete);
+    if (!complete)
+        return false;
+    for (size_t i = 0; i < schedule->count; i++) {
+        uint32_t node = schedule->items[i].node;
+        if (!weir_plan__is_transfer(steps, schedule->items[i])) {
+            now += weir_plan__duration(steps, schedule->items[i]);
+            continue;
+        }
+        uint32_t tensor = weir_plan__moved_by(steps, node);
+        unsigned kind = weir_plan__transfer_of(steps, node);
+        if (kind == WEIR_PLAN__WAIT) {
+            sum += complete[tensor] > now ? complete[tensor] - now : 0;
+            now = complete[tensor] > now ? complete[tensor] : now;
+            continue;
+        }
+        wide start = idle_from[kind] > now ? idle_from[kind] : now;
+        complete[tensor] = idle_from[kind] = start + weir_plan__move_of(steps, tensor);
+    }
+    weir__release(steps->env, complete);
+    *waited = sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
+    return true;
+}
+
+/* ---- Hiding transfers ----------------------------------------------------------------------------- */
+
+typedef struct hiding {
+    const weir_plan__steps *steps;
+    const weir_plan__budgets *budgets;
+    const weir_plan__schedule *from;
+    size_t positions;
+    uint64_t *loads;   /* of each budget at each position, with what lives longer than in `from` */
+    wide *time;        /* before each place: what has run, without waiting */
+    wide *latest;      /* of an `in`: when it must begin so that nothing waits, if the link is free */
+    uint32_t *until;   /* of an `out`: the next place that makes or overwrites the tensor */
+    uint32_t *made;    /* a tensor: where its instance was made; before that, as `until` */
+    uint32_t *touched; /* a tensor: the last place so far that has it */
+    weir__record *issues;
+    weir__record *waits;
+    size_t count;
+} hiding;
+
+static void close_hiding(hiding *h) {
+    const weir_env *env = h->steps->env;
+    weir__release(env, h->loads);
+    weir__release(env, h->time);
+    weir__release(env, h->latest);
+    weir__release(env, h->until);
+    weir__release(env, h->made);
+    weir__release(env, h->touched);
+    weir__release(env, h->issues);
+    weir__release(env, h->waits);
+}
+
+static bool open_hiding(hiding *h) {
+    const weir_env *env = h->steps->env;
+    size_t places = h->from->count + 3;
+    size_t tensors = (size_t)h->steps->all_tensors + 1;
+    uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
+    bool is_valid;
+    h->positions = weir_plan__positions(h->from->count);
+    h->loads = weir__allocate(env, h->budgets->count * h->positions + 1, sizeof *h->loads);
+    h->time = weir__allocate_zero(env, places, sizeof *h->time);
+    h->latest = weir__allocate_zero(env, places, sizeof *h->latest);
+    h->until = weir__allocate_zero(env, places, sizeof *h->until);
+    h->made = weir__allocate_zero(env, tensors, sizeof *h->made);
+    h->touched = weir__allocate_zero(env, tensors, sizeof *h->touched);
+    h->issues = weir__allocate(env, 2 * places, sizeof *h->issues);
+    h->waits = weir__allocate(env, 2 * places, sizeof *h->waits);
+    return h->loads && h->time && h->latest && h->until && h->made && h->touched && h->issues && h->waits &&
+           weir_plan__schedule_peaks(h->steps, h->from->items, h->from->count, h->budgets, peaks, h->loads,
+                                     &is_valid);
+}
+
+static void find_times(hiding *h) {
+    const weir_plan__steps *s = h->steps;
+    for (size_t i = 0; i < h->from->count; i++) {
+        weir_plan__execution e = h->from->items[i];
+        h->time[i + 2] = h->time[i + 1] + (weir_plan__is_transfer(s, e) ? 0 : weir_plan__duration(s, e));
+    }
+}
+
+/* From the last place to the first: until when an `out` may take, and when an `in` should begin. */
+static void find_limits(hiding *h) {
+    const weir_plan__steps *s = h->steps;
+    uint32_t end = (uint32_t)h->from->count + 1;
+    wide next = h->time[end];
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        h->made[t] = end;
+    for (uint32_t p = end - 1; p > 0; p--) {
+        weir_plan__execution e = h->from->items[p - 1];
+        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        if (weir_plan__is_transfer(s, e)) {
+            uint32_t tensor = weir_plan__moved_by(s, e.node);
+            uint64_t move = weir_plan__move_of(s, tensor);
+            h->until[p] = h->made[tensor];
+            if (weir_plan__transfer_of(s, e.node) == WEIR_PLAN__IN) {
+                next = next < h->time[p] ? next : h->time[p];
+                next = next > move ? next - move : 0;
+                h->latest[p] = next;
+            }
+        }
+        for (uint32_t k = 0; k < makes.count && !e.is_back; k++)
+            h->made[makes.items[k]] = p;
+        if (!e.is_back && s->kills[e.node] != WEIR__NO_NAME)
+            h->made[s->kills[e.node]] = p;
+    }
+    memset(h->made, 0, s->all_tensors * sizeof *h->made);
+}
+
+/* Whether a tensor can be at one more position; if so it is counted there. */
+static bool takes(hiding *h, uint32_t tensor, uint32_t position) {
+    unsigned b = weir_plan__budget_of(h->budgets, h->steps->arena[tensor]);
+    if (b == WEIR_PLAN__BUDGETS_MAX)
+        return true;
+    uint64_t *load = &h->loads[b * h->positions + position];
+    if (*load + h->steps->sizes[tensor] > h->budgets->items[b].bytes)
+        return false;
+    *load += h->steps->sizes[tensor];
+    return true;
+}
+
+/* After which place, not before `first`, a tensor can be there that is made at `place` now. */
+static uint32_t as_early(hiding *h, uint32_t tensor, uint32_t first, uint32_t place) {
+    while (place - 1 > first && takes(h, tensor, place - 1))
+        place--;
+    return place - 1;
+}
+
+static void hide_out(hiding *h, uint32_t tensor, uint32_t place, wide *idle_from) {
+    uint32_t after = as_early(h, h->steps->tensor_count + tensor, h->made[tensor], place);
+    wide start = *idle_from > h->time[after + 1] ? *idle_from : h->time[after + 1];
+    uint32_t wait = place;
+    *idle_from = start + weir_plan__move_of(h->steps, tensor);
+    while (wait + 1 < h->until[place] && h->time[wait + 1] < *idle_from && takes(h, tensor, wait + 1))
+        wait++;
+    h->issues[h->count] = (weir__record){after, place};
+    h->waits[h->count++] = (weir__record){wait, place};
+    h->touched[tensor] = wait;
+}
+
+static void hide_in(hiding *h, uint32_t tensor, uint32_t place, uint32_t *previous) {
+    uint32_t first = h->touched[tensor] > *previous ? h->touched[tensor] : *previous;
+    while (first + 1 < place && h->time[first + 2] <= h->latest[place])
+        first++;
+    uint32_t after = as_early(h, tensor, first, place);
+    *previous = after;
+    h->issues[h->count] = (weir__record){after, place};
+    h->waits[h->count++] = (weir__record){place, place};
+}
+
+static void touch(uint32_t *touched, weir_plan__list list, uint32_t place) {
+    for (uint32_t k = 0; k < list.count; k++)
+        touched[list.items[k]] = touched[list.items[k]] > place ? touched[list.items[k]] : place;
+}
+
+static void hide(hiding *h) {
+    const weir_plan__steps *s = h->steps;
+    wide idle_from = 0;
+    uint32_t previous = 0;
+    for (uint32_t p = 1; p <= h->from->count; p++) {
+        weir_plan__execution e = h->from->items[p - 1];
+        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        if (weir_plan__is_transfer(s, e) && weir_plan__transfer_of(s, e.node) == WEIR_PLAN__OUT)
+            hide_out(h, weir_plan__moved_by(s, e.node), p, &idle_from);
+        if (weir_plan__is_transfer(s, e) && weir_plan__transfer_of(s, e.node) == WEIR_PLAN__IN)
+            hide_in(h, weir_plan__moved_by(s, e.node), p, &previous);
+        touch(h->touched, weir_plan__list_at(e.is_back ? &s->saved : &s->inputs, e.node), p);
+        if (e.is_back)
+            continue;
+        touch(h->touched, makes, p);
+        for (uint32_t k = 0; k < makes.count; k++)
+            h->made[makes.items[k]] = p;
+    }
+}
+
+static bool write_hidden(hiding *h, weir_plan__schedule *to) {
+    const weir_plan__steps *s = h->steps;
+    const weir_plan__execution *items = h->from->items;
+    size_t issue = 0;
+    size_t wait = 0;
+    bool has_memory = true;
+    weir__sort_records(h->issues, h->issues + h->count, h->count, NULL, NULL);
+    weir__sort_records(h->waits, h->waits + h->count, h->count, NULL, NULL);
+    to->count = 0;
+    for (uint32_t p = 0; p <= h->from->count; p++) {
+        if (p > 0 && !weir_plan__is_transfer(s, items[p - 1]))
+            has_memory &= weir_plan__schedule_add(s->env, to, items[p - 1]);
+        for (; wait < h->count && h->waits[wait].key == p; wait++) {
+            uint32_t tensor = weir_plan__moved_by(s, items[h->waits[wait].index - 1].node);
+            weir_plan__execution item = {weir_plan__wait_of(s, tensor), false, false};
+            has_memory &= weir_plan__schedule_add(s->env, to, item);
+        }
+        for (; issue < h->count && h->issues[issue].key == p; issue++)
+            has_memory &= weir_plan__schedule_add(s->env, to, items[h->issues[issue].index - 1]);
+    }
+    return has_memory;
+}
+
+static bool has_transfers(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
+    for (size_t i = 0; i < schedule->count; i++)
+        if (weir_plan__is_transfer(steps, schedule->items[i]))
+            return true;
+    return false;
+}
+
+static uint64_t cost_of_runs(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
+    uint64_t cost = 0;
+    for (size_t i = 0; i < schedule->count; i++)
+        if (!schedule->items[i].is_base && !weir_plan__is_transfer(steps, schedule->items[i]))
+            cost = weir_plan__add_capped(cost, steps->costs[schedule->items[i].node]);
+    return cost;
+}
+
+bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                              const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
+                              uint64_t *cost) {
+    hiding h = {.steps = steps, .budgets = budgets, .from = schedule};
+    uint64_t waited;
+    *cost = weir_plan__schedule_cost(steps, schedule);
+    hidden->count = 0;
+    if (!steps->link.overlaps || !has_transfers(steps, schedule))
+        return true;
+    bool has_memory = open_hiding(&h);
+    if (has_memory) {
+        find_times(&h);
+        find_limits(&h);
+        hide(&h);
+        has_memory = write_hidden(&h, hidden);
+    }
+    close_hiding(&h);
+    if (!has_memory || !weir_plan__schedule_waits(steps, hidden, &waited))
+        return false;
+    uint64_t other = weir_plan__add_capped(cost_of_runs(steps, schedule), waited);
+    if (other < *cost)
+        *cost = other;
+    else
+        hidden->count = 0;
+    return true;
+}
