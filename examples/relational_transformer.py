@@ -244,12 +244,16 @@ class RelationalTransformer(nn.Module):
         for part in (self.encoder, *self.layers):
             part.compile(dynamic=False, **options)
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """The vector at each sequence's target, [B, width]. The target comes first of all cells."""
+    def vectors(self, batch: dict[str, Tensor]) -> Tensor:
+        """The vector of each cell, [B, S, width]; heads take its norm (self.norm)."""
         cells, seen = self.encoder(batch), who_sees_whom(batch, self.attention)
         for layer in self.layers:
             cells = layer(cells, seen)
-        return self.norm(cells[:, 0])
+        return cells
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """The vector at each sequence's target, [B, width]. The target comes first of all cells."""
+        return self.norm(self.vectors(batch)[:, 0])
 
     def predict(self, at_target: Tensor, target: weir.Target | Kind, category_start: int) -> Tensor:
         """Scores by the target's semantic type: a number, a logit, or one score per class."""

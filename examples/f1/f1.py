@@ -9,6 +9,8 @@ constructor_results, constructor_standings, drivers, driver_standings, qualifyin
 give away. RelBench (https://relbench.stanford.edu, rel-f1) and Kaggle (Formula 1 World Championship) describe where to get
 them and under which terms.
 
+On a GPU the model for the live regime first learns to tell what hidden cells hold (pretraining), then the tasks.
+
 Two regimes: *live*, in which each seed sees everything up to its own time, and *frozen*, in which nothing after the
 beginning of its split is seen (2010-01-01 for test), as RelBench's own code has it. Which evaluation of which model
 counts, and how positions are scaled, is decided on the val split alone."""
@@ -20,7 +22,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,7 +32,8 @@ import torch
 import weir
 import weir.torch
 from torch import Tensor
-from weir import metrics
+from torch.nn import functional
+from weir import SemanticType, metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tasks as f1_tasks  # noqa: E402
@@ -42,6 +45,7 @@ TABLES = ("circuits", "constructors", "constructor_results", "constructor_standi
 REGIMES = ("live", "frozen")
 UNTIL = {"val": VAL * 1_000_000, "test": TEST * 1_000_000}  # of the frozen regime
 CENTRE, SPREAD = 13.9, 6.5  # positions, as the model has them
+MAX_ROWS = 72  # of a sequence
 
 # What others report, test: dnf AUROC, top3 AUROC, position MAE.
 REPORTED = {
@@ -69,13 +73,15 @@ class Settings(NamedTuple):
     length: int = 216
     batch_size: int = 256
     steps: int = 800  # of a model for the live regime; twice as many for the one that looks ahead
+    pretraining: int = 1200  # steps before those, of the model for the live regime
+    hidden_when_pretraining: tuple[float, float] = (0.15, 0.15)  # a share of the cells, and of whole rows
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
     averaging: float = 0.995  # of the weights that are evaluated
     evaluations: int = 4
 
 
-ON_CPU = Settings(batch_size=64, steps=120, averaging=0.98, evaluations=2, width=32, heads=2, layers=2)
+ON_CPU = Settings(batch_size=64, steps=120, pretraining=0, averaging=0.98, evaluations=2, width=32, heads=2, layers=2)
 
 
 # ---- From CSV files to a store ---------------------------------------------------------------------------------------
@@ -96,7 +102,7 @@ def manifest_of(store: weir.Store, settings: Settings, seed: int = 0, mix: dict[
                 **options: object) -> weir.Manifest:
     """How batches are drawn: the newest results, qualifyings and standings of a driver, and their races and teams."""
     batch = {"sequence_length": settings.length, "max_hops": 2, "child_width": 16, "child_policy": "latest",
-             "identifiers": "omit", "max_rows": 72, "pad_rows": True, **options}
+             "identifiers": "omit", "max_rows": MAX_ROWS, "pad_rows": True, **options}
     return weir.Manifest(
         Path(store.path).with_suffix(".manifest.json"), seed=seed, global_batch_size=settings.batch_size,
         mix={f"f1/{task}/train": weight for task, weight in (mix or {"dnf": 1}).items()}, batch=batch,
@@ -196,7 +202,41 @@ def loss_of(model: RelationalTransformer, at_target: Tensor, labels: Tensor, sty
     if stype == "numerical":
         return (model.number_head(at_target)[:, 0] - labels).abs().mean()
     scores = model.boolean_head(at_target)[:, 0]
-    return torch.nn.functional.binary_cross_entropy_with_logits(scores, labels)
+    return functional.binary_cross_entropy_with_logits(scores, labels)
+
+
+def hide(inputs: dict[str, Tensor], cells: float, rows: float = 0.0) -> Tensor:
+    """bool [B, S]: which cells are hidden this time; of the rows a share is hidden as a whole. Hides them in `inputs`."""
+    shape, device = inputs["is_null"].shape, inputs["is_null"].device
+    hidden = torch.rand(shape, device=device) < cells
+    if rows > 0:
+        whole = torch.rand(shape[0], MAX_ROWS, device=device) < rows
+        hidden |= whole.gather(1, inputs["seq_row_ids"].long().clamp(0, MAX_ROWS - 1))
+    hidden &= ~(inputs["is_target"] | inputs["is_padding"] | inputs["is_null"])
+    inputs["is_null"] = inputs["is_null"] | hidden
+    return hidden
+
+
+class HiddenCells(torch.nn.Module):
+    """Tells what hidden cells hold, numbers and categories, from the vectors at their places."""
+
+    def __init__(self, width: int, categories: int) -> None:
+        super().__init__()
+        self.numbers = torch.nn.Linear(width, 1)
+        self.categories = torch.nn.Linear(width, categories)
+
+    def forward(self, vectors: Tensor, inputs: dict[str, Tensor], hidden: Tensor) -> Tensor:
+        types = inputs["semantic_types"]
+        is_number, is_category = (hidden & (types == int(stype)) for stype in (SemanticType.NUMERICAL, SemanticType.CATEGORICAL))
+        found, wanted = self.numbers(vectors)[..., 0], inputs["numeric_values"].clamp(-4, 4)
+        of_numbers = functional.smooth_l1_loss(found, wanted, reduction="none")
+        classes = inputs["categorical_embed_ids"].long() * is_category
+        of_categories = functional.cross_entropy(self.categories(vectors).transpose(1, 2), classes, reduction="none")
+        return mean_of(of_numbers, is_number) + 0.3 * mean_of(of_categories, is_category)
+
+
+def mean_of(losses: Tensor, which: Tensor) -> Tensor:
+    return (losses * which).sum() / which.sum().clamp(min=1)
 
 
 class Evaluation(NamedTuple):
@@ -226,39 +266,61 @@ class Trainer:
         self.model.load_state_dict(weights)
         self.average.load_state_dict(weights)
 
-    def train(self, mix: dict[str, int], steps: int, seed: int) -> Iterator[Evaluation]:
-        """The mean weights and what they say of the val splits, some times on the way."""
-        self.begin(seed)
-        settings, model = self.settings, self.model
-        matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-        others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
+    def advance(self, mix: dict[str, int], steps: int, seed: int, loss_of_batch: Callable[[weir.Batch], Tensor],
+                *more: torch.nn.Module) -> Iterator[int]:
+        """Trains the model, and what else learns with it; gives the number of steps after each."""
+        settings, parameters = self.settings, [parameter for module in (self.model, *more) for parameter in module.parameters()]
+        matrices = [parameter for parameter in parameters if parameter.dim() > 1]
+        others = [parameter for parameter in parameters if parameter.dim() <= 1]
         groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
         optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98))
         warm = min(100, (steps + 3) // 4)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / warm) * 0.5 * (1 + math.cos(math.pi * max(0, step - warm) / (steps - warm)))
+            optimizer, lambda step: min(1.0, (step + 1) / warm) * 0.5 * (1 + math.cos(math.pi * max(0, step - warm) / max(1, steps - warm)))
         )
         loader = weir.Loader(self.store, manifest_of(self.store, settings, seed, mix), steps=steps, epochs=1, rank=0, world_size=1,
                              workers=self.workers, device=self.device if self.is_cuda else None)
         for batch in loader:
-            inputs, labels = prepare(batch, self.store)
-            hidden = torch.rand(labels.shape[0], settings.length, device=self.device) < settings.hidden_cells
-            inputs["is_null"] = inputs["is_null"] | (hidden & ~inputs["is_target"])
-            with self.precision():
-                at_target = model(inputs)
-            loss = loss_of(model, at_target.float(), labels, batch.target.stype)
+            loss = loss_of_batch(batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             schedule.step()
             done = batch.step + 1
             with torch.no_grad():
                 share = 1 - min(settings.averaging, done / (done + 10))
-                for mean, new in zip(self.average.parameters(), model.parameters()):
+                for mean, new in zip(self.average.parameters(), self.model.parameters()):
                     mean.lerp_(new, share)
-            del batch, inputs
-            if done % (steps // settings.evaluations) == 0:
+            del batch
+            yield done
+
+    def pretrain(self, mix: dict[str, int], steps: int, seed: int) -> None:
+        """Contexts alone, no labels: cells and whole rows are hidden, and the model learns to tell what they hold."""
+        head = HiddenCells(self.settings.width, len(self.model.encoder.categories)).to(self.device)
+
+        def loss_of_batch(batch: weir.Batch) -> Tensor:
+            inputs, _ = prepare(batch, self.store)
+            hidden = hide(inputs, *self.settings.hidden_when_pretraining)
+            with self.precision():
+                vectors = self.model.norm(self.model.vectors(inputs))
+            return head(vectors.float(), inputs, hidden)
+
+        for _ in self.advance(mix, steps, seed + 1000, loss_of_batch, head):  # not the batches that training begins with
+            pass
+
+    def train(self, mix: dict[str, int], steps: int, seed: int) -> Iterator[Evaluation]:
+        """The mean weights and what they say of the val splits, some times on the way."""
+
+        def loss_of_batch(batch: weir.Batch) -> Tensor:
+            inputs, labels = prepare(batch, self.store)
+            hide(inputs, self.settings.hidden_cells)
+            with self.precision():
+                at_target = self.model(inputs)
+            return loss_of(self.model, at_target.float(), labels, batch.target.stype)
+
+        for done in self.advance(mix, steps, seed, loss_of_batch):
+            if done % (steps // self.settings.evaluations) == 0:
                 weights = {name: tensor.clone() for name, tensor in self.average.state_dict().items()}
                 yield Evaluation(weights, {part[:3]: self.predictions(part) for part in self.parts if part.split == "val"})
 
@@ -280,6 +342,10 @@ class Trainer:
         by_kind: dict[str, list[Evaluation]] = {}
         for kind, mix in mixes().items():
             steps, began = self.settings.steps * (2 if kind == "ahead" else 1), time.monotonic()
+            self.begin(seed)
+            if kind == "live" and self.settings.pretraining > 0:
+                self.pretrain(mix, self.settings.pretraining, seed)
+                print(f"run {seed} {kind:5} {time.monotonic() - began:6.1f} s  pretrained", flush=True)
             for evaluation in self.train(mix, steps, seed):
                 by_kind.setdefault(kind, []).append(evaluation)
                 shown = "  ".join(f"{part.regime} {part.task} {score(part, evaluation.on_val[part[:3]]):.4f}"
@@ -394,6 +460,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, nargs="+", help="runs; 0 1 2 on a GPU, 0 on a CPU")
     parser.add_argument("--steps", type=int, help="per model; fewer are quicker and worse")
+    parser.add_argument("--pretraining", type=int, help="steps; 1200 on a GPU, none on a CPU")
     parser.add_argument("--workers", type=int, default=2, help="threads that build batches")
     parser.add_argument("--attention", choices=("weir", "sdpa"), default="weir")
     parser.add_argument("--store", type=Path, help="one that an earlier run has made; FOLDER may be left out, or is compared with it")
@@ -411,7 +478,8 @@ def main() -> None:
         store = weir.Store(arguments.store) if arguments.store else ingest(arguments.folder, arguments.out)
         if arguments.folder:
             check(store, arguments.folder)
-        settings = settings._replace(steps=arguments.steps or settings.steps)
+        pretraining = settings.pretraining if arguments.pretraining is None else arguments.pretraining
+        settings = settings._replace(steps=arguments.steps or settings.steps, pretraining=pretraining)
         trainer = Trainer(store, settings, arguments)
         for seed in arguments.seeds or ([0] if arguments.device == "cpu" else [0, 1, 2]):
             write(arguments.out / f"predictions-{seed}.csv", trainer.parts, trainer.run(seed))

@@ -10,8 +10,11 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
+import torch
+
 F1 = Path(__file__).parents[2] / "examples" / "f1"
 sys.path.insert(0, str(F1))
+import f1  # noqa: E402
 import standin  # noqa: E402
 import tasks  # noqa: E402
 
@@ -44,6 +47,31 @@ class Definition(unittest.TestCase):
         self.assertEqual(self.labels("dnf", (end, 7, 1.0)), [((7, 0), 0.0)])
 
 
+class Hiding(unittest.TestCase):
+    """What is hidden in training: never the target, padding, or what is null anyway."""
+
+    def inputs(self) -> dict:
+        rows = torch.arange(60).expand(4, 60) // 5
+        names = ("is_null", "is_target", "is_padding")
+        inputs = {name: torch.zeros(4, 60, dtype=torch.bool) for name in names} | {"seq_row_ids": rows}
+        for name, cell in zip(names, (7, 0, 59)):
+            inputs[name][:, cell] = True
+        return inputs
+
+    def test_all(self) -> None:
+        inputs = self.inputs()
+        hidden = f1.hide(inputs, 1.0)
+        self.assertEqual((~hidden).nonzero()[:, 1].tolist(), [0, 7, 59] * 4)
+        self.assertEqual((~inputs["is_null"]).nonzero()[:, 1].tolist(), [0, 59] * 4)
+
+    def test_rows_are_hidden_as_a_whole(self) -> None:
+        torch.manual_seed(3)
+        by_row = f1.hide(self.inputs(), 0.0, 0.5).view(4, 12, 5)[:, 2:11]
+        self.assertTrue(torch.equal(by_row.all(-1), by_row.any(-1)))
+        self.assertTrue(0 < by_row.sum() < by_row.numel())
+        self.assertFalse(f1.hide(self.inputs(), 0.0, 0.0).any())
+
+
 class EndToEnd(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -51,10 +79,15 @@ class EndToEnd(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.data, cls.out = Path(folder.name, "data"), Path(folder.name, "out")
         standin.main(cls.data)
-        cls.shown = run(cls.data, "--out", cls.out, "--steps", 2)
+        cls.shown = run(cls.data, "--out", cls.out, "--steps", 2, "--pretraining", 2)
 
     def test_seeds_are_as_defined(self) -> None:
         self.assertEqual(self.shown.count("  as defined; published: "), 9, self.shown)
+
+    def test_live_model_is_pretrained(self) -> None:
+        lines = [line for line in self.shown.splitlines() if line.startswith("run 0")]
+        self.assertRegex(lines[0], r"^run 0 live +[0-9.]+ s  pretrained$")
+        self.assertEqual([line.split()[2] for line in lines], ["live"] * 3 + ["ahead"] * 2, "which is not")
 
     def test_predictions_are_keyed(self) -> None:
         expected = {question: tasks.seeds_by_definition(self.data, question) for question in tasks.PUBLISHED}
