@@ -92,8 +92,7 @@ weir_status cli_labels_count(const weir_store *store, uint32_t task, weir_split 
     size_t count = 0;
     for (uint64_t i = 0; i < cardinality; i++) {
         weir_seed_row seed = {.target.is_null = true};
-        if (weir_store_seed(store, task, described->split_start[split] + (uint32_t)i, &seed) &&
-            !seed.target.is_null)
+        if (weir_store_seed(store, task, described->split_start[split] + i, &seed) && !seed.target.is_null)
             values[count++] = value_of(&seed.target);
     }
     out->nulls = cardinality - count;

@@ -49,12 +49,12 @@ typedef struct sequence {
     uint32_t row_count;
     uint32_t cell_count;
     int64_t observation_time;
-    uint32_t anchor_row;
-    const uint32_t *rows;    /* RowIdx */
+    uint64_t anchor_row;
+    const uint64_t *rows;    /* RowIdx */
     const uint32_t *visits;  /* of rows that start a part */
     uint32_t *row_starts;    /* row_count + 1: where a row's entries in `positions` begin */
     int32_t *positions;      /* of each row's columns in the sequence, or NOWHERE */
-    const uint32_t **by_row; /* pointers into rows, sorted by RowIdx */
+    const uint64_t **by_row; /* pointers into rows, sorted by RowIdx */
 } sequence;
 
 /* ---- Reading a batch ------------------------------------------------------------------------- */
@@ -94,14 +94,14 @@ static uint32_t place_of(const sequence *s, uint32_t local, uint32_t column) {
 }
 
 static int compare_rows(const void *a, const void *b) {
-    uint32_t x = **(const uint32_t *const *)a, y = **(const uint32_t *const *)b;
+    uint64_t x = **(const uint64_t *const *)a, y = **(const uint64_t *const *)b;
     return x < y ? -1 : x > y;
 }
 
 /* The number of a row in the sequence, or NOWHERE. */
-static int32_t local_of(const sequence *s, uint32_t row) {
-    const uint32_t *key = &row;
-    const uint32_t **found = bsearch(&key, s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
+static int32_t local_of(const sequence *s, uint64_t row) {
+    const uint64_t *key = &row;
+    const uint64_t **found = bsearch(&key, s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
     return found ? (int32_t)(*found - s->rows) : NOWHERE;
 }
 
@@ -142,7 +142,7 @@ static void forget_places(sequence *s) {
 
 /* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
  * anchor of a task that shows what was known of it counts as always there. */
-static int64_t known_time(const sequence *s, uint32_t row, uint32_t known_slot) {
+static int64_t known_time(const sequence *s, uint64_t row, uint32_t known_slot) {
     bool was_always_there = row == s->anchor_row && s->task->before_anchor == WEIR_BEFORE_ANCHOR_SHOW_KNOWN;
     int64_t time = was_always_there ? WEIR_TIME_ALWAYS : weir_store_row_time(s->context->store, row);
     int64_t known = weir_store_time_at(s->context->store, row, known_slot);
@@ -221,16 +221,16 @@ static void write_value(weir_json_writer *w, const weir_store *store, uint32_t c
 
 /* What an identifier says: the row that it leads to, by its key or else by its number in its table, or its
  * part of the row's own key. False if the store does not know: an own key that it does not keep. */
-static bool write_identifier(weir_json_writer *w, const sequence *s, uint32_t row, uint32_t column) {
+static bool write_identifier(weir_json_writer *w, const sequence *s, uint64_t row, uint32_t column) {
     const weir_table *table = &s->info->tables[s->info->columns[column].table];
     char key[LONGEST_VALUE], text[LONGEST_VALUE + 100];
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
-        uint32_t parent = weir_store_parent(s->context->store, row, e);
-        if (s->info->edges[e].column != column || parent == WEIR_NONE)
+        uint64_t parent = weir_store_parent(s->context->store, row, e);
+        if (s->info->edges[e].column != column || parent == WEIR_NO_ROW)
             continue;
         const weir_table *to = &s->info->tables[s->info->edges[e].parent_table];
         if (weir_store_key_text(s->context->store, parent, key, sizeof key) == 0)
-            snprintf(key, sizeof key, "row %u", (unsigned)(parent - to->row_start));
+            snprintf(key, sizeof key, "row %llu", (unsigned long long)(parent - to->row_start));
         snprintf(text, sizeof text, "\xe2\x86\x92 %.90s %s", to->name, key);
         weir_json_text(w, text);
         return true;
@@ -302,7 +302,7 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Why an edge is seen or not, and what time that is about. */
-static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint32_t parent,
+static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint64_t parent,
                                 int64_t *time) {
     *time = known_time(s, s->rows[local], s->info->edges[edge].known_slot);
     if (s->task->edge_hidden[edge])
@@ -319,9 +319,9 @@ static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local
     weir_json_key(w, "parents");
     weir_json_array(w);
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
-        uint32_t parent = weir_store_parent(s->context->store, s->rows[local], e);
+        uint64_t parent = weir_store_parent(s->context->store, s->rows[local], e);
         int64_t time;
-        if (parent == WEIR_NONE)
+        if (parent == WEIR_NO_ROW)
             continue;
         weir_json_array(w);
         weir_json_uint(w, e);
@@ -352,7 +352,7 @@ static void write_task_cell(weir_json_writer *w, const sequence *s, uint32_t loc
  * request that is none of the store's seeds has no label and no split. */
 static void write_task_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_store *store = s->context->store;
-    uint32_t seed = s->rows[local] - s->info->row_count;
+    uint64_t seed = s->rows[local] - s->info->row_count;
     weir_seed_row row;
     bool is_stored = weir_store_seed(store, s->task_number, seed, &row);
     if (!is_stored)
@@ -427,12 +427,12 @@ static weir_cell target_of(const sequence *s, uint64_t sample) {
     weir_stored_dataset dataset;
     weir_error error;
     weir_seed_row seed = {.target.is_null = true};
-    uint32_t index = WEIR_NONE;
+    uint64_t index = WEIR_NO_ROW;
     if (!s->context->stage)
         index = weir_store_find_seed(store, s->task_number, s->anchor_row, s->observation_time);
     else if (weir_store_dataset(store, s->context->dataset, &dataset, &error) == WEIR_OK)
-        index = s->task->split_start[dataset.split] + (uint32_t)sample;
-    if (index == WEIR_NONE && s->task->is_cell)
+        index = s->task->split_start[dataset.split] + sample;
+    if (index == WEIR_NO_ROW && s->task->is_cell)
         (void)weir_store_cell(store, s->anchor_row, s->task->column, &seed.target);
     else if (!weir_store_seed(store, s->task_number, index, &seed))
         seed.target.is_null = true;
@@ -561,6 +561,12 @@ void cli_batch_write_page_head(weir_json_writer *w, const cli_batch_context *con
     write_labels(w, context->store, task, labels);
 }
 
+static uint64_t anchor_of(const weir_store *store, uint32_t task, const weir_batch *batch, uint32_t i) {
+    uint32_t number = (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4);
+    bool is_padding = load(batch, WEIR_NUM_ROWS, i, 4) == 0;
+    return is_padding ? WEIR_NO_ROW : weir_batch_anchor(store, task, batch, i, number);
+}
+
 void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
                                uint32_t member, const cli_labels *labels) {
     const weir_store_info *info = weir_store_describe(context->store);
@@ -590,7 +596,7 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
                       .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
                       .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
                       .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
-                      .anchor_row = (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4),
+                      .anchor_row = anchor_of(context->store, task, batch, i),
                       .rows = batch->rows + (size_t)i * batch->row_stride,
                       .visits = batch->visits + (size_t)i * batch->row_stride};
         write_sequence(w, &s);

@@ -23,6 +23,11 @@ weir_batch_source cli_batch_source(const weir_store *store, const weir_batch *ba
                                .category_count = batch->category_count};
 }
 
+uint64_t cli_batch_anchor(const weir_batch_source *source, const weir_batch *batch, uint32_t index) {
+    return weir_batch_anchor(source->store, source->task, batch, index,
+                             (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, index));
+}
+
 static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
     weir_json_array(w);
     for (uint32_t k = 0; k < tensor->rank; k++)
@@ -138,7 +143,7 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
     if (has_anchor_keys(info, &info->tasks[source.task])) {
         weir_json_key(w, "anchor_key");
         if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
-            weir_store_key_json(source.store, (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i), w);
+            weir_store_key_json(source.store, cli_batch_anchor(&source, batch, i), w);
         else
             weir_json_null(w);
     }
@@ -151,11 +156,10 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
 }
 
 void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, uint32_t i) {
-    const weir_store *store = cli_batch_source(given, batch, i).store;
+    weir_batch_source source = cli_batch_source(given, batch, i);
+    const weir_store *store = source.store;
     const weir_store_info *info = weir_store_describe(store);
     const char *role = weir_role_name(weir_batch_role(batch, i));
-    uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);
-    const weir_table *table = &info->tables[weir_store_table_of(store, row)];
     int64_t seen = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
     char key[200], printable[200], time[40] = "everything";
     uint64_t cells = cli_batch_field(batch, WEIR_NUM_CELLS, i),
@@ -164,13 +168,15 @@ void cli_batch_print_sequence(const weir_store *given, const weir_batch *batch, 
         printf("padding\n");
         return;
     }
+    uint64_t row = cli_batch_anchor(&source, batch, i);
+    const weir_table *table = &info->tables[weir_store_table_of(store, row)];
     if (role)
         printf("%s ", role);
     if (weir_store_key_text(store, row, key, sizeof key) == 0) /* it keeps none */
-        snprintf(key, sizeof key, "row %" PRIu32, row - table->row_start);
+        snprintf(key, sizeof key, "row %" PRIu64, row - table->row_start);
     if (seen != INT64_MAX)
         weir_timestamp_format(seen, time);
-    printf("%s %s (row %" PRIu32 " of the store) as of %s, %" PRIu64 " cell%s of %" PRIu64
+    printf("%s %s (row %" PRIu64 " of the store) as of %s, %" PRIu64 " cell%s of %" PRIu64
            " row%s, digest %016" PRIx64 "\n",
            cli_shown(table->name), cli_printable(key, printable, sizeof printable), row, time, cells,
            cli_plural(cells), rows, cli_plural(rows), batch->sample_digests[i]);

@@ -10,6 +10,9 @@ weir_batch_source cli_batch_source(const weir_store *store, const weir_batch *ba
 /* A field of one sequence, such as WEIR_ANCHOR_ROW. */
 uint64_t cli_batch_field(const weir_batch *batch, weir_tensor_id id, uint32_t index);
 
+/* The RowIdx of what a sequence is about, which is not padding. */
+uint64_t cli_batch_anchor(const weir_batch_source *source, const weir_batch *batch, uint32_t index);
+
 /* Members of an object: task (of a mixed batch: its datasets, each with its task), dims, shapes and digest of
  * the batch; all tensors, as hex; what there is to say of one sequence, from its position to its digest. */
 void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch);

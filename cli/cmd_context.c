@@ -84,13 +84,13 @@ static void release_requests(requests *r) {
 
 /* The split of a request that is a seed of the store, or NULL. */
 static const char *split_of(const weir_store *store, const weir_batch *batch, uint32_t i) {
-    uint32_t row = (uint32_t)cli_batch_field(batch, WEIR_ANCHOR_ROW, i);
     int64_t time = (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i);
     weir_seed_row seed;
     if (cli_batch_field(batch, WEIR_SAMPLE_INDEX, i) == WEIR_NO_SAMPLE)
         return NULL;
-    uint32_t index = weir_store_find_seed(store, batch->task, row, time);
-    return index != WEIR_NONE && weir_store_seed(store, batch->task, index, &seed)
+    weir_batch_source source = cli_batch_source(store, batch, i);
+    uint64_t index = weir_store_find_seed(store, batch->task, cli_batch_anchor(&source, batch, i), time);
+    return index != WEIR_NO_ROW && weir_store_seed(store, batch->task, index, &seed)
                ? weir_split_name(seed.split)
                : NULL;
 }

@@ -159,7 +159,7 @@ static void print_tasks(const weir_store_info *info) {
         printf("  %-12s %-8s %-12s %-10s", task->name, weir_task_kind(task), weir_stype_name(task->stype),
                info->tables[task->anchor_table].name);
         for (int split = 0; split < WEIR_SPLITS; split++)
-            printf(" %9" PRIu32, task->split_start[split + 1] - task->split_start[split]);
+            printf(" %9" PRIu64, task->split_start[split + 1] - task->split_start[split]);
         printf("\n");
     }
 }

@@ -105,8 +105,8 @@ static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
         const weir_task *task = &info->tasks[i];
-        printf("  %-24s %-7s %-11s of %s: %u train, %u val, %u test\n", cli_shown(task->name),
-               weir_task_kind(task), weir_stype_name(task->stype),
+        printf("  %-24s %-7s %-11s of %s: %" PRIu64 " train, %" PRIu64 " val, %" PRIu64 " test\n",
+               cli_shown(task->name), weir_task_kind(task), weir_stype_name(task->stype),
                cli_shown(info->tables[task->anchor_table].name), task->split_start[1],
                task->split_start[2] - task->split_start[1], task->split_start[3] - task->split_start[2]);
         if (task->early_seeds > 0)
@@ -136,10 +136,10 @@ static int print_text(const weir_store *store) {
     const weir_store_info *info = weir_store_describe(store);
     char size[32];
     cli_format_bytes(info->file_size, size);
-    printf(
-        "%s: %u rows, %u columns, %u categories, %u texts, %s; embeddings %s of %u dimensions\nstore_hash ",
-        cli_shown(info->name), info->row_count, info->column_count, info->category_count, info->text_count,
-        size, info->embedding_provider, info->embedding_dim);
+    printf("%s: %" PRIu64
+           " rows, %u columns, %u categories, %u texts, %s; embeddings %s of %u dimensions\nstore_hash ",
+           cli_shown(info->name), info->row_count, info->column_count, info->category_count, info->text_count,
+           size, info->embedding_provider, info->embedding_dim);
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         printf("%02x", info->store_hash[i]);
     printf("\n");
@@ -155,7 +155,7 @@ static int print_text(const weir_store *store) {
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
-static int print_row(const weir_store *store, uint32_t row, bool as_json) {
+static int print_row(const weir_store *store, uint64_t row, bool as_json) {
     const weir_store_info *info = weir_store_describe(store);
     uint32_t table = weir_store_table_of(store, row);
     int64_t time = weir_store_row_time(store, row);
@@ -166,6 +166,8 @@ static int print_row(const weir_store *store, uint32_t row, bool as_json) {
         weir_json_object(&w);
         cli_json_text(&w, "table", info->tables[table].name);
         cli_json_uint(&w, "row", row);
+        if (info->format > 1)
+            cli_json_uint(&w, "number", weir_store_number_of(store, row));
         weir_json_key(&w, "key");
         weir_store_key_json(store, row, &w);
         weir_json_key(&w, "time");
@@ -179,7 +181,8 @@ static int print_row(const weir_store *store, uint32_t row, bool as_json) {
     printf("%s", cli_shown(info->tables[table].name));
     if (weir_store_key_text(store, row, key, sizeof key) > 0)
         printf(" %s", cli_printable(key, printable, sizeof printable));
-    printf(": row %u of the store, %u of the table", row, row - info->tables[table].row_start);
+    printf(": row %" PRIu64 " of the store, %" PRIu64 " of the table", row,
+           row - info->tables[table].row_start);
     if (time != WEIR_TIME_ALWAYS) {
         weir_timestamp_format(time, when);
         printf(", there since %s", when);
@@ -215,9 +218,9 @@ static int print_key(const weir_store *store, const char *table_name, const char
     }
     weir_cbor_writer_memory(&document, NULL);
     uint32_t count = cli_key_read(text, &document, values);
-    uint32_t row = cli_key_find(store, table, values, count, text);
+    uint64_t row = cli_key_find(store, table, values, count, text);
     weir_cbor_release(&document);
-    if (row != WEIR_NONE)
+    if (row != WEIR_NO_ROW)
         return print_row(store, row, as_json);
     (void)cli_error(&error, WEIR_CONTRACT_VIOLATION,
                     "%s has no row with the key %s; its key has %u column%s%s", table_name, text,
@@ -227,7 +230,7 @@ static int print_key(const weir_store *store, const char *table_name, const char
     return cli_fail(&error, as_json);
 }
 
-static int show(const weir_store *store, const char *table, const char *key, const uint32_t *row,
+static int show(const weir_store *store, const char *table, const char *key, const uint64_t *row,
                 bool as_json) {
     weir_error error;
     if (table)
@@ -235,8 +238,8 @@ static int show(const weir_store *store, const char *table, const char *key, con
     if (row && *row < weir_store_describe(store)->row_count)
         return print_row(store, *row, as_json);
     if (row) {
-        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no row %u; it has %u", *row,
-                        weir_store_describe(store)->row_count);
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no row %" PRIu64 "; it has %" PRIu64,
+                        *row, weir_store_describe(store)->row_count);
         return cli_fail(&error, as_json);
     }
     if (!as_json)
@@ -250,10 +253,10 @@ static int show(const weir_store *store, const char *table, const char *key, con
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     const char *table = NULL;
-    uint32_t row = 0;
+    uint64_t row = 0;
     cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
                             {"--key", CLI_TEXT, &table, false, false},
-                            {"--row", CLI_UINT32, &row, false, false}};
+                            {"--row", CLI_UINT, &row, false, false}};
     const char *given[2] = {NULL, NULL};
     weir_error error;
     weir_store *store;

@@ -56,6 +56,7 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             {"--base-check", CLI_TEXT, &check, false, false},
                             {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
+                            {"--format", CLI_UINT32, &run.options.format, false, false},
                             CLI_SOURCE_OPTIONS(source)};
     const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
     size_t option_count = sizeof options / sizeof *options;
@@ -104,7 +105,7 @@ const cli_command cli_ingest = {
              "--replace-manifest] "
              "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--base STORE [--base-check "
              "count|full]] [--html F] [--strict] [--threads N] "
-             "[--memory SIZE] [--no-embeddings] " CLI_SOURCE_USAGE " [--json]",
+             "[--memory SIZE] [--no-embeddings] [--format N] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
@@ -137,6 +138,9 @@ const cli_command cli_ingest = {
     "store,\n"
     "                    which is the same for any size\n"
     "  --no-embeddings   leave the embeddings out\n"
+    "  --format N        2: the format of stores of more than 2^32 - 2 rows, although these are fewer, to "
+    "try\n"
+    "                    what reads it (default: the least that the rows need)\n"
     "  --json            print the report as JSON\n\n"
     "Reads the source, writes the store and a manifest with all its datasets, each whole or not at all, and "
     "says\n"

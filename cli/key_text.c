@@ -21,14 +21,14 @@ uint32_t cli_key_read(const char *text, weir_cbor_writer *document, weir_key_val
     return count;
 }
 
-uint32_t cli_key_find(const weir_store *store, uint32_t table, weir_key_value *values, uint32_t count,
+uint64_t cli_key_find(const weir_store *store, uint32_t table, weir_key_value *values, uint32_t count,
                       const char *text) {
     weir_key_value digits = {.type = WEIR_KEY_TEXT, .bytes = {text, strlen(text)}};
-    uint32_t row = weir_store_find_row(store, table, values, count);
-    if (row != WEIR_NONE || count != 1 || values[0].type != WEIR_KEY_INTEGER)
+    uint64_t row = weir_store_find_row(store, table, values, count);
+    if (row != WEIR_NO_ROW || count != 1 || values[0].type != WEIR_KEY_INTEGER)
         return row;
     row = weir_store_find_row(store, table, &digits, 1);
-    if (row != WEIR_NONE)
+    if (row != WEIR_NO_ROW)
         values[0] = digits;
     return row;
 }

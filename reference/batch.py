@@ -138,13 +138,19 @@ def _printed_key(task: Task, sequence: Sequence) -> dict[str, Any]:
     return {"anchor_key": printed(key) if sequence.rows else None}
 
 
+def _anchor_number(task: Task, sequence: Sequence) -> int:
+    tables = [task.anchor] if task.destinations is None else [task.anchor, task.destinations.table]
+    numbers = [t.number_of(sequence.anchor_row) for t in tables if sequence.anchor_row - t.row_start in range(len(t.rows))]
+    return numbers[0] if sequence.rows else sequence.anchor_row
+
+
 def printed_sequence(task: Task, sequence: Sequence, sample_digest: int, has_role: bool) -> dict[str, Any]:
     return {
         "sample_index": sequence.sample_index,
         "epoch": sequence.epoch,
         "position": sequence.position,
         **({"role": sequence.role} if has_role else {}),
-        "anchor_row": sequence.anchor_row,
+        "anchor_row": _anchor_number(task, sequence),
         **_printed_key(task, sequence),
         "observation_time": sequence.observation_time,
         "num_cells": len(sequence.cells),

@@ -62,9 +62,9 @@ def _row_of(task: Task, request: Request) -> int:
     if request.key is None:
         if request.row is None:
             raise WeirError("CONTRACT_VIOLATION", "a request needs a key or a row")
-        if not anchor.row_start <= request.row < anchor.row_start + len(anchor.rows):
+        if request.row - anchor.first_number not in range(len(anchor.rows)):
             raise WeirError("KEY_NOT_FOUND", f"row {request.row} is not one of {anchor.name}")
-        return request.row
+        return anchor.row_start + request.row - anchor.first_number
     if not anchor.keeps_keys:
         raise WeirError("CONTRACT_VIOLATION", f"the store keeps no keys of {anchor.name}")
     if len(request.key) != len(anchor.primary_key):

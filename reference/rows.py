@@ -48,8 +48,13 @@ class Table:
     keeps_keys: bool
     rows: list[Row] = field(default_factory=list)
     row_start: int = 0
+    first_number: int = 0  # of its rows, as the file counts them
     key_order: list[str] | None = None  # of the foreign keys, where an earlier store gives it
     times: dict[Path, list[int | None]] = field(default_factory=dict)  # of paths through foreign keys, by row
+
+    def number_of(self, row: int) -> int:
+        """What the file, the tensor anchor_row and a request call a row."""
+        return row - self.row_start + self.first_number
 
     def cell(self, row: int, column: str) -> Any:
         return self.rows[row - self.row_start].cells[column]

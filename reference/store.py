@@ -25,6 +25,9 @@ from .tasks import Task, make_task, tasks_nobody_wrote
 from .timestamps import ALWAYS, NEVER
 
 
+MOST_NUMBERS = 2**32 - 2  # of rows: 2^32 - 1 is none
+
+
 @dataclass
 class EdgeType:
     """A foreign key, and the edges that it gives."""
@@ -44,7 +47,7 @@ class EdgeType:
 class Store:
     """An ingested database. Tables, edge types and tasks are in the order that numbers them."""
 
-    def __init__(self, schema: Schema, database: Database, like: "Store | None" = None) -> None:
+    def __init__(self, schema: Schema, database: Database, like: "Store | None" = None, format: int = 0) -> None:
         check_against(schema, database)
         self.name = schema.name or database.name
         self.embedding_dim = schema.embedding_dim
@@ -72,6 +75,7 @@ class Store:
             earlier = None if like is None else next(task for task in like.tasks if task.name == name)
             destinations = self._destinations(task_schemas[name]) if task_schemas[name].is_link else None
             self.tasks.append(make_task(name, task_schemas[name], anchor, database, earlier, destinations))
+        self._choose_format(format)
         self._number_derived_tasks()
         self.statistics_until = self._end_of_statistics(schema.statistics_until)
         self.statistics = {
@@ -88,14 +92,14 @@ class Store:
 
     @classmethod
     def ingest(
-        cls, path: str | Path, schema_text: bytes | str | None = None, like: "Store | None" = None
+        cls, path: str | Path, schema_text: bytes | str | None = None, like: "Store | None" = None, format: int = 0
     ) -> "Store":
         """The store of a SQLite file, or of CSV files, by a schema or by the draft of one, and with the numbers of an
         earlier store where there is one. (Schemas that do not fit it are not simulated.)"""
         schema = None if schema_text is None else read_schema(schema_text)
         database = _open(Path(path), schema)
         try:
-            return cls(schema or read_schema(json.dumps(draft_schema(database))), database, like)
+            return cls(schema or read_schema(json.dumps(draft_schema(database))), database, like, format)
         finally:
             database.close()
 
@@ -117,6 +121,14 @@ class Store:
             row_start += len(table.rows)
         for column_idx, (_, column) in enumerate(self.all_columns()):
             column.column_idx = column_idx
+
+    def _choose_format(self, wanted: int) -> None:
+        """Format 1 if its numbers, which are RowIdx in 32 bits, suffice, unless 2 is wanted."""
+        task_rows = [len(task.seeds) + (self.row_count if task.schema.has_label_times else 0) for task in self.tasks]
+        fits = max([self.row_count, *task_rows]) <= MOST_NUMBERS
+        self.format = 1 if fits and wanted != 2 else 2
+        for table in self.tables:
+            table.first_number = table.row_start if self.format == 1 else 0
 
     def _number_derived_tasks(self) -> None:
         next_idx = len(self.all_columns())
@@ -238,6 +250,7 @@ class Store:
         """What `weir info --json` says, as far as the specification goes."""
         return {
             "name": self.name,
+            "format_version": self.format,
             "rows": self.row_count,
             "tables": [self._table_info(table) for table in self.tables],
             "columns": [self._column_info(table, column) for table, column in self.all_columns()],

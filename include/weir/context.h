@@ -36,7 +36,7 @@ typedef struct weir_context_request {
     const weir_key_value *key; /* of a row of the task's anchor table (in a link task the source's, or the
                                   destination's); borrowed during the call … */
     uint32_t key_count;  /* … as many values as its primary key has columns. 0: `row` says which row */
-    uint32_t row;        /* RowIdx */
+    uint32_t row;        /* its number in the store (weir_store_row_of) */
     bool has_time;       /* else the anchor row's time, or everything if that was always there */
     bool is_destination; /* of a link task: the row is one of the destination table */
     bool has_seed;       /* else 0, or as the store's own seed draws if the request is one */

@@ -98,6 +98,10 @@ typedef struct weir_ingest_options {
      * read, new}, how being "whole", "from the cut" or "compared". Empty without a base; released by the
      * caller. */
     weir_bytes *base_report;
+    /* The store's format: 0: the least that can number its rows and seeds; 2: that one in any case, to try
+     * what reads stores (docs/spec/04e-format-2.md). CONTRACT_VIOLATION for any other number but 1, which is
+     * as 0. */
+    uint32_t format;
 } weir_ingest_options;
 
 #define WEIR_INGEST_MEMORY_LEAST (UINT64_C(64) << 20)

@@ -24,7 +24,8 @@
 extern "C" {
 #endif
 
-#define WEIR_NONE        UINT32_MAX /* no column, no row, no edge */
+#define WEIR_NONE        UINT32_MAX /* no column, no table, no edge */
+#define WEIR_NO_ROW      UINT64_MAX /* no row, no seed */
 #define WEIR_TIME_ALWAYS INT64_MIN  /* the time of what was always there */
 #define WEIR_TIME_NEVER                                                                                      \
     INT64_MAX /* an edge's: never known. As an observation time 2^63-1 sees everything else */
@@ -69,20 +70,25 @@ typedef enum weir_key_form {
     WEIR_KEYS_CBOR,   /* any keys, as CBOR items */
 } weir_key_form;
 
-/* A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
+/* A RowIdx numbers the rows of all tables, one table after the other. What the file holds of a row is a
+ * number of 32 bits: in format 1 its RowIdx, in format 2 its place in its table. The i-th row of a table has
+ * the RowIdx row_start + i and the number first_number + i.
+ *
+ * A table's rows lie one after the other, `stride` bytes each, row r at records + (r - row_start) * stride.
  * In a record, all little-endian:
  *   - 8-byte slots: int64 microseconds of every timestamp column, then of every stored time;
  *     WEIR_TIME_ALWAYS if it is null;
  *   - 4-byte slots: float32 (normalised), category or text number of every numerical, categorical and text
  *     column; 0 if it is null;
- *   - 4-byte slots: the parent's RowIdx of every edge type of the table; WEIR_NONE if there is none;
+ *   - 4-byte slots: the parent's number of every edge type of the table; WEIR_NONE if there is none;
  *   - bits: one per column, set if the cell is null; then one per boolean column, its value. Bit i is bit i
  *     % 8 of byte i / 8 from `bits_offset` on. A row's time is the slot at time_offset (which is right for
  *     null too), or always if that is WEIR_NONE. */
 typedef struct weir_table {
     const char *name;
-    uint32_t row_start;
+    uint64_t row_start;
     uint32_t row_count;
+    uint32_t first_number;
     uint32_t stride;
     uint32_t bits_offset;
     uint32_t time_offset;  /* or WEIR_NONE */
@@ -143,13 +149,14 @@ typedef struct weir_edge {
     uint64_t edges;
     uint64_t dangling;
     const uint8_t *starts;      /* uint32, parent rows + 1 */
-    const uint8_t *child_rows;  /* uint32, edges */
+    const uint8_t *child_rows;  /* uint32, edges: numbers of rows */
     const uint8_t *child_times; /* int64, edges; NULL if all are WEIR_TIME_ALWAYS */
 } weir_edge;
 
 /* Task rows whose label is known at some time (docs/spec/05c-task-rows-and-retrieval.md): those of the anchor
  * table's i-th row are rows[starts[i] … starts[i + 1]), sorted by (time, row), with the time from which on
- * the label is known beside each. A task row is row_count + the number of its seed. */
+ * the label is known beside each. A task row's RowIdx is the store's row_count + the number of its seed, and
+ * its number in the file first_task_number + that. */
 typedef struct weir_label_list {
     uint32_t count;
     const uint8_t *times;  /* int64, count */
@@ -168,7 +175,7 @@ typedef struct weir_link {
     uint64_t late;        /* pairs that were left out: the destination came after the observation time */
     uint64_t repeated;    /* … or the pair was there already */
     const uint8_t *times; /* int64 by place: the row's time */
-    const uint8_t *rows;  /* uint32 by place: RowIdx */
+    const uint8_t *rows;  /* uint32 by place: the row's number */
     const uint8_t *reference_times;  /* int64, as many as the edge type has edges, ascending */
     const uint8_t *reference_places; /* uint32 beside them: the destination's place */
 } weir_link;
@@ -182,8 +189,8 @@ typedef struct weir_task {
     weir_stype stype;
     uint32_t column; /* ColumnIdx of the target: the cell's column, or the derived task's own */
     uint32_t anchor_table;
-    uint32_t seed_count;
-    uint64_t dropped; /* seeds whose anchor key matched no row */
+    uint64_t seed_count; /* below 2^32 - 1 of a link task, and of one that has label times */
+    uint64_t dropped;    /* seeds whose anchor key matched no row */
     weir_before_anchor before_anchor;
     uint64_t early_seeds;           /* that were observed before their anchor; 0 if before_anchor is KEEP */
     bool has_train_statistics;      /* of a derived numerical target: over the train split alone */
@@ -194,14 +201,14 @@ typedef struct weir_task {
     uint32_t observed_column;       /* ColumnIdx of the observation time; WEIR_NONE without label times */
     weir_label_list labels;         /* known at some time: of all splits, … */
     weir_label_list train_labels;   /* … and of train */
-    uint32_t split_start[WEIR_SPLITS + 1];
+    uint64_t split_start[WEIR_SPLITS + 1];
     const uint8_t
         *column_dropped; /* a byte per ColumnIdx: 1 if the task leaves the column out (not the target) */
     const uint8_t *edge_hidden;      /* a byte per edge type: 1 if the task does not show it */
     const char *const *drop_columns; /* "table.column", in order of table and column */
     uint32_t drop_column_count;
     bool drops_target;         /* a cell task whose target column is among them: no other row shows it */
-    const uint8_t *seed_rows;  /* uint32 RowIdx */
+    const uint8_t *seed_rows;  /* uint32: the anchor row's number */
     const uint8_t *seed_times; /* int64; NULL: the anchor row's time, 2^63-1 if that is always */
     const uint8_t
         *seed_targets; /* 8 bytes a seed, in a link task its destination's place; NULL in a cell task */
@@ -224,7 +231,9 @@ typedef struct weir_store_info {
     const char *name;
     uint8_t store_hash[WEIR_HASH_SIZE];
     uint64_t file_size;
-    uint32_t row_count;
+    uint64_t row_count;
+    uint32_t format;            /* 1, or 2 if there are more rows than a number of 32 bits can tell apart */
+    uint32_t first_task_number; /* what the file's numbers of task rows begin at */
     uint32_t table_count;
     uint32_t column_count; /* derived tasks' included */
     uint32_t table_column_count;
@@ -298,11 +307,16 @@ WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uin
  * weir_store_status says so. */
 
 /* The table of a row; WEIR_NONE for a row that is none. */
-WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint32_t row);
+WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint64_t row);
+
+/* The RowIdx of a row of a table, by its number, as it stands in the file and in the tensor anchor_row; and
+ * back. WEIR_NO_ROW, and WEIR_NONE, if there is none. */
+WEIR_API uint64_t weir_store_row_of(const weir_store *store, uint32_t table, uint32_t number);
+WEIR_API uint32_t weir_store_number_of(const weir_store *store, uint64_t row);
 
 /* A row's time, and its parent by an edge type of its table. */
-WEIR_API int64_t weir_store_row_time(const weir_store *store, uint32_t row);
-WEIR_API uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge);
+WEIR_API int64_t weir_store_row_time(const weir_store *store, uint64_t row);
+WEIR_API uint64_t weir_store_parent(const weir_store *store, uint64_t row, uint32_t edge);
 
 /* A cell. `number` is the normalised value of a numerical one, `integer` the microseconds of a timestamp, 0
  * or 1 of a boolean, the category or text number; all 0 if it is null. False if there is no such
@@ -313,7 +327,7 @@ typedef struct weir_cell {
     float number;
     int64_t integer;
 } weir_cell;
-WEIR_API bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out);
+WEIR_API bool weir_store_cell(const weir_store *store, uint64_t row, uint32_t column, weir_cell *out);
 
 /* ---- Keys: what joins predictions back to the database ----------------------------------------
  * A key has one value for each column of the primary key, as the source stored it. Stores keep them where
@@ -335,28 +349,28 @@ typedef struct weir_key_value {
 
 /* The value of a row's key in column `part` of the primary key; false if the table keeps no keys, or
  * there is no such row or column. */
-WEIR_API bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out);
+WEIR_API bool weir_store_key(const weir_store *store, uint64_t row, uint32_t part, weir_key_value *out);
 
 /* The row of a table that has this key (one value a column of the primary key; an integer and a real that
- * are equal are the same key), by binary search; WEIR_NONE if there is none or the table keeps no keys. */
-WEIR_API uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
+ * are equal are the same key), by binary search; WEIR_NO_ROW if there is none or the table keeps no keys. */
+WEIR_API uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                                       uint32_t count);
 
 /* The children of a parent row by an edge type into its table that are known at `observation_time`: the
  * first *count of all of them. Returns the place of the first in child_rows and child_times. */
-WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint64_t parent_row,
                                       int64_t observation_time, uint32_t *count);
 
 /* Seed `index` of a task: false if there is none or its row is none. The target is that of the seed: in
  * a cell task the row's own cell, in a link task true. */
 typedef struct weir_seed_row {
-    uint32_t row;
-    uint32_t destination; /* row, of a link task; else WEIR_NONE */
+    uint64_t row;
+    uint64_t destination; /* row, of a link task; else WEIR_NO_ROW */
     int64_t observation_time;
     weir_split split;
     weir_cell target;
 } weir_seed_row;
-WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint32_t index, weir_seed_row *out);
+WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint64_t index, weir_seed_row *out);
 
 /* The text of a category (its value) or of a text; empty for a number that is none. */
 WEIR_API weir_text weir_store_category(const weir_store *store, uint32_t index);

@@ -23,11 +23,11 @@ void weir_store_info_json(const weir_store *store, weir_json_writer *w);
 WEIR_CHECKED bool weir_store_touch(const weir_store *store, const void *data, size_t size);
 
 /* A row's record; NULL if there is no such row. */
-const uint8_t *weir_store_record(const weir_store *store, uint32_t row);
+const uint8_t *weir_store_record(const weir_store *store, uint64_t row);
 
 /* The time at an 8-byte slot of a row's record, such as a column's known_slot; WEIR_TIME_ALWAYS if it is
  * null or there is none. */
-int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot);
+int64_t weir_store_time_at(const weir_store *store, uint64_t row, uint32_t slot);
 
 /* A table's stored time for people: "order_id -> orders.ordered_at". Written to `out`, cut to size and
  * terminated; returns the full length. */
@@ -40,20 +40,20 @@ weir_key_value weir_key_value_of(const weir_cbor_value *item);
 /* A row's key for people: 27005, 'AA', (1, 'x'). Written to `out`, cut to size and terminated; returns the
  * full length, 0 if there is no key. And as JSON: the value, or an array of several; bytes as
  * {"bytes": hex}, a missing key as null. */
-size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size);
+size_t weir_store_key_text(const weir_store *store, uint64_t row, char *out, size_t size);
 size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t size);
-void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer *w);
+void weir_store_key_json(const weir_store *store, uint64_t row, weir_json_writer *w);
 
 /* The seed of a task that has this anchor row and this observation time, by binary search; of several the
- * first by split, then by sample. WEIR_NONE if there is none, or if what would say so is damaged. */
-uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row, int64_t observation_time);
+ * first by split, then by sample. WEIR_NO_ROW if there is none, or if what would say so is damaged. */
+uint64_t weir_store_find_seed(const weir_store *store, uint32_t task, uint64_t row, int64_t observation_time);
 
 /* Whether a row is a seed of the val or test split of a cell task. */
-bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint32_t row);
+bool weir_store_is_held_out(const weir_store *store, uint32_t task, uint64_t row);
 
 /* When the label of a seed is known, of a task that has label times; WEIR_TIME_NEVER if it never is, and if
  * there is no such seed. */
-int64_t weir_store_label_time(const weir_store *store, uint32_t task, uint32_t index);
+int64_t weir_store_label_time(const weir_store *store, uint32_t task, uint64_t index);
 
 /* What is embedded for a column ("price of books: in euro") or a category ("genre is crime"): written to
  * `out`, cut to size and terminated; returns the full length. */

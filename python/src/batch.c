@@ -138,7 +138,7 @@ typedef struct copied {
     py_batch base;
     weir_batch view;
     uint64_t *epochs;
-    uint32_t *rows;
+    uint64_t *rows;
     uint64_t *sample_digests;
     weir_batch_source *mix; /* the sources */
     _Alignas(256) uint8_t data[];
@@ -188,7 +188,7 @@ py_batch *py_batch_copy(const py_batch *from) {
     size_t count = batch->sequence_count;
     copy->view.data = copy->data;
     copy->view.epochs = copy->epochs = copy_of(batch->epochs, 8 * count);
-    copy->view.rows = copy->rows = copy_of(batch->rows, 4 * count * batch->row_stride);
+    copy->view.rows = copy->rows = copy_of(batch->rows, 8 * count * batch->row_stride);
     copy->view.sample_digests = copy->sample_digests =
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
     copy->view.sources = copy->mix = copy_sources(from);
@@ -317,7 +317,7 @@ static bool is_of_one(PyObject *self) {
 
 /* Whether an edge of a row is known at a time: the row is, and the cell of the foreign key. (A row without a
  * time was always there; a null known_at is never.) */
-static bool is_edge_known(const weir_store *store, uint32_t row, const weir_edge *edge, int64_t at) {
+static bool is_edge_known(const weir_store *store, uint64_t row, const weir_edge *edge, int64_t at) {
     weir_cell known;
     if (weir_store_row_time(store, row) > at)
         return false;
@@ -348,7 +348,7 @@ static bool add_edge(edge_list *list, uint32_t edge, uint32_t sequence, uint32_t
 static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
     const weir_batch *batch = owner->batch;
     const weir_store_info *info = weir_store_describe(owner->store);
-    const uint32_t *rows = batch->rows + (size_t)i * batch->row_stride;
+    const uint64_t *rows = batch->rows + (size_t)i * batch->row_stride;
     size_t width = batch->row_count;
     const uint8_t *adjacent = batch->data + batch->tensors[WEIR_FK_ADJ].offset + i * width * width;
     uint32_t count;
@@ -451,12 +451,38 @@ static PyObject *get_epochs(PyObject *self, void *closure) {
     return beside(self, batch_of(self)->batch->epochs, "uint64", 0);
 }
 
+/* Whether 32 bits hold every RowIdx of the batch: no store of it is of format 2. */
+static bool has_short_rows(const py_batch *owner) {
+    const weir_batch *batch = owner->batch;
+    bool is_short = batch->source_count > 0 || weir_store_describe(owner->store)->format == 1;
+    for (uint32_t i = 0; i < batch->source_count; i++)
+        is_short = is_short && weir_store_describe(batch->sources[i].store)->format == 1;
+    return is_short;
+}
+
 static PyObject *get_rows(PyObject *self, void *closure) {
     (void)closure;
     const weir_batch *batch = batch_of(self)->batch;
+    uint64_t shape[] = {batch->sequence_count, batch->row_stride}, count = shape[0] * shape[1];
     if (!batch->rows)
         Py_RETURN_NONE;
-    return beside(self, batch->rows, "uint32", batch->row_stride);
+    if (!has_short_rows(batch_of(self)))
+        return beside(self, batch->rows, "uint64", batch->row_stride);
+    py_block *block = py_block_new(4 * count);
+    if (!block)
+        return NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t row = (uint32_t)batch->rows[i];
+        memcpy(block->data + 4 * i, &row, sizeof row);
+    }
+    PyObject *array = py_array_new(&(py_array_spec){.owner = &block->shared,
+                                                    .data = block->data,
+                                                    .dtype = "uint32",
+                                                    .rank = 2,
+                                                    .shape = shape,
+                                                    .is_writable = true});
+    py_drop(&block->shared);
+    return array;
 }
 
 static PyObject *get_sample_digests(PyObject *self, void *closure) {

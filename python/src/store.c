@@ -193,8 +193,8 @@ static PyObject *object_of(const weir_key_value *value) {
 
 /* _key(row): the value, or a tuple of those of several columns. */
 static PyObject *key(PyObject *self, PyObject *number) {
-    uint32_t row = 0;
-    if (!py_to_uint32(number, &row))
+    uint64_t row = 0;
+    if (!py_to_uint64(number, &row))
         return NULL;
     const weir_store *store = store_of(self);
     uint32_t table = weir_store_table_of(store, row);
@@ -219,13 +219,14 @@ static PyObject *key(PyObject *self, PyObject *number) {
 /* _seed(task, number): its observation time and its target: None, the normalised number of a numerical one,
  * else the integer of weir_cell. KeyError if there is no such seed. */
 static PyObject *seed(PyObject *self, PyObject *args) {
-    uint32_t task = 0, number = 0;
+    uint32_t task = 0;
+    uint64_t number = 0;
     weir_seed_row found;
-    if (!PyArg_ParseTuple(args, "O&O&:_seed", py_to_uint32, &task, py_to_uint32, &number))
+    if (!PyArg_ParseTuple(args, "O&O&:_seed", py_to_uint32, &task, py_to_uint64, &number))
         return NULL;
     const weir_store *store = store_of(self);
     if (task >= weir_store_describe(store)->task_count || !weir_store_seed(store, task, number, &found)) {
-        PyErr_Format(PyExc_KeyError, "task %u has no seed %u", task, number);
+        PyErr_Format(PyExc_KeyError, "task %u has no seed %llu", task, (unsigned long long)number);
         return NULL;
     }
     if (found.target.is_null)
@@ -276,11 +277,11 @@ static PyObject *find_row(PyObject *self, PyObject *args) {
     for (Py_ssize_t i = 0; i < count && i < PARTS_MAX; i++)
         if (!py_key_value(PyTuple_GetItem(parts, i), &values[i]))
             return NULL;
-    uint32_t row =
-        count > PARTS_MAX ? WEIR_NONE : weir_store_find_row(store_of(self), table, values, (uint32_t)count);
-    if (row == WEIR_NONE)
+    uint64_t row =
+        count > PARTS_MAX ? WEIR_NO_ROW : weir_store_find_row(store_of(self), table, values, (uint32_t)count);
+    if (row == WEIR_NO_ROW)
         Py_RETURN_NONE;
-    return PyLong_FromUnsignedLong(row);
+    return PyLong_FromUnsignedLongLong(row);
 }
 
 /* ---- Texts and datasets ------------------------------------------------------------------------ */

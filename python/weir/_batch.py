@@ -211,16 +211,21 @@ class Batch(_weir.Batch, Mapping[str, Array]):
         """The primary key of the row that each sequence is about, as the database has it: what joins predictions back
         to it. A key of several columns is a tuple. None for padding, and if the store keeps no keys of that table."""
         ids = [0] * self.sequence_count if self.dataset_ids is None else self.dataset_ids.tolist()
-        stores = [source.store for source in self.sources] or [self.store]
-        kept = [
-            [range(table["row_start"], table["row_start"] + table["rows"]) for table in store.info["tables"] if "keys" in table]
-            for store in stores
-        ]
-        sequences = zip(ids, self.anchor_row.tolist(), self.num_cells.tolist())
-        return [
-            stores[number]._key(row) if cells and any(row in rows for rows in kept[number]) else None
-            for number, row, cells in sequences
-        ]
+        sources = [(source.store, source.task_index) for source in self.sources] or [(self.store, self.task_index)]
+        anchors, cells, roles = self.anchor_row.tolist(), self.num_cells.tolist(), self.role.tolist()
+        rows = None if self.rows is None else self.rows.tolist()
+        keys: list[Key | None] = []
+        for i, number in enumerate(ids):
+            store, task = sources[number]
+            if not cells[i]:
+                keys.append(None)
+            elif rows is not None and rows[i][0] < store.info["rows"]:  # it begins with the row that it is about
+                keys.append(store._key_of(rows[i][0]))
+            else:
+                described, is_other = store.info["tasks"][task], roles[i] in (Role.DESTINATION, Role.NEGATIVE)
+                table = store.tables[described["destination_table" if is_other else "anchor_table"]]
+                keys.append(store._key_of(anchors[i] + table.row_start - table.first_number))
+        return keys
 
     @property
     def group(self) -> Array:

@@ -33,6 +33,7 @@ class Table(Mapping[str, Array]):
         self.name: str = name
         self.row_start: int = table["row_start"]
         self.row_count: int = table["rows"]
+        self.first_number: int = table["row_start"] if store.info["format_version"] == 1 else 0  # as anchor_row counts
 
     def __getitem__(self, column: str) -> Array:
         return self._store._column(self._columns[column], False)
@@ -58,7 +59,8 @@ Key = KeyValue | tuple[KeyValue, ...]
 class Keys:
     """The primary keys of a table's rows, as the database has them: what joins predictions back to it.
 
-    Rows are counted as in a batch's `anchor_row`: over the whole store. A key of several columns is a tuple.
+    Rows are counted as in a batch's `anchor_row`: over the whole store, or within their table if the store is of format 2.
+    A key of several columns is a tuple.
 
         >>> keys = Store("shop.weir").keys("order_items")
         >>> keys.columns, keys[keys.row((3, 1))]
@@ -79,12 +81,14 @@ class Keys:
         self._store = store
         self._number: int = numbers[0]
         self.columns: tuple[str, ...] = tuple(described["primary_key"])
-        self._rows = range(described["row_start"], described["row_start"] + described["rows"])
+        first = store.tables[table].first_number
+        self._rows = range(first, first + described["rows"])
+        self._moved: int = described["row_start"] - first  # from such a number to the row of the whole store
 
     def _one(self, row: int) -> Key:
         if row not in self._rows:
             raise IndexError(f"row {row} is not one of the table's, {self._rows.start} to {self._rows.stop - 1}")
-        key: Key = self._store._key(row)
+        key: Key = self._store._key(row + self._moved)
         return key
 
     def __getitem__(self, rows: Any) -> Any:
@@ -98,7 +102,7 @@ class Keys:
         row = self._store._find_row(self._number, key if isinstance(key, tuple) else (key,))
         if row is None:
             raise KeyError(key)
-        return row
+        return row - self._moved
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -154,6 +158,12 @@ class Store(_weir.Store):
     def keys(self, table: str) -> Keys:
         """The primary keys of a table's rows; KeyError where the store keeps none."""
         return Keys(self, table)
+
+    def _key_of(self, row: int) -> Key | None:
+        """The key of a row of the whole store; None if the store keeps none of its table."""
+        tables = (table for table in self.info["tables"] if row - table["row_start"] in range(table["rows"]))
+        key: Key | None = self._key(row) if "keys" in next(tables, {}) else None
+        return key
 
     def context(
         self,

@@ -35,7 +35,7 @@ typedef struct weir_batch__sample {
     uint32_t member;        /* the dataset's number in a mixed batch; else 0 */
     bool is_absent;         /* a negative that there is none for: padding */
     bool is_given;          /* these are given; else the dataset has them: */
-    uint32_t stored;        /* number of the task's seed, or WEIR_NONE */
+    uint64_t stored;        /* number of the task's seed, or WEIR_NO_ROW */
     uint32_t table;         /* of the anchor row */
     uint32_t place;         /* of a destination, among all of its table */
     weir_seed_row seed;     /* what it says */
@@ -69,7 +69,7 @@ struct weir_batch_buffer {
     uint32_t *anchors;
     uint32_t *dataset_ids; /* of mixed batches */
     uint64_t *group_digests;
-    uint32_t *rows;   /* row_stride a sequence */
+    uint64_t *rows;   /* row_stride a sequence */
     uint32_t *visits; /* the same */
     weir_batch__text_use *uses;
     uint32_t *texts; /* the store's numbers, ascending */

@@ -124,19 +124,19 @@ weir_status weir_batch__begin(const weir_batch__recipe *r, weir_sampler *sampler
 static bool begin_walk(const weir_batch__recipe *r, const weir_batch_buffer *b, uint32_t index,
                        weir_batch__walk *walk, weir_seed_row *seed) {
     const weir_batch__sample *sample = &b->samples[index];
-    uint32_t number =
-        sample->is_given ? sample->stored : r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    uint64_t number = sample->is_given ? sample->stored : r->first_seed + sample->index;
     if (sample->is_given)
         *seed = sample->seed;
     else if (!weir_store_seed(r->store, r->task, number, seed))
         return false;
+    uint64_t row = seed->row - r->rules.tables[sample->table].row_start;
     weir_batch__walk_begin(walk, &(weir_batch__walk_start){.walk_seed = sample->walk_seed,
                                                            .position = sample->walk_position,
                                                            .observation_time = seed->observation_time,
                                                            .sequence_length = b->batch.sequence_length,
                                                            .seed = number,
                                                            .table = sample->table,
-                                                           .row = seed->row});
+                                                           .row = WEIR__NARROW(uint32_t, row)});
     return true;
 }
 
@@ -160,15 +160,16 @@ static void expect_seeds(const weir_batch__recipe *r, const weir_batch_buffer *b
     weir_seed_row seed;
     for (uint32_t i = first; i < end; i++)
         if (!b->samples[i].is_given && is_own(r, b, i))
-            weir_store__expect(r->store, rows + 4 * (r->first_seed + (size_t)b->samples[i].index));
+            weir_store__expect(r->store, rows + 4 * (r->first_seed + b->samples[i].index));
     for (uint32_t i = first; i < end; i++) {
         if (!is_own(r, b, i))
             continue;
         const weir_batch__table_rules *table = &r->rules.tables[b->samples[i].table];
-        uint32_t number = r->first_seed + WEIR__LOW(uint32_t, b->samples[i].index);
+        uint64_t number = r->first_seed + b->samples[i].index;
         if (!b->samples[i].is_given && table->records && weir_store_seed(r->store, r->task, number, &seed) &&
             seed.row - table->row_start < table->row_count)
-            weir_store__expect(r->store, weir_batch__record_of(table, seed.row));
+            weir_store__expect(
+                r->store, weir_batch__record_of(table, WEIR__LOW(uint32_t, seed.row - table->row_start)));
     }
 }
 

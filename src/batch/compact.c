@@ -230,13 +230,15 @@ static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t 
                          const weir_seed_row *seed) {
     uint8_t *out = record_of_sequence(buffer, index);
     const weir_batch__sample *sample = &buffer->samples[index];
-    buffer->anchors[index] = seed->row;
+    const weir_batch__outlook *outlook = &s->walk->outlook;
+    uint32_t anchor = s->rules->tables[outlook->anchor_table].first_number + outlook->anchor_row;
+    buffer->anchors[index] = anchor;
     weir__store64(out + SEQUENCE_SAMPLE_INDEX, sample->index);
     weir__store64(out + SEQUENCE_POSITION, sample->position);
     weir__store64(out + SEQUENCE_OBSERVATION_TIME, (uint64_t)seed->observation_time);
     weir__store64(out + SEQUENCE_BLOB, s->offset);
     weir__store64(out + SEQUENCE_TARGET, bits_of_target(&seed->target));
-    weir__store32(out + SEQUENCE_ANCHOR_ROW, buffer->hides_anchors ? 0 : seed->row);
+    weir__store32(out + SEQUENCE_ANCHOR_ROW, buffer->hides_anchors ? 0 : anchor);
     weir__store32(out + SEQUENCE_CELLS, s->walk->cell_count);
     weir__store32(out + SEQUENCE_ROWS, s->walk->row_count);
     weir__store32(out + SEQUENCE_EDGES, s->edges);
@@ -298,11 +300,11 @@ void weir_batch__write_sequence(const weir_batch__compact_writer *writer, weir_b
     assert(walk->row_count <= buffer->row_stride &&
            (index + (uint64_t)1) * buffer->row_stride <= buffer->limits.all_rows &&
            "more rows than the buffer has room for");
-    uint32_t *rows = buffer->rows + (size_t)index * buffer->row_stride;
+    uint64_t *rows = buffer->rows + (size_t)index * buffer->row_stride;
     uint32_t *visits = buffer->visits + (size_t)index * buffer->row_stride;
     for (uint32_t r = 0; r < walk->row_count; r++) {
         bool starts_part = r == 0 || walk->rows[r].part != walk->rows[r - 1].part;
-        rows[r] = walk->rows[r].row;
+        rows[r] = walk->rules->tables[walk->rows[r].table].row_start + walk->rows[r].row;
         visits[r] = starts_part ? walk->part_visits[walk->rows[r].part] : WEIR_NONE;
     }
 }

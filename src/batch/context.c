@@ -104,22 +104,22 @@ static weir_status key_not_found(const weir_table *table, const weir_context_req
                       table->name, key);
 }
 
-static weir_status find_row(const weir_batch__recipe *r, const weir_context_request *request, uint32_t *row,
+static weir_status find_row(const weir_batch__recipe *r, const weir_context_request *request, uint64_t *row,
                             weir_error *error) {
     const weir_store_info *info = weir_store_describe(r->store);
     const weir_task *task = &info->tasks[r->task];
     uint32_t number = request->is_destination ? task->link.table : task->anchor_table;
     const weir_table *table = &info->tables[number];
-    *row = request->row;
+    *row = weir_store_row_of(r->store, number, request->row);
     if (request->is_destination && !task->link.is_link)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "a destination is asked for, but task %.200s is not a link task", task->name);
     if (request->key_count == 0) {
-        if (request->row - table->row_start < table->row_count && request->row >= table->row_start)
+        if (*row != WEIR_NO_ROW)
             return WEIR_OK;
         return weir__fail(error, WEIR_KEY_NOT_FOUND, operator_name,
                           "row %u is not one of table %.100s, whose %u rows begin at %u", request->row,
-                          table->name, table->row_count, table->row_start);
+                          table->name, table->row_count, table->first_number);
     }
     if (table->key_form == WEIR_KEYS_NONE)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
@@ -132,13 +132,13 @@ static weir_status find_row(const weir_batch__recipe *r, const weir_context_requ
                           request->key_count, request->key_count == 1 ? "" : "s", table->name,
                           table->primary_key_count, table->primary_key_count == 1 ? "" : "s");
     *row = weir_store_find_row(r->store, number, request->key, request->key_count);
-    if (*row != WEIR_NONE)
+    if (*row != WEIR_NO_ROW)
         return WEIR_OK;
     weir_status status = weir_store_status(r->store, error);
     return status != WEIR_OK ? status : key_not_found(table, request, error);
 }
 
-static weir_status find_time(const weir_batch__recipe *r, const weir_context_request *request, uint32_t row,
+static weir_status find_time(const weir_batch__recipe *r, const weir_context_request *request, uint64_t row,
                              int64_t *time, weir_error *error) {
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     int64_t since = weir_store_row_time(r->store, row);
@@ -176,11 +176,11 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
         return status;
     *out = (weir_batch__sample){.index = WEIR_NO_SAMPLE, .is_given = true, .walk_seed = b->request_seed};
     out->table = request->is_destination ? task->link.table : task->anchor_table;
-    uint32_t stored = request->is_destination
-                          ? WEIR_NONE
+    uint64_t stored = request->is_destination
+                          ? WEIR_NO_ROW
                           : weir_store_find_seed(r->store, r->task, seed.row, seed.observation_time);
     bool is_whole = true;
-    if (stored != WEIR_NONE) {
+    if (stored != WEIR_NO_ROW) {
         is_whole = weir_store_seed(r->store, r->task, stored, &seed);
         out->index = stored - task->split_start[seed.split];
         seed.target = task->link.is_link ? unknown : seed.target; /* it is the source's sequence */
@@ -192,7 +192,7 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
     status = weir_store_status(r->store, error); /* what is damaged was not found */
     if (status != WEIR_OK)
         return status;
-    if (stored != WEIR_NONE && !request->has_seed) {
+    if (stored != WEIR_NO_ROW && !request->has_seed) {
         out->position = out->index;
         out->walk_position = out->index * weir_batch__group_size(task, &r->config, r->stage);
         out->walk_seed = b->split_seeds[seed.split];

@@ -89,7 +89,9 @@ static void fill_buckets(weir_batch__levels *levels) {
 }
 
 static bool goes_before(const weir_batch__ranked_row *a, const weir_batch__ranked_row *b) {
-    return a->priority != b->priority ? a->priority < b->priority : a->row < b->row;
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    return a->table != b->table ? a->table < b->table : a->row < b->row;
 }
 
 /* Given priorities may be anything: a heap, of which again only what is visited is put in order. */

@@ -1,5 +1,6 @@
 /* The children that a walk has found, by level (their hop), and the order in which a level is visited: by
- * (priority, row). Priorities are drawn, or given with the rows where the latest children come first. */
+ * (priority, table, row). Priorities are drawn, or given with the rows where the latest children come first.
+ */
 #ifndef WEIR_BATCH_LEVELS_H
 #define WEIR_BATCH_LEVELS_H
 
@@ -26,7 +27,7 @@ typedef struct weir_batch__ranked_row {
 enum { WEIR_BATCH__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
 
 typedef struct weir_batch__levels {
-    uint32_t *rows;       /* listed, one after the other */
+    uint32_t *rows;       /* listed, one after the other, each by its place in the run's table */
     uint64_t *priorities; /* of each; NULL: they are drawn */
     uint32_t row_count;
     uint64_t room; /* for rows */

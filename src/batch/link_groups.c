@@ -82,7 +82,7 @@ static bool draw_by_popularity(drawing *d) {
 }
 
 static void make_sequence(weir_batch__sample *out, const weir_batch__sample *of, uint64_t walk_position,
-                          uint32_t table, uint32_t row, const weir_seed_row *pair, bool is_null,
+                          uint32_t table, uint64_t row, const weir_seed_row *pair, bool is_null,
                           bool is_linked) {
     uint32_t place = out->place;
     *out = (weir_batch__sample){.index = of->index,
@@ -90,7 +90,7 @@ static void make_sequence(weir_batch__sample *out, const weir_batch__sample *of,
                                 .walk_seed = of->walk_seed,
                                 .walk_position = walk_position,
                                 .is_given = true,
-                                .stored = WEIR_NONE,
+                                .stored = WEIR_NO_ROW,
                                 .table = table,
                                 .place = place,
                                 .seed = *pair};
@@ -101,7 +101,7 @@ static void make_sequence(weir_batch__sample *out, const weir_batch__sample *of,
 bool weir_batch__list_group(const weir_batch__recipe *r, const weir_batch__sample *sample,
                             weir_batch__sample *group) {
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
-    uint32_t seed = r->first_seed + WEIR__NARROW(uint32_t, sample->index);
+    uint64_t seed = r->first_seed + sample->index;
     uint64_t first = sample->walk_position * r->group_size;
     drawing d = {.recipe = r,
                  .seed = sample->walk_seed,
@@ -119,7 +119,7 @@ bool weir_batch__list_group(const weir_batch__recipe *r, const weir_batch__sampl
     make_sequence(&group[DESTINATION], sample, first + DESTINATION, task->link.table, pair.destination, &pair,
                   false, true);
     for (uint32_t i = 0; i < d.wanted; i++) {
-        uint32_t row = 0;
+        uint64_t row = 0;
         if (i < d.taken && !weir_store__link_row(r->store, r->task, d.negatives[i].place, &row))
             return false;
         make_sequence(&d.negatives[i], sample, first + FIRST_NEGATIVE + i, task->link.table, row, &pair,
@@ -141,4 +141,12 @@ weir_role weir_batch_role(const weir_batch *batch, uint32_t sequence) {
 const char *weir_role_name(weir_role role) {
     static const char *const names[] = {NULL, "source", "destination", "negative"};
     return names[role];
+}
+
+/* A sequence begins with the row that it is about, or with a task row, whose anchor is the task's. */
+uint64_t weir_batch_anchor(const weir_store *store, uint32_t task, const weir_batch *batch, uint32_t sequence,
+                           uint32_t number) {
+    const weir_store_info *info = weir_store_describe(store);
+    uint64_t first = batch->rows[(size_t)sequence * batch->row_stride];
+    return first < info->row_count ? first : weir_store_row_of(store, info->tasks[task].anchor_table, number);
 }

@@ -19,7 +19,7 @@ bool weir_batch__listing_begin(weir_batch__walk *walk) {
         const weir_batch__walked_row *row = &walk->rows[walk->listed_count];
         const weir_batch__table_rules *table = &walk->rules->tables[row->table];
         uint32_t count = row->hop < walk->max_hops ? table->inbound_count : 0;
-        uint32_t index = row->row - table->row_start;
+        uint32_t index = row->row;
         for (uint32_t i = 0; i < count; i++) {
             weir_batch__fetch(table->inbound[i].edge->starts + 4 * (size_t)index);
             walk->listings[walk->listing_count++] = (weir_batch__listing){
@@ -124,22 +124,22 @@ static inline void list_children_of(weir_batch__walk *walk, const weir_batch__li
     uint32_t *listed = walk->levels.rows + walk->levels.row_count;
     uint64_t *priorities = by_time ? walk->levels.priorities + walk->levels.row_count : NULL;
     weir_batch__known_rows known = walk->known; /* near, where no other store can touch it */
-    uint32_t new_count = 0, local = listing->local, row_start = table->row_start, furthest = 0;
+    uint32_t new_count = 0, local = listing->local, first_number = table->first_number, furthest = 0;
+    uint32_t number = table->number;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t state;
-        uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i);
-        uint32_t place = weir_batch__place_of(&known, child, &state);
+        uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i) - first_number;
+        uint32_t place = weir_batch__place_of(&known, number, child, &state);
         known.states[place] = state & WEIR_BATCH__UNLISTABLE;
         listed[new_count] = child;
         if (by_time)
             priorities[new_count] = priority_of(times, i);
         new_count += weir_batch__listable_below(state) > local;
-        furthest = child - row_start > furthest ? child - row_start : furthest;
+        furthest = child > furthest ? child : furthest;
     }
     walk->known = known;
     walk->is_corrupt |= count > 0 && furthest >= table->row_count;
-    weir_batch__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, table->number,
-                         walk->draws.next);
+    weir_batch__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, number, walk->draws.next);
     walk->draws.next += by_time ? 0 : new_count;
 }
 

@@ -22,7 +22,7 @@ enum {
 
 /* A row, and how many neighbours it has. */
 typedef struct weir_batch__found_row {
-    uint32_t row;
+    uint32_t row; /* its place in the … */
     uint32_t table;
     uint64_t count;
     weir_batch__span span; /* of the times that were seen */
@@ -31,7 +31,7 @@ typedef struct weir_batch__found_row {
 
 /* Neighbours along a way. */
 typedef struct weir_batch__found_way {
-    uint32_t first;  /* the row of a parent; where a list begins */
+    uint32_t first;  /* the number of a parent; where a list begins */
     uint32_t known;  /* that are surely shown, and … */
     uint32_t unsure; /* … after them those that may be */
 } found_way;
@@ -61,16 +61,22 @@ static void list_ways(weir_batch__retriever *r) {
             *next++ = (weir_batch__way){.child_rows = rule ? rule->edge->child_rows : NULL,
                                         .row_start = to->row_start,
                                         .row_count = to->row_count,
+                                        .first_number = to->first_number,
                                         .to_task_rows = !to->records,
                                         .rows_in = rule ? rule->rows_in : 0};
         }
     }
 }
 
+/* Whether 32 bits tell all rows apart, so that neighbours can be listed. */
+static bool has_few(const weir_batch__rules *rules) {
+    return rules->row_count < UINT32_MAX;
+}
+
 /* Whether rows have links: not if the store is too large for them, or if what was shown may be too old. */
 static bool has_links(const weir_batch__retriever *r, const weir_batch_config *config) {
     return config->since_is == WEIR_SINCE_EVER && r->rules->info->row_count <= MOST_ROWS_WITH_LINKS &&
-           !r->store->reads_ahead;
+           has_few(r->rules) && !r->store->reads_ahead;
 }
 
 /* Neighbours follow from the task and the splits of the labels that it shows. */
@@ -81,7 +87,7 @@ weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_c
     const weir_batch__rules *rules = r->rules;
     uint64_t name =
         (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_splits << 1 | rules->has_task_rows;
-    uint64_t size = ((uint64_t)rules->info->row_count + 1) * sizeof *r->links; /* one more may be read */
+    uint64_t size = (rules->info->row_count + 1) * sizeof *r->links; /* one more may be read */
     r->links = weir_store__share(r->store->commons, name, size);
     return r->links ? WEIR_OK : weir__out_of_memory(error, operator_name, (size_t)size);
 }
@@ -108,10 +114,11 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
     while (memo_size(r->memo_ways + 1) == memo_size(r->memo_ways))
         r->memo_ways++;
     r->memo_size = memo_size(r->memo_ways);
-    r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
+    if (has_few(rules))
+        r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
     r->memo_bits = 4;
     while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&
-           (uint64_t)1 << r->memo_bits < 2 * (uint64_t)rules->row_count)
+           (uint64_t)1 << r->memo_bits < 2 * rules->row_count)
         r->memo_bits++;
     r->ways = weir__carve(block, all_ways + 1, sizeof *r->ways);
     r->first_way = weir__carve(block, rules->table_count, sizeof *r->first_way);
@@ -129,7 +136,7 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
 /* ---- What the store says ----------------------------------------------------------------------- */
 
 /* The table of a row: the last that begins at it or before. */
-static inline uint32_t table_of(const weir_batch__rules *rules, uint32_t row) {
+static inline uint32_t table_of(const weir_batch__rules *rules, uint64_t row) {
     const weir_batch__table_rules *first = rules->tables;
     for (uint32_t count = rules->table_count; count > 1;) {
         uint32_t half = count / 2;
@@ -154,8 +161,9 @@ static void sort_by_table(weir_batch__retriever *r, uint16_t *walkers, uint32_t 
     for (uint32_t k = 0; k < count; k++) {
         uint32_t place = next[tables[k]]++;
         walkers[place] = unsorted[k];
+        uint64_t row = r->rows[unsorted[k]] - r->rules->tables[tables[k]].row_start;
         r->found_rows[place] =
-            (found_row){.row = r->rows[unsorted[k]], .table = tables[k], .span = {INT64_MIN, INT64_MAX}};
+            (found_row){.row = WEIR__LOW(uint32_t, row), .table = tables[k], .span = {INT64_MIN, INT64_MAX}};
     }
 }
 
@@ -168,7 +176,7 @@ static void ask_for_rows(const run *n) {
     for (uint32_t i = 0; i < table->inbound_count; i++) {
         const uint8_t *starts = table->inbound[i].edge->starts;
         for (uint32_t k = 0; k < n->count; k++)
-            weir_batch__fetch(starts + 4 * (size_t)(n->rows[k].row - table->row_start));
+            weir_batch__fetch(starts + 4 * (size_t)n->rows[k].row);
     }
 }
 
@@ -188,11 +196,11 @@ static void find_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
     for (uint32_t k = 0; k < n->count; k++) {
         uint32_t row = n->rows[k].row;
         const uint8_t *record = weir_batch__record_of(table, row);
-        if (__builtin_expect(row == r->outlook->anchor_row && r->blank_anchor, 0))
+        if (__builtin_expect(r->blank_anchor && weir_batch__is_anchor(r, table, row), 0))
             record = r->blank_anchor;
         else
             weir_batch__touch(r, WEIR_STORE__SECTION_ROWS, record, table->stride);
-        uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->row_start;
+        uint32_t parent = weir__load32(record + rule->slot), index = parent - parents->first_number;
         bool is_known =
             parent != WEIR_NONE && weir_batch__is_known(record, rule->known_slot, r->outlook->cutoff);
         bool is_row = index < parents->row_count;
@@ -212,7 +220,7 @@ static void find_lists(weir_batch__retriever *r, const run *n, uint32_t way) {
     const weir_edge *edge = rule->edge;
     bool is_timed = edge->child_times != NULL;
     for (uint32_t k = 0; k < n->count; k++) {
-        const uint8_t *at = edge->starts + 4 * (size_t)(n->rows[k].row - n->table->row_start);
+        const uint8_t *at = edge->starts + 4 * (size_t)n->rows[k].row;
         weir_batch__touch(r, rule->starts_in, at, 8);
         uint32_t start = weir__load32(at), end = weir__load32(at + 4);
         uint32_t count = start >= end || end > edge->edges ? 0 : end - start;
@@ -229,10 +237,11 @@ static void see_parents(weir_batch__retriever *r, const run *n, uint32_t way) {
     for (uint32_t k = 0; k < n->count; k++) {
         found_way *found = &n->ways[(size_t)k * n->stride + way];
         if (found->known > 0) {
-            found->known = weir_batch__is_visible(r, parents, found->first);
+            uint32_t row = found->first - parents->first_number;
+            found->known = weir_batch__is_visible(r, parents, row);
             n->rows[k].hides |= found->known == 0;
             if (parents->time_offset != WEIR_NONE)
-                see_time(r, &n->rows[k], weir_batch__record_of(parents, found->first) + parents->time_offset);
+                see_time(r, &n->rows[k], weir_batch__record_of(parents, row) + parents->time_offset);
         }
         n->rows[k].count += found->known;
     }
@@ -329,13 +338,18 @@ static inline uint32_t pieces_of(weir_batch__retriever *r, const weir_batch__tab
     return 1;
 }
 
+/* The RowIdx of a row along a way by its number, where 32 bits tell all rows apart. */
+static inline uint32_t dense_row(const weir_batch__way *way, uint32_t number) {
+    return number + (WEIR__LOW(uint32_t, way->row_start) - way->first_number);
+}
+
 /* Writes a row's neighbours, of which there are at most r->few. */
 static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *table, uint8_t *memo,
                       const found_way *found) {
     uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS), count = 0;
     const weir_batch__way *ways = &r->ways[r->first_way[table->number]];
     for (uint32_t i = 0; i < table->parent_count; i++) {
-        rows[count] = found[i].first;
+        rows[count] = dense_row(&ways[i], found[i].first);
         count += found[i].known;
         if (count == r->few) /* the next would be one too many */
             break;
@@ -349,8 +363,10 @@ static void write_few(weir_batch__retriever *r, const weir_batch__table_rules *t
                 weir_batch__touch(r, ways[i].rows_in, children, 4 * (size_t)pieces[p].count);
             for (uint32_t k = 0; k < pieces[p].count; k++) {
                 uint32_t row = weir__load32(children + 4 * (size_t)k);
-                r->is_corrupt |= row - ways[i].row_start >= ways[i].row_count;
-                rows[count++] = ways[i].to_task_rows ? r->first_task_row + pieces[p].first + k : row;
+                r->is_corrupt |= row - ways[i].first_number >= ways[i].row_count;
+                rows[count++] = ways[i].to_task_rows
+                                    ? WEIR__LOW(uint32_t, r->first_task_row) + pieces[p].first + k
+                                    : dense_row(&ways[i], row);
             }
         }
     }
@@ -399,9 +415,9 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
         int64_t own = (int64_t)weir__load64(weir_batch__record_of(table, found->row) + table->time_offset);
         latest = own > latest ? own : latest;
     }
-    if (latest > INT64_MAX - 7 || (found->row == r->outlook->anchor_row && r->blank_anchor))
+    if (latest > INT64_MAX - 7 || (r->blank_anchor && weir_batch__is_anchor(r, table, found->row)))
         return;
-    weir_batch__links *links = &r->links[found->row];
+    weir_batch__links *links = &r->links[table->row_start + found->row];
     const uint32_t *rows = weir_batch__memo_words(memo, WEIR_BATCH__MEMO_ROWS);
     for (uint32_t i = 0; i < found->count; i++)
         __atomic_store_n(&links->rows[i], rows[i], __ATOMIC_RELAXED);
@@ -409,7 +425,7 @@ static void write_links(weir_batch__retriever *r, const weir_batch__table_rules 
     __atomic_store_n(&links->head, weir_batch__head_of(time, found->count), __ATOMIC_RELEASE);
 }
 
-/* There are fewer than 2^32 rows, but a damaged store may list more. */
+/* A row has fewer than 2^32 neighbours; whoever has more is refused, as a damaged store may list them. */
 static void write_memos(weir_batch__retriever *r, const run *n) {
     for (uint32_t k = 0; k < n->count; k++) {
         uint8_t *memo = r->row_memos[n->walkers[k]];
@@ -421,9 +437,10 @@ static void write_memos(weir_batch__retriever *r, const run *n) {
         r->is_corrupt |= n->rows[k].count >= UINT32_MAX;
         if (r->links)
             write_links(r, n->table, memo, &n->rows[k]);
-        *weir_batch__memo_key(memo) = weir_batch__key_of(r, n->rows[k].row);
-        if (memo == weir_batch__memo_of(r, n->rows[k].row)) /* not a spare one */
-            r->spans[weir_batch__place_of_memo(r, n->rows[k].row)] =
+        uint64_t row = n->table->row_start + n->rows[k].row;
+        *weir_batch__memo_key(memo) = weir_batch__key_of(r, row);
+        if (memo == weir_batch__memo_of(r, row)) /* not a spare one */
+            r->spans[weir_batch__place_of_memo(r, row)] =
                 r->has_spans && !r->is_corrupt ? n->rows[k].span : (weir_batch__span){0};
     }
 }

@@ -24,8 +24,9 @@ enum {
 /* Where a foreign key or an edge type leads: to a parent, or to one of a list of children. */
 typedef struct weir_batch__way {
     const uint8_t *child_rows; /* NULL: to a parent */
-    uint32_t row_start;        /* of the table that it leads to, … */
-    uint32_t row_count;        /* … which has so many rows */
+    uint64_t row_start;        /* of the table that it leads to, … */
+    uint32_t row_count;        /* … which has so many rows, … */
+    uint32_t first_number;     /* … numbered from this on */
     bool to_task_rows;
     weir_batch__lies_in rows_in;
 } weir_batch__way;
@@ -73,11 +74,12 @@ typedef struct weir_batch__span {
 } weir_batch__span;
 
 /* A memo begins with a key, which says what row it is of in which sequence, and the number of neighbours. If
- * these are few enough, the neighbours follow, in order: rows, and for a task row the number of rows of the
- * store and its place in the list of labels. If there are more, the ways follow that lead to some of them:
+ * these are few enough, the neighbours follow, in order: rows (RowIdx), and for a task row the number of rows
+ * of the store and its place in the list of labels; in a store whose rows are too many for 32 bits nothing is
+ * few. If there are more, the ways follow that lead to some of them:
  * the first way of the row's table; for each but the last where its neighbours end in the numbering of all,
  * UINT32_MAX if there is no such way; for each what is added to a number to find the place in its list (of a
- * parent: the row), and the number of the way among those of the table. */
+ * parent: its number in the store), and the number of the way among those of the table. */
 enum {
     WEIR_BATCH__MEMO_KEY = 0,    /* 64 bits */
     WEIR_BATCH__MEMO_COUNT = 8,  /* 32 bits, as all that follow but the ways */
@@ -102,8 +104,15 @@ static inline uint16_t *weir_batch__memo_ways(uint8_t *memo, uint32_t ways) {
     return (uint16_t *)(weir_batch__memo_bases(memo, ways) + ways);
 }
 
-static inline uint64_t weir_batch__key_of(const weir_batch__retriever *r, uint32_t row) {
-    return (uint64_t)r->serial << 32 | row;
+/* Tables have 16 bits and rows of one 32: a RowIdx has at most 48. */
+enum { WEIR_BATCH__ROW_BITS = 48 };
+
+static inline uint64_t weir_batch__key_of(const weir_batch__retriever *r, uint64_t row) {
+    return (uint64_t)r->serial << WEIR_BATCH__ROW_BITS | row;
+}
+
+static inline uint64_t weir_batch__row_of_key(uint64_t key) {
+    return key & (((uint64_t)1 << WEIR_BATCH__ROW_BITS) - 1);
 }
 
 /* What is known to be whole is not asked again. */
@@ -113,9 +122,15 @@ static inline void weir_batch__touch(weir_batch__retriever *r, weir_batch__lies_
         r->is_corrupt |= !weir_store__touch_in(r->store, (weir_store__section_kind)kind, at, size);
 }
 
+static inline bool weir_batch__is_anchor(const weir_batch__retriever *r, const weir_batch__table_rules *table,
+                                         uint32_t row) {
+    return row == r->outlook->anchor_row && table->number == r->outlook->anchor_table;
+}
+
+/* Here a row is a place in its table. */
 static inline bool weir_batch__is_visible(weir_batch__retriever *r, const weir_batch__table_rules *table,
                                           uint32_t row) {
-    if (table->time_offset == WEIR_NONE || row == r->outlook->anchor_row)
+    if (table->time_offset == WEIR_NONE || weir_batch__is_anchor(r, table, row))
         return true;
     const uint8_t *time = weir_batch__record_of(table, row) + table->time_offset;
     weir_batch__touch(r, WEIR_STORE__SECTION_ROWS, time, 8);
@@ -123,12 +138,12 @@ static inline bool weir_batch__is_visible(weir_batch__retriever *r, const weir_b
 }
 
 /* The place of a row's memo, … */
-static inline uint32_t weir_batch__place_of_memo(const weir_batch__retriever *r, uint32_t row) {
-    return (row * 0x9E3779B1u) >> (32 - r->memo_bits);
+static inline uint32_t weir_batch__place_of_memo(const weir_batch__retriever *r, uint64_t row) {
+    return (WEIR__LOW(uint32_t, row) * 0x9E3779B1u) >> (32 - r->memo_bits);
 }
 
 /* … and the memo that is there, which may be another row's. */
-static inline uint8_t *weir_batch__memo_of(const weir_batch__retriever *r, uint32_t row) {
+static inline uint8_t *weir_batch__memo_of(const weir_batch__retriever *r, uint64_t row) {
     return r->memos + weir_batch__place_of_memo(r, row) * r->memo_size;
 }
 

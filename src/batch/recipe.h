@@ -31,7 +31,7 @@ typedef struct weir_batch__recipe {
     uint64_t cardinality;
     uint32_t rank;
     uint32_t task;
-    uint32_t first_seed; /* of the split */
+    uint64_t first_seed; /* of the split */
     uint32_t group_size; /* sequences of a sample */
     bool pads;
     bool with_digests;

@@ -34,7 +34,7 @@ typedef struct weir_batch__walkers_at {
     uint32_t moving_count, staying_count, few_count, many_count, task_row_count;
     uint32_t visits[ABREAST]; /* places of task rows that were come to */
     uint32_t visit_count;
-    uint32_t labels[ABREAST]; /* rows that were come to, whose labels are to be looked at */
+    uint32_t labels[ABREAST]; /* rows that were come to, by their place, whose labels are to be looked at */
     uint32_t label_count;
     const weir_batch__way *ways[ABREAST]; /* of many neighbours: the way that is gone, … */
     const uint8_t *entries[ABREAST];      /* … and what says to which row: of a list of children, or … */
@@ -87,7 +87,7 @@ void weir_batch__retriever_carve(weir_batch__retriever *r, weir__block *block, c
         .used = weir__carve(block, examples + 1, sizeof *r->used),
         .ranked = weir__carve(block, config->max_rows, sizeof *r->ranked),
         .shift = 32 - bits,
-        .first_task_row = rules->has_task_rows ? rules->info->row_count : UINT32_MAX,
+        .first_task_row = rules->has_task_rows ? rules->info->row_count : UINT64_MAX,
         .example_start = rules->tables[rules->label_table].row_start,
         .example_count = rules->has_task_rows ? 0 : rules->tables[rules->label_table].row_count,
     };
@@ -103,18 +103,19 @@ static inline bool is_recent(const weir_batch__retriever *r, int64_t time) {
     return time >= r->outlook->floor || time == WEIR_TIME_ALWAYS;
 }
 
-/* The label of a row of the anchor table in a cell task: when it is known, if the row shows it. */
+/* The label of a row of the anchor table, by its place, in a cell task: when it is known, if the row shows
+ * it.
+ */
 static bool shows_cell(weir_batch__retriever *r, uint32_t row, int64_t *known) {
     const weir_batch__rules *rules = r->rules;
     const weir_batch__table_rules *table = &rules->tables[rules->label_table];
     const weir_column *column = &rules->info->columns[rules->task->column];
-    uint32_t index = row - table->row_start;
-    if (row == r->outlook->anchor_row || !weir_batch__is_visible(r, table, row))
+    if (weir_batch__is_anchor(r, table, row) || !weir_batch__is_visible(r, table, row))
         return false;
     if (rules->label_visibility != WEIR_LABELS_ALL) {
         if (rules->held_out != rules->own_held_out)
-            weir_batch__touch(r, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
-        if (weir__bit(rules->held_out, index))
+            weir_batch__touch(r, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+        if (weir__bit(rules->held_out, row))
             return false;
     }
     const uint8_t *record = weir_batch__record_of(table, row);
@@ -151,7 +152,7 @@ static uint64_t pick(uint64_t random, uint64_t count) {
 /* ---- Walks ------------------------------------------------------------------------------------- */
 
 /* Puts a walk on a row, and asks for what is remembered of it. */
-static inline void stand_on(const weir_batch__retriever *r, uint16_t number, uint32_t row) {
+static inline void stand_on(const weir_batch__retriever *r, uint16_t number, uint64_t row) {
     r->rows[number] = row;
     if (__builtin_expect(r->links != NULL, 1))
         weir_batch__fetch(&r->links[row]);
@@ -164,27 +165,29 @@ static void step_by_links(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     const weir_batch__links *links = r->links;
     const uint64_t least = r->least_head;
-    const uint32_t first_task_row = r->first_task_row, count = at->moving_count;
+    const uint64_t first_task_row = r->first_task_row;
+    const uint32_t count = at->moving_count;
     uint32_t moved = 0, staying = 0;
     for (uint32_t k = 0; k < count; k++) {
         uint16_t number = at->moving[k];
-        uint32_t row = r->rows[number];
+        uint64_t row = r->rows[number];
         uint64_t head = weir_batch__head_at(&links[row]);
         uint64_t picked = pick(at->random[number], weir_batch__link_count(head));
-        uint32_t next = weir_batch__link_at(&links[row], picked);
+        uint64_t next = weir_batch__link_at(&links[row], picked);
         uint32_t goes = WEIR__LOW(uint32_t, head >= least) & WEIR__LOW(uint32_t, next < first_task_row);
         at->staying[staying] = at->moving[moved] = number;
         staying += 1 - goes;
         moved += goes;
-        next = row ^ ((row ^ next) & (0 - goes));
+        next = row ^ ((row ^ next) & (0 - (uint64_t)goes));
         r->rows[number] = next;
         weir_batch__fetch(&links[next]);
     }
     at->moving_count = moved;
     at->staying_count = staying;
     for (uint32_t k = 0; k < moved && r->example_count > 0; k++) {
-        at->labels[at->label_count] = r->rows[at->moving[k]];
-        at->label_count += r->rows[at->moving[k]] - r->example_start < r->example_count;
+        uint64_t example = r->rows[at->moving[k]] - r->example_start;
+        at->labels[at->label_count] = WEIR__LOW(uint32_t, example);
+        at->label_count += example < r->example_count;
     }
 }
 
@@ -197,10 +200,10 @@ static void step_to_task_rows(weir_batch__retriever *r) {
         uint16_t number = at->staying[k];
         const weir_batch__links *links = &r->links[r->rows[number]];
         uint64_t head = weir_batch__head_at(links);
-        uint32_t next = weir_batch__link_at(links, pick(at->random[number], weir_batch__link_count(head)));
+        uint64_t next = weir_batch__link_at(links, pick(at->random[number], weir_batch__link_count(head)));
         if (__builtin_expect(head >= r->least_head && next >= r->first_task_row, 0)) {
             at->task_rows[at->task_row_count++] = number;
-            at->visits[at->visit_count++] = next;
+            at->visits[at->visit_count++] = WEIR__LOW(uint32_t, next - r->first_task_row);
             continue;
         }
         at->staying[staying++] = number;
@@ -211,9 +214,9 @@ static void step_to_task_rows(weir_batch__retriever *r) {
 }
 
 /* Whether a row's memo, of a sequence with another cut-off, is right for this one. */
-static inline bool is_right(const weir_batch__retriever *r, uint64_t key, uint32_t row) {
+static inline bool is_right(const weir_batch__retriever *r, uint64_t key, uint64_t row) {
     const weir_batch__span *span = &r->spans[weir_batch__place_of_memo(r, row)];
-    return r->has_spans && WEIR__LOW(uint32_t, key) == row && span->from <= r->outlook->cutoff &&
+    return r->has_spans && weir_batch__row_of_key(key) == row && span->from <= r->outlook->cutoff &&
            r->outlook->cutoff < span->until;
 }
 
@@ -257,12 +260,12 @@ static void tell_apart(weir_batch__retriever *r) {
 }
 
 /* Goes to a row, or stays if it is a task row, from which the next step leads back. */
-static inline void arrive(weir_batch__retriever *r, uint16_t number, uint32_t row) {
+static inline void arrive(weir_batch__retriever *r, uint16_t number, uint64_t row) {
     walkers_at *at = r->at;
     bool is_task_row = row >= r->first_task_row;
     at->task_rows[at->task_row_count] = at->moving[at->moving_count] = number;
-    at->visits[at->visit_count] = row;
-    at->labels[at->label_count] = row;
+    at->visits[at->visit_count] = WEIR__LOW(uint32_t, row - r->first_task_row);
+    at->labels[at->label_count] = WEIR__LOW(uint32_t, row - r->example_start);
     at->moving_count += !is_task_row;
     at->task_row_count += is_task_row;
     at->visit_count += is_task_row;
@@ -309,14 +312,14 @@ static void step_to_many(weir_batch__retriever *r) {
     for (uint32_t k = 0, count = at->many_count; k < count; k++) {
         const weir_batch__way *way = at->ways[k];
         weir_batch__touch(r, way->rows_in, at->entries[k], 4);
-        uint32_t row = weir__load32(at->entries[k]);
-        if (__builtin_expect(row - way->row_start >= way->row_count, 0)) {
+        uint64_t row = weir__load32(at->entries[k]) - way->first_number;
+        if (__builtin_expect(row >= way->row_count, 0)) {
             r->is_corrupt = true;
             return;
         }
         if (way->to_task_rows)
-            row = r->first_task_row + WEIR__LOW(uint32_t, (at->entries[k] - way->child_rows) / 4);
-        arrive(r, at->many[k], row);
+            row = WEIR__LOW(uint64_t, at->entries[k] - way->child_rows) / 4;
+        arrive(r, at->many[k], way->row_start + row);
     }
 }
 
@@ -325,10 +328,10 @@ static void count_visits(weir_batch__retriever *r) {
     walkers_at *at = r->at;
     int64_t known;
     for (uint32_t k = 0; k < at->visit_count; k++)
-        count_visits_to(r, at->visits[k] - r->first_task_row, 1);
+        count_visits_to(r, at->visits[k], 1);
     for (uint32_t k = 0; k < at->label_count; k++)
         if (shows_cell(r, at->labels[k], &known))
-            count_visits_to(r, at->labels[k] - r->example_start, 1);
+            count_visits_to(r, at->labels[k], 1);
     at->visit_count = at->label_count = 0;
 }
 
@@ -374,7 +377,7 @@ void weir_batch__take_walks(weir_batch__retriever *r, const weir_batch__budget *
     at->task_row_count = at->visit_count = at->label_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         at->moving[i] = WEIR__LOW(uint16_t, i);
-        stand_on(r, at->moving[i], o->anchor_row);
+        stand_on(r, at->moving[i], r->rules->tables[o->anchor_table].row_start + o->anchor_row);
     }
     for (uint32_t step = begin; step < budget->length && !r->is_corrupt; step++) {
         uint32_t block = step / 2 * budget->walks + first;
@@ -419,7 +422,7 @@ static void sift_up(ranked_example *heap, uint32_t at, ranked_example example) {
 static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
     int64_t known = WEIR_TIME_ALWAYS;
     if (!r->rules->has_task_rows) {
-        (void)shows_cell(r, r->rules->tables[r->rules->label_table].row_start + example, &known);
+        (void)shows_cell(r, example, &known);
         return known;
     }
     const uint8_t *time = r->rules->shown_labels.times + 8 * (size_t)example;
@@ -427,12 +430,13 @@ static int64_t time_of(weir_batch__retriever *r, uint32_t example) {
     return (int64_t)weir__load64(time);
 }
 
+/* Its place in the table of labels. */
 static uint32_t row_of(weir_batch__retriever *r, uint32_t example) {
     if (!r->rules->has_task_rows)
-        return r->rules->tables[r->rules->label_table].row_start + example;
+        return example;
     const uint8_t *row = r->rules->shown_labels.rows + 4 * (size_t)example;
     weir_batch__touch(r, r->rules->labels_in, row, 4);
-    return weir__load32(row);
+    return weir__load32(row) - r->rules->info->first_task_number;
 }
 
 /* The best of the examples that were visited, in order; the counts are emptied for the next sequence. None of
@@ -559,25 +563,27 @@ uint32_t weir_batch__retrieve(weir_batch__retriever *r, const weir_batch__outloo
     return rank_examples(r, out);
 }
 
-/* A seed of the splits that are shown, by its number among them; WEIR_NONE: there is none. */
+/* The anchor of a seed of the splits that are shown, by the seed's number among them; WEIR_NONE: there is
+ * none.
+ */
 static uint32_t shown_seed_row(weir_batch__retriever *r, uint64_t random) {
     const weir_batch__rules *rules = r->rules;
     const weir_task *task = rules->task;
-    uint32_t count = 0;
+    uint64_t count = 0;
     for (uint32_t split = 0; split < WEIR_SPLITS; split++)
         if (rules->label_splits >> split & 1)
             count += task->split_start[split + 1] - task->split_start[split];
     if (count == 0)
         return WEIR_NONE;
-    uint32_t number = WEIR__LOW(uint32_t, pick(random, count));
+    uint64_t number = pick(random, count);
     for (uint32_t split = 0; split < WEIR_SPLITS; split++) {
-        uint32_t size = task->split_start[split + 1] - task->split_start[split];
+        uint64_t size = task->split_start[split + 1] - task->split_start[split];
         if (!(rules->label_splits >> split & 1))
             continue;
         if (number < size) {
-            const uint8_t *row = task->seed_rows + 4 * ((size_t)task->split_start[split] + number);
+            const uint8_t *row = task->seed_rows + 4 * (task->split_start[split] + number);
             weir_batch__touch(r, WEIR_STORE__SECTION_SEED_ROWS, row, 4);
-            return weir__load32(row);
+            return weir__load32(row) - rules->tables[task->anchor_table].first_number;
         }
         number -= size;
     }
@@ -597,14 +603,14 @@ uint32_t weir_batch__draw_example(weir_batch__retriever *r, const weir_batch__ou
         uint32_t row = shown_seed_row(r, random);
         if (row == WEIR_NONE)
             return WEIR_NONE;
-        r->is_corrupt |= row - table->row_start >= table->row_count;
+        r->is_corrupt |= row >= table->row_count;
         return !r->is_corrupt && shows_cell(r, row, &known) ? row : WEIR_NONE;
     }
     if (shown->count == 0)
         return WEIR_NONE;
     uint32_t entry = WEIR__LOW(uint32_t, pick(random, shown->count));
     uint32_t row = row_of(r, entry);
-    r->is_corrupt |= row - rules->info->row_count >= rules->task->seed_count;
+    r->is_corrupt |= row >= rules->task->seed_count;
     int64_t time = time_of(r, entry);
     return !r->is_corrupt && row != o->own_row && time <= r->limit && is_recent(r, time) ? row : WEIR_NONE;
 }

@@ -18,15 +18,16 @@ typedef struct weir_batch__budget {
 typedef struct weir_batch__outlook {
     weir_seed seed; /* of the draws */
     uint64_t position;
-    uint32_t anchor_row;
-    uint32_t own_row;      /* the seed's task row; WEIR_NONE: there are none */
+    uint32_t anchor_table;
+    uint32_t anchor_row;   /* its place in the table */
+    uint32_t own_row;      /* the seed's task row, by its number in the task; WEIR_NONE: there are none */
     int64_t cutoff;        /* the latest time that is shown, … */
     int64_t anchor_cutoff; /* … and of the anchor row itself */
     int64_t floor; /* the earliest time of children and labels that are shown; WEIR_TIME_ALWAYS: any */
 } weir_batch__outlook;
 
 typedef struct weir_batch__example {
-    uint32_t row;
+    uint32_t row;    /* its place in the table of labels: of a task row its seed's number */
     uint32_t visits; /* 0: it was drawn, not found */
 } weir_batch__example;
 
@@ -43,11 +44,11 @@ struct weir_batch__retriever {
     int64_t limit;               /* the latest time of an edge that is shown */
     const uint8_t *blank_anchor; /* the anchor's record if it shows nothing; else NULL */
 
-    uint32_t *rows;                    /* on which the walkers stand, … */
+    uint64_t *rows;                    /* on which the walkers stand (RowIdx), … */
     uint8_t **row_memos;               /* … their memos, where a step needs them, … */
     struct weir_batch__walkers_at *at; /* … and which of them do what */
-    uint32_t first_task_row;           /* UINT32_MAX: there are none */
-    uint32_t example_start;            /* the rows that may be examples, in a cell task */
+    uint64_t first_task_row;           /* UINT64_MAX: there are none */
+    uint64_t example_start;            /* the rows that may be examples, in a cell task */
     uint32_t example_count;
     struct weir_batch__way *ways;             /* out of each table, … */
     uint32_t *first_way;                      /* … whose first are these */
@@ -65,7 +66,7 @@ struct weir_batch__retriever {
     uint32_t memo_bits;                       /* … 2^memo_bits of them, … */
     uint32_t memo_ways;                       /* … with room for so many ways, … */
     uint32_t few;                             /* … or for so many neighbours */
-    uint32_t serial;                          /* of what sequences see, from 1 on */
+    uint16_t serial;                          /* of what sequences see, from 1 on */
     int64_t seen_cutoff, seen_floor;          /* by the last sequence; … */
     bool keeps;                               /* … and whether what it remembered holds for others */
     bool is_early;                            /* the anchor is shown before its time */
@@ -108,7 +109,8 @@ void weir_batch__take_walks(weir_batch__retriever *retriever, const weir_batch__
                             uint32_t first);
 void weir_batch__bring_visits(weir_batch__retriever *to, weir_batch__retriever *from);
 
-/* The row that try `number` of `fill` draws, of WEIR_BATCH__FILL_TRIES; WEIR_NONE if it is not an example. */
+/* The example that try `number` of `fill` draws, of WEIR_BATCH__FILL_TRIES, by its place in the table of
+ * labels; WEIR_NONE if it is none. */
 enum { WEIR_BATCH__FILL_TRIES = 4096 };
 uint32_t weir_batch__draw_example(weir_batch__retriever *retriever, const weir_batch__outlook *outlook,
                                   uint32_t number);

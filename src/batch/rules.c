@@ -124,7 +124,7 @@ static bool leave_out_blanks(weir_batch__rules *rules, const weir_store *store, 
         uint32_t end = weir__load32(all->starts + 4 * ((size_t)p + 1));
         weir__store32(starts + 4 * (size_t)p, count);
         for (uint32_t i = start; i < end && end <= edges && count < edges; i++) {
-            uint32_t row = weir__load32(all->child_rows + 4 * (size_t)i), index = row - anchor->row_start;
+            uint32_t row = weir__load32(all->child_rows + 4 * (size_t)i), index = row - anchor->first_number;
             if (index >= anchor->row_count)
                 return false;
             if (is_blank(rules, index))
@@ -178,6 +178,7 @@ static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batc
         .records = table->records,
         .row_start = table->row_start,
         .row_count = table->row_count,
+        .first_number = table->first_number,
         .stride = table->stride,
         .record_size = WEIR__NARROW(uint32_t, ((uint64_t)table->stride + 7) / 8 * 8),
         .time_offset = table->time_offset,
@@ -227,7 +228,8 @@ static void make_task_row_rules(weir_batch__rules *rules, weir_batch__table_rule
                                         .slot = WEIR_BATCH__TASK_ROW_ANCHOR,
                                         .known_slot = WEIR_NONE};
     *out = (weir_batch__table_rules){.row_start = info->row_count,
-                                     .row_count = rules->task->seed_count + 1,
+                                     .row_count = WEIR__NARROW(uint32_t, rules->task->seed_count + 1),
+                                     .first_number = info->first_task_number,
                                      .stride = WEIR_BATCH__TASK_ROW_SIZE,
                                      .record_size = WEIR_BATCH__TASK_ROW_SIZE,
                                      .time_offset = WEIR_NONE,
@@ -403,12 +405,12 @@ static bool hold_out(weir_batch__rules *rules, const weir_store *store, unsigned
     const weir_table *anchor = &rules->info->tables[task->anchor_table];
     memset(rules->own_held_out, 0, anchor->row_count / 8 + 1);
     for (unsigned split = 0; split < WEIR_SPLITS; split++)
-        for (uint32_t i = task->split_start[split];
+        for (uint64_t i = task->split_start[split];
              i < task->split_start[split + 1] && !(listed >> split & 1); i++) {
             const uint8_t *row = task->seed_rows + 4 * (size_t)i;
             if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row, 4))
                 return false;
-            uint32_t index = weir__load32(row) - anchor->row_start;
+            uint32_t index = weir__load32(row) - anchor->first_number;
             if (index >= anchor->row_count)
                 return false;
             rules->own_held_out[index / 8] |= WEIR__LOW(uint8_t, 1u << index % 8);
@@ -454,7 +456,7 @@ static bool filter_labels(weir_batch__rules *rules, const weir_store *store, uns
         weir__store32(rules->own_starts + 4 * (size_t)a, count);
         for (uint32_t i = start; i < end && end <= all->count && count < all->count; i++) {
             uint32_t row = weir__load32(all->rows + 4 * (size_t)i);
-            if (!(listed >> split_of(task, row - rules->info->row_count) & 1))
+            if (!(listed >> split_of(task, row - rules->info->first_task_number) & 1))
                 continue;
             weir__store32(rules->own_rows + 4 * (size_t)count, row);
             weir__store64(rules->own_times + 8 * (size_t)count++, weir__load64(all->times + 8 * (size_t)i));

@@ -41,8 +41,9 @@ typedef struct weir_batch__child_rule {
 /* What a walk needs of a table. Its rows are of the kind with the table's number. */
 struct weir_batch__table_rules {
     const uint8_t *records; /* NULL: task rows, whose records are made when they are visited */
-    uint32_t row_start;
+    uint64_t row_start;     /* RowIdx of the first */
     uint32_t row_count;
+    uint32_t first_number; /* what the store's numbers of them begin at */
     uint32_t stride;
     uint32_t time_offset; /* or WEIR_NONE */
     uint32_t record_size; /* the stride, up to a multiple of 8 */
@@ -73,7 +74,7 @@ typedef struct weir_batch__kind {
 
 /* The record of a task row: what a table of its two cells would have. */
 enum weir_batch__task_row_field {
-    WEIR_BATCH__TASK_ROW_ANCHOR = 0, /* 32 bits */
+    WEIR_BATCH__TASK_ROW_ANCHOR = 0, /* its number */
     WEIR_BATCH__TASK_ROW_BITS = 4,   /* a byte: the label is null, the time is, and a boolean label's value */
     WEIR_BATCH__TASK_ROW_TIME = 8,   /* of observation */
     WEIR_BATCH__TASK_ROW_LABEL = 16, /* as the store has it */
@@ -97,7 +98,7 @@ typedef struct weir_batch__rules {
     bool has_task_rows;      /* seeds are rows, of one table more than the store has */
     weir_batch__table_rules *tables;
     uint32_t table_count;
-    uint32_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
+    uint64_t row_count; /* of all of them; one task row more than there are seeds, for a seed that is none */
     uint32_t most_parents; /* that a row has */
     uint32_t most_inbound;
     uint32_t most_width;          /* of those below, or child_width */
@@ -147,9 +148,9 @@ static inline uint32_t weir_batch__most_of(const weir_choices *choices) {
     return most;
 }
 
-/* What walks and retrieval see of a table: the record of one of its rows; … */
+/* What walks and retrieval see of a table: the record of one of its rows, by its place in the table; … */
 static inline const uint8_t *weir_batch__record_of(const weir_batch__table_rules *table, uint32_t row) {
-    return table->records + (size_t)(row - table->row_start) * table->stride;
+    return table->records + (size_t)row * table->stride;
 }
 
 /* … whether what a timestamp slot of it says is known (null is never); … */

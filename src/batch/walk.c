@@ -48,7 +48,7 @@ static walk_limits limits_of(const weir_batch__rules *rules, const weir_batch_co
 
 uint64_t weir_batch__walk_knows(const weir_batch__rules *rules, const weir_batch_config *config) {
     walk_limits l = limits_of(rules, config);
-    return lesser(l.rows + l.links + l.listed, (uint64_t)rules->row_count + 1);
+    return lesser(l.rows + l.links + l.listed, rules->row_count + 1);
 }
 
 void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const weir_store *store,
@@ -91,10 +91,6 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
 
 /* ---- What the store says --------------------------------------------------------------------- */
 
-static bool has_row(const weir_batch__table_rules *table, uint32_t row) {
-    return row - table->row_start < table->row_count;
-}
-
 /* A task row's record is made of what lies by its seed's number. */
 static void fetch_seed(const weir_task *task, size_t seed) {
     weir_batch__fetch(task->seed_rows + 4 * seed);
@@ -105,7 +101,7 @@ static void fetch_seed(const weir_task *task, size_t seed) {
 
 static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_rules *table, uint32_t row) {
     if (!table->records) {
-        fetch_seed(walk->rules->task, row - table->row_start);
+        fetch_seed(walk->rules->task, row);
         return;
     }
     const uint8_t *record = weir_batch__record_of(table, row);
@@ -127,18 +123,19 @@ static uint64_t bits_of_label(const weir_cell *label) {
 static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
     const weir_batch__rules *rules = walk->rules;
     uint8_t *record = walk->task_rows + (size_t)walk->row_count * WEIR_BATCH__TASK_ROW_SIZE;
-    weir_seed_row seed = {.row = walk->outlook.anchor_row,
+    const weir_batch__table_rules *anchors = &rules->tables[rules->task->anchor_table];
+    weir_seed_row seed = {.row = anchors->row_start + walk->outlook.anchor_row,
                           .observation_time = walk->observation_time,
                           .target = {.is_null = true}};
     if (row != walk->outlook.own_row)
-        walk->is_corrupt |=
-            !weir_store_seed(walk->store, rules->task_number, row - rules->info->row_count, &seed);
+        walk->is_corrupt |= !weir_store_seed(walk->store, rules->task_number, row, &seed);
     bool has_time = seed.observation_time != INT64_MAX;
     uint32_t bits = (seed.target.is_null ? 1u << WEIR_BATCH__TASK_ROW_LABEL_NULL : 0) |
                     (has_time ? 0 : 1u << WEIR_BATCH__TASK_ROW_TIME_NULL) |
                     (seed.target.integer == 1 ? 1u << WEIR_BATCH__TASK_ROW_TRUTH : 0);
     memset(record, 0, WEIR_BATCH__TASK_ROW_SIZE);
-    weir__store32(record + WEIR_BATCH__TASK_ROW_ANCHOR, seed.row);
+    weir__store32(record + WEIR_BATCH__TASK_ROW_ANCHOR,
+                  anchors->first_number + WEIR__LOW(uint32_t, seed.row - anchors->row_start));
     record[WEIR_BATCH__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
     weir__store64(record + WEIR_BATCH__TASK_ROW_TIME,
                   (uint64_t)(has_time ? seed.observation_time : WEIR_TIME_ALWAYS));
@@ -163,18 +160,26 @@ static bool is_from_the_future(const weir_batch__table_rules *table, const uint8
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
-void weir_batch__walk_grow(weir_batch__walk *walk) {
-    weir_batch__known_rows *known = &walk->known;
-    weir_batch__known_empty(known, known->bits + 1);
-    for (uint32_t i = 0; i < walk->levels.row_count; i++)
-        *weir_batch__know(known, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
-    for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
-        *weir_batch__know(known, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
+/* The table has moved, or was emptied: what is visited stays known. */
+static void know_visited(weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir_batch__know(known, walk->rows[i].row);
+        uint64_t *state = weir_batch__know(&walk->known, walk->rows[i].table, walk->rows[i].row);
         *state = weir_batch__numbered(*state, i);
     }
     walk->has_grown = true;
+}
+
+void weir_batch__walk_grow(weir_batch__walk *walk) {
+    weir_batch__known_rows *known = &walk->known;
+    weir_batch__known_empty(known, known->bits + 1);
+    for (uint32_t r = 0; r < walk->levels.run_count; r++) {
+        const weir_batch__child_run *run = &walk->levels.runs[r];
+        for (uint32_t i = run->first; i < run->first + run->count; i++)
+            *weir_batch__know(known, run->table, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
+    }
+    for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
+        *weir_batch__know(known, walk->queue[i].table, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
+    know_visited(walk);
 }
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
@@ -188,10 +193,9 @@ static bool hides_label(weir_batch__walk *walk, const weir_batch__table_rules *t
         return true;
     if (rules->label_visibility == WEIR_LABELS_ALL || rules->has_task_rows) /* others are not in their list */
         return false;
-    uint32_t index = row - table->row_start;
     if (rules->held_out != rules->own_held_out)
-        weir_batch__walk_touch(walk, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + index / 8, 1);
-    return weir__bit(rules->held_out, index);
+        weir_batch__walk_touch(walk, WEIR_STORE__SECTION_SEED_BITS, rules->held_out + row / 8, 1);
+    return weir__bit(rules->held_out, row);
 }
 
 /* Notes the row's visible foreign keys, and queues the parents that are new. */
@@ -201,23 +205,23 @@ static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *
     weir_batch__walk_reserve(walk, table->parent_count);
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir_batch__parent_rule *rule = &table->parents[i];
-        uint32_t parent = weir__load32(record + rule->slot);
-        if (parent == WEIR_NONE || !weir_batch__is_known(record, rule->known_slot, walk->outlook.cutoff))
+        uint32_t number = weir__load32(record + rule->slot), parent = number - rule->parents->first_number;
+        if (number == WEIR_NONE || !weir_batch__is_known(record, rule->known_slot, walk->outlook.cutoff))
             continue;
-        if (!has_row(rule->parents, parent)) {
+        if (parent >= rule->parents->row_count) {
             walk->is_corrupt = true;
             return;
         }
         uint64_t state;
-        uint32_t place = weir_batch__place_of(&walk->known, parent, &state);
+        uint16_t of_table = WEIR__LOW(uint16_t, rule->parents->number);
+        uint32_t place = weir_batch__place_of(&walk->known, of_table, parent, &state);
         uint64_t is_new =
             may_queue & (weir_batch__local_of(state) == WEIR_BATCH__UNVISITED) & (state < WEIR_BATCH__QUEUED);
         walk->known.states[place] = state | is_new * WEIR_BATCH__QUEUED;
-        walk->links[walk->link_count++] = (weir_batch__link){parent, place, local};
+        walk->links[walk->link_count++] =
+            (weir_batch__link){parent, of_table, WEIR__LOW(uint16_t, local), place};
         walk->queue[walk->queue_end] =
-            (weir_batch__queued_row){.row = parent,
-                                     .hop = WEIR__LOW(uint16_t, hop + 1),
-                                     .table = WEIR__LOW(uint16_t, rule->parents->number)};
+            (weir_batch__queued_row){.row = parent, .hop = WEIR__LOW(uint16_t, hop + 1), .table = of_table};
         walk->queue_end += WEIR__LOW(uint32_t, is_new);
         fetch_record(walk, rule->parents, parent);
     }
@@ -264,11 +268,11 @@ static void join_rows(weir_batch__walk *walk) {
     if (walk->has_grown)
         weir_batch__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
-        walk->links[i].place =
-            WEIR__LOW(uint32_t, weir_batch__know(&walk->known, links[i].parent) - walk->known.states);
+        walk->links[i].place = WEIR__LOW(
+            uint32_t, weir_batch__know(&walk->known, links[i].table, links[i].parent) - walk->known.states);
     for (uint32_t i = 0; i < link_count; i++) {
         uint16_t parent = weir_batch__local_of(states[links[i].place]);
-        edges[edge_count] = (struct weir_batch__local_edge){WEIR__LOW(uint16_t, links[i].child), parent};
+        edges[edge_count] = (struct weir_batch__local_edge){links[i].child, parent};
         edge_count += parent != WEIR_BATCH__UNVISITED;
     }
     walk->edge_count = edge_count;
@@ -302,9 +306,11 @@ static void begin_part(weir_batch__walk *walk, uint32_t row, uint32_t table, uin
     walk->queue[0] = (weir_batch__queued_row){.row = row, .table = WEIR__LOW(uint16_t, table)};
 }
 
+/* Whether an example is. */
 static bool is_visited(weir_batch__walk *walk, uint32_t row) {
     weir_batch__walk_reserve(walk, 1);
-    return weir_batch__local_of(*weir_batch__know(&walk->known, row)) != WEIR_BATCH__UNVISITED;
+    const uint64_t *state = weir_batch__know(&walk->known, walk->rules->label_table, row);
+    return weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED;
 }
 
 /* The next example that is not visited: of those that walks found, then of those that are drawn. */
@@ -327,11 +333,7 @@ static bool next_example(weir_batch__walk *walk, weir_batch__example *out) {
 /* Forgets what was queued or listed, and keeps what was visited. */
 static void forget_what_waits(weir_batch__walk *walk) {
     weir_batch__known_empty(&walk->known, walk->known.bits);
-    for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir_batch__know(&walk->known, walk->rows[i].row);
-        *state = weir_batch__numbered(*state, i);
-    }
-    walk->has_grown = true;
+    know_visited(walk);
 }
 
 /* When a part ends: the next one, or the end of the walk. */
@@ -344,7 +346,8 @@ static bool end_part(weir_batch__walk *walk) {
             weir_batch__retrieve(walk->retriever, &walk->outlook, &walk->budget, walk->examples);
         walk->is_corrupt |= walk->retriever->is_corrupt;
     }
-    walk->queue_begin = walk->queue_end = walk->levels.row_count = 0; /* what waits is not known any more */
+    /* What waits is not known any more. */
+    walk->queue_begin = walk->queue_end = walk->levels.row_count = walk->levels.run_count = 0;
     if (walk->is_corrupt)
         return false;
     if (!next_example(walk, &example))
@@ -384,7 +387,7 @@ static bool step_to_row(weir_batch__walk *walk) {
         weir_batch__queued_row queued = walk->queue[walk->queue_begin++];
         const weir_batch__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = open_record(walk, table, queued.row);
-        bool is_anchor = queued.row == walk->outlook.anchor_row;
+        bool is_anchor = queued.row == walk->outlook.anchor_row && queued.table == walk->outlook.anchor_table;
         if (is_from_the_future(table, record,
                                is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff)) {
             if (!is_anchor)
@@ -393,13 +396,13 @@ static bool step_to_row(weir_batch__walk *walk) {
                 record = queued.table == walk->rules->task->anchor_table ? walk->rules->blank_record
                                                                          : walk->rules->blank_destination;
         }
-        uint64_t *state = weir_batch__know(&walk->known, queued.row);
+        uint64_t *state = weir_batch__know(&walk->known, queued.table, queued.row);
         *state = weir_batch__numbered(*state, walk->row_count);
         return visit(walk, queued.row, queued.table, queued.hop, record);
     }
     while (weir_batch__take_child(&walk->levels, &child)) {
         fetch_ahead(walk);
-        uint64_t *state = weir_batch__know(&walk->known, child.row);
+        uint64_t *state = weir_batch__know(&walk->known, child.table, child.row);
         if (weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED)
             continue;
         const weir_batch__table_rules *table = &walk->rules->tables[child.table];
@@ -446,7 +449,7 @@ static void find_cutoffs(weir_batch__walk *walk) {
 
 void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start *start) {
     const weir_batch__rules *rules = walk->rules;
-    uint32_t seed = start->seed == WEIR_NONE ? rules->task->seed_count : start->seed;
+    uint64_t seed = start->seed == WEIR_NO_ROW ? rules->task->seed_count : start->seed;
     uint32_t table = rules->has_task_rows ? rules->label_table : start->table;
     weir_batch__known_empty(&walk->known, WEIR_BATCH__KNOWN_BITS);
     walk->row_count = walk->cell_count = walk->edge_count = walk->link_count = 0;
@@ -458,8 +461,9 @@ void weir_batch__walk_begin(weir_batch__walk *walk, const weir_batch__walk_start
     walk->outlook =
         (weir_batch__outlook){.seed = start->walk_seed,
                               .position = start->position,
+                              .anchor_table = start->table,
                               .anchor_row = start->row,
-                              .own_row = rules->has_task_rows ? rules->info->row_count + seed : WEIR_NONE};
+                              .own_row = rules->has_task_rows ? WEIR__NARROW(uint32_t, seed) : WEIR_NONE};
     find_cutoffs(walk);
     if (walk->retriever)
         walk->budget = weir_batch__budget_of(walk->retriever->config, &walk->outlook);

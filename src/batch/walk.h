@@ -9,6 +9,7 @@
 #include "batch/retrieve.h"
 #include "store/reader.h"
 
+/* Here a row is the place of a row in its table. */
 typedef struct weir_batch__walked_row {
     const uint8_t *record;
     uint32_t row;
@@ -27,9 +28,10 @@ typedef struct weir_batch__queued_row {
 
 /* A visible foreign key of a row of the sequence. */
 typedef struct weir_batch__link {
-    uint32_t parent; /* row */
+    uint32_t parent; /* row … */
+    uint16_t table;  /* … of this table */
+    uint16_t child;  /* local number */
     uint32_t place;  /* of the parent among the known rows */
-    uint32_t child;  /* local number */
 } weir_batch__link;
 
 /* Children that a row is about to list: those along one edge type, of which the ones up to the observation
@@ -128,7 +130,7 @@ typedef struct weir_batch__walk_start {
     uint64_t position;
     int64_t observation_time;
     uint32_t sequence_length;
-    uint32_t seed;  /* its number in the task; WEIR_NONE: it is none of the store's */
+    uint64_t seed;  /* its number in the task; WEIR_NO_ROW: it is none of the store's */
     uint32_t table; /* of its anchor … */
     uint32_t row;   /* … row */
 } weir_batch__walk_start;

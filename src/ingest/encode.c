@@ -95,9 +95,10 @@ static void compose_block(const row_block *block) {
     }
     for (uint32_t e = layout->edge_start; e < layout->edge_start + layout->edge_count; e++) {
         const uint32_t *parents = ingest->edges[e].parents + block->first;
+        uint32_t first = ingest->info_tables[ingest->info_edges[e].parent_table].first_number;
         uint8_t *slot = block->bytes + ingest->info_edges[e].parent_slot;
         for (uint32_t i = 0; i < block->count; i++, slot += layout->stride)
-            weir__store32(slot, parents[i]);
+            weir__store32(slot, parents[i] == WEIR_NONE ? WEIR_NONE : parents[i] + first);
     }
 }
 
@@ -161,7 +162,8 @@ static void write_edges(weir_ingest__ingest *ingest, weir_store__writer *w) {
                                          1);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_ROWS);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
-        weir_store__writer_put_words(w, ingest->edges[e].child_rows, ingest->info_edges[e].edges);
+        weir_store__writer_put_rows(w, ingest->edges[e].child_rows, ingest->info_edges[e].edges,
+                                    ingest->info_tables[ingest->info_edges[e].table].first_number);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_CHILD_TIMES);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         if (ingest->edges[e].child_times)
@@ -171,7 +173,7 @@ static void write_edges(weir_ingest__ingest *ingest, weir_store__writer *w) {
 static void write_targets(weir_ingest__ingest *ingest, weir_store__writer *w, uint32_t number) {
     const weir_ingest__task_plan *task = &ingest->tasks[number];
     const weir_column *column = &ingest->info_columns[ingest->info_tasks[number].column];
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         uint64_t bits = 0;
         if (task->nulls[i])
             bits = 0;
@@ -186,7 +188,7 @@ static void write_targets(weir_ingest__ingest *ingest, weir_store__writer *w, ui
 }
 
 static void write_weights(weir_store__writer *w, const weir_ingest__task_plan *task) {
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         uint64_t bits;
         memcpy(&bits, &task->weights[i], sizeof bits);
         weir_store__writer_put_long(w, bits);
@@ -194,7 +196,7 @@ static void write_weights(weir_store__writer *w, const weir_ingest__task_plan *t
 }
 
 static void write_null_bits(weir_store__writer *w, const weir_ingest__task_plan *task) {
-    for (uint32_t i = 0; i < task->seed_count; i += 64) {
+    for (uint64_t i = 0; i < task->seed_count; i += 64) {
         uint64_t bits = 0;
         for (uint32_t k = 0; k < 64 && i + k < task->seed_count; k++)
             bits |= (uint64_t)task->nulls[i + k] << k;
@@ -205,7 +207,8 @@ static void write_null_bits(weir_store__writer *w, const weir_ingest__task_plan 
 static void write_seeds(weir_ingest__ingest *ingest, weir_store__writer *w) {
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_ROWS);
     for (uint32_t i = 0; i < ingest->task_count; i++)
-        weir_store__writer_put_words(w, ingest->tasks[i].rows, ingest->tasks[i].seed_count);
+        weir_store__writer_put_rows(w, ingest->tasks[i].rows, ingest->tasks[i].seed_count,
+                                    ingest->info_tables[ingest->tasks[i].anchor_table].first_number);
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_TIMES);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         if (ingest->tasks[i].times)
@@ -343,6 +346,17 @@ static weir_status write_sections(weir_ingest__ingest *ingest, weir_ingest__embe
     return status;
 }
 
+/* Format 1, if its numbers suffice. */
+static void choose_format(weir_ingest__ingest *ingest) {
+    uint64_t rows = ingest->info.row_count;
+    bool fits = ingest->options->format < 2 && rows <= WEIR_STORE__ROWS_MAX;
+    for (uint32_t t = 0; t < ingest->task_count; t++)
+        fits =
+            fits && ingest->tasks[t].seed_count <= WEIR_STORE__ROWS_MAX - (ingest->tasks[t].known ? rows : 0);
+    ingest->info.format = fits ? 1 : 2;
+    weir_store__number_rows(&ingest->info, ingest->info_tables);
+}
+
 weir_status weir_ingest__write_store(weir_ingest__ingest *ingest, weir_store__writer *writer,
                                      weir_ingest_report *report, weir_error *error) {
     weir_ingest__embedder *embedder = NULL;
@@ -357,6 +371,8 @@ weir_status weir_ingest__write_store(weir_ingest__ingest *ingest, weir_store__wr
     }
     if (status == WEIR_OK)
         status = weir_ingest__like_check_embeddings(ingest, error);
+    choose_format(ingest);
+    writer->format = ingest->info.format;
     if (status == WEIR_OK)
         status = number_categories(ingest, error);
     if (status == WEIR_OK)

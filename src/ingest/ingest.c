@@ -640,6 +640,10 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "memory is %llu bytes, but must be at least 64 MiB, or 0 for half of what there is",
                           (unsigned long long)options.memory);
+    if (options.format > WEIR_STORE__VERSION_MOST)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                          "there is no format %u of stores; 0 is the least that the rows need, 2 the latest",
+                          options.format);
     weir__floating kept = weir__enter_floating();
     weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
     weir__leave_floating(&kept);

@@ -7,14 +7,14 @@
 
 /* ---- Making the lists -------------------------------------------------------------------------- */
 
-static int compare_known(const void *context, uint32_t a, uint32_t b) {
+static int compare_known(const void *context, uint64_t a, uint64_t b) {
     const int64_t *known = context;
     return (known[a] > known[b]) - (known[a] < known[b]);
 }
 
 /* Those of the `count` seeds of `sorted` that are below `end`, as a list. */
 static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
-                      const weir_ingest__sort_item *sorted, uint32_t count, uint32_t end,
+                      const weir_ingest__sort_item *sorted, uint32_t count, uint64_t end,
                       weir_ingest__label_list *list) {
     const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     const weir_env *env = ingest->env;
@@ -24,12 +24,12 @@ static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task
     if (!list->times || !list->rows || !list->starts)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t seed = sorted[i].index;
+        uint64_t seed = sorted[i].index;
         if (seed >= end)
             continue;
         list->times[list->count] = task->known[seed];
-        list->rows[list->count++] = ingest->info.row_count + seed;
-        list->starts[task->rows[seed] - anchor->row_start + 1]++;
+        list->rows[list->count++] = WEIR__NARROW(uint32_t, seed);
+        list->starts[(size_t)task->rows[seed] + 1]++;
     }
     for (uint32_t r = 0; r < anchor->row_count; r++)
         list->starts[r + 1] += list->starts[r];
@@ -40,13 +40,14 @@ weir_status weir_ingest__make_label_lists(weir_ingest__ingest *ingest, weir_inge
                                           weir_task *info, weir_error *error) {
     const weir_env *env = ingest->env;
     uint32_t count = 0;
-    if (task->seed_count > WEIR_STORE__ROWS_MAX - ingest->info.row_count)
-        return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
-                          "task %s: its seeds and the rows of all tables are together more than a store can "
-                          "number; leave out horizon and label_known_column",
-                          task->schema->name);
+    if (task->seed_count > WEIR_STORE__ROWS_MAX)
+        return weir__fail(
+            error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
+            "task %s: it has more than 2^32 - 2 seeds, which cannot be rows of their own; leave "
+            "out horizon and label_known_column",
+            task->schema->name);
     weir_ingest__sort_item *items = weir__allocate(env, (size_t)task->seed_count + 1, sizeof *items);
-    for (uint32_t i = 0; i < task->seed_count && items; i++)
+    for (uint64_t i = 0; i < task->seed_count && items; i++)
         if (task->known[i] != WEIR_TIME_NEVER)
             items[count++] = (weir_ingest__sort_item){task->rows[i], i};
     bool is_fine = items && weir_ingest__sort(env, items, count, compare_known, task->known) &&
@@ -71,7 +72,7 @@ void weir_ingest__write_labels(const weir_ingest__ingest *ingest, weir_store__wr
             weir_store__writer_align(w, WEIR_STORE__LABEL_ALIGNMENT);
             weir_store__writer_put_longs(w, list->times, list->count);
             weir_store__writer_put_words(w, list->starts, (size_t)anchors + 1);
-            weir_store__writer_put_words(w, list->rows, list->count);
+            weir_store__writer_put_rows(w, list->rows, list->count, ingest->info.first_task_number);
         }
     }
 }

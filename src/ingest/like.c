@@ -473,12 +473,12 @@ static weir_key_value key_value(weir_ingest__key key) {
     return value;
 }
 
-static uint32_t find_row(const weir_ingest__ingest *ingest, uint32_t table, uint32_t row) {
+static uint64_t find_row(const weir_ingest__ingest *ingest, uint32_t table, uint32_t row) {
     enum { PARTS_MAX = 64 };
     weir_key_value values[PARTS_MAX];
     const weir_ingest__table_plan *anchor = &ingest->tables[table];
     if (anchor->primary_key_count > PARTS_MAX)
-        return WEIR_NONE;
+        return WEIR_NO_ROW;
     for (uint32_t i = 0; i < anchor->primary_key_count; i++)
         values[i] = key_value(weir_ingest__key_at(&anchor->data[anchor->primary_key[i]], row));
     return weir_store_find_row(ingest->like, table, values, anchor->primary_key_count);
@@ -492,8 +492,8 @@ bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, u
         return false;
     if (found->row != row)
         *found = (weir_ingest__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
-    for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NONE; s++)
-        if (weir_store__find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NONE) {
+    for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NO_ROW; s++)
+        if (weir_store__find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NO_ROW) {
             one = s;
             splits++;
         }

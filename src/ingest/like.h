@@ -49,9 +49,9 @@ bool weir_ingest__like_target_statistics(const weir_ingest__ingest *ingest, uint
  */
 typedef struct weir_ingest__like_row {
     uint32_t row;
-    uint32_t found;
+    uint64_t found;
 } weir_ingest__like_row;
-#define WEIR_INGEST__LIKE_ROW ((weir_ingest__like_row){WEIR_NONE, WEIR_NONE})
+#define WEIR_INGEST__LIKE_ROW ((weir_ingest__like_row){WEIR_NONE, WEIR_NO_ROW})
 bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
                              weir_ingest__like_row *found, uint8_t *split);
 

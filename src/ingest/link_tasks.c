@@ -26,7 +26,7 @@ static bool order_destinations(const weir_env *env, const weir_ingest__table_pla
         items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(table, row)), row};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
-        link->rows[place] = table->row_start + items[place].index;
+        link->rows[place] = WEIR__NARROW(uint32_t, items[place].index);
         link->places[items[place].index] = place;
         link->times[place] = time_of_rank(items[place].primary);
     }
@@ -34,7 +34,7 @@ static bool order_destinations(const weir_env *env, const weir_ingest__table_pla
     return is_fine;
 }
 
-static int compare_children(const void *context, uint32_t a, uint32_t b) {
+static int compare_children(const void *context, uint64_t a, uint64_t b) {
     const uint32_t *rows = context;
     return (rows[a] > rows[b]) - (rows[a] < rows[b]);
 }
@@ -87,7 +87,8 @@ void weir_ingest__write_links(const weir_ingest__ingest *ingest, weir_store__wri
         weir_store__writer_align(w, WEIR_STORE__LINK_ALIGNMENT);
         weir_store__writer_put_longs(w, link->times, table->row_count);
         weir_store__writer_put_longs(w, link->reference_times, references);
-        weir_store__writer_put_words(w, link->rows, table->row_count);
+        weir_store__writer_put_rows(w, link->rows, table->row_count,
+                                    ingest->info_tables[link->table].first_number);
         weir_store__writer_put_words(w, link->reference_places, references);
     }
 }

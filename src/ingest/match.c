@@ -65,21 +65,16 @@ static followed_path follow(const weir_ingest__ingest *ingest, uint32_t table,
 }
 
 /* WEIR_TIME_ALWAYS where a key on the way has no match, or the value is null. */
-static int64_t time_at(const weir_ingest__ingest *ingest, const followed_path *path, uint32_t row) {
-    for (uint32_t i = 0; i < path->edge_count; i++) {
-        uint32_t parent = path->edges[i]->parents[row];
-        if (parent == WEIR_NONE)
-            return WEIR_TIME_ALWAYS;
-        row = parent - ingest->tables[path->edges[i]->parent_table].row_start;
-    }
-    return path->times[row];
+static int64_t time_at(const followed_path *path, uint32_t row) {
+    for (uint32_t i = 0; i < path->edge_count && row != WEIR_NONE; i++)
+        row = path->edges[i]->parents[row];
+    return row == WEIR_NONE ? WEIR_TIME_ALWAYS : path->times[row];
 }
 
 /* Rows of a table are looked up in blocks, which threads share. */
 enum { LOOK_UP_ROWS = 1 << 18 };
 
 typedef struct time_work {
-    const weir_ingest__ingest *ingest;
     const weir_ingest__table_plan *table;
     weir_ingest__time_plan *time;
     followed_path *paths;
@@ -90,7 +85,7 @@ typedef struct time_work {
 static int64_t latest_at(const time_work *work, uint32_t row) {
     int64_t latest = WEIR_TIME_ALWAYS;
     for (uint32_t p = 0; p < work->time->path_count; p++) {
-        int64_t value = time_at(work->ingest, &work->paths[p], row);
+        int64_t value = time_at(&work->paths[p], row);
         if (value == WEIR_TIME_ALWAYS)
             return WEIR_TIME_ALWAYS;
         latest = value > latest ? value : latest;
@@ -112,7 +107,7 @@ static void look_up_block(void *context, size_t index, uint32_t worker) {
 static weir_status look_up_time(weir_ingest__ingest *ingest, uint32_t t, uint32_t number, weir_error *error) {
     const weir_ingest__table_plan *table = &ingest->tables[t];
     weir_ingest__time_plan *time = &table->times[number];
-    time_work work = {.ingest = ingest, .table = table, .time = time};
+    time_work work = {.table = table, .time = time};
     time->values = weir__allocate(ingest->env, table->row_count, sizeof *time->values);
     work.paths = weir__allocate(ingest->env, time->path_count, sizeof *work.paths);
     bool has_memory = time->values && work.paths;
@@ -192,7 +187,6 @@ static void find_in_range(const weir_ingest__ingest *ingest, weir_ingest__edge_p
                           const weir_ingest__key_index *index, uint32_t range, uint32_t range_count,
                           weir_edge *info, uint32_t *dangling) {
     const weir_ingest__table_plan *table = &ingest->tables[edge->table];
-    uint32_t parent_start = ingest->tables[edge->parent_table].row_start;
     weir_ingest__key keys[WEIR_INGEST__KEY_COLUMNS_MAX] = {{WEIR_INGEST__KEY_NULL, 0}};
     uint32_t found = WEIR_NONE;
     bool is_in_range = range == 0; /* as nulls are */
@@ -206,7 +200,7 @@ static void find_in_range(const weir_ingest__ingest *ingest, weir_ingest__edge_p
         }
         if (!is_in_range)
             continue;
-        edge->parents[r] = found == WEIR_NONE ? WEIR_NONE : found + parent_start;
+        edge->parents[r] = found;
         if (found != WEIR_NONE) {
             info->edges++;
         } else if (!has_null(keys, edge->key->column_count)) {
@@ -263,27 +257,27 @@ static bool has_times(const weir_ingest__ingest *ingest, const weir_ingest__edge
 }
 
 /* How many children the parents from `first` to `end` have: of parent i at i + 2. */
-static void count_children(const weir_ingest__edge_plan *edge, uint32_t row_count, uint32_t parent_start,
-                           uint32_t first, uint32_t end, uint32_t *starts) {
+static void count_children(const weir_ingest__edge_plan *edge, uint32_t row_count, uint32_t first,
+                           uint32_t end, uint32_t *starts) {
     for (uint32_t r = 0; r < row_count; r++) {
-        uint32_t parent = edge->parents[r] - parent_start;
-        if (edge->parents[r] != WEIR_NONE && parent >= first && parent < end)
+        size_t parent = edge->parents[r];
+        if (parent >= first && parent < end) /* WEIR_NONE is not */
             starts[parent + 2]++;
     }
 }
 
 /* Children in row order of the parents from `first` to `end`. */
-static void place_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge,
-                           uint32_t parent_start, uint32_t first, uint32_t end) {
+static void place_children(const weir_ingest__ingest *ingest, weir_ingest__edge_plan *edge, uint32_t first,
+                           uint32_t end) {
     const weir_ingest__table_plan *table = &ingest->tables[edge->table];
     for (uint32_t r = 0; r < table->row_count; r++) {
-        uint32_t parent = edge->parents[r] - parent_start;
+        size_t parent = edge->parents[r];
         if (r % LOOK_UP_ROWS == 0)
             weir__spill_look(ingest->spill);
-        if (edge->parents[r] == WEIR_NONE || parent < first || parent >= end)
+        if (parent < first || parent >= end)
             continue;
         uint32_t place = edge->starts[parent + 1]++;
-        edge->child_rows[place] = table->row_start + r;
+        edge->child_rows[place] = r;
         if (edge->child_times)
             edge->child_times[place] = edge_time(ingest, edge, r);
     }
@@ -308,7 +302,7 @@ static void fill_children(const weir_ingest__ingest *ingest, weir_ingest__edge_p
     uint32_t range_count = ranges_of(size, most, parents->row_count);
     for (uint32_t i = 0, first = 0; i < range_count; i++) {
         uint32_t end = range_end(i, range_count, parents->row_count);
-        count_children(edge, row_count, parents->row_start, first, end, starts);
+        count_children(edge, row_count, first, end, starts);
         first = end;
     }
     for (uint32_t p = 2; p <= parents->row_count; p++)
@@ -316,7 +310,7 @@ static void fill_children(const weir_ingest__ingest *ingest, weir_ingest__edge_p
     range_count = ranges_of(size + edges * child_size, most, parents->row_count);
     for (uint32_t i = 0, first = 0; i < range_count; i++) {
         uint32_t end = range_end(i, range_count, parents->row_count);
-        place_children(ingest, edge, parents->row_start, first, end);
+        place_children(ingest, edge, first, end);
         first = end;
     }
 }
@@ -351,7 +345,7 @@ static bool sort_long_list(const weir_env *env, uint32_t *rows, int64_t *times, 
         items[i] = (weir_ingest__sort_item){(uint64_t)times[i] ^ (uint64_t)1 << 63, rows[i]};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t i = 0; is_fine && i < count; i++) {
-        rows[i] = items[i].index;
+        rows[i] = WEIR__NARROW(uint32_t, items[i].index);
         times[i] = (int64_t)(items[i].primary ^ (uint64_t)1 << 63);
     }
     weir__release(env, items);

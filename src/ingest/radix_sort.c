@@ -4,35 +4,35 @@
 
 #include "ingest/state.h"
 
-static bool is_sorted(const weir_ingest__sort_item *items, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
+static bool is_sorted(const weir_ingest__sort_item *items, uint64_t count) {
+    for (uint64_t i = 1; i < count; i++)
         if (items[i - 1].primary > items[i].primary)
             return false;
     return true;
 }
 
-static void count_bytes(const weir_ingest__sort_item *items, uint32_t count, uint32_t counts[8][256]) {
-    memset(counts, 0, 8 * 256 * sizeof(uint32_t));
-    for (uint32_t i = 0; i < count; i++)
+static void count_bytes(const weir_ingest__sort_item *items, uint64_t count, uint64_t counts[8][256]) {
+    memset(counts, 0, 8 * 256 * sizeof(uint64_t));
+    for (uint64_t i = 0; i < count; i++)
         for (int byte = 0; byte < 8; byte++)
             counts[byte][items[i].primary >> (8 * byte) & 255]++;
 }
 
 /* One pass by one byte, from `from` to `to`. */
-static void distribute(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint32_t count,
-                       int byte, const uint32_t counts[256]) {
-    uint32_t next[256];
-    uint32_t sum = 0;
+static void distribute(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint64_t count,
+                       int byte, const uint64_t counts[256]) {
+    uint64_t next[256];
+    uint64_t sum = 0;
     for (int i = 0; i < 256; i++) {
         next[i] = sum;
         sum += counts[i];
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++)
         to[next[from[i].primary >> (8 * byte) & 255]++] = from[i];
 }
 
-static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
-                            uint32_t counts[8][256]) {
+static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint64_t count,
+                            uint64_t counts[8][256]) {
     weir_ingest__sort_item *from = items;
     weir_ingest__sort_item *to = scratch;
     count_bytes(items, count, counts);
@@ -48,41 +48,41 @@ static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_ite
         memcpy(items, from, count * sizeof *items);
 }
 
-typedef int (*tie_compare)(const void *context, uint32_t a, uint32_t b);
+typedef int (*tie_compare)(const void *context, uint64_t a, uint64_t b);
 
-static void insertion_sort(weir_ingest__sort_item *items, uint32_t count, tie_compare tie,
+static void insertion_sort(weir_ingest__sort_item *items, uint64_t count, tie_compare tie,
                            const void *context) {
-    for (uint32_t i = 1; i < count; i++) {
+    for (uint64_t i = 1; i < count; i++) {
         weir_ingest__sort_item item = items[i];
-        uint32_t k = i;
+        uint64_t k = i;
         for (; k > 0 && tie(context, items[k - 1].index, item.index) > 0; k--)
             items[k] = items[k - 1];
         items[k] = item;
     }
 }
 
-static void merge(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint32_t middle,
-                  uint32_t end, tie_compare tie, const void *context) {
-    uint32_t a = 0, b = middle;
-    for (uint32_t i = 0; i < end; i++) {
+static void merge(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint64_t middle,
+                  uint64_t end, tie_compare tie, const void *context) {
+    uint64_t a = 0, b = middle;
+    for (uint64_t i = 0; i < end; i++) {
         bool takes_a = b == end || (a < middle && tie(context, from[a].index, from[b].index) <= 0);
         to[i] = takes_a ? from[a++] : from[b++];
     }
 }
 
 /* Bottom-up: runs of 16 by insertion, then merged in pairs. */
-static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
+static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint64_t count,
                         tie_compare tie, const void *context) {
     enum { RUN = 16 };
     weir_ingest__sort_item *from = items;
     weir_ingest__sort_item *to = scratch;
-    for (uint32_t start = 0; start < count; start += RUN)
+    for (uint64_t start = 0; start < count; start += RUN)
         insertion_sort(items + start, count - start < RUN ? count - start : RUN, tie, context);
     for (uint64_t width = RUN; width < count; width *= 2) {
         for (uint64_t start = 0; start < count; start += 2 * width) {
             uint64_t rest = count - start;
-            uint32_t end = WEIR__NARROW(uint32_t, rest < 2 * width ? rest : 2 * width);
-            uint32_t middle = WEIR__NARROW(uint32_t, rest < width ? rest : width);
+            uint64_t end = rest < 2 * width ? rest : 2 * width;
+            uint64_t middle = rest < width ? rest : width;
             merge(from + start, to + start, middle, end, tie, context);
         }
         weir_ingest__sort_item *swap = from;
@@ -93,11 +93,11 @@ static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *s
         memcpy(items, from, count * sizeof *items);
 }
 
-static void sort_ties(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint32_t count,
+static void sort_ties(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint64_t count,
                       tie_compare tie, const void *context) {
-    uint32_t start = 0;
+    uint64_t start = 0;
     while (start < count) {
-        uint32_t end = start + 1;
+        uint64_t end = start + 1;
         while (end < count && items[end].primary == items[start].primary)
             end++;
         if (end - start > 1)
@@ -106,12 +106,12 @@ static void sort_ties(weir_ingest__sort_item *items, weir_ingest__sort_item *scr
     }
 }
 
-bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint32_t count,
-                       int (*tie)(const void *context, uint32_t a, uint32_t b), const void *context) {
+bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint64_t count,
+                       int (*tie)(const void *context, uint64_t a, uint64_t b), const void *context) {
     if (count < 2 || (!tie && is_sorted(items, count)))
         return true;
-    size_t counts_size = 8 * 256 * sizeof(uint32_t);
-    uint32_t(*counts)[256] = weir__allocate(env, 1, counts_size);
+    size_t counts_size = 8 * 256 * sizeof(uint64_t);
+    uint64_t(*counts)[256] = weir__allocate(env, 1, counts_size);
     weir_ingest__sort_item *scratch = weir__allocate(env, count, sizeof *scratch);
     bool has_memory = counts && scratch;
     if (has_memory && !is_sorted(items, count))

@@ -449,9 +449,7 @@ static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir
     if ((has_columns && store_columns(r, rows)) || store_one_by_one(r, rows))
         return WEIR_OK;
     if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                          "table %s has more rows than a store holds (%u)", r->table->name,
-                          WEIR_STORE__ROWS_MAX);
+        return weir_ingest__too_many_rows(r->table->name, error);
     return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
 }
 

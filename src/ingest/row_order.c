@@ -88,6 +88,13 @@ static bool join_array(const weir_env *env, weir_ingest__table_plan *table, uint
     return true;
 }
 
+weir_status weir_ingest__too_many_rows(const char *table, weir_error *error) {
+    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                      "table %s has more rows than a table of a store may have (%u); cut it in parts: in the "
+                      "schema, tables of their own with a \"query\" each, such as one for each year",
+                      table, WEIR_STORE__ROWS_MAX);
+}
+
 static weir_status join_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
                               weir_error *error) {
     const weir_env *env = ingest->env;
@@ -96,8 +103,7 @@ static weir_status join_parts(weir_ingest__ingest *ingest, weir_ingest__table_pl
     for (uint32_t p = 0; p < table->part_count; p++)
         rows += table->parts[p].row_count;
     if (rows > WEIR_STORE__ROWS_MAX)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR, "table %s has too many rows",
-                          table->name);
+        return weir_ingest__too_many_rows(table->name, error);
     table->row_count = WEIR__NARROW(uint32_t, rows);
     table->data = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->data);
     table->categories = weir__arena_take_zero(&ingest->arena, table->column_count, sizeof *table->categories);
@@ -133,19 +139,19 @@ typedef struct row_order {
     const weir_ingest__string **row_keys; /* of all parts */
 } row_order;
 
-static int compare_primary_keys(const void *context, uint32_t a, uint32_t b) {
+static int compare_primary_keys(const void *context, uint64_t a, uint64_t b) {
     const weir_ingest__table_plan *table = ((const row_order *)context)->table;
     for (uint32_t i = 0; i < table->primary_key_count; i++) {
         const weir_ingest__column_data *column = &table->data[table->primary_key[i]];
-        int order =
-            weir_ingest__key_compare_values(weir_ingest__key_at(column, a), weir_ingest__key_at(column, b));
+        int order = weir_ingest__key_compare_values(weir_ingest__key_at(column, WEIR__LOW(uint32_t, a)),
+                                                    weir_ingest__key_at(column, WEIR__LOW(uint32_t, b)));
         if (order != 0)
             return order;
     }
     return 0;
 }
 
-static int compare_row_keys(const void *context, uint32_t a, uint32_t b) {
+static int compare_row_keys(const void *context, uint64_t a, uint64_t b) {
     const row_order *order = context;
     return weir_ingest__string_compare(order->row_keys[a], order->row_keys[b]);
 }
@@ -240,7 +246,8 @@ static weir_status check_duplicates(const row_order *order, const weir_ingest__s
         if (items[r - 1].primary != items[r].primary ||
             compare_primary_keys(order, items[r - 1].index, items[r].index) != 0)
             continue;
-        weir_ingest__row_key_describe(table, table->data, items[r].index, key, sizeof key);
+        weir_ingest__row_key_describe(table, table->data, WEIR__NARROW(uint32_t, items[r].index), key,
+                                      sizeof key);
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "table %s has two rows with one primary key%s", table->name, key);
     }
@@ -319,7 +326,7 @@ static weir_status sort_rows(const weir_env *env, weir_ingest__table_plan *table
 
 /* ---- Categories ------------------------------------------------------------------------------ */
 
-static int compare_strings(const void *context, uint32_t a, uint32_t b) {
+static int compare_strings(const void *context, uint64_t a, uint64_t b) {
     const weir_ingest__dictionary *dictionary = context;
     return weir_ingest__string_compare(dictionary->strings[a], dictionary->strings[b]);
 }
@@ -396,22 +403,6 @@ static void finish_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *t
             ingest->info_columns[table->columns[c].column_idx].nulls += table->new_categories[c];
 }
 
-static weir_status number_rows(weir_ingest__ingest *ingest, weir_error *error) {
-    uint64_t next = 0;
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        weir_ingest__table_plan *table = &ingest->tables[t];
-        table->row_start = WEIR__NARROW(uint32_t, next);
-        next += table->row_count;
-        if (next > WEIR_STORE__ROWS_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                              "the source has more rows than a store holds (%u)", WEIR_STORE__ROWS_MAX);
-        ingest->info_tables[t].row_start = table->row_start;
-        ingest->info_tables[t].row_count = table->row_count;
-    }
-    ingest->info.row_count = WEIR__NARROW(uint32_t, next);
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = WEIR_OK;
     uint64_t rows = 0;
@@ -430,7 +421,10 @@ weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *err
                 *error = ingest->tables[t].error;
             return ingest->tables[t].status;
         }
-    for (uint32_t t = 0; t < ingest->table_count; t++)
+    for (uint32_t t = 0; t < ingest->table_count; t++) {
         finish_parts(ingest, &ingest->tables[t]);
-    return number_rows(ingest, error);
+        ingest->info_tables[t].row_count = ingest->tables[t].row_count;
+    }
+    ingest->info.row_count = rows;
+    return WEIR_OK;
 }

@@ -158,8 +158,8 @@ typedef struct weir_ingest__table_plan {
     weir_ingest__part *parts;
     uint32_t part_count;
 
-    /* From row_order.c on. */
-    uint32_t row_start;
+    /* From row_order.c on. Everywhere a row is its place in its table; what the file calls it is decided when
+     * that is written. */
     uint32_t row_count;
     weir_ingest__column_data *data;
     uint64_t *row_key_hashes;            /* without a primary key: XXH64 of the rows' CBOR */
@@ -183,7 +183,7 @@ typedef struct weir_ingest__edge_plan {
     uint32_t parent_table;
     uint32_t *parent_columns; /* numbers in the parent's plan */
     weir_ingest__known known;
-    uint32_t *parents; /* RowIdx a child row; WEIR_NONE */
+    uint32_t *parents; /* a child row; WEIR_NONE */
     uint32_t *starts;
     uint32_t *child_rows;
     int64_t *child_times; /* NULL: all always */
@@ -195,7 +195,7 @@ typedef struct weir_ingest__edge_plan {
 typedef struct weir_ingest__label_list {
     int64_t *times;
     uint32_t *starts;
-    uint32_t *rows;
+    uint32_t *rows; /* numbers of seeds */
     uint32_t count;
 } weir_ingest__label_list;
 
@@ -204,7 +204,7 @@ typedef struct weir_ingest__label_list {
 typedef struct weir_ingest__link_plan {
     uint32_t table; /* of the destinations */
     uint32_t edge;  /* that counts popularity, or WEIR_NONE */
-    uint32_t *rows; /* by place: a row of the store */
+    uint32_t *rows; /* by place */
     uint32_t *places;
     int64_t *times; /* by place */
     int64_t *reference_times;
@@ -224,7 +224,7 @@ typedef struct weir_ingest__task_plan {
     bool is_cell;
     uint32_t anchor_table;
     uint32_t target; /* number in the anchor table's plan; of a cell task */
-    uint32_t seed_count;
+    uint64_t seed_count;
     uint64_t early;                                 /* seeds that were observed before their anchor */
     weir_ingest__unsaid unsaid_time, unsaid_target; /* integers whose unit nobody said */
     uint32_t *rows;                                 /* split after split */
@@ -359,6 +359,7 @@ weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *tabl
                                           weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__plan_make(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__describe_store(weir_ingest__ingest *ingest, weir_error *error);
+weir_status weir_ingest__too_many_rows(const char *table, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error);
 /* Puts a part's texts aside as a set, if they are many, or, at its end, if memory is short; and makes all
  * texts one dictionary, of which every text cell has a number then. */
@@ -437,7 +438,7 @@ int64_t weir_ingest__row_time(const weir_ingest__table_plan *table, uint32_t row
 bool weir_ingest__earliest_end_of_train(const weir_ingest__ingest *ingest, int64_t *out, uint32_t *task);
 
 /* Statistics of `count` values (NaN: none) in blocks of 4,096. */
-weir_statistics weir_ingest__statistics_of(const double *values, uint32_t count);
+weir_statistics weir_ingest__statistics_of(const double *values, uint64_t count);
 
 /* Dictionary number -> place in bytewise order; NULL if memory is short. */
 uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary);
@@ -445,10 +446,10 @@ uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dict
 /* Sorts numbers 0 … count-1 by (primary[i], then `tie` where it is given), stably, into `order`. */
 typedef struct weir_ingest__sort_item {
     uint64_t primary;
-    uint32_t index;
+    uint64_t index;
 } weir_ingest__sort_item;
-WEIR_CHECKED bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint32_t count,
-                                    int (*tie)(const void *context, uint32_t a, uint32_t b),
+WEIR_CHECKED bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint64_t count,
+                                    int (*tie)(const void *context, uint64_t a, uint64_t b),
                                     const void *context);
 
 #endif

@@ -10,12 +10,12 @@ enum { BLOCK_ROWS = 4096 };
 typedef struct value_column {
     const double *numbers;
     const int64_t *times; /* where numbers is NULL */
-    uint32_t count;
+    uint64_t count;
     const int64_t *row_times; /* NULL: no row is left out */
     int64_t until;
 } value_column;
 
-static bool value_at(const value_column *column, uint32_t row, double *out) {
+static bool value_at(const value_column *column, uint64_t row, double *out) {
     if (column->row_times && column->row_times[row] > column->until)
         return false;
     if (column->numbers) {
@@ -42,7 +42,7 @@ static void sum_values(const value_column *column, column_sums *sums) {
         uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
         double block = 0.0, value;
         for (uint64_t r = start; r < end; r++)
-            if (value_at(column, WEIR__NARROW(uint32_t, r), &value)) {
+            if (value_at(column, r, &value)) {
                 if (sums->count++ == 0)
                     sums->first = value;
                 sums->are_equal = sums->are_equal && value == sums->first;
@@ -58,7 +58,7 @@ static void sum_squares(const value_column *column, double mean, column_sums *su
         uint64_t end = start + BLOCK_ROWS < column->count ? start + BLOCK_ROWS : column->count;
         double block = 0.0, value;
         for (uint64_t r = start; r < end; r++)
-            if (value_at(column, WEIR__NARROW(uint32_t, r), &value))
+            if (value_at(column, r, &value))
                 block += (value - mean) * (value - mean);
         sums->squares += block;
     }
@@ -91,7 +91,7 @@ static weir_statistics statistics_of(const value_column *column) {
     return finish(mean, sums.squares, sums.count, sums.are_equal);
 }
 
-weir_statistics weir_ingest__statistics_of(const double *values, uint32_t count) {
+weir_statistics weir_ingest__statistics_of(const double *values, uint64_t count) {
     value_column column = {.numbers = values, .count = count};
     return statistics_of(&column);
 }
@@ -183,16 +183,15 @@ static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_wo
 static bool end_of_train(const weir_ingest__ingest *ingest, uint32_t number, int64_t *out) {
     const weir_ingest__task_plan *task = &ingest->tasks[number];
     const weir_ingest__schema_split *split = &task->schema->split;
-    uint32_t train_count = ingest->info_tasks[number].split_start[1];
+    uint64_t train_count = ingest->info_tasks[number].split_start[1];
     const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     if (split->method == WEIR_INGEST__SPLIT_TEMPORAL)
         *out = split->val - 1;
     if (split->method != WEIR_INGEST__SPLIT_COLUMN)
         return split->method == WEIR_INGEST__SPLIT_TEMPORAL;
     *out = INT64_MIN;
-    for (uint32_t i = 0; i < train_count; i++) {
-        int64_t time =
-            task->times ? task->times[i] : weir_ingest__row_time(anchor, task->rows[i] - anchor->row_start);
+    for (uint64_t i = 0; i < train_count; i++) {
+        int64_t time = task->times ? task->times[i] : weir_ingest__row_time(anchor, task->rows[i]);
         time = time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
         *out = time > *out ? time : *out;
     }

@@ -38,7 +38,7 @@ typedef struct seed_reader {
     weir_ingest__dictionary key_texts; /* keeps the texts of keys once */
     raw_seed *seeds;
     size_t capacity;
-    uint32_t count;
+    uint64_t count;
     uint64_t dropped;
     uint64_t early;        /* observed before their anchor */
     uint64_t late;         /* pairs whose destination was not there yet, */
@@ -271,9 +271,9 @@ static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, we
         return WEIR_OK;
     }
     void *seeds = r->seeds;
-    if (r->count == WEIR_STORE__ROWS_MAX)
-        return refuse(r, "it has more seeds than a store holds", "", error);
-    if (!weir__grow(r->ingest->env, &seeds, &r->capacity, (size_t)r->count + 1, sizeof seed))
+    if (is_link && r->count == WEIR_STORE__ROWS_MAX)
+        return refuse(r, "it has more than 2^32 - 2 pairs; take fewer in its query", "", error);
+    if (!weir__grow(r->ingest->env, &seeds, &r->capacity, r->count + 1, sizeof seed))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof seed);
     r->seeds = seeds;
     r->seeds[r->count++] = seed;
@@ -343,7 +343,7 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->seeds = weir__allocate_zero(r->ingest->env, r->count, sizeof *r->seeds);
     if (!r->seeds)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *r->seeds);
-    for (uint32_t row = 0; row < r->count; row++) {
+    for (uint32_t row = 0; row < r->anchor->row_count; row++) {
         r->seeds[row].row = row;
         r->seeds[row].time = anchor_time(r, row);
     }
@@ -377,7 +377,7 @@ typedef struct seed_order {
     const raw_seed *seeds;
 } seed_order;
 
-static int compare_seeds(const void *context, uint32_t a, uint32_t b) {
+static int compare_seeds(const void *context, uint64_t a, uint64_t b) {
     const seed_order *order = context;
     const raw_seed *x = &order->seeds[a], *y = &order->seeds[b];
     if (x->time != y->time)
@@ -394,10 +394,10 @@ static weir_status sort_seeds(seed_reader *r, weir_error *error) {
     weir_ingest__sort_item *items = weir__allocate(env, r->count, sizeof *items);
     raw_seed *sorted = weir__allocate(env, r->count, sizeof *sorted);
     bool is_fine = items && sorted;
-    for (uint32_t i = 0; is_fine && i < r->count; i++)
+    for (uint64_t i = 0; is_fine && i < r->count; i++)
         items[i] = (weir_ingest__sort_item){r->seeds[i].row, i};
     is_fine = is_fine && weir_ingest__sort(env, items, r->count, compare_seeds, &order);
-    for (uint32_t i = 0; is_fine && i < r->count; i++)
+    for (uint64_t i = 0; is_fine && i < r->count; i++)
         sorted[i] = r->seeds[items[i].index];
     weir__release(env, items);
     if (!is_fine) {
@@ -415,8 +415,8 @@ static bool is_of_same_list(const raw_seed *a, const raw_seed *b) {
 
 /* Of pairs that are equal one stays. */
 static void drop_repeated(seed_reader *r) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < r->count; i++) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < r->count; i++) {
         const raw_seed *seed = &r->seeds[i], *last = &r->seeds[kept > 0 ? kept - 1 : 0];
         if (kept == 0 || !is_of_same_list(seed, last) || seed->integer != last->integer)
             r->seeds[kept++] = *seed;
@@ -468,7 +468,7 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
     bool has_memory = true;
     weir_status status = split_seed_of(described, &seed, error);
     weir_cbor_writer_memory(&w, r->ingest->env);
-    for (uint32_t i = 0; i < r->count && has_memory && status == WEIR_OK; i++) {
+    for (uint64_t i = 0; i < r->count && has_memory && status == WEIR_OK; i++) {
         uint64_t n;
         if (i > 0 && r->seeds[i].row == r->seeds[i - 1].row) {
             r->seeds[i].split = r->seeds[i - 1].split;
@@ -487,12 +487,12 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
     const weir_ingest__schema_split *split = &r->task->schema->split;
     weir_status status = split->method == WEIR_INGEST__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
-    for (uint32_t i = 0; split->method == WEIR_INGEST__SPLIT_TEMPORAL && i < r->count; i++) {
+    for (uint64_t i = 0; split->method == WEIR_INGEST__SPLIT_TEMPORAL && i < r->count; i++) {
         int64_t time = r->seeds[i].time;
         r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
     }
     weir_ingest__like_row found = WEIR_INGEST__LIKE_ROW;
-    for (uint32_t i = 0; i < r->count && status == WEIR_OK; i++)
+    for (uint64_t i = 0; i < r->count && status == WEIR_OK; i++)
         (void)weir_ingest__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
                                       &r->seeds[i].split);
     return status;
@@ -502,7 +502,7 @@ static weir_status split_seeds(seed_reader *r, weir_error *error) {
 static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error *error) {
     info->link.late = r->late;
     info->link.repeated = r->repeated;
-    for (uint32_t i = 0; i < r->count; i++) {
+    for (uint64_t i = 0; i < r->count; i++) {
         bool is_first = i == 0 || !is_of_same_list(&r->seeds[i], &r->seeds[i - 1]);
         info->link.lists += is_first;
         if (!is_first && r->seeds[i].split != r->seeds[i - 1].split)
@@ -540,9 +540,9 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * 24);
 }
 
-static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
+static void place_seed(seed_reader *r, const raw_seed *seed, uint64_t place) {
     weir_ingest__task_plan *task = r->task;
-    task->rows[place] = r->anchor->row_start + seed->row;
+    task->rows[place] = seed->row;
     if (task->times)
         task->times[place] = seed->time;
     if (task->weights)
@@ -560,14 +560,14 @@ static void place_seed(seed_reader *r, const raw_seed *seed, uint32_t place) {
 }
 
 static void group_by_split(seed_reader *r, weir_task *info) {
-    uint32_t next[WEIR_SPLITS] = {0};
-    for (uint32_t i = 0; i < r->count; i++)
+    uint64_t next[WEIR_SPLITS] = {0};
+    for (uint64_t i = 0; i < r->count; i++)
         next[r->seeds[i].split]++;
     for (int split = 0; split < WEIR_SPLITS; split++) {
         info->split_start[split + 1] = info->split_start[split] + next[split];
         next[split] = info->split_start[split];
     }
-    for (uint32_t i = 0; i < r->count; i++)
+    for (uint64_t i = 0; i < r->count; i++)
         place_seed(r, &r->seeds[i], next[r->seeds[i].split]++);
     r->task->seed_count = info->seed_count = r->count;
     info->dropped = r->dropped;
@@ -588,7 +588,7 @@ static weir_status describe_targets(seed_reader *r, weir_column *column, weir_er
     }
     if (task->schema->target_stype != WEIR_NUMERICAL)
         return WEIR_OK;
-    for (uint32_t i = 0; i < r->count; i++) {
+    for (uint64_t i = 0; i < r->count; i++) {
         bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }

@@ -13,11 +13,11 @@ static bool has_time(const weir_ingest__table_plan *table) {
 /* ---- The middle of all observation times --------------------------------------------------------- */
 
 static int64_t seed_time(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
-                         uint32_t seed) {
+                         uint64_t seed) {
     const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
     if (task->times)
         return task->times[seed];
-    int64_t time = weir_ingest__row_time(anchor, task->rows[seed] - anchor->row_start);
+    int64_t time = weir_ingest__row_time(anchor, task->rows[seed]);
     return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
 }
 
@@ -26,7 +26,7 @@ static void count_bytes(const weir_ingest__ingest *ingest, uint64_t known, unsig
                         uint64_t counts[256]) {
     memset(counts, 0, 256 * sizeof *counts);
     for (uint32_t t = 0; t < ingest->task_count; t++)
-        for (uint32_t i = 0; i < ingest->tasks[t].seed_count; i++) {
+        for (uint64_t i = 0; i < ingest->tasks[t].seed_count; i++) {
             int64_t time = seed_time(ingest, &ingest->tasks[t], i);
             uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
             if (time != INT64_MAX && (bytes == 0 || bits >> (64 - 8 * bytes) == known))
@@ -148,8 +148,7 @@ static uint64_t count_later_rows(const weir_ingest__ingest *ingest, uint32_t t, 
         uint32_t row = r;
         for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++) {
             const weir_ingest__edge_plan *edge = &ingest->edges[found->edges[i]];
-            uint32_t parent = edge->parents[row];
-            row = parent == WEIR_NONE ? WEIR_NONE : parent - ingest->tables[edge->parent_table].row_start;
+            row = edge->parents[row];
         }
         later += row != WEIR_NONE && weir_ingest__row_time(&ingest->tables[found->table], row) > time ? 1 : 0;
     }
@@ -199,10 +198,11 @@ static void warn_of_seeds(weir_ingest__ingest *ingest, const weir_ingest__task_p
         return;
     weir_ingest__warn(
         ingest, "seeds_before_anchor", NULL, NULL, task->schema->name,
-        "%llu of %u seeds of task %s are observed before their row of %s exists, and see nothing of it; "
+        "%llu of %llu seeds of task %s are observed before their row of %s exists, and see nothing of it; "
         "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
         "(observe it when it exists)",
-        (unsigned long long)task->early, task->seed_count, task->schema->name, task->schema->anchor_table);
+        (unsigned long long)task->early, (unsigned long long)task->seed_count, task->schema->name,
+        task->schema->anchor_table);
 }
 
 static void warn_of_statistics(weir_ingest__ingest *ingest) {

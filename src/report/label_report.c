@@ -21,7 +21,7 @@ static void find_range(const weir_report__work *work, uint32_t number, weir_repo
     const weir_task *task = &work->info->tasks[number];
     bool is_first = true;
     weir_seed_row seed;
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (!weir_store_seed(work->store, number, i, &seed))
             continue;
@@ -128,7 +128,7 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
     weir_seed_row seed;
     if (task->stype != WEIR_CATEGORICAL || out->class_count == 0 || out->bin_count == 0)
         return;
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (!weir_store_seed(work->store, number, i, &seed) || !is_moment(seed.observation_time) ||
             seed.target.is_null)
@@ -150,10 +150,10 @@ static bool is_same_target(const weir_cell *a, const weir_cell *b) {
 /* Within a split, seeds lie by row and time. */
 static void find_conflicts(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
-    weir_seed_row before = {.row = WEIR_NONE}, seed;
+    weir_seed_row before = {.row = WEIR_NO_ROW}, seed;
     if (task->is_cell)
         return;
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (!weir_store_seed(work->store, number, i, &seed))
             continue;
@@ -178,7 +178,7 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
         if (!counts.classes)
             return weir_report__no_memory(work, counts.class_count * sizeof *counts.classes);
     }
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
         if (weir_store_seed(work->store, number, i, &seed))
             count_seed(work, task, &seed, &counts, out);

@@ -54,8 +54,8 @@ static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t n
 
 static double parent_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
     const weir_store *store = w->work->store;
-    uint32_t parent = weir_store_parent(store, seed->row, number);
-    bool is_shown = parent != WEIR_NONE && is_known(w, seed, w->work->info->edges[number].known_slot) &&
+    uint64_t parent = weir_store_parent(store, seed->row, number);
+    bool is_shown = parent != WEIR_NO_ROW && is_known(w, seed, w->work->info->edges[number].known_slot) &&
                     weir_store_row_time(store, parent) <= seed->observation_time;
     return is_shown ? (double)parent : NAN;
 }
@@ -220,8 +220,8 @@ static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, 
 
 /* Every n-th seed that has a label. */
 static void take_seeds(leak_work *w, uint32_t number) {
-    uint32_t step = w->task->seed_count / SEEDS_MAX + 1;
-    for (uint32_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step) {
+    uint64_t step = w->task->seed_count / SEEDS_MAX + 1;
+    for (uint64_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step) {
         weir_report__pass(w->work, i / step, WEIR_REPORT__SAMPLES_KEPT);
         if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
             weir_report__label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))

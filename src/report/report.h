@@ -35,7 +35,7 @@ typedef struct weir_report__work {
  * memory. `number` counts what is looked at: rows that follow each other, or some that lie anywhere, each of
  * which brings 64 KiB or more with it. */
 enum { WEIR_REPORT__ROWS_KEPT = 1 << 16, WEIR_REPORT__SAMPLES_KEPT = 1 << 9 };
-static inline void weir_report__pass(const weir_report__work *work, uint32_t number, uint32_t kept) {
+static inline void weir_report__pass(const weir_report__work *work, uint64_t number, uint32_t kept) {
     if (number % kept == kept - 1)
         weir_store__let_go(work->store);
 }

@@ -45,7 +45,7 @@ static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index,
 }
 
 /* Children of a sequence's rows, by the edge types that the task shows. */
-static void count_children(const weir_report__work *work, const weir_task *task, const uint32_t *rows,
+static void count_children(const weir_report__work *work, const weir_task *task, const uint64_t *rows,
                            uint32_t count, int64_t time, sequence_counts *out) {
     for (uint32_t r = 0; r < count; r++) {
         uint32_t number = weir_store_table_of(work->store, rows[r]);

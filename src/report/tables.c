@@ -42,7 +42,7 @@ static void look_at_parents(const weir_report__work *work, const weir_table *tab
         weir_report__pass(work, r, WEIR_REPORT__ROWS_KEPT);
         for (uint32_t e = 0; e < table->edge_count && !has_parent; e++)
             has_parent =
-                weir_store_parent(work->store, table->row_start + r, table->edge_start + e) != WEIR_NONE;
+                weir_store_parent(work->store, table->row_start + r, table->edge_start + e) != WEIR_NO_ROW;
         out->unlinked += has_parent ? 0 : 1;
     }
 }

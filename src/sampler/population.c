@@ -235,10 +235,11 @@ static bool class_of(const weir_column *column, const weir_cell *target, uint64_
     return target->is_null || number < limit - 1;
 }
 
-static weir_status damaged(const weir_store *store, const weir_task *task, uint32_t seed, weir_error *error) {
+static weir_status damaged(const weir_store *store, const weir_task *task, uint64_t seed, weir_error *error) {
     WEIR__TRY(weir_store_status(store, error));
     return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                      "task %s: seed %u is damaged; 'weir verify' finds what else is", task->name, seed);
+                      "task %s: seed %llu is damaged; 'weir verify' finds what else is", task->name,
+                      (unsigned long long)seed);
 }
 
 static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_store *store,
@@ -259,7 +260,7 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
         status = weir__out_of_memory(error, operator_name, (size_t)stored->cardinality * sizeof *classes);
     for (uint64_t i = 0; status == WEIR_OK && i < stored->cardinality; i++) {
         weir_seed_row row;
-        uint32_t index = task->split_start[stored->split] + WEIR__NARROW(uint32_t, i);
+        uint64_t index = task->split_start[stored->split] + i;
         if (!weir_store_seed(store, stored->task, index, &row) ||
             !class_of(column, &row.target, limit, &classes[i]))
             status = damaged(store, task, index, error);
@@ -287,7 +288,7 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
         weir__note_text(error, "task", task->name, strlen(task->name));
         return status;
     }
-    const uint8_t *from = task->seed_weights + 8 * (size_t)task->split_start[stored->split];
+    const uint8_t *from = task->seed_weights + 8 * task->split_start[stored->split];
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, from, 8 * (size_t)stored->cardinality))
         return damaged(store, task, task->split_start[stored->split], error);
     double *weights = weir__allocate(env, (size_t)stored->cardinality, sizeof *weights);

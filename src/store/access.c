@@ -8,7 +8,7 @@
 #include "store/reader.h"
 #include "weir_tool/store_tools.h"
 
-uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
+uint32_t weir_store_table_of(const weir_store *store, uint64_t row) {
     const weir_store_info *info = &store->info;
     uint32_t low = 0;
     uint32_t high = info->table_count;
@@ -24,15 +24,28 @@ uint32_t weir_store_table_of(const weir_store *store, uint32_t row) {
     return low;
 }
 
+uint64_t weir_store_row_of(const weir_store *store, uint32_t table, uint32_t number) {
+    const weir_table *of = table < store->info.table_count ? &store->info.tables[table] : NULL;
+    return of && number - of->first_number < of->row_count ? weir_store__row_at(of, number) : WEIR_NO_ROW;
+}
+
+uint32_t weir_store_number_of(const weir_store *store, uint64_t row) {
+    uint32_t t = weir_store_table_of(store, row);
+    if (t == WEIR_NONE)
+        return WEIR_NONE;
+    const weir_table *table = &store->info.tables[t];
+    return table->first_number + WEIR__NARROW(uint32_t, row - table->row_start);
+}
+
 /* A row's record, verified; NULL if it is damaged. */
-static const uint8_t *record_of(const weir_store *store, const weir_table *table, uint32_t row) {
+static const uint8_t *record_of(const weir_store *store, const weir_table *table, uint64_t row) {
     const uint8_t *record = table->records + (size_t)(row - table->row_start) * table->stride;
     bool is_whole =
         table->stride == 0 || weir_store__touch_in(store, WEIR_STORE__SECTION_ROWS, record, table->stride);
     return is_whole ? record : NULL;
 }
 
-const uint8_t *weir_store_record(const weir_store *store, uint32_t row) {
+const uint8_t *weir_store_record(const weir_store *store, uint64_t row) {
     uint32_t t = weir_store_table_of(store, row);
     return t == WEIR_NONE ? NULL : record_of(store, &store->info.tables[t], row);
 }
@@ -42,13 +55,13 @@ static int64_t record_time(const weir_table *table, const uint8_t *record) {
                                            : (int64_t)weir__load64(record + table->time_offset);
 }
 
-int64_t weir_store_row_time(const weir_store *store, uint32_t row) {
+int64_t weir_store_row_time(const weir_store *store, uint64_t row) {
     uint32_t t = weir_store_table_of(store, row);
     const uint8_t *record = t == WEIR_NONE ? NULL : record_of(store, &store->info.tables[t], row);
     return record ? record_time(&store->info.tables[t], record) : WEIR_TIME_ALWAYS;
 }
 
-int64_t weir_store_time_at(const weir_store *store, uint32_t row, uint32_t slot) {
+int64_t weir_store_time_at(const weir_store *store, uint64_t row, uint32_t slot) {
     uint32_t t = weir_store_table_of(store, row);
     if (t == WEIR_NONE || slot == WEIR_NONE || store->info.tables[t].stride < 8 ||
         slot > store->info.tables[t].stride - 8)
@@ -108,16 +121,14 @@ size_t weir_store_time_text(const weir_store *store, uint32_t table, uint32_t ti
     return text.length;
 }
 
-uint32_t weir_store_parent(const weir_store *store, uint32_t row, uint32_t edge) {
+uint64_t weir_store_parent(const weir_store *store, uint64_t row, uint32_t edge) {
     const weir_store_info *info = &store->info;
     if (edge >= info->edge_count || weir_store_table_of(store, row) != info->edges[edge].table)
-        return WEIR_NONE;
+        return WEIR_NO_ROW;
     const uint8_t *record = record_of(store, &info->tables[info->edges[edge].table], row);
-    if (!record)
-        return WEIR_NONE;
-    uint32_t parent = weir__load32(record + info->edges[edge].parent_slot);
-    const weir_table *table = &info->tables[info->edges[edge].parent_table];
-    return parent >= table->row_start && parent - table->row_start < table->row_count ? parent : WEIR_NONE;
+    return record ? weir_store_row_of(store, info->edges[edge].parent_table,
+                                      weir__load32(record + info->edges[edge].parent_slot))
+                  : WEIR_NO_ROW;
 }
 
 static float float_of_bits(uint32_t bits) {
@@ -153,7 +164,7 @@ static void read_value(const weir_store_info *info, const weir_table *table, con
     }
 }
 
-bool weir_store_cell(const weir_store *store, uint32_t row, uint32_t column, weir_cell *out) {
+bool weir_store_cell(const weir_store *store, uint64_t row, uint32_t column, weir_cell *out) {
     const weir_store_info *info = &store->info;
     *out = (weir_cell){.is_null = true};
     if (column >= info->table_column_count || weir_store_table_of(store, row) != info->columns[column].table)
@@ -189,7 +200,7 @@ static uint32_t count_known(const weir_store *store, const uint8_t *times, uint3
     return low;
 }
 
-uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t parent_row,
+uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint64_t parent_row,
                              int64_t observation_time, uint32_t *count) {
     const weir_store_info *info = &store->info;
     *count = 0;
@@ -216,7 +227,7 @@ uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint32_t pa
 }
 
 /* A derived task's target; false if it is damaged. */
-static bool read_target(const weir_store *store, const weir_task *task, uint32_t index, weir_cell *out) {
+static bool read_target(const weir_store *store, const weir_task *task, uint64_t index, weir_cell *out) {
     const uint8_t *at = task->seed_targets + 8 * (size_t)index;
     *out = (weir_cell){.stype = task->stype, .is_null = true};
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, at, 8) ||
@@ -235,10 +246,10 @@ static bool read_target(const weir_store *store, const weir_task *task, uint32_t
     return true;
 }
 
-bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t index, weir_seed_row *out) {
+bool weir_store_seed(const weir_store *store, uint32_t task_number, uint64_t index, weir_seed_row *out) {
     const weir_store_info *info = &store->info;
     memset(out, 0, sizeof *out);
-    out->destination = WEIR_NONE;
+    out->destination = WEIR_NO_ROW;
     if (task_number >= info->task_count || index >= info->tasks[task_number].seed_count)
         return false;
     const weir_task *task = &info->tasks[task_number];
@@ -251,8 +262,8 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_ROWS, row, 4) ||
         (time && !weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TIMES, time, 8)))
         return false;
-    out->row = weir__load32(row);
-    if (weir_store_table_of(store, out->row) != task->anchor_table)
+    out->row = weir_store_row_of(store, task->anchor_table, weir__load32(row));
+    if (out->row == WEIR_NO_ROW)
         return false;
     const weir_table *anchor = &info->tables[task->anchor_table];
     const uint8_t *record = record_of(store, anchor, out->row);
@@ -268,15 +279,15 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint32_t ind
                          : read_target(store, task, index, &out->target);
 }
 
-uint32_t weir_store__find_seed_in(const weir_store *store, uint32_t task_number, weir_split split,
-                                  uint32_t row, int64_t observation_time) {
+uint64_t weir_store__find_seed_in(const weir_store *store, uint32_t task_number, weir_split split,
+                                  uint64_t row, int64_t observation_time) {
     const weir_task *task = &store->info.tasks[task_number];
-    uint32_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
+    uint64_t low = task->split_start[split], high = task->split_start[split + 1], end = high;
     weir_seed_row seed;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
+        uint64_t middle = low + (high - low) / 2;
         if (!weir_store_seed(store, task_number, middle, &seed))
-            return WEIR_NONE;
+            return WEIR_NO_ROW;
         if (seed.row < row || (seed.row == row && seed.observation_time < observation_time))
             low = middle + 1;
         else
@@ -284,25 +295,25 @@ uint32_t weir_store__find_seed_in(const weir_store *store, uint32_t task_number,
     }
     bool is_found = low < end && weir_store_seed(store, task_number, low, &seed) && seed.row == row &&
                     seed.observation_time == observation_time;
-    return is_found ? low : WEIR_NONE;
+    return is_found ? low : WEIR_NO_ROW;
 }
 
-uint32_t weir_store_find_seed(const weir_store *store, uint32_t task, uint32_t row,
+uint64_t weir_store_find_seed(const weir_store *store, uint32_t task, uint64_t row,
                               int64_t observation_time) {
-    uint32_t found = WEIR_NONE;
-    for (int split = 0; task < store->info.task_count && split < WEIR_SPLITS && found == WEIR_NONE; split++)
+    uint64_t found = WEIR_NO_ROW;
+    for (int split = 0; task < store->info.task_count && split < WEIR_SPLITS && found == WEIR_NO_ROW; split++)
         found = weir_store__find_seed_in(store, task, (weir_split)split, row, observation_time);
     return found;
 }
 
-int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uint32_t index) {
+int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uint64_t index) {
     const weir_store_info *info = &store->info;
     weir_seed_row seed;
     if (!weir_store_seed(store, task_number, index, &seed) || !info->tasks[task_number].has_label_times)
         return WEIR_TIME_NEVER;
     const weir_task *task = &info->tasks[task_number];
     const weir_label_list *labels = &task->labels;
-    uint32_t anchor = seed.row - info->tables[task->anchor_table].row_start;
+    uint64_t anchor = seed.row - info->tables[task->anchor_table].row_start;
     const uint8_t *starts = labels->starts + 4 * (size_t)anchor;
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, starts, 8))
         return WEIR_TIME_NEVER;
@@ -310,7 +321,7 @@ int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uin
     for (uint32_t i = start; i < end && end <= labels->count; i++) {
         const uint8_t *row = labels->rows + 4 * (size_t)i, *time = labels->times + 8 * (size_t)i;
         if (weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, row, 4) &&
-            weir__load32(row) == info->row_count + index)
+            weir__load32(row) - info->first_task_number == index)
             return weir_store__touch_in(store, WEIR_STORE__SECTION_LABELS, time, 8)
                        ? (int64_t)weir__load64(time)
                        : WEIR_TIME_NEVER;
@@ -318,7 +329,7 @@ int64_t weir_store_label_time(const weir_store *store, uint32_t task_number, uin
     return WEIR_TIME_NEVER;
 }
 
-bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint32_t row) {
+bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint64_t row) {
     const weir_store_info *info = &store->info;
     if (task_number >= info->task_count || !info->tasks[task_number].is_cell)
         return false;
@@ -326,7 +337,7 @@ bool weir_store_is_held_out(const weir_store *store, uint32_t task_number, uint3
     const weir_table *table = &info->tables[task->anchor_table];
     if (row < table->row_start || row - table->row_start >= table->row_count)
         return false;
-    uint32_t index = row - table->row_start;
+    uint64_t index = row - table->row_start;
     return weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_BITS, task->held_out + index / 8, 1) &&
            weir__bit(task->held_out, index);
 }

@@ -11,7 +11,8 @@
 
 #define WEIR_STORE__MAGIC "\x89WEIR\r\n\x1a"
 enum {
-    WEIR_STORE__VERSION = 1,
+    WEIR_STORE__VERSION_LEAST = 1, /* a number is a RowIdx, … */
+    WEIR_STORE__VERSION_MOST = 2,  /* … or a place in its table */
     WEIR_STORE__PAGE = 4096,
     WEIR_STORE__HEADER_SIZE = 64,
     WEIR_STORE__SECTION_ENTRY_SIZE = 64,
@@ -21,7 +22,7 @@ enum {
     WEIR_STORE__TAIL_HEADER_SIZE = 64,
 };
 #define WEIR_STORE__TAIL_MAGIC "WEIRBLK\n"
-#define WEIR_STORE__ROWS_MAX   (UINT32_MAX - 1) /* a RowIdx is a uint32, and WEIR_NONE is none */
+#define WEIR_STORE__ROWS_MAX   (UINT32_MAX - 1) /* a row's number is a uint32, and WEIR_NONE is none */
 
 /* What a store may have at most. Metadata beyond it is refused when it is read, and a source when it is
  * ingested, so that what is computed from these numbers fits its type: a table's number 16 bits, the bits of
@@ -73,6 +74,14 @@ bool weir_store__stype_can_be_target(weir_stype stype);
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
  * if the table has more columns or foreign keys than a store may have. */
 bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edge *edges);
+
+/* Sets what the rows of all tables are numbered by, and the number of all, from `format` and their counts. */
+void weir_store__number_rows(weir_store_info *info, weir_table *tables);
+
+/* The RowIdx of a row of a table that has this number. */
+static inline uint64_t weir_store__row_at(const weir_table *table, uint32_t number) {
+    return table->row_start + (number - table->first_number);
+}
 
 /* Names by their enums' numbers; NULL ends them. */
 extern const char *const weir_store__key_forms[], *const weir_store__before_anchors[];

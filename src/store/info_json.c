@@ -234,7 +234,7 @@ void weir_store_info_json(const weir_store *store, weir_json_writer *w) {
     put_text(w, "name", info->name);
     weir_json_key(w, "store_hash");
     weir_json_hex(w, info->store_hash, WEIR_HASH_SIZE);
-    put_uint(w, "format_version", WEIR_STORE__VERSION);
+    put_uint(w, "format_version", info->format);
     put_uint(w, "file_size", info->file_size);
     put_uint(w, "rows", info->row_count);
     put_uint(w, "num_columns", info->column_count);

@@ -97,10 +97,12 @@ static item_place next_item(item_place place) {
     return place.size ? look(place.at + place.size, place.left - place.size) : place;
 }
 
+static uint32_t block_count_of(const weir_table *table) {
+    return table->row_count / WEIR_STORE__KEYS_A_BLOCK + (table->row_count % WEIR_STORE__KEYS_A_BLOCK != 0);
+}
+
 static item_place first_of_block(const weir_store *store, const weir_table *table, uint32_t block) {
-    uint64_t block_count =
-        ((uint64_t)table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
-    const uint8_t *items = table->keys + (block_count + 1) * 8;
+    const uint8_t *items = table->keys + ((size_t)block_count_of(table) + 1) * 8;
     const uint8_t *bounds = table->keys + (size_t)block * 8;
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_KEYS, bounds, 16))
         return (item_place){items, 0, 0};
@@ -184,7 +186,7 @@ static int compare_with(const weir_table *table, item_place place, const weir_ke
 
 /* The block whose first key is the last at or before the key; then the rows of that block. */
 static uint32_t find_item(const weir_store *store, const weir_table *table, const weir_key_value *values) {
-    uint32_t low = 0, high = (table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
+    uint32_t low = 0, high = block_count_of(table);
     if (table->row_count == 0)
         return WEIR_NONE;
     while (high - low > 1) {
@@ -219,33 +221,34 @@ static uint32_t find_integer(const weir_store *store, const weir_table *table, i
     return WEIR_NONE;
 }
 
-uint32_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
+uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                              uint32_t count) {
     if (table >= store->info.table_count)
-        return WEIR_NONE;
+        return WEIR_NO_ROW;
     const weir_table *found = &store->info.tables[table];
     int64_t key;
     uint32_t index = WEIR_NONE;
     if (found->key_form == WEIR_KEYS_NONE || count != found->primary_key_count)
-        return WEIR_NONE;
+        return WEIR_NO_ROW;
     if (found->key_form == WEIR_KEYS_CBOR)
         index = find_item(store, found, values);
     else if (is_integer(&values[0], &key))
         index = find_integer(store, found, key);
-    return index == WEIR_NONE ? WEIR_NONE : found->row_start + index;
+    return index == WEIR_NONE ? WEIR_NO_ROW : found->row_start + index;
 }
 
-bool weir_store_key(const weir_store *store, uint32_t row, uint32_t part, weir_key_value *out) {
+bool weir_store_key(const weir_store *store, uint64_t row, uint32_t part, weir_key_value *out) {
     uint32_t t = weir_store_table_of(store, row);
     *out = (weir_key_value){.type = WEIR_KEY_NONE};
     if (t != WEIR_NONE)
-        *out = key_part(store, &store->info.tables[t], row - store->info.tables[t].row_start, part);
+        *out = key_part(store, &store->info.tables[t],
+                        WEIR__NARROW(uint32_t, row - store->info.tables[t].row_start), part);
     return out->type != WEIR_KEY_NONE;
 }
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static uint32_t parts_of_row(const weir_store *store, uint32_t row) {
+static uint32_t parts_of_row(const weir_store *store, uint64_t row) {
     uint32_t t = weir_store_table_of(store, row);
     return t == WEIR_NONE || store->info.tables[t].key_form == WEIR_KEYS_NONE
                ? 0
@@ -274,7 +277,7 @@ static void put_value(weir_json_writer *w, const weir_key_value *value) {
     }
 }
 
-void weir_store_key_json(const weir_store *store, uint32_t row, weir_json_writer *w) {
+void weir_store_key_json(const weir_store *store, uint64_t row, weir_json_writer *w) {
     uint32_t count = parts_of_row(store, row);
     weir_key_value value = {.type = WEIR_KEY_NONE};
     if (count > 1)
@@ -315,7 +318,7 @@ size_t weir_store_key_part_text(const weir_key_value *value, char *out, size_t s
     return text.length;
 }
 
-size_t weir_store_key_text(const weir_store *store, uint32_t row, char *out, size_t size) {
+size_t weir_store_key_text(const weir_store *store, uint64_t row, char *out, size_t size) {
     uint32_t count = parts_of_row(store, row);
     weir_store__cut_text text = {out, size, 0};
     weir_store__cut_text_add(&text, "", 0);
@@ -352,7 +355,7 @@ static bool has_all_parts(const weir_table *table, item_place place) {
 
 static bool items_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
     item_place before = {0}, place = {0};
-    uint32_t block_count = (table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK;
+    uint32_t block_count = block_count_of(table);
     for (*row = 0; *row < table->row_count; ++*row, before = place) {
         bool begins_block = *row % WEIR_STORE__KEYS_A_BLOCK == 0;
         bool ends_before = place.left == place.size; /* nothing is left over in the block before */

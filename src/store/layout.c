@@ -78,6 +78,16 @@ const char *weir_split_name(weir_split split) {
 const char *const weir_store__key_forms[] = {"none", "range", "packed", "cbor", NULL};
 const char *const weir_store__before_anchors[] = {"keep", "show_known", "move", NULL};
 
+void weir_store__number_rows(weir_store_info *info, weir_table *tables) {
+    info->row_count = 0;
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        tables[t].row_start = info->row_count;
+        tables[t].first_number = info->format == 1 ? WEIR__NARROW(uint32_t, info->row_count) : 0;
+        info->row_count += tables[t].row_count;
+    }
+    info->first_task_number = info->format == 1 ? WEIR__NARROW(uint32_t, info->row_count) : 0;
+}
+
 uint64_t weir_store__keys_size(const weir_table *table) {
     uint64_t offsets =
         ((uint64_t)table->row_count + WEIR_STORE__KEYS_A_BLOCK - 1) / WEIR_STORE__KEYS_A_BLOCK + 1;

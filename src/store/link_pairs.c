@@ -37,8 +37,8 @@ static bool count_until(const weir_store *store, const uint8_t *times, uint32_t 
     return true;
 }
 
-/* A seed's source and time. */
-static bool read_source(const weir_store *store, const weir_task *task, uint32_t seed, uint32_t *row,
+/* A seed's source, by its number, and time. */
+static bool read_source(const weir_store *store, const weir_task *task, uint64_t seed, uint32_t *row,
                         int64_t *time) {
     const uint8_t *row_at = task->seed_rows + 4 * (size_t)seed;
     const uint8_t *time_at = task->seed_times + 8 * (size_t)seed;
@@ -51,10 +51,11 @@ static bool read_source(const weir_store *store, const weir_task *task, uint32_t
 }
 
 /* Between `low` and `high`, the first seed that is not before this source and time, or after them. */
-static bool find_bound(const weir_store *store, const weir_task *task, uint32_t low, uint32_t high,
-                       uint32_t row, int64_t time, bool is_after, uint32_t *out) {
+static bool find_bound(const weir_store *store, const weir_task *task, uint64_t low, uint64_t high,
+                       uint32_t row, int64_t time, bool is_after, uint64_t *out) {
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2, other;
+        uint64_t middle = low + (high - low) / 2;
+        uint32_t other;
         int64_t other_time;
         if (!read_source(store, task, middle, &other, &other_time))
             return false;
@@ -69,11 +70,12 @@ static bool find_bound(const weir_store *store, const weir_task *task, uint32_t 
     return true;
 }
 
-bool weir_store__link_list_of(const weir_store *store, uint32_t number, uint32_t seed,
+bool weir_store__link_list_of(const weir_store *store, uint32_t number, uint64_t seed,
                               weir_store__link_list *out) {
     const weir_task *task = task_of(store, number);
     const weir_link *link = &task->link;
-    uint32_t row, end, references = 0;
+    uint32_t row, references = 0;
+    uint64_t end;
     int64_t time;
     int split = seed < task->split_start[1] ? WEIR_TRAIN : seed < task->split_start[2] ? WEIR_VAL : WEIR_TEST;
     if (link->edge != WEIR_NONE)
@@ -86,11 +88,11 @@ bool weir_store__link_list_of(const weir_store *store, uint32_t number, uint32_t
         count_until(store, link->reference_times, references, time, &out->references);
     if (!is_sound || end <= out->first || end - out->first > out->existing)
         return false;
-    out->count = end - out->first;
+    out->count = WEIR__NARROW(uint32_t, end - out->first);
     return true;
 }
 
-bool weir_store__link_place(const weir_store *store, uint32_t number, uint32_t seed, uint32_t *place) {
+bool weir_store__link_place(const weir_store *store, uint32_t number, uint64_t seed, uint32_t *place) {
     const weir_task *task = task_of(store, number);
     const uint8_t *at = task->seed_targets + 8 * (size_t)seed;
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, at, 8))
@@ -100,11 +102,13 @@ bool weir_store__link_place(const weir_store *store, uint32_t number, uint32_t s
     return found < store->info.tables[task->link.table].row_count;
 }
 
-bool weir_store__link_row(const weir_store *store, uint32_t number, uint32_t place, uint32_t *row) {
+bool weir_store__link_row(const weir_store *store, uint32_t number, uint32_t place, uint64_t *row) {
     const weir_link *link = &task_of(store, number)->link;
-    const weir_table *table = &store->info.tables[link->table];
-    return place < table->row_count && read_word(store, link->rows, place, row) && *row >= table->row_start &&
-           *row - table->row_start < table->row_count;
+    uint32_t found;
+    if (place >= store->info.tables[link->table].row_count || !read_word(store, link->rows, place, &found))
+        return false;
+    *row = weir_store_row_of(store, link->table, found);
+    return *row != WEIR_NO_ROW;
 }
 
 bool weir_store__link_reference(const weir_store *store, uint32_t number, uint32_t entry, uint32_t *place) {

@@ -9,10 +9,8 @@
 /* A task as it is written: beside the task what lies elsewhere in a weir_store_info, or follows. */
 typedef struct stored_task {
     weir_task task;
-    const weir_store_info *info; /* for writing */
-    struct {
-        uint32_t values[WEIR_SPLITS], count;
-    } splits; /* seeds */
+    const weir_store_info *info;  /* for writing */
+    uint64_t splits[WEIR_SPLITS]; /* seeds */
     struct {
         uint32_t values[WEIR_STORE__LABEL_LISTS], count;
     } labels;
@@ -27,6 +25,9 @@ typedef struct metadata_document {
     weir_store_info info;
     stored_task *tasks;
 } metadata_document;
+
+/* What a task may have at most, so that places in its parts of sections fit 64 bits. */
+#define SEEDS_MAX ((uint64_t)1 << 56)
 
 #define NUMBER(type, member) WEIR__UINT(type, member, 0, UINT64_MAX), .flags = WEIR__REQUIRED
 #define INDEX(type, member)  WEIR__UINT(type, member, 0, UINT32_MAX - 1), .flags = WEIR__REQUIRED
@@ -213,6 +214,29 @@ static void write_hidden_edges(weir_cbor_writer *w, const weir__field *field, co
     write_marks(w, stored->task.edge_hidden, stored->info->edge_count);
 }
 
+/* How many seeds each split has. */
+static weir_status read_splits(weir__reader *r, const weir__field *field, const weir_cbor_value *list,
+                               void *object) {
+    stored_task *stored = object;
+    weir_cbor_iterator it = weir_cbor_children(list);
+    weir_cbor_value item;
+    if (list->type != WEIR_CBOR_ARRAY || list->number != WEIR_SPLITS)
+        return weir__refuse(r, field->name, "must be three numbers of seeds");
+    for (uint32_t split = 0; weir_cbor_next(&it, NULL, &item); split++) {
+        if (item.type != WEIR_CBOR_UINT)
+            return weir__refuse(r, field->name, "must be three numbers of seeds");
+        stored->splits[split] = item.number;
+    }
+    return WEIR_OK;
+}
+
+static void write_splits(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    (void)field;
+    weir_cbor_array(w, WEIR_SPLITS);
+    for (uint32_t split = 0; split < WEIR_SPLITS; split++)
+        weir_cbor_uint(w, ((const stored_task *)object)->splits[split]);
+}
+
 static bool keeps_early_seeds(const void *object) {
     return ((const stored_task *)object)->task.before_anchor == WEIR_BEFORE_ANCHOR_KEEP;
 }
@@ -236,7 +260,7 @@ static const weir__field task_fields[] = {
     {"name", NAME(stored_task, task.name)},
     {"stype", STYPE(stored_task, task.stype)},
     {"column", INDEX(stored_task, task.column)},
-    {"splits", WEIR__NUMBERS(stored_task, splits, 0, UINT32_MAX - 1), .flags = WEIR__REQUIRED},
+    {"splits", WEIR__OTHER(read_splits, write_splits), .flags = WEIR__REQUIRED},
     {"dropped", NUMBER(stored_task, task.dropped)},
     {"horizon", WEIR__UINT(stored_task, task.horizon, 0, INT64_MAX - 1),
      .has = offsetof(stored_task, task.has_horizon), .flags = WEIR__SPARSE},
@@ -277,12 +301,11 @@ static void write_tasks(weir_cbor_writer *w, const weir__field *field, const voi
         stored_task stored = {
             .task = *task,
             .info = info,
-            .splits.count = WEIR_SPLITS,
             .labels = {{task->labels.count, task->train_labels.count}, WEIR_STORE__LABEL_LISTS},
             .says_drops_target = task->drops_target != weir_store__names_target(info, task),
             .statistics.std = 1};
         for (int split = 0; split < WEIR_SPLITS; split++)
-            stored.splits.values[split] = task->split_start[split + 1] - task->split_start[split];
+            stored.splits[split] = task->split_start[split + 1] - task->split_start[split];
         if (task->has_label_times)
             stored.observed = info->columns[task->observed_column].name;
         if (!task->is_cell) {
@@ -309,7 +332,7 @@ static const weir__shape statistics_shape = WEIR__SHAPE(metadata_document, stati
 
 static const weir__field fields[] = {
     {"name", NAME(metadata_document, info.name)},
-    {"rows", INDEX(metadata_document, info.row_count)},
+    {"rows", NUMBER(metadata_document, info.row_count)},
     {"texts", INDEX(metadata_document, info.text_count)},
     {"categories", INDEX(metadata_document, info.category_count)},
     {"embedding", WEIR__SPREAD(&embedding_shape), .flags = WEIR__REQUIRED},
@@ -357,7 +380,10 @@ static bool are_categories(const weir_store_info *info, uint32_t start, uint32_t
 /* Rows and columns lie table after table; the tables are in bytewise order, so that none stands twice. */
 static weir_status place_tables(weir__reader *r, weir_store_info *info) {
     weir_table *tables = (weir_table *)info->tables;
-    uint32_t rows = 0, columns = 0;
+    uint64_t rows = 0;
+    uint32_t columns = 0;
+    if (info->format == 1 && info->row_count > WEIR_STORE__ROWS_MAX)
+        return weir__refuse(r, "rows", "must be at most 2^32 - 2");
     if (info->table_count > WEIR_STORE__TABLES_MAX)
         return weir__refuse(r, "tables", "has too many items");
     for (uint32_t t = 0; t < info->table_count; t++) {
@@ -368,7 +394,6 @@ static weir_status place_tables(weir__reader *r, weir_store_info *info) {
             return refuse_item(r, "tables", t, "rows", "is more than there are");
         if (table->column_count > info->table_column_count - columns)
             return refuse_item(r, "tables", t, "columns", "is more than there are");
-        table->row_start = rows;
         table->column_start = columns;
         rows += table->row_count;
         columns += table->column_count;
@@ -377,6 +402,7 @@ static weir_status place_tables(weir__reader *r, weir_store_info *info) {
         return weir__refuse(r, "rows", "is not the sum of the tables' rows");
     if (columns != info->table_column_count)
         return weir__refuse(r, "columns", "has not as many items as the tables have columns");
+    weir_store__number_rows(info, tables);
     return WEIR_OK;
 }
 
@@ -485,15 +511,15 @@ static weir_status read_marks(weir__reader *r, const char *key, const weir_cbor_
     return WEIR_OK;
 }
 
-static weir_status add_splits(weir__reader *r, const stored_task *stored, weir_task *task) {
-    uint64_t end = 0;
+static weir_status add_splits(weir__reader *r, const stored_task *stored, const weir_store_info *info,
+                              weir_task *task) {
+    uint64_t end = 0, most = info->format == 1 || task->link.is_link ? WEIR_STORE__ROWS_MAX : SEEDS_MAX;
     for (uint32_t split = 0; split < WEIR_SPLITS; split++) {
-        end += stored->splits.values[split];
-        if (stored->splits.count != WEIR_SPLITS || end >= UINT32_MAX)
-            return weir__refuse(r, "splits", "must be three numbers of seeds");
-        task->split_start[split + 1] = WEIR__NARROW(uint32_t, end);
+        if (stored->splits[split] > most - end)
+            return weir__refuse(r, "splits", "has more seeds than a task may have");
+        task->split_start[split + 1] = end += stored->splits[split];
     }
-    task->seed_count = task->split_start[WEIR_SPLITS];
+    task->seed_count = end;
     return WEIR_OK;
 }
 
@@ -540,7 +566,7 @@ static weir_status read_task(weir__reader *r, const stored_task *stored, const w
         return weir__refuse(r, "stype", "cannot be a target");
     if (task->anchor_table >= info->table_count)
         return weir__refuse(r, "anchor_table", "is not a table");
-    WEIR__TRY(add_splits(r, stored, task));
+    WEIR__TRY(add_splits(r, stored, info, task));
     WEIR__TRY(
         read_marks(r, "drop_columns", &stored->dropped_columns, info->column_count, &task->column_dropped));
     WEIR__TRY(read_marks(r, "hidden_edges", &stored->hidden_edges, info->edge_count, &task->edge_hidden));
@@ -558,7 +584,7 @@ static weir_status read_label_times(weir__reader *r, const stored_task *stored, 
     if (has_no_label_times(stored))
         return WEIR_OK;
     if (task->is_cell || (task->has_horizon && task->label_known_column) ||
-        task->seed_count > WEIR_STORE__ROWS_MAX - info->row_count)
+        task->seed_count > WEIR_STORE__ROWS_MAX - info->first_task_number)
         return weir__refuse(r, "horizon", "does not fit the task");
     if (stored->labels.count != WEIR_STORE__LABEL_LISTS || labels[0] > task->seed_count ||
         labels[1] > task->split_start[WEIR_TRAIN + 1])

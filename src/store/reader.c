@@ -34,10 +34,10 @@ static weir_status check_header(const weir_store *store, const char *path, weir_
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "%s is not a weir store; 'weir ingest' makes one of a database", path);
     uint32_t version = weir__load32(data + 8);
-    if (version != WEIR_STORE__VERSION)
+    if (version < WEIR_STORE__VERSION_LEAST || version > WEIR_STORE__VERSION_MOST)
         return weir__fail(error, WEIR_STORE_VERSION, operator_name,
-                          "%s has format version %u, this program reads version %d; ingest it again", path,
-                          version, WEIR_STORE__VERSION);
+                          "%s has format version %u, this program reads versions %d and %d; ingest it again",
+                          path, version, WEIR_STORE__VERSION_LEAST, WEIR_STORE__VERSION_MOST);
     return check_root(data, path, error);
 }
 
@@ -76,6 +76,7 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
     store->info.sections = store->sections;
     store->info.section_count = count;
     store->info.file_size = store->size;
+    store->info.format = weir__load32(store->data + 8);
     memcpy(store->info.store_hash, store->data + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE);
     return WEIR_OK;
 }

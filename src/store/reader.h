@@ -53,7 +53,7 @@ static inline bool weir_store__is_unreadable(const weir_store *store) {
 }
 
 /* weir_store_find_seed in one split of a task that there is. */
-uint32_t weir_store__find_seed_in(const weir_store *store, uint32_t task, weir_split split, uint32_t row,
+uint64_t weir_store__find_seed_in(const weir_store *store, uint32_t task, weir_split split, uint64_t row,
                                   int64_t observation_time);
 
 /* Text that is cut to a buffer, which it leaves terminated, while its full length is counted. */

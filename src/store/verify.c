@@ -70,8 +70,8 @@ static weir_status refuse(weir_error *error, const char *what, const char *name,
                       name, (unsigned long long)index);
 }
 
-static bool is_row_of(const weir_table *table, uint32_t row) {
-    return row >= table->row_start && row - table->row_start < table->row_count;
+static bool is_row_of(const weir_table *table, uint32_t number) {
+    return number - table->first_number < table->row_count;
 }
 
 /* Whether one column's cell in a record is sound: a null has no value, a number lies in its range. */
@@ -136,7 +136,7 @@ static weir_status check_edge(const weir_store_info *info, const weir_edge *edge
 
 static weir_status check_task(const weir_store_info *info, const weir_task *task, weir_error *error) {
     const weir_column *column = &info->columns[task->column];
-    for (uint32_t i = 0; i < task->seed_count; i++) {
+    for (uint64_t i = 0; i < task->seed_count; i++) {
         uint32_t row = weir__load32(task->seed_rows + 4 * (size_t)i);
         bool is_sound = is_row_of(&info->tables[task->anchor_table], row);
         if (!task->is_cell && is_sound && task->stype == WEIR_CATEGORICAL &&
@@ -156,11 +156,11 @@ static weir_status check_task(const weir_store_info *info, const weir_task *task
 /* Whether an entry of a list of labels is what its seed gives: its anchor, its split, a target, and a time.
  */
 static bool label_is_sound(const weir_store *store, uint32_t number, const weir_label_list *list,
-                           uint32_t entry, uint32_t anchor_row) {
+                           uint32_t entry, uint64_t anchor_row) {
     const weir_task *task = &store->info.tasks[number];
-    uint32_t seed = weir__load32(list->rows + 4 * (size_t)entry) - store->info.row_count;
+    uint32_t seed = weir__load32(list->rows + 4 * (size_t)entry) - store->info.first_task_number;
     int64_t known = (int64_t)weir__load64(list->times + 8 * (size_t)entry), due;
-    uint32_t end = list == &task->labels ? task->seed_count : task->split_start[WEIR_TRAIN + 1];
+    uint64_t end = list == &task->labels ? task->seed_count : task->split_start[WEIR_TRAIN + 1];
     weir_seed_row row;
     if (seed >= end || !weir_store_seed(store, number, seed, &row))
         return false;
@@ -205,8 +205,8 @@ static weir_status check_places(const weir_store *store, const weir_task *task, 
         int64_t time = (int64_t)weir__load64(link->times + 8 * (size_t)i);
         uint32_t row_before = i > 0 ? weir__load32(link->rows + 4 * (size_t)(i - 1)) : 0;
         int64_t time_before = i > 0 ? (int64_t)weir__load64(link->times + 8 * (size_t)(i - 1)) : INT64_MIN;
-        if (!is_row_of(table, row) || time != weir_store_row_time(store, row) || time < time_before ||
-            (i > 0 && time == time_before && row <= row_before))
+        if (!is_row_of(table, row) || time != weir_store_row_time(store, weir_store__row_at(table, row)) ||
+            time < time_before || (i > 0 && time == time_before && row <= row_before))
             return refuse(error, "the destinations of task", task->name, i);
     }
     for (uint64_t i = 0; i < references; i++) {
@@ -224,7 +224,7 @@ static weir_status check_link(const weir_store *store, const weir_task *task, we
     weir_status status = check_places(store, task, error);
     for (int split = 0; split < WEIR_SPLITS; split++) {
         uint64_t before[3] = {0};
-        for (uint32_t i = task->split_start[split]; i < task->split_start[split + 1] && status == WEIR_OK;
+        for (uint64_t i = task->split_start[split]; i < task->split_start[split + 1] && status == WEIR_OK;
              i++) {
             uint64_t now[3] = {weir__load32(task->seed_rows + 4 * (size_t)i),
                                weir__load64(task->seed_times + 8 * (size_t)i) ^ (uint64_t)1 << 63,

@@ -53,6 +53,7 @@ weir_status weir_store__writer_open(weir_store__writer *writer, const weir_env *
                                     weir_error *error) {
     memset(writer, 0, sizeof *writer);
     writer->env = env;
+    writer->format = 1;
     writer->error = error;
     writer->file.env = env;
     writer->file.file = -1;
@@ -161,6 +162,19 @@ void weir_store__writer_put_words(weir_store__writer *writer, const uint32_t *va
 #endif
 }
 
+void weir_store__writer_put_rows(weir_store__writer *writer, const uint32_t *rows, size_t count,
+                                 uint32_t first) {
+    enum { TOGETHER = 1024 };
+    uint8_t numbers[4 * TOGETHER];
+    for (size_t done = 0; done < count;) {
+        size_t some = count - done < TOGETHER ? count - done : TOGETHER;
+        for (size_t i = 0; i < some; i++)
+            weir__store32(numbers + 4 * i, rows[done + i] + first);
+        weir_store__writer_put(writer, numbers, 4 * some);
+        done += some;
+    }
+}
+
 void weir_store__writer_put_longs(weir_store__writer *writer, const int64_t *values, size_t count) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     weir_store__writer_put(writer, values, count * sizeof *values);
@@ -191,7 +205,7 @@ static size_t write_frame(const weir_store__writer *writer, uint64_t end,
     size_t size = weir_store__frame_size(WEIR__NARROW(uint32_t, writer->section));
     memset(frame, 0, size);
     memcpy(frame, WEIR_STORE__MAGIC, 8);
-    weir__store32(frame + 8, WEIR_STORE__VERSION);
+    weir__store32(frame + 8, writer->format);
     weir__store32(frame + 12, WEIR__NARROW(uint32_t, writer->section));
     weir__store64(frame + 16, end);
     for (int kind = 1; kind <= writer->section; kind++) {

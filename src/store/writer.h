@@ -21,6 +21,7 @@
 
 typedef struct weir_store__writer {
     weir__atomic_file file;
+    uint32_t format; /* version; 1, unless somebody sets it before the end */
     const weir_env *env;
     weir_error *error;
     weir_status status;
@@ -46,6 +47,9 @@ WEIR_CHECKED weir_status weir_store__writer_open(weir_store__writer *writer, con
                                                  const char *path, weir_error *error);
 void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_kind kind);
 void weir_store__writer_put(weir_store__writer *writer, const void *data, size_t size);
+/* Rows, each by its place in its table, as the numbers that begin at `first`. */
+void weir_store__writer_put_rows(weir_store__writer *writer, const uint32_t *rows, size_t count,
+                                 uint32_t first);
 /* Numbers, as little-endian bytes. */
 void weir_store__writer_put_words(weir_store__writer *writer, const uint32_t *values, size_t count);
 void weir_store__writer_put_longs(weir_store__writer *writer, const int64_t *values, size_t count);

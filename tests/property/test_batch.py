@@ -157,11 +157,11 @@ def reference_batch(store: Store, manifest_text: str, step: Json) -> Json:
 
 
 class Case(RandomCases):
-    def ingest(self, database: Path, schema: Json) -> tuple[Path, Json] | None:
+    def ingest(self, database: Path, schema: Json, format: int = 0) -> tuple[Path, Json] | None:
         """The store and the datasets of its manifest; None where the database is refused or has no seed."""
         schema_path, output = database.with_suffix(".schema.json"), database.with_name("out.weir")
         schema_path.write_text(json.dumps(schema), "utf-8")
-        if "error" in run("ingest", database, "--schema", schema_path, "-o", output):
+        if "error" in run("ingest", database, "--schema", schema_path, "-o", output, "--format", str(format)):
             return None
         [manifest] = database.parent.glob("*.manifest.json")
         datasets = json.loads(manifest.read_text("utf-8"))["datasets"]
@@ -179,11 +179,12 @@ class RandomDatabases(Case):
                 schema = random_database.make(rng, database, rng.choice([3, 12, 40, 150]))
             else:
                 schema = leak_database.make(rng, database)
-            ingested = self.ingest(database, schema)
+            format = rng.choice([1, 1, 2])
+            ingested = self.ingest(database, schema, format)
             if ingested is None:
                 return
             path, datasets = ingested
-            store = Store.ingest(database, json.dumps(schema))
+            store = Store.ingest(database, json.dumps(schema), format=format)
             for i in range(5):
                 manifest = folder / f"m{i}.json"
                 document = any_manifest(rng, datasets)

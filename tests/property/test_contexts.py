@@ -103,10 +103,11 @@ class RandomRequests(Case):
         else:
             schema = leak_database.make(rng, database)
         schema["keys"] = rng.random() < 0.9
-        ingested = self.ingest(database, schema)
+        format = rng.choice([1, 1, 2])
+        ingested = self.ingest(database, schema, format)
         if ingested is None:
             return None
-        return ingested[0], Store.ingest(database, json.dumps(schema)), ingested[1]
+        return ingested[0], Store.ingest(database, json.dumps(schema), format=format), ingested[1]
 
     def write_manifest(self, rng: random.Random, folder: Path, datasets: Json) -> Path:
         batch = {**any_batch_config(rng), **any_labels(rng)}

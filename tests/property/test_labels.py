@@ -133,10 +133,10 @@ class Labels(RandomCases):
         schema["tasks"] = {name: schema["tasks"][name] for name in ("later", "told")}
         return folder / "db.sqlite", schema
 
-    def store(self, database: Path, schema: Json, name: str) -> tuple[Path, Json, Json]:
+    def store(self, database: Path, schema: Json, name: str, format: int = 0) -> tuple[Path, Json, Json]:
         path, output = database.with_name(f"{name}.schema.json"), database.with_name(f"{name}.weir")
         path.write_text(json.dumps(schema))
-        self.assertNotIn("error", run("ingest", database, "--schema", path, "-o", output))
+        self.assertNotIn("error", run("ingest", database, "--schema", path, "-o", output, "--format", str(format)))
         manifest = json.loads(output.with_name(f"{name}.manifest.json").read_text())
         self.assertIs(manifest["batch"]["labels"], True)
         return output, manifest["datasets"], run("info", output)
@@ -258,8 +258,9 @@ class Labels(RandomCases):
             nonlocal compared
             schema = leak_database.make(rng, folder / "db.sqlite")
             del schema["tasks"]["churn"], schema["tasks"]["kind"]
-            store, datasets, _ = self.store(folder / "db.sqlite", schema, "s")
-            reference = Store.ingest(folder / "db.sqlite", json.dumps(schema))
+            format = rng.choice([1, 2])
+            store, datasets, _ = self.store(folder / "db.sqlite", schema, "s", format)
+            reference = Store.ingest(folder / "db.sqlite", json.dumps(schema), format=format)
             for i in range(5 if datasets else 0):
                 document = any_manifest(rng, datasets)
                 document["batch"] = {

@@ -195,11 +195,11 @@ def leaks(batch: Json, truth: Truth, info: Json, is_moved: bool) -> list[str]:
 
 
 class Worlds(RandomCases):
-    def ingest(self, folder: Path, schema: Json, name: str = "s") -> tuple[Path, Json] | None:
+    def ingest(self, folder: Path, schema: Json, name: str = "s", format: int = 0) -> tuple[Path, Json] | None:
         """The store and its datasets; None if it has no pair."""
         path, output = folder / f"{name}.schema.json", folder / f"{name}.weir"
         path.write_text(json.dumps(schema))
-        self.assertNotIn("error", run("ingest", folder / "db.sqlite", "--schema", path, "-o", output))
+        self.assertNotIn("error", run("ingest", folder / "db.sqlite", "--schema", path, "-o", output, "--format", str(format)))
         self.assertNotIn("error", run("verify", output))
         datasets = json.loads(output.with_name(f"{name}.manifest.json").read_text())["datasets"]
         return (output, datasets) if datasets else None
@@ -231,7 +231,7 @@ class Links(Worlds):
         references = destinations.references
         expected = struct.pack(f"<{len(destinations.times)}q", *destinations.times)
         expected += struct.pack(f"<{len(references)}q", *(time for time, _, _ in references))
-        expected += struct.pack(f"<{len(destinations.rows)}I", *destinations.rows)
+        expected += struct.pack(f"<{len(destinations.rows)}I", *map(destinations.table.number_of, destinations.rows))
         expected += struct.pack(f"<{len(references)}I", *(place for _, _, place in references))
         self.assertEqual(data, expected)
 
@@ -241,8 +241,9 @@ class Links(Worlds):
         def check(rng: random.Random, folder: Path) -> None:
             nonlocal compared
             schema = self.world(rng, folder)
-            ingested = self.ingest(folder, schema)
-            store = Store.ingest(folder / "db.sqlite", json.dumps(schema))
+            format = rng.choice([1, 2])
+            ingested = self.ingest(folder, schema, format=format)
+            store = Store.ingest(folder / "db.sqlite", json.dumps(schema), format=format)
             info = run("info", folder / "s.weir")
             self.assertEqual(info["tasks"], store.info()["tasks"])
             self.check_places(folder / "s.weir", store, info)

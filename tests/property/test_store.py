@@ -88,9 +88,10 @@ class Case(RandomCases):
             schema_path = database.with_suffix(".schema.json")
             schema_path.write_text(schema_text, "utf-8")
             arguments += ["--schema", schema_path]
-        printed, error = run(*arguments)
+        wanted = rng.choice([0, 0, 1, 2])
+        printed, error = run(*arguments, *(["--format", str(wanted)] if wanted else []))
         try:
-            store = Store.ingest(database, schema_text)
+            store = Store.ingest(database, schema_text, format=wanted)
         except WeirError as refused:
             self.assertEqual(error, refused.code_id, f"the reference refuses: {refused.message}")
             self.assertFalse(output.exists(), "a store is left behind")
@@ -99,6 +100,7 @@ class Case(RandomCases):
         info, _ = run("info", output, "--json")
         self.assertEqual(parts_that_differ(info, store.info()), [])
         file = StoreFile(output)
+        self.assertEqual(file.format, 2 if wanted == 2 else 1)
         self.assertEqual(differences(file, store), [])
         self.assertEqual(printed["store_hash"], file.store_hash.hex())
         _, broken = run("verify", output, "--json")

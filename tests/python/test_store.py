@@ -337,6 +337,27 @@ class KeysOfAStore(unittest.TestCase):
         with self.assertRaises(IndexError):
             keys[0]
 
+    def test_a_store_of_format_2_counts_rows_within_tables(self) -> None:
+        """The same batches, which are joined back by the same keys."""
+        source, schema, two = (str(Path(self.store.path).with_name(name)) for name in ("w.sqlite", "w.json", "two.weir"))
+        run_weir("ingest", source, "--schema", schema, "-o", two, "--format", "2")
+        other, table = weir.Store(two), self.store.tables["order.lines"]
+        self.assertEqual((self.store.info["format_version"], other.info["format_version"]), (1, 2))
+        step = ("warehouse/returned/train",)
+        first, second = (weir.batch(s, self.manifest, *step, cursor=(0, 0), any_hash=True, with_digests=True) for s in (self.store, other))
+        self.assertEqual(first.digest, second.digest)
+        self.assertEqual(first.anchor_key, second.anchor_key)
+        self.assertEqual([row - table.row_start for row in first.anchor_row.tolist()], second.anchor_row.tolist())
+        self.assertEqual((first.rows.dtype, second.rows.dtype), ("uint32", "uint64"))
+        self.assertEqual(first.rows.tolist(), second.rows.tolist())
+        self.assertEqual(second.copy().rows.tolist(), second.rows.tolist())
+        self.assertEqual([list(cell) for cell in first.cells(self.store)], [list(cell) for cell in second.cells(other)])
+        keys = other.keys("order.lines")
+        self.assertEqual(keys[second.anchor_row], first.anchor_key)
+        self.assertEqual([keys.row(key) for key in keys], list(range(len(keys))))
+        by_row, by_key = (other.context("returned", **asked) for asked in ({"row": keys.row((2, 1))}, {"key": (2, 1)}))
+        self.assertEqual((by_row.anchor_key, by_row.anchor_row.tolist()), ([(2, 1)], by_key.anchor_row.tolist()))
+
     def test_a_store_without_keys_says_so(self) -> None:
         for table, word in (("returns", '"keys": true'), ("nothing", "no table")):
             with self.assertRaisesRegex(KeyError, word):

@@ -67,7 +67,7 @@ static inline uint64_t read_everything(const weir_store *store, uint32_t limit) 
     const weir_store_info *info = weir_store_describe(store);
     uint64_t sum = 0;
     char text[64];
-    for (uint32_t row = 0; row < info->row_count && row < limit; row++) {
+    for (uint64_t row = 0; row < info->row_count && row < limit; row++) {
         const uint8_t *record = weir_store_record(store, row);
         uint32_t table = weir_store_table_of(store, row);
         sum += (uint64_t)weir_store_row_time(store, row) +
@@ -92,8 +92,8 @@ static inline uint64_t read_everything(const weir_store *store, uint32_t limit) 
         }
         for (uint32_t e = 0; e < info->edge_count && e < limit; e++) {
             uint32_t count;
-            uint32_t parent = weir_store_parent(store, row, e);
-            sum += parent == WEIR_NONE ? 1 : weir_store_record(store, parent) != NULL;
+            uint64_t parent = weir_store_parent(store, row, e);
+            sum += parent == WEIR_NO_ROW ? 1 : weir_store_record(store, parent) != NULL;
             uint32_t start = weir_store_children(store, e, row, INT64_MAX, &count);
             for (uint32_t i = 0; i < count && i < limit; i++)
                 sum += weir__load32(info->edges[e].child_rows + 4 * ((size_t)start + i));

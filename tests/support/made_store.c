@@ -99,6 +99,7 @@ static void describe_table(maker *m, uint32_t t) {
     weir_store_info *info = &m->info;
     *table = (weir_table){.name = table_name(m, t),
                           .row_start = info->row_count,
+                          .first_number = info->format == 1 ? (uint32_t)info->row_count : 0,
                           .row_count =
                               how_many(m, t == 0 && m->sizes.children ? m->sizes.children : m->sizes.rows, 0),
                           .temporal_time = WEIR_NONE,
@@ -192,7 +193,7 @@ static void describe_labels(maker *m, uint32_t number) {
         int64_t time = below(m, 8) ? below(m, TIMES) : INT64_MAX;
         int64_t later = task->has_horizon ? task->horizon : below(m, TIMES / 4);
         bool is_known = time != INT64_MAX && (task->has_horizon || below(m, 5) > 0);
-        labels[i] = (made_label){.anchor = anchor->row_start + below(m, anchor->row_count),
+        labels[i] = (made_label){.anchor = anchor->first_number + below(m, anchor->row_count),
                                  .seed = i,
                                  .time = time,
                                  .known = is_known ? time + later : WEIR_TIME_NEVER};
@@ -204,6 +205,7 @@ static void describe_labels(maker *m, uint32_t number) {
 static void describe(maker *m) {
     weir_store_info *info = &m->info;
     *info = (weir_store_info){.name = "made",
+                              .format = m->sizes.format == 2 ? 2 : 1,
                               .embedding_dim = how_many(m, m->sizes.dim, 0),
                               .embedding_provider = "made",
                               .table_count = how_many(m, m->sizes.tables, 1),
@@ -250,7 +252,7 @@ static void fill_record(maker *m, const weir_table *table, uint8_t *record) {
         bool has_hubs = m->sizes.hubs > 0 && m->sizes.hubs < parents->row_count;
         uint32_t range = has_hubs ? m->sizes.hubs : parents->row_count;
         weir__store32(record + edge->parent_slot,
-                      has_parent ? parents->row_start + below(m, range) : WEIR_NONE);
+                      has_parent ? parents->first_number + below(m, range) : WEIR_NONE);
     }
 }
 
@@ -307,7 +309,7 @@ static child **find_children(maker *m) {
             if (parent == WEIR_NONE)
                 continue;
             int64_t time = edge_time(m, table, edge, record);
-            children[e][edge->edges++] = (child){parent, table->row_start + r, time};
+            children[e][edge->edges++] = (child){parent, table->first_number + r, time};
             edge->child_times = time != WEIR_TIME_ALWAYS ? &has_times : edge->child_times;
         }
         if (children[e])
@@ -346,7 +348,7 @@ static void write_children(maker *m, child *const *children) {
         const weir_table *parents = &m->tables[m->edges[e].parent_table];
         uint64_t at = 0;
         for (uint32_t p = 0; p <= parents->row_count; p++) {
-            while (at < m->edges[e].edges && children[e][at].parent < parents->row_start + p)
+            while (at < m->edges[e].edges && children[e][at].parent < parents->first_number + p)
                 at++;
             put32(m, (uint32_t)at);
         }
@@ -366,7 +368,8 @@ static void write_seeds(maker *m) {
     for (uint32_t k = 0; k < m->info.task_count; k++)
         for (uint32_t i = 0; i < m->tasks[k].seed_count; i++) {
             const weir_table *anchor = &m->tables[m->tasks[k].anchor_table];
-            put32(m, m->labels[k] ? m->labels[k][i].anchor : anchor->row_start + below(m, anchor->row_count));
+            put32(m,
+                  m->labels[k] ? m->labels[k][i].anchor : anchor->first_number + below(m, anchor->row_count));
         }
     weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_SEED_TIMES);
     for (uint32_t k = 0; k < m->info.task_count; k++)
@@ -397,7 +400,7 @@ static int compare_labels(const void *a, const void *b) {
 }
 
 /* A list of the labels of seeds below `end`; `labels` are in its order. */
-static void write_label_list(maker *m, const weir_task *task, const made_label *labels, uint32_t end) {
+static void write_label_list(maker *m, const weir_task *task, const made_label *labels, uint64_t end) {
     const weir_table *anchor = &m->tables[task->anchor_table];
     uint32_t at = 0, listed = 0;
     weir_store__writer_begin(&m->writer, WEIR_STORE__SECTION_LABELS);
@@ -406,13 +409,13 @@ static void write_label_list(maker *m, const weir_task *task, const made_label *
         if (labels[i].seed < end && labels[i].known != WEIR_TIME_NEVER)
             put64(m, (uint64_t)labels[i].known);
     for (uint32_t a = 0; a <= anchor->row_count; a++) {
-        for (; at < task->seed_count && labels[at].anchor < anchor->row_start + a; at++)
+        for (; at < task->seed_count && labels[at].anchor < anchor->first_number + a; at++)
             listed += labels[at].seed < end && labels[at].known != WEIR_TIME_NEVER;
         put32(m, listed);
     }
     for (uint32_t i = 0; i < task->seed_count; i++)
         if (labels[i].seed < end && labels[i].known != WEIR_TIME_NEVER)
-            put32(m, m->info.row_count + labels[i].seed);
+            put32(m, m->info.first_task_number + labels[i].seed);
 }
 
 static void write_labels(maker *m) {
@@ -472,6 +475,7 @@ static uint8_t *write_store(maker *m, child *const *children, size_t *size) {
     uint64_t file_size;
     memory_env_init(&files);
     if (!m->has_failed && weir_store__writer_open(&m->writer, &files.env, path, NULL) == WEIR_OK) {
+        m->writer.format = m->info.format;
         write_sections(m, children);
         if (m->has_failed || weir_store__writer_finish(&m->writer, hash, &file_size, NULL) != WEIR_OK) {
             weir_store__writer_abandon(&m->writer);
@@ -500,6 +504,7 @@ uint8_t *make_store_bytes(uint64_t seed, const made_sizes *sizes, size_t *size) 
     child **children = NULL;
     if (!m.has_failed) {
         describe(&m);
+        m.info.first_task_number = m.info.format == 1 ? (uint32_t)m.info.row_count : 0;
         fill_tables(&m);
         children = m.has_failed ? NULL : find_children(&m);
     }
@@ -529,12 +534,13 @@ weir_manifest *make_store_manifest(const weir_store *store, uint32_t task, weir_
     const weir_store_info *info = weir_store_describe(store);
     char text[1024];
     weir_manifest *manifest = NULL;
-    uint32_t cardinality = info->tasks[task].split_start[split + 1] - info->tasks[task].split_start[split];
+    uint64_t cardinality = info->tasks[task].split_start[split + 1] - info->tasks[task].split_start[split];
     int size = snprintf(
         text, sizeof text,
         "{\"seed\": 3, \"global_batch_size\": %llu, \"batch\": {%s}, \"datasets\": {\"made/k%u/%s\": "
-        "{\"id\": \"made\", \"version\": \"1\", \"cardinality\": %u, \"hash\": \"%064d\"}}}",
-        (unsigned long long)batch_size, batch, task, weir_split_name(split), cardinality, 0);
+        "{\"id\": \"made\", \"version\": \"1\", \"cardinality\": %llu, \"hash\": \"%064d\"}}}",
+        (unsigned long long)batch_size, batch, task, weir_split_name(split), (unsigned long long)cardinality,
+        0);
     if (size < 0 || (size_t)size >= sizeof text ||
         weir_manifest_read(NULL, text, (size_t)size, "made", &manifest, NULL) != WEIR_OK)
         return NULL;

@@ -22,6 +22,7 @@ typedef struct made_sizes {
     uint32_t hubs;   /* foreign keys lead to so many of the first rows, 0: to any */
     bool has_labels; /* derived tasks whose seeds have times say when their labels are known */
     bool is_exact;
+    uint32_t format; /* 0: 1 */
 } made_sizes;
 
 /* The store's bytes, which the caller frees; NULL if memory is short. The same seed gives the same store. Its

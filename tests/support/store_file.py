@@ -98,7 +98,8 @@ class StoreFile:
 
     def _read_frame(self) -> dict[str, bytes]:
         magic, version, count, size, zero = struct.unpack_from("<8sIIQQ", self.bytes)
-        require((magic, version, zero) == (MAGIC, 1, 0), "the header is wrong")
+        require((magic, zero) == (MAGIC, 0) and version in (1, 2), "the header is wrong")
+        self.format = version
         require(count in (16, 17, 18), "the number of sections is wrong")
         end_of_table = HEADER_SIZE + count * ENTRY_SIZE
         self.store_hash = self.bytes[32:64]
@@ -133,10 +134,18 @@ class StoreFile:
         row_start = column_start = 0
         for table in self.metadata["tables"]:
             table["row_start"], table["column_start"] = row_start, column_start
+            table["first_number"] = row_start if self.format == 1 else 0
             row_start += table["rows"]
             column_start += table["columns"]
         require(row_start == self.metadata["rows"], "the tables' rows do not add up")
         require(column_start == len(self.metadata["columns"]), "the tables' columns do not add up")
+
+    def _row_of(self, table: int, number: int) -> int:
+        """The RowIdx of a row, by its number in the file."""
+        described = self.metadata["tables"][table]
+        place = number - described["first_number"]
+        require(place in range(described["rows"]), f"{described['name']} has no row with the number {number}")
+        return described["row_start"] + place
 
     # ---- Rows ----------------------------------------------------------------------------------------------
 
@@ -161,7 +170,7 @@ class StoreFile:
                 stored_times.append([None if time == NULL_TIME else time for time in times])
                 for edge, parent in zip(edges, found_parents):
                     if parent != NO_ROW:
-                        parents[edge][len(rows)] = parent
+                        parents[edge][len(rows)] = self._row_of(self.metadata["edges"][edge]["parent_table"], parent)
                 rows.append(cells)
         part.finish()
         return rows, parents, stored_times
@@ -217,7 +226,7 @@ class StoreFile:
             parent_table = self.metadata["tables"][edge["parent_table"]]
             places = starts.numbers(parent_table["rows"] + 1, "I")
             require(places[0] == 0 and places[-1] == edge["edges"], "child_starts do not span the edges")
-            found_rows = rows.numbers(edge["edges"], "I")
+            found_rows = [self._row_of(edge["table"], number) for number in rows.numbers(edge["edges"], "I")]
             found_times = [NULL_TIME] * edge["edges"]
             if edge["has_times"]:
                 found_times = times.numbers(edge["edges"], "q")
@@ -242,7 +251,7 @@ class StoreFile:
         all_seeds, all_held_out = [], []
         for task in self.metadata["tasks"]:
             count = sum(task["splits"])
-            rows = parts["seed_rows"].numbers(count, "I")
+            rows = [self._row_of(task["anchor_table"], number) for number in parts["seed_rows"].numbers(count, "I")]
             times = parts["seed_times"].numbers(count, "q") if task["has_times"] else None
             raw_targets = [] if task["is_cell"] else [parts["seed_targets"].take(8) for _ in range(count)]
             task["weights"] = parts["seed_targets"].numbers(count, "d") if "weight_column" in task else None
@@ -327,7 +336,8 @@ class StoreFile:
                 part.align(LABEL_ALIGNMENT)
                 times = part.numbers(count, "q")
                 starts = part.numbers(anchor["rows"] + 1, "I")
-                rows = part.numbers(count, "I")
+                moved = 0 if self.format == 1 else self.metadata["rows"]  # from a task row's number to its RowIdx
+                rows = [number + moved for number in part.numbers(count, "I")]
                 require(starts[0] == 0 and starts[-1] == count, "the labels' starts do not span them")
                 anchors = [a for a in range(anchor["rows"]) for _ in range(starts[a], starts[a + 1])]
                 found[-1].append([(anchor["row_start"] + a, t, r) for a, t, r in zip(anchors, times, rows)])

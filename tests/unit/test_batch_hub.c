@@ -69,7 +69,7 @@ static void test_a_hub_gives_some_of_its_children(void **state) {
     built b = build("hub/narrow/train", ANCHORS, "\"sequence_length\": 256, \"child_width\": 16");
     assert_int_equal(b.batch->sequence_count, ANCHORS);
     for (uint32_t i = 0; i < ANCHORS; i++) {
-        const uint32_t *rows = b.batch->rows + (size_t)i * b.batch->row_stride;
+        const uint64_t *rows = b.batch->rows + (size_t)i * b.batch->row_stride;
         uint32_t count = field_of(b.batch, WEIR_NUM_ROWS, i);
         assert_in_range(count, 17, 18); /* the anchor, the hub, and 16, which the anchor may be among */
         assert_string_equal(info->tables[weir_store_table_of(store, rows[1])].name, "hubs");
@@ -91,7 +91,7 @@ static void test_a_hub_fills_the_rows(void **state) {
     assert_int_equal(b.batch->row_count, 1500);
     close_built(&b);
     b = build("hub/narrow/train", 2, "\"child_width\": 3, \"child_policy\": \"recent\"");
-    const uint32_t *rows = b.batch->rows;
+    const uint64_t *rows = b.batch->rows;
     const weir_table *children = &weir_store_describe(store)->tables[weir_store_table_of(store, rows[0])];
     assert_int_equal(field_of(b.batch, WEIR_NUM_ROWS, 0), 5);
     for (uint32_t r = 2; r < 5; r++)

@@ -30,7 +30,7 @@ static uint64_t field64(const weir_batch *batch, weir_tensor_id id, uint32_t i) 
     return value;
 }
 
-static bool is_first_with_its_time(const weir_store *store, uint32_t task, uint32_t seed,
+static bool is_first_with_its_time(const weir_store *store, uint32_t task, uint64_t seed,
                                    const weir_seed_row *row) {
     return weir_store_find_seed(store, task, row->row, row->observation_time) == seed;
 }
@@ -62,14 +62,15 @@ static void test_a_stored_seed_is_that_of_evaluation(void **state) {
         const weir_task *task = &weir_store_describe(shop.store)->tasks[stored.task];
         for (uint64_t at = 0; at < stored.cardinality; at += test_stride()) {
             weir_seed_row seed;
-            uint32_t number = task->split_start[stored.split] + (uint32_t)at;
+            uint64_t number = task->split_start[stored.split] + at;
             assert_true(weir_store_seed(shop.store, stored.task, number, &seed));
             if (!is_first_with_its_time(shop.store, stored.task, number, &seed))
                 continue;
             weir_context_request requests[TOGETHER];
             for (uint32_t i = 0; i < TOGETHER; i++)
-                requests[i] = (weir_context_request){
-                    .row = seed.row, .has_time = true, .time = seed.observation_time - (i == 3 ? 0 : 1 + i)};
+                requests[i] = (weir_context_request){.row = weir_store_number_of(shop.store, seed.row),
+                                                     .has_time = true,
+                                                     .time = seed.observation_time - (i == 3 ? 0 : 1 + i)};
             assert_ok(weir_batch_build(sampled, (weir_cursor){0, at}, from, &error), &error);
             assert_ok(weir_context_build(asked, requests, TOGETHER, to, &error), &error);
             const weir_batch *batch = weir_batch_view(to);
@@ -102,10 +103,22 @@ static void test_what_is_not_a_seed_has_no_label(void **state) {
     assert_true(weir_store_seed(shop.store, task, 0, &seed));
     int64_t later = seed.observation_time + 1;
     weir_context_request requests[] = {
-        {.row = seed.row, .has_time = true, .time = later},
-        {.row = seed.row, .has_time = true, .time = later, .has_seed = true, .seed = 0},
-        {.row = seed.row, .has_time = true, .time = later, .has_seed = true, .seed = 77},
-        {.row = seed.row, .has_time = true, .time = seed.observation_time, .has_seed = true, .seed = 77},
+        {.row = weir_store_number_of(shop.store, seed.row), .has_time = true, .time = later},
+        {.row = weir_store_number_of(shop.store, seed.row),
+         .has_time = true,
+         .time = later,
+         .has_seed = true,
+         .seed = 0},
+        {.row = weir_store_number_of(shop.store, seed.row),
+         .has_time = true,
+         .time = later,
+         .has_seed = true,
+         .seed = 77},
+        {.row = weir_store_number_of(shop.store, seed.row),
+         .has_time = true,
+         .time = seed.observation_time,
+         .has_seed = true,
+         .seed = 77},
     };
     assert_ok(weir_context_build(builder, requests, 4, buffer, &error), &error);
     const weir_batch *batch = weir_batch_view(buffer);
@@ -128,7 +141,7 @@ static void test_wrong_requests_are_refused(void **state) {
     weir_batch_buffer *buffer;
     weir_key_value key = {.type = WEIR_KEY_INTEGER, .integer = 1};
     const weir_store_info *info = weir_store_describe(shop.store);
-    uint32_t row = info->tables[info->tasks[0].anchor_table].row_start;
+    uint32_t row = info->tables[info->tasks[0].anchor_table].first_number;
     weir_context_request good = {.row = row}, bad = good;
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
     weir_context_request list[3] = {good, good, good};
@@ -164,7 +177,8 @@ static void test_a_time_of_minus_two_to_the_63_is_refused(void **state) {
     while (strcmp(weir_store_describe(shop.store)->tasks[task].name, "churn") != 0)
         task++;
     assert_true(weir_store_seed(shop.store, task, 0, &seed));
-    weir_context_request request = {.row = seed.row, .has_time = true, .time = INT64_MIN};
+    weir_context_request request = {
+        .row = weir_store_number_of(shop.store, seed.row), .has_time = true, .time = INT64_MIN};
     assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
     assert_fails(weir_context_build(builder, &request, 1, buffer, &error), WEIR_CONTRACT_VIOLATION, &error);
     request.time++;
@@ -191,7 +205,7 @@ static void test_nothing_is_allocated_after_open(void **state) {
     memcpy(before, faults.calls, sizeof before);
     const weir_table *anchor = &info->tables[info->tasks[0].anchor_table];
     for (uint32_t i = 0; i < anchor->row_count; i++) {
-        weir_context_request request = {.row = anchor->row_start + i, .has_seed = i % 2, .seed = i};
+        weir_context_request request = {.row = anchor->first_number + i, .has_seed = i % 2, .seed = i};
         assert_ok(weir_context_build(builder, &request, 1, buffer, &error), &error);
     }
     assert_memory_equal(before, faults.calls, sizeof before);
@@ -211,7 +225,7 @@ static weir_status open_and_ask(const weir_env *env, void *context, weir_error *
                                     .manifest = manifest,
                                     .task = info->tasks[0].name,
                                     .with_digests = true};
-    weir_context_request request = {.row = info->tables[info->tasks[0].anchor_table].row_start};
+    weir_context_request request = {.row = info->tables[info->tasks[0].anchor_table].first_number};
     weir_status status = weir_context_builder_open(env, &options, &builder, error);
     if (status == WEIR_OK)
         status = weir_batch_buffer_open(&builder, 1, NULL, &buffer, error);
@@ -247,7 +261,7 @@ static void test_a_damaged_store_never_leads_outside(void **state) {
         weir_batch_buffer *buffer;
         assert_ok(weir_batch_buffer_open(&builder, 1, NULL, &buffer, &error), &error);
         for (uint32_t i = 0; i < 9; i++) {
-            uint32_t row = anchor->row_start + (uint32_t)random_below(&random, anchor->row_count);
+            uint32_t row = anchor->first_number + (uint32_t)random_below(&random, anchor->row_count);
             weir_context_request request = {.row = row};
             weir_status status = weir_context_build(builder, &request, 1, buffer, &error);
             assert_true(status == WEIR_OK || status == WEIR_STORE_CORRUPT);
@@ -296,7 +310,7 @@ static void test_what_walks_remember_changes_nothing(void **state) {
     assert_ok(weir_batch_buffer_open(&cramped, 1, NULL, &to, &error), &error);
     for (uint32_t i = 0; i < anchor->row_count; i += test_stride()) {
         weir_context_request request = {
-            .row = anchor->row_start + i, .has_time = i % 3 > 0, .time = any_time(task, &random)};
+            .row = anchor->first_number + i, .has_time = i % 3 > 0, .time = any_time(task, &random)};
         assert_ok(weir_context_build(roomy, &request, 1, from, &error), &error);
         assert_ok(weir_context_build(cramped, &request, 1, to, &error), &error);
         const weir_batch *batch = weir_batch_view(from), *same = weir_batch_view(to);

@@ -81,7 +81,7 @@ static weir_status ask(asked *a, uint32_t i, weir_error *error) {
     const weir_task *task = &info->tasks[task_of(a->store)];
     weir_seed_row seed = {0};
     (void)weir_store_seed(a->store, task_of(a->store), i * 31 % task->seed_count, &seed);
-    weir_context_request request = {.row = info->tables[task->anchor_table].row_start + i * 7,
+    weir_context_request request = {.row = info->tables[task->anchor_table].first_number + i * 7,
                                     .has_time = i % 2,
                                     .time = seed.observation_time,
                                     .has_seed = true,

@@ -211,7 +211,7 @@ static void seeds_are_those_of_the_vectors(void **state) {
     json_t *seeds = member(member(s->expected, "more"), "seeds");
     for (uint32_t t = 0; t < info->task_count; t++) {
         json_t *list = member(seeds, info->tasks[t].name);
-        uint32_t next[WEIR_SPLITS];
+        uint64_t next[WEIR_SPLITS];
         size_t index;
         json_t *expected;
         memcpy(next, info->tasks[t].split_start, sizeof next);

@@ -44,8 +44,8 @@ static void ask(const weir_store *store, const weir_manifest *manifest, uint32_t
     weir_seed_row seed = {0};
     (void)weir_store_seed(store, task, knobs[9], &seed);
     weir_context_request requests[] = {
-        {.row = seed.row, .has_time = true, .time = seed.observation_time},
-        {.row = info->tables[info->tasks[task].anchor_table].row_start + knobs[10] % 32, .has_seed = true},
+        {.row = weir_store_number_of(store, seed.row), .has_time = true, .time = seed.observation_time},
+        {.row = info->tables[info->tasks[task].anchor_table].first_number + knobs[10] % 32, .has_seed = true},
         {.key = keys, .key_count = 1 + knobs[14] % 2},
     };
     if (weir_context_builder_open(NULL, &options, &builder, NULL) == WEIR_OK &&
@@ -105,16 +105,17 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const made_sizes sizes = {.tables = 5,
-                                     .columns = 6,
-                                     .edges = 4,
-                                     .rows = 30,
-                                     .tasks = 3,
-                                     .seeds = 9,
-                                     .dim = 6,
-                                     .has_labels = true};
     uint8_t knobs[KNOBS] = {0};
     memcpy(knobs, data, size < KNOBS ? size : KNOBS);
+    const made_sizes sizes = {.tables = 5,
+                              .columns = 6,
+                              .edges = 4,
+                              .rows = 30,
+                              .tasks = 3,
+                              .seeds = 9,
+                              .dim = 6,
+                              .has_labels = true,
+                              .format = 1 + knobs[14] / 128};
     size_t store_size = 0;
     uint8_t *bytes = make_store_bytes(weir__load64(knobs), &sizes, &store_size);
     weir_store *store = NULL;

@@ -80,13 +80,13 @@ static weir_manifest *manifest_of(const weir_store *store, weir_split split, con
     snprintf(
         text, sizeof text,
         "{\"seed\": %d, \"global_batch_size\": %d, \"datasets\": {\"world/deal/%s\": {\"id\": \"w\", "
-        "\"version\": \"1\", \"cardinality\": %u, \"hash\": \"%064d\"}}, \"data\": {\"epoch_boundary\": "
+        "\"version\": \"1\", \"cardinality\": %llu, \"hash\": \"%064d\"}}, \"data\": {\"epoch_boundary\": "
         "\"%s\"}, \"batch\": {\"sequence_length\": %d, \"max_rows\": %d, \"child_width\": %d, \"links\": "
         "{\"negatives\": %d, \"candidates\": %d, \"by\": \"%s\"}}}",
         knobs[0], 2 + knobs[1] % 2 * 2, weir_split_name(split),
-        task->split_start[split + 1] - task->split_start[split], 0, knobs[1] & 2 ? "stream" : "strict",
-        1 + knobs[2] % 40, 1 + knobs[3] % 20, knobs[4] % 8, knobs[5] % 24, knobs[6] % 24,
-        knobs[7] & 1 ? "popularity" : "uniform");
+        (unsigned long long)(task->split_start[split + 1] - task->split_start[split]), 0,
+        knobs[1] & 2 ? "stream" : "strict", 1 + knobs[2] % 40, 1 + knobs[3] % 20, knobs[4] % 8, knobs[5] % 24,
+        knobs[6] % 24, knobs[7] & 1 ? "popularity" : "uniform");
     require(weir_manifest_read(NULL, text, strlen(text), "fuzz", &manifest, NULL) == WEIR_OK);
     return manifest;
 }
