@@ -191,10 +191,10 @@ class Shop(unittest.TestCase):
         with start([WEIR, "ingest", self.source, "-o", store, "--json"], stdout=subprocess.PIPE) as process:
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
-        names = [name for name in os.listdir(self.folder.name) if name.startswith("interrupted")]
+        names = sorted(name for name in os.listdir(self.folder.name) if name.startswith("interrupted"))
         if process.returncode == 130:
             self.assertEqual(json.loads(output)["error"]["code_id"], "CANCELLED")
-        self.assertEqual(names, sorted(names) if process.returncode == 0 else [])
+        self.assertEqual(names, ["interrupted.manifest.json", "interrupted.weir"] if process.returncode == 0 else [])
         self.assertFalse([name for name in names if ".tmp" in name])
 
     def test_names_reach_no_terminal_raw(self):
