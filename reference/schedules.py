@@ -343,7 +343,8 @@ def _with_aliases(
     p: Problem, schedule: list[Execution], tensors: dict[str, plan.Tensor], aliases: set[int]
 ) -> dict[str, plan.Tensor]:
     """An alias has a row for every instance of its owner in which it is made or read, from the first time to the
-    last; one that stays to the end stays in the last instance."""
+    last; one that stays to the end stays in the last instance. An instance that is overwritten ends there, and its
+    aliases with it: one that is first read there has the place before."""
     if not aliases:
         return tensors
     index = {name: i for i, name in enumerate(p.names)}
@@ -376,7 +377,8 @@ def _with_aliases(
         for k, (current, birth, death) in enumerate(own):
             row = first if k == 0 else replace(first, id=f"{first.id}.again{k}")
             row.owner = owner if current == 0 else f"{owner}.again{current}"
-            row.birth, row.death = birth, death
+            row.death = min(death, tensors[row.owner].death)
+            row.birth = min(birth, row.death - 1)
             again += [(alias, k, row)] if k else []
     host = {name: tensor for name, tensor in tensors.items() if tensor.arena == HOST}
     rest = {name: tensor for name, tensor in tensors.items() if tensor.arena != HOST}

@@ -60,8 +60,8 @@ static void fill_instance(void *context, const weir_plan__life *life) {
 /* ---- Aliases ------------------------------------------------------------------------------------- */
 
 /* An alias has a row for every instance of its owner in which it is made or read, from the first time to the
- * last; one that stays to the end stays in the last instance. The first walk counts rows, the second fills
- * them. */
+ * last, within the instance; one that stays to the end stays in the last instance. The first walk counts
+ * rows; the second, after all instances have theirs, fills them. */
 typedef struct alias_walk {
     applying *a;
     uint32_t *instance; /* a tensor: how many instances it has had */
@@ -82,15 +82,17 @@ static void touch_alias(alias_walk *w, uint32_t alias, uint32_t place) {
         return;
     }
     uint32_t row = row_of(a, alias, w->rows[alias] - 1);
+    uint32_t owner = row_of(a, tensor->owner, instance - 1);
+    uint32_t last = a->plan->rows[owner].death; /* at `place` if what runs there overwrites the owner */
     if (is_new) {
         a->plan->rows[row] = (weir_plan__row){.size = tensor->bytes,
                                               .offset = tensor->owner_offset,
-                                              .birth = place,
+                                              .birth = place < last ? place : last - 1,
                                               .arena = tensor->arena,
-                                              .owner = row_of(a, tensor->owner, instance - 1)};
+                                              .owner = owner};
         a->plan->looks[row] = a->plan->looks[alias];
     }
-    a->plan->rows[row].death = place + 1;
+    a->plan->rows[row].death = place < last ? place + 1 : last;
 }
 
 static void touch_list(alias_walk *w, weir_plan__list list, uint32_t place) {
