@@ -107,11 +107,8 @@ void weir_batch__empty(const weir_batch__recipe *r, weir_batch_buffer *b, const 
 weir_status weir_batch__begin(const weir_batch__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
                               weir_cursor cursor, weir_error *error) {
     weir_step step;
-    weir_status status = weir_batch__check_buffer(r, b, error);
-    if (status == WEIR_OK)
-        status = weir_sampler_step(sampler, cursor, &step, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_batch__check_buffer(r, b, error));
+    WEIR__TRY(weir_sampler_step(sampler, cursor, &step, error));
     weir_sampler_indices(sampler, &step, b->indices);
     weir_batch__empty(r, b, &step, r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
     list_samples(r, b, &step);

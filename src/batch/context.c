@@ -169,11 +169,8 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
     const weir_task *task = &weir_store_describe(r->store)->tasks[r->task];
     const weir_cell unknown = {.stype = task->stype, .is_null = true};
     weir_seed_row seed = {.target = unknown};
-    weir_status status = find_row(r, request, &seed.row, error);
-    if (status == WEIR_OK)
-        status = find_time(r, request, seed.row, &seed.observation_time, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(find_row(r, request, &seed.row, error));
+    WEIR__TRY(find_time(r, request, seed.row, &seed.observation_time, error));
     *out = (weir_batch__sample){.index = WEIR_NO_SAMPLE, .is_given = true, .walk_seed = b->request_seed};
     out->table = request->is_destination ? task->link.table : task->anchor_table;
     uint64_t stored = request->is_destination
@@ -189,9 +186,7 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
     }
     if (!is_whole)
         return damaged(r, error);
-    status = weir_store_status(r->store, error); /* what is damaged was not found */
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_store_status(r->store, error)); /* what is damaged was not found */
     if (stored != WEIR_NO_ROW && !request->has_seed) {
         out->position = out->index;
         out->walk_position = out->index * weir_batch__group_size(task, &r->config, r->stage);

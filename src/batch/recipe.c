@@ -15,10 +15,8 @@ static const char operator_name[] = "weir.batch.build";
 
 static weir_status find_dataset(weir_batch__recipe *r, const weir_batch_options *options,
                                 weir_stored_dataset *stored, weir_error *error) {
-    weir_status status = weir_store_dataset(options->store, options->dataset, stored, error);
+    WEIR__TRY(weir_store_dataset(options->store, options->dataset, stored, error));
     const weir_dataset *dataset = weir_manifest_find(options->manifest, options->dataset);
-    if (status != WEIR_OK)
-        return status;
     r->task = stored->task;
     r->first_seed = weir_store_describe(options->store)->tasks[stored->task].split_start[stored->split];
     if (options->any_hash || !dataset || memcmp(dataset->hash, stored->hash, WEIR_HASH_SIZE) == 0)

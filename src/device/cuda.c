@@ -391,9 +391,8 @@ static weir_status open_pool(weir_device *device, weir_error *error) {
         !d->api.MemPoolTrimTo || !d->api.MemAllocAsync || !d->api.MemFreeAsync)
         return weir__fail(error, WEIR_DEVICE_ERROR, WEIR_DEVICE__OPERATOR,
                           "the driver has no memory pools; install one for CUDA 11.2 or later");
-    weir_status status = CALL(d, error, DeviceGetDefaultMemPool, (&d->pool, d->ordinal));
-    return status ? status
-                  : CALL(d, error, MemPoolSetAttribute, (d->pool, WEIR_DEVICE__CUDA_POOL_THRESHOLD, &all));
+    WEIR__TRY(CALL(d, error, DeviceGetDefaultMemPool, (&d->pool, d->ordinal)));
+    return CALL(d, error, MemPoolSetAttribute, (d->pool, WEIR_DEVICE__CUDA_POOL_THRESHOLD, &all));
 }
 
 /* Giving memory of 0 bytes out is no thing of the driver's. */
@@ -525,27 +524,20 @@ static weir_status describe(cuda_device *d, weir_error *error) {
     weir_device_info *info = &d->base.info;
     int major = 0, minor = 0, multiprocessors = 0, has_pages = 0;
     size_t bytes = 0;
-    weir_status status =
-        CALL(d, error, DeviceGetName, (info->name, WEIR__NARROW(int, sizeof info->name), d->ordinal));
-    if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute, (&major, WEIR_DEVICE__CUDA_CAPABILITY_MAJOR, d->ordinal));
-    if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute, (&minor, WEIR_DEVICE__CUDA_CAPABILITY_MINOR, d->ordinal));
-    if (status == WEIR_OK)
-        status = CALL(d, error, DeviceGetAttribute,
-                      (&multiprocessors, WEIR_DEVICE__CUDA_MULTIPROCESSOR_COUNT, d->ordinal));
-    if (status == WEIR_OK)
-        status =
-            CALL(d, error, DeviceGetAttribute, (&has_pages, WEIR_DEVICE__CUDA_VIRTUAL_MEMORY, d->ordinal));
-    if (status == WEIR_OK)
-        status = CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal));
+    WEIR__TRY(CALL(d, error, DeviceGetName, (info->name, WEIR__NARROW(int, sizeof info->name), d->ordinal)));
+    WEIR__TRY(CALL(d, error, DeviceGetAttribute, (&major, WEIR_DEVICE__CUDA_CAPABILITY_MAJOR, d->ordinal)));
+    WEIR__TRY(CALL(d, error, DeviceGetAttribute, (&minor, WEIR_DEVICE__CUDA_CAPABILITY_MINOR, d->ordinal)));
+    WEIR__TRY(CALL(d, error, DeviceGetAttribute,
+                   (&multiprocessors, WEIR_DEVICE__CUDA_MULTIPROCESSOR_COUNT, d->ordinal)));
+    WEIR__TRY(CALL(d, error, DeviceGetAttribute, (&has_pages, WEIR_DEVICE__CUDA_VIRTUAL_MEMORY, d->ordinal)));
+    WEIR__TRY(CALL(d, error, DeviceTotalMem, (&bytes, d->ordinal)));
     info->name[sizeof info->name - 1] = 0;
     info->capability_major = WEIR__LOW(uint32_t, major);
     info->capability_minor = WEIR__LOW(uint32_t, minor);
     info->multiprocessors = WEIR__LOW(uint32_t, multiprocessors);
     info->memory_bytes = bytes;
     d->base.pages = has_pages ? &cuda_pages : NULL;
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_cuda(cuda_device *d, const weir_device_options *options, weir_error *error) {
@@ -554,19 +546,14 @@ static weir_status open_cuda(cuda_device *d, const weir_device_options *options,
         if (!d->compiler)
             return weir__out_of_memory(error, WEIR_DEVICE__OPERATOR, strlen(options->compiler));
     }
-    weir_status status = weir_device__cuda_load(options->library, &d->api, error);
-    if (status == WEIR_OK)
-        status = CALL(d, error, Init, (0));
-    if (status == WEIR_OK)
-        status = check_version(d, error);
-    if (status == WEIR_OK)
-        status = choose_device(d, options->ordinal, error);
-    if (status == WEIR_OK)
-        status = describe(d, error);
-    if (status == WEIR_OK)
-        status = CALL(d, error, DevicePrimaryCtxRetain, (&d->context, d->ordinal));
-    d->has_context = status == WEIR_OK;
-    return status;
+    WEIR__TRY(weir_device__cuda_load(options->library, &d->api, error));
+    WEIR__TRY(CALL(d, error, Init, (0)));
+    WEIR__TRY(check_version(d, error));
+    WEIR__TRY(choose_device(d, options->ordinal, error));
+    WEIR__TRY(describe(d, error));
+    WEIR__TRY(CALL(d, error, DevicePrimaryCtxRetain, (&d->context, d->ordinal)));
+    d->has_context = true;
+    return WEIR_OK;
 }
 
 weir_status weir_device__cuda_device_open(const weir_env *env, const weir_device_options *options,

@@ -225,11 +225,8 @@ static weir_status take_block(weir_step_memory *m, weir_error *error) {
     weir_memory memory = weir_device_memory(m->device);
     if (m->info.block_bytes == 0)
         return WEIR_OK;
-    weir_status status = weir__memory_settle(&memory, error);
-    if (status == WEIR_OK)
-        status = m->device->operations->pool_trim(m->device, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir__memory_settle(&memory, error));
+    WEIR__TRY(m->device->operations->pool_trim(m->device, error));
     weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
     m->block = memory.allocate(memory.context, (size_t)m->info.block_bytes, &failure);
     if (!m->block && error)

@@ -180,13 +180,12 @@ static weir_status check_equal(const weir_env *env, const weir_cbor_value *check
 
 static weir_status compare(const weir_env *env, const weir_cbor_value *checkpoint,
                            const weir_cbor_value *expected, weir_policy policy, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < sizeof identities / sizeof identities[0] && status == WEIR_OK; i++)
-        status = check_equal(env, checkpoint, expected, identities[i], error);
+    for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
+        WEIR__TRY(check_equal(env, checkpoint, expected, identities[i], error));
     if (policy == WEIR_POLICY_BEST_EFFORT)
-        for (size_t i = 0; i < 3 && status == WEIR_OK; i++)
-            status = check_equal(env, checkpoint, expected, best_effort_identities[i], error);
-    return status;
+        for (size_t i = 0; i < 3; i++)
+            WEIR__TRY(check_equal(env, checkpoint, expected, best_effort_identities[i], error));
+    return WEIR_OK;
 }
 
 /* In best effort the step is the first one and all that the workers gave since; if they do not add up,

@@ -173,10 +173,9 @@ static weir_status open_first_worker(weir_pipeline__loader *loader, weir_error *
     if (!loader->workers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->workers);
     weir_pipeline__meter_open(&loader->meter, loader->env);
-    weir_status status =
-        weir_pipeline__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error);
-    return status ? status
-                  : weir_pipeline__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
+    WEIR__TRY(
+        weir_pipeline__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error));
+    return weir_pipeline__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
 }
 
 static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *plan, const weir_memory *memory,
@@ -189,21 +188,20 @@ static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *pl
     loader->slot_pointers = weir__allocate_zero(loader->env, count, sizeof *loader->slot_pointers);
     if (!loader->slots || !loader->slot_pointers)
         return weir__out_of_memory(error, operator_name, count * sizeof *loader->slots);
-    weir_status status =
-        weir_pipeline__memory_open(loader->env, plan, "slots", memory, &loader->compact, error);
-    if (status == WEIR_OK && has_tensors)
-        status = weir_pipeline__memory_open(loader->env, plan, "tensors", &host, &loader->tensors, error);
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+    WEIR__TRY(weir_pipeline__memory_open(loader->env, plan, "slots", memory, &loader->compact, error));
+    if (has_tensors)
+        WEIR__TRY(weir_pipeline__memory_open(loader->env, plan, "tensors", &host, &loader->tensors, error));
+    for (size_t i = 0; i < count; i++) {
         weir_batch_memory at = {.compact = weir_pipeline__memory_at(loader->compact, "slot", i),
                                 .without_tensors = !has_tensors,
                                 .without_anchors = !has_tensors && !loader->options->anchor_rows};
         if (has_tensors)
             at.tensors = weir_pipeline__memory_at(loader->tensors, "tensors", i);
         loader->slot_pointers[i] = &loader->slots[i];
-        status = weir_batch__slot_open(builders->list, builders->count, &at, loader->need.slot_size,
-                                       &loader->slots[i].buffer, error);
+        WEIR__TRY(weir_batch__slot_open(builders->list, builders->count, &at, loader->need.slot_size,
+                                        &loader->slots[i].buffer, error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 /* The builders of the other workers are opened on all processors: their memory is touched for the first time
@@ -239,11 +237,9 @@ static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error
 static weir_status open_consumer(weir_pipeline__loader *loader, weir_error *error) {
     const weir_pipeline__schedule *run = &loader->schedule;
     uint64_t share = weir_sampler__most_samples(run->manifest, run->stage) / run->world_size;
-    weir_status status = WEIR_OK;
     if (run->is_mixed)
-        status = weir_mix_open(loader->env, run->manifest, run->token, run->token_size, &loader->mix, error);
-    if (status != WEIR_OK)
-        return status;
+        WEIR__TRY(
+            weir_mix_open(loader->env, run->manifest, run->token, run->token_size, &loader->mix, error));
     loader->indices = weir__allocate(loader->env, (size_t)share, sizeof *loader->indices);
     return loader->indices ? WEIR_OK
                            : weir__out_of_memory(error, operator_name, (size_t)share * sizeof(uint64_t));
@@ -329,20 +325,15 @@ weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir
                                                 .places = options->device ? options->depth : 0};
     if (options->workers > WEIR_PIPELINE__WORKERS_MAX || loader->need.slots > SLOTS_MAX)
         return too_many(&loader->need, error);
-    weir_status status = weir_pipeline__schedule_open(&loader->schedule, env, options, error);
-    if (status == WEIR_OK && options->shard_mode == WEIR_SHARD_CONTIGUOUS &&
-        loader->schedule.end == WEIR_ENDLESS)
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                            "a run without an end has no contiguous shards; give it steps");
-    if (status == WEIR_OK)
-        status = open_first_worker(loader, error);
-    if (status == WEIR_OK)
-        status = open_consumer(loader, error);
-    if (status == WEIR_OK)
-        status = find_start(loader, error);
-    if (status == WEIR_OK && options->state && options->policy == WEIR_POLICY_BEST_EFFORT)
-        status = check_dealing(loader, error);
-    return status;
+    WEIR__TRY(weir_pipeline__schedule_open(&loader->schedule, env, options, error));
+    if (options->shard_mode == WEIR_SHARD_CONTIGUOUS && loader->schedule.end == WEIR_ENDLESS)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "a run without an end has no contiguous shards; give it steps");
+    WEIR__TRY(open_first_worker(loader, error));
+    WEIR__TRY(open_consumer(loader, error));
+    WEIR__TRY(find_start(loader, error));
+    bool is_dealt = options->state && options->policy == WEIR_POLICY_BEST_EFFORT;
+    return is_dealt ? check_dealing(loader, error) : WEIR_OK;
 }
 
 weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const weir_plan *plan,
@@ -350,14 +341,11 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
     weir_prefetch_options prefetching = prefetch_options(loader);
     uint32_t lanes = loader->lane_count;
     weir_prefetch *prefetch;
-    weir_status status = open_workers(loader, error);
-    if (status == WEIR_OK)
-        status = open_slots(loader, plan, memory, error);
-    if (status == WEIR_OK && loader->unit > 0)
-        status = weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,
-                                 error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(open_workers(loader, error));
+    WEIR__TRY(open_slots(loader, plan, memory, error));
+    if (loader->unit > 0)
+        WEIR__TRY(weir__crew_open(&loader->crew, loader->env, lanes, loader->options->workers - lanes, loader,
+                                  error));
     prefetching.source = (weir_source){.context = loader, .length = loader->schedule.end, .produce = produce};
     prefetching.slots = loader->slot_pointers;
     prefetching.start_position = loader->start.start_position;
@@ -366,10 +354,9 @@ weir_status weir_pipeline__loader_start(weir_pipeline__loader *loader, const wei
         prefetching.state = state;
         prefetching.state_size = (size_t)(weir_cbor_skip(state) - state);
     }
-    status = weir_prefetch_open(loader->env, &prefetching, &prefetch, error);
-    if (status == WEIR_OK)
-        atomic_store(&loader->prefetch, prefetch);
-    return status;
+    WEIR__TRY(weir_prefetch_open(loader->env, &prefetching, &prefetch, error));
+    atomic_store(&loader->prefetch, prefetch);
+    return WEIR_OK;
 }
 
 void weir_pipeline__loader_close(weir_pipeline__loader *loader) {

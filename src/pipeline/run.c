@@ -61,13 +61,10 @@ static void set_default(uint32_t *option, uint32_t value) {
 /* Puts the defaults in place, and checks what nobody else does. */
 static weir_status settle(weir_run_options *o, weir_error *error) {
     weir_device_options device;
-    weir_status status = WEIR_OK;
     if (o->world_size == 0)
-        status = weir_launcher_read(&o->rank, &o->world_size, error);
-    if (status == WEIR_OK && o->device)
-        status = weir_device__name(o->device, &device, error);
-    if (status != WEIR_OK)
-        return status;
+        WEIR__TRY(weir_launcher_read(&o->rank, &o->world_size, error));
+    if (o->device)
+        WEIR__TRY(weir_device__name(o->device, &device, error));
     if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT || (unsigned)o->shard_mode > WEIR_SHARD_CONTIGUOUS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "the policy is not strict or best_effort, or the shard mode is not interleaved or "
@@ -158,25 +155,21 @@ static void describe(weir_run *run) {
 
 static weir_status open_run(weir_run *run, weir_error *error) {
     weir_pipeline__memory_need *need = &run->loader.need;
-    weir_status status = settle(&run->options, error);
-    if (status == WEIR_OK)
-        status = keep_options(run, error);
-    if (status == WEIR_OK)
-        status = weir_pipeline__loader_open(&run->loader, run->env, &run->options, error);
-    if (status == WEIR_OK && run->state) /* it was read before */
-        status = weir_checkpoint_read(run->state, run->options.state_size, &run->from, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(settle(&run->options, error));
+    WEIR__TRY(keep_options(run, error));
+    WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
+    if (run->state) /* it was read before */
+        WEIR__TRY(weir_checkpoint_read(run->state, run->options.state_size, &run->from, error));
     run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
     if (!run->measured)
         return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
     if (run->device)
         weir_pipeline__staging_measure(&run->loader);
-    status = weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
-                                        weir_manifest_describe(run->loader.schedule.manifest)->token,
-                                        &run->plan, error);
+    WEIR__TRY(weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
+                                         weir_manifest_describe(run->loader.schedule.manifest)->token,
+                                         &run->plan, error));
     describe(run);
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_run_open(const weir_env *env, const weir_run_options *given, weir_run **out,
@@ -284,13 +277,10 @@ weir_status weir_run_stop(weir_run *run, weir_error *error) {
 }
 
 weir_status weir_run_state(weir_run *run, const void **data, size_t *size, weir_error *error) {
-    weir_status status = run->phase == OPENED ? weir_run_start(run, error) : WEIR_OK;
-    if (status == WEIR_OK && run->trace && !is_elsewhere(run))
-        status = weir_trace_sync(run->trace, error);
-    if (status == WEIR_OK)
-        status = write_state(run, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(run->phase == OPENED ? weir_run_start(run, error) : WEIR_OK);
+    if (run->trace && !is_elsewhere(run))
+        WEIR__TRY(weir_trace_sync(run->trace, error));
+    WEIR__TRY(write_state(run, error));
     *data = run->written.data;
     *size = run->written.size;
     return WEIR_OK;
@@ -439,16 +429,11 @@ weir_status weir_run_start(weir_run *run, weir_error *error) {
         return WEIR_OK;
     weir_memory host = weir__host_memory(run->env);
     run->phase = FAILED;
-    weir_status status = weir_pipeline__run_files_check(&run->files, run->env, run->info.is_resumed, error);
-    if (status == WEIR_OK)
-        status = run->device ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
-                             : weir_pipeline__loader_start(&run->loader, run->plan, &host, error);
-    if (status == WEIR_OK)
-        status = join_tables(run, error);
-    if (status == WEIR_OK)
-        status = begin_files(run, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_pipeline__run_files_check(&run->files, run->env, run->info.is_resumed, error));
+    WEIR__TRY(run->device ? weir_pipeline__staging_start(&run->staging, &run->loader, run->plan, error)
+                          : weir_pipeline__loader_start(&run->loader, run->plan, &host, error));
+    WEIR__TRY(join_tables(run, error));
+    WEIR__TRY(begin_files(run, error));
     run->phase = STARTED;
     run->info.device = run->staging.device;
     if (atomic_load(&run->is_cancelled)) /* by another thread, while there was nothing to cancel */

@@ -65,8 +65,7 @@ static weir_text name_of(char out[NAME_CAPACITY], const char *kind, uint64_t ind
 
 static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t count, uint64_t size,
                                const char *arena, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint64_t i = 0; i < count && status == WEIR_OK; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         char name[NAME_CAPACITY];
         weir_tensor_info tensor = {.id = name_of(name, kind, i),
                                    .type = WEIR_TENSOR_U8,
@@ -74,19 +73,17 @@ static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t cou
                                    .arena = {arena, strlen(arena)},
                                    .shape = &size,
                                    .rank = 1};
-        status = weir_graph_add_tensor(graph, &tensor, error);
+        WEIR__TRY(weir_graph_add_tensor(graph, &tensor, error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status add_device_tensors(weir_graph *graph, const weir_pipeline__memory_need *need,
                                       weir_error *error) {
-    weir_status status = add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error);
-    if (status == WEIR_OK)
-        status = add_tensors(graph, "place_slot", need->places, need->compact_size, device_arena, error);
-    if (status == WEIR_OK)
-        status = add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error);
-    return status ? status : add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);
+    WEIR__TRY(add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error));
+    WEIR__TRY(add_tensors(graph, "place_slot", need->places, need->compact_size, device_arena, error));
+    WEIR__TRY(add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error));
+    return add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);
 }
 
 static weir_status make_graph(const weir_env *env, const weir_pipeline__memory_need *need, weir_graph **out,

@@ -43,11 +43,10 @@ static weir_status add_named(weir_pipeline__schedule *run, const weir_run_option
 static weir_status add_mixed(weir_pipeline__schedule *run, const weir_run_options *options,
                              weir_error *error) {
     bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < weir_manifest_describe(run->manifest)->dataset_count && status == WEIR_OK; i++)
+    for (size_t i = 0; i < weir_manifest_describe(run->manifest)->dataset_count; i++)
         if (!has_mix || weir_manifest_describe(run->manifest)->datasets[i].weight > 0)
-            status = add_member(run, options, i, error);
-    return status;
+            WEIR__TRY(add_member(run, options, i, error));
+    return WEIR_OK;
 }
 
 /* Every step is one of the mix itself, and what were members are where its samples come from. */
@@ -115,18 +114,17 @@ static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
-    weir_status status = WEIR_OK;
     size_t count = weir_manifest_describe(run->manifest)->dataset_count;
     run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
     if (!run->populations)
         return weir__out_of_memory(error, operator_name, count * sizeof(void *));
-    for (size_t i = 0; i < run->source_count && run->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < run->source_count && run->stage == WEIR_STAGE_TRAIN; i++) {
         weir_pipeline__schedule_member *source = &run->sources[i];
-        status = weir_population_open(run->env, run->manifest, source->store, source->dataset->key,
-                                      run->token, run->token_size, &source->population, error);
+        WEIR__TRY(weir_population_open(run->env, run->manifest, source->store, source->dataset->key,
+                                       run->token, run->token_size, &source->population, error));
         run->populations[source->index] = source->population;
     }
-    return status;
+    return WEIR_OK;
 }
 
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */

@@ -71,13 +71,12 @@ static weir_status expand(weir_pipeline__staging *s, weir_pipeline__place *place
                                   .threads = THREADS_OF_A_BLOCK,
                                   .arguments = arguments,
                                   .stream = s->expansions};
-    weir_status status = weir_stream_wait(s->device, s->expansions, place->copied, error);
-    if (status == WEIR_OK && place->batch.sequence_count > 0)
-        status = weir_device__kernel_launch(s->device, &s->kernel, &launch, error);
-    if (status == WEIR_OK)
-        status = weir_pipeline__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions,
-                                                 error);
-    return status ? status : weir_event_record(s->device, place->ready, s->expansions, error);
+    WEIR__TRY(weir_stream_wait(s->device, s->expansions, place->copied, error));
+    if (place->batch.sequence_count > 0)
+        WEIR__TRY(weir_device__kernel_launch(s->device, &s->kernel, &launch, error));
+    WEIR__TRY(
+        weir_pipeline__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error));
+    return weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
 /* Copies and expansions are done at the same time, on a stream each: one batch is copied while the one before
@@ -86,20 +85,17 @@ static weir_status expand(weir_pipeline__staging *s, weir_pipeline__place *place
 static weir_status start_copy(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
     const weir_batch_buffer *slot = s->loader->slots[place->loaded.slot].buffer;
     uint64_t beyond = slot->batch.compact_size - slot->here;
-    weir_status status = weir_stream_wait(s->device, s->stream, place->free, error);
-    if (status == WEIR_OK)
-        status = weir_stream_wait(s->device, s->stream, place->ready, error);
-    if (status == WEIR_OK)
-        status = weir_copy_to_device(s->device, place->compact, slot->compact, (size_t)slot->here, s->stream,
-                                     error);
-    if (status == WEIR_OK && beyond > 0)
-        status = weir_copy_to_device(s->device, place->compact + slot->here, slot->beyond, (size_t)beyond,
-                                     s->stream, error);
+    WEIR__TRY(weir_stream_wait(s->device, s->stream, place->free, error));
+    WEIR__TRY(weir_stream_wait(s->device, s->stream, place->ready, error));
+    WEIR__TRY(
+        weir_copy_to_device(s->device, place->compact, slot->compact, (size_t)slot->here, s->stream, error));
+    if (beyond > 0)
+        WEIR__TRY(weir_copy_to_device(s->device, place->compact + slot->here, slot->beyond, (size_t)beyond,
+                                      s->stream, error));
     s->compact_bytes += slot->batch.compact_size;
     s->unpinned_bytes += beyond;
-    if (status == WEIR_OK)
-        status = weir_event_record(s->device, place->copied, s->stream, error);
-    return status ? status : expand(s, place, error);
+    WEIR__TRY(weir_event_record(s->device, place->copied, s->stream, error));
+    return expand(s, place, error);
 }
 
 /* What the view says beside the tensors is kept: the host's slot goes back before the consumer reads it. */

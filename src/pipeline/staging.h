@@ -56,6 +56,7 @@ typedef struct weir_pipeline__staging {
     weir_stream stream;     /* of the copies */
     weir_stream expansions; /* of the kernels */
     uint32_t depth;
+    weir__block lists; /* what places keep on the host */
     weir_pipeline__place *places;
     uint32_t queued;
     uint64_t taken;

@@ -13,24 +13,24 @@
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
-static uint64_t *new_mark(const weir_pipeline__staging *s) {
-    return weir__allocate_zero(s->env, 1 + (size_t)s->loader->lane_count, sizeof(uint64_t));
+static void carve_places(weir_pipeline__staging *s, uint64_t sequences) {
+    uint64_t marks = 1 + (uint64_t)s->loader->lane_count;
+    s->places = weir__carve(&s->lists, s->depth, sizeof *s->places);
+    s->mark = weir__carve(&s->lists, marks, sizeof *s->mark);
+    for (uint32_t i = 0; i < s->depth; i++) {
+        weir_pipeline__place counted, *place = s->places ? &s->places[i] : &counted;
+        place->epochs = weir__carve(&s->lists, sequences, sizeof *place->epochs);
+        place->indices = weir__carve(&s->lists, sequences, sizeof *place->indices);
+        place->digests = weir__carve(&s->lists, sequences, sizeof *place->digests);
+        place->anchors = weir__carve(&s->lists, sequences, sizeof *place->anchors);
+        place->dataset_ids = weir__carve(&s->lists, sequences, sizeof *place->dataset_ids);
+        place->group_digests = weir__carve(&s->lists, sequences, sizeof *place->group_digests);
+        place->mark = weir__carve(&s->lists, marks, sizeof *place->mark);
+    }
 }
 
-static weir_status open_place(weir_pipeline__staging *s, uint32_t index, uint64_t sequences,
-                              weir_error *error) {
+static weir_status open_place(weir_pipeline__staging *s, uint32_t index, weir_error *error) {
     weir_pipeline__place *place = &s->places[index];
-    place->epochs = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->epochs);
-    place->indices = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->indices);
-    place->digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->digests);
-    place->anchors = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->anchors);
-    place->dataset_ids = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->dataset_ids);
-    place->group_digests = weir__allocate_zero(s->env, (size_t)sequences, sizeof *place->group_digests);
-    place->mark = new_mark(s);
-    if (!place->epochs || !place->indices || !place->digests || !place->anchors || !place->dataset_ids ||
-        !place->group_digests || !place->mark)
-        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
-                                   (size_t)sequences * sizeof(uint64_t));
     place->data = weir_pipeline__memory_at(s->there, "place", index);
     place->compact = weir_pipeline__memory_at(s->there, "place_slot", index);
     WEIR__TRY(weir_event_open(s->device, &place->copied, error));
@@ -42,28 +42,18 @@ static void close_place(weir_pipeline__staging *s, weir_pipeline__place *place) 
     weir_event_close(s->device, place->copied);
     weir_event_close(s->device, place->ready);
     weir_event_close(s->device, place->free);
-    weir__release(s->env, place->epochs);
-    weir__release(s->env, place->indices);
-    weir__release(s->env, place->digests);
-    weir__release(s->env, place->anchors);
-    weir__release(s->env, place->dataset_ids);
-    weir__release(s->env, place->group_digests);
-    weir__release(s->env, place->mark);
 }
 
 static weir_status open_places(weir_pipeline__staging *s, uint64_t sequences, weir_error *error) {
-    weir_status status = weir_stream_open(s->device, &s->stream, error);
-    if (status == WEIR_OK)
-        status = weir_stream_open(s->device, &s->expansions, error);
-    if (status != WEIR_OK)
-        return status;
-    s->places = weir__allocate_zero(s->env, s->depth, sizeof *s->places);
-    s->mark = new_mark(s);
-    if (!s->places || !s->mark)
-        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR, s->depth * sizeof *s->places);
-    for (uint32_t i = 0; i < s->depth && status == WEIR_OK; i++)
-        status = open_place(s, i, sequences, error);
-    return status;
+    WEIR__TRY(weir_stream_open(s->device, &s->stream, error));
+    WEIR__TRY(weir_stream_open(s->device, &s->expansions, error));
+    carve_places(s, sequences);
+    if (!weir__block_open(&s->lists, s->env))
+        return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR, (size_t)s->lists.size);
+    carve_places(s, sequences);
+    for (uint32_t i = 0; i < s->depth; i++)
+        WEIR__TRY(open_place(s, i, error));
+    return WEIR_OK;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
@@ -96,13 +86,12 @@ static weir_status upload(weir_pipeline__staging *s, const weir_store *store, co
 
 static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
     const weir_run_options *o = s->loader->options;
-    weir_status status = WEIR_OK;
     uint8_t *next = s->loader->need.table_size > 0 ? weir_pipeline__memory_at(s->there, "tables", 0) : NULL;
     s->tables = weir__allocate_zero(s->env, o->store_count, sizeof *s->tables);
     if (!s->tables)
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
                                    o->store_count * sizeof *s->tables);
-    for (size_t i = 0; i < o->store_count && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < o->store_count; i++) {
         const weir_store_info *info = weir_store_describe(o->stores[i]);
         weir_tables *tables = &s->tables[i];
         if (info->embedding_dim == 0)
@@ -110,18 +99,17 @@ static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
         *tables = (weir_tables){.embedding_dim = info->embedding_dim,
                                 .column_count = info->column_count,
                                 .category_count = info->category_count};
-        status = upload(s, o->stores[i], info->column_embeddings, info->column_count, &next,
-                        &tables->column_embeddings, error);
-        if (status == WEIR_OK)
-            status = upload(s, o->stores[i], info->category_embeddings, info->category_count, &next,
-                            &tables->category_embeddings, error);
+        WEIR__TRY(upload(s, o->stores[i], info->column_embeddings, info->column_count, &next,
+                         &tables->column_embeddings, error));
+        WEIR__TRY(upload(s, o->stores[i], info->category_embeddings, info->category_count, &next,
+                         &tables->category_embeddings, error));
     }
     uint32_t count;
     const weir_batch__origin *origins = weir_batch__builder_origins(s->loader->workers[0].list[0], &count);
     weir_memory memory = weir_device_memory(s->device);
-    if (status == WEIR_OK && origins)
-        status = weir_pipeline__joined_tables_write(origins, count, &memory, next, &s->joined, error);
-    return status;
+    if (origins)
+        WEIR__TRY(weir_pipeline__joined_tables_write(origins, count, &memory, next, &s->joined, error));
+    return WEIR_OK;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
@@ -148,19 +136,18 @@ static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
     const weir_pipeline__builders *builders = &s->loader->workers[0];
     weir_memory memory = weir_device_memory(s->device);
     uint8_t *next = weir_pipeline__memory_at(s->there, "rules", 0);
-    weir_status status = WEIR_OK;
     s->rules = weir__allocate_zero(s->env, builders->count, sizeof *s->rules);
     if (!s->rules)
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
                                    builders->count * sizeof *s->rules);
-    for (size_t i = 0; i < builders->count && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < builders->count; i++) {
         uint64_t size;
         const void *rules = weir_batch__builder_rules(builders->list[i], &size);
         s->rules[i] = next;
-        status = weir__memory_write(&memory, next, rules, (size_t)size, error);
+        WEIR__TRY(weir__memory_write(&memory, next, rules, (size_t)size, error));
         next += weir__align(size, WEIR_PIPELINE__DEVICE_ALIGNMENT);
     }
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_pipeline__staging_start(weir_pipeline__staging *s, weir_pipeline__loader *loader,
@@ -175,20 +162,14 @@ weir_status weir_pipeline__staging_start(weir_pipeline__staging *s, weir_pipelin
     s->depth = loader->options->depth;
     WEIR__TRY(weir_device_open_named(s->env, loader->options->device, &s->device, error));
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
-    weir_status status = open_kernel(s, error);
-    if (status == WEIR_OK)
-        status = weir_pipeline__memory_open(s->env, plan, "device", &memory, &s->there, error);
-    if (status == WEIR_OK)
-        status = open_places(s, sequences, error);
-    if (status == WEIR_OK)
-        status = upload_tables(s, error);
-    if (status == WEIR_OK)
-        status = upload_rules(s, error);
-    if (status == WEIR_OK)
-        status = weir_pipeline__loader_start(loader, plan, &pinned, error);
-    if (status == WEIR_OK)
-        weir_pipeline__prefetch_mark(weir_pipeline__loader_prefetch(loader), s->mark);
-    return status;
+    WEIR__TRY(open_kernel(s, error));
+    WEIR__TRY(weir_pipeline__memory_open(s->env, plan, "device", &memory, &s->there, error));
+    WEIR__TRY(open_places(s, sequences, error));
+    WEIR__TRY(upload_tables(s, error));
+    WEIR__TRY(upload_rules(s, error));
+    WEIR__TRY(weir_pipeline__loader_start(loader, plan, &pinned, error));
+    weir_pipeline__prefetch_mark(weir_pipeline__loader_prefetch(loader), s->mark);
+    return WEIR_OK;
 }
 
 void weir_pipeline__staging_close(weir_pipeline__staging *s) {
@@ -208,10 +189,9 @@ void weir_pipeline__staging_close(weir_pipeline__staging *s) {
         close_place(s, &s->places[i]);
     weir_stream_close(s->device, s->stream);
     weir_stream_close(s->device, s->expansions);
+    weir__block_close(&s->lists, s->env);
     weir__release(s->env, s->tables);
-    weir__release(s->env, s->places);
     weir__release(s->env, s->rules);
-    weir__release(s->env, s->mark);
     weir_batch__digester_close(&s->digester, s->env);
     weir_device_close(s->device);
 }
