@@ -54,6 +54,7 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
                             {"--strict", CLI_FLAG, &run.options.strict, false, false},
                             {"--base", CLI_TEXT, &run.options.base, false, false},
                             {"--base-check", CLI_TEXT, &check, false, false},
+                            {"--base-cut", CLI_TEXT, &run.options.base_cut, false, false},
                             {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
                             {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
                             {"--format", CLI_UINT32, &run.options.format, false, false},
@@ -74,6 +75,8 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
         return cli_usage(self, "--memory must be at least 64MiB");
     if (check && (!run.options.base || (strcmp(check, "count") != 0 && strcmp(check, "full") != 0)))
         return cli_usage(self, "--base-check must be count or full, and needs --base");
+    if (run.options.base_cut && !run.options.base)
+        return cli_usage(self, "--base-cut needs --base");
     run.options.base_check = check && strcmp(check, "full") == 0 ? WEIR_BASE_FULL : WEIR_BASE_COUNT;
     if (updates && replaces)
         return cli_usage(self, "--update-manifest or --replace-manifest, not both");
@@ -104,7 +107,7 @@ const cli_command cli_ingest = {
     .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
              "--replace-manifest] "
              "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--base STORE [--base-check "
-             "count|full]] [--html F] [--strict] [--threads N] "
+             "count|full] [--base-cut TIME]] [--html F] [--strict] [--threads N] "
              "[--memory SIZE] [--no-embeddings] [--format N] " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
@@ -125,10 +128,13 @@ const cli_command cli_ingest = {
     "  --base STORE      a store whose rows were kept: of the source, read only rows that are new, where it "
     "can\n"
     "                    say which (docs/store.md). The store is the same as without; if rows of the base\n"
-    "                    changed, it says which table, and writes nothing\n"
+    "                    changed, it says which table, and writes nothing. CSV files are read whole\n"
     "  --base-check C    count: let the source count the rows that are not read (the default); full: read "
     "all\n"
     "                    rows and compare them\n"
+    "  --base-cut TIME   such as 2026-11-01 (UTC): of tables with a time, take rows of the base before then "
+    "only,\n"
+    "                    and read all later ones again, whatever became of them\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"
@@ -149,6 +155,8 @@ const cli_command cli_ingest = {
     .example =
         "  weir ingest shop.sqlite --schema shop.schema.json --html shop.html\n"
         "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir --base shop.weir --keep-rows\n"
+        "  weir ingest shop.sqlite --schema shop.schema.json -o shop.weir --base shop.weir --base-cut "
+        "2026-11-01\n"
         "  weir ingest warehouse/ --memory 2GiB -o warehouse.weir\n"
         "  weir ingest f1/ --null '\\N'\n"
         "  weir ingest shop_today.sqlite --schema shop.schema.json --like shop.weir -o today.weir\n",

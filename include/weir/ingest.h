@@ -102,6 +102,8 @@ typedef struct weir_ingest_options {
      * what reads stores (docs/spec/04e-format-2.md). CONTRACT_VIOLATION for any other number but 1, which is
      * as 0. */
     uint32_t format;
+    const char *base_cut; /* a time, 2013-01-31 or 2013-01-31T10:00:00Z: rows of the base from then on are not
+                             used, and all such rows of the source are read. Or NULL */
 } weir_ingest_options;
 
 #define WEIR_INGEST_MEMORY_LEAST (UINT64_C(64) << 20)
@@ -136,11 +138,11 @@ typedef struct weir_ingest_report {
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT, STORE_VERSION (of `like` and `base`);
  * SOURCE_ERROR too if the base's rows changed. CONTRACT_VIOLATION if there is no source, or both a path and
- * Arrow tables, the preset is not known, or memory is too little, before the source is opened; and if store
- * or manifest would replace the source, the schema (if schema_name is its path), the store of `like`, each
- * other, or a file that is not of their kind, or kept rows the source or runs of others, once the schema is
- * known and before the rows are read for the store. Any thread; ingests of different targets may run at the
- * same time. */
+ * Arrow tables, the preset is not known, base_cut is no time or is without a base, or memory is too little,
+ * before the source is opened; and if store or manifest would replace the source, the schema (if schema_name
+ * is its path), the store of `like`, each other, or a file that is not of their kind, or kept rows the source
+ * or runs of others, once the schema is known and before the rows are read for the store. Any thread; ingests
+ * of different targets may run at the same time. */
 WEIR_API WEIR_CHECKED weir_status weir_ingest(const weir_env *env, const weir_ingest_options *options,
                                               weir_ingest_report *report, weir_error *error);
 

@@ -167,7 +167,7 @@ static void release_source(py_source *source) {
 }
 
 /* _ingest(source, schema text, schema name, output, manifest, manifest_mode, batch_size, threads, memory,
- * strict, no_embeddings, like, keep_rows, base, base_check, progress, warnings) */
+ * strict, no_embeddings, like, keep_rows, base, base_check, base_cut, progress, warnings) */
 static PyObject *ingest(PyObject *module, PyObject *args) {
     (void)module;
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
@@ -176,12 +176,12 @@ static PyObject *ingest(PyObject *module, PyObject *args) {
     py_source source = {0};
     Py_ssize_t schema_size = 0;
     int manifest_mode = 0, is_strict = 0, no_embeddings = 0, keep_rows = 0, base_check = 0;
-    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&pO&iOO!:_ingest", &given, &options.schema, &schema_size,
+    if (PyArg_ParseTuple(args, "Oz#zO&O&iO&O&O&ppO&pO&izOO!:_ingest", &given, &options.schema, &schema_size,
                          &options.schema_name, to_optional_path, &output, to_optional_path, &manifest,
                          &manifest_mode, py_to_uint64, &options.batch_size, py_to_uint32, &options.threads,
                          py_to_uint64, &options.memory, &is_strict, &no_embeddings, to_optional_path, &like,
-                         &keep_rows, to_optional_path, &base, &base_check, &callback, &PyList_Type,
-                         &warnings) &&
+                         &keep_rows, to_optional_path, &base, &base_check, &options.base_cut, &callback,
+                         &PyList_Type, &warnings) &&
         take_source(given, &source, &options)) {
         options.schema_size = (size_t)schema_size;
         options.output = path_text(output);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import threading
@@ -102,6 +103,7 @@ def ingest(
     keep_rows: bool = False,
     base: Store | Path | None = None,
     base_check: Literal["count", "full"] = "count",
+    base_cut: str | datetime.date | None = None,
     progress: ProgressCallback | bool = False,
 ) -> IngestReport:
     """Reads a database (a path or URL, docs/sources.md) or tables, and writes a store and its manifest.
@@ -128,14 +130,13 @@ def ingest(
     like: an earlier store, whose columns, categories, statistics and splits this one is to have, so that a model that was
     trained on it can be used with new data (docs/serving.md). Give the schema that it was made with.
 
-    keep_rows: also keep the rows that were read, in the folder OUT.rows, of which `weir.assemble` makes a store again
-    without the source.
-
-    base: a store whose rows were kept. Only new rows are read, where the source can say which; the store is the same as
-    without. If rows of the base changed, that is a SourceError. base_check "full" compares all rows (docs/store.md).
+    keep_rows: also keep the rows that were read, in OUT.rows, of which `weir.assemble` makes a store again. base: a store
+    whose rows were kept: only new ones are read, where the source can say which; the store is the same as without. If
+    rows of the base changed, that is a SourceError. base_check "full" compares all rows. base_cut, a time ("2026-11-01",
+    a date or a datetime, in UTC if it has no zone): rows from then on are read again (docs/store.md).
     """
     prepare()
-    tables, earlier = _source(source), _base(base, base_check)
+    tables, earlier = _source(source), _base(base, base_check, base_cut)
     text, name = _schema_text(schema)
     modes = ("keep", "update", "replace")
     if manifest_mode not in modes:
@@ -169,10 +170,12 @@ def draft_schema(source: Path | Tables) -> dict[str, Any]:
     return draft
 
 
-def _base(base: Store | Path | None, check: str) -> tuple[Path | None, bool]:
+def _base(base: Store | Path | None, check: str, cut: str | datetime.date | None) -> tuple[Path | None, bool, str | None]:
     if check not in ("count", "full"):
         raise ValueError(f"base_check is {check!r}, but must be count or full")
-    return base.path if isinstance(base, Store) else base, check == "full"
+    if isinstance(cut, datetime.date):  # of which datetime is a kind
+        cut = cut.isoformat()
+    return base.path if isinstance(base, Store) else base, check == "full", cut
 
 
 def _source(source: Path | Tables) -> Path | tuple[tuple[str, object, int], ...]:

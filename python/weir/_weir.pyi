@@ -379,6 +379,7 @@ def _ingest(
     keep_rows: bool,
     base: _Path | None,
     base_check: int,
+    base_cut: str | None,
     progress: Callable[[str, int, int, int, int, int], object] | None,
     warnings: list[tuple[Any, ...]],
     /,

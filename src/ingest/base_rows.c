@@ -24,7 +24,8 @@ typedef struct expected_row {
 typedef struct kept_rows {
     expected_row *expected; /* `left` is 1 */
     size_t count, capacity;
-    uint64_t below; /* rows that the source does not give again */
+    uint64_t below;   /* rows that the source does not give again */
+    uint64_t dropped; /* rows that are read again, from the cut that was given on */
 } kept_rows;
 
 typedef struct base_table {
@@ -33,6 +34,8 @@ typedef struct base_table {
     const weir_ingest__catalog_table *source; /* of the kept rows */
     uint32_t *columns;                        /* of the kept rows: those of the plan, in its order */
     uint32_t time;                            /* a column of the plan */
+    weir_ingest__value cut;                   /* of that column */
+    bool drops;                               /* kept rows that are not before the cut */
     bool has_same_columns;
     uint64_t row_count; /* that are kept */
     kept_rows *parts;
@@ -49,6 +52,8 @@ struct weir_ingest__base {
     weir_ingest__run_list list;
     weir_ingest__source *source; /* of the kept rows */
     weir_ingest__catalog catalog;
+    int64_t given_cut;  /* a time, if one is given */
+    char given_day[40]; /* of it */
     base_table *tables; /* of the plan */
     uint32_t table_count;
 };
@@ -96,8 +101,24 @@ static weir_status open_rows(const weir_ingest__ingest *ingest, base *b, weir_er
     return b->source->kind->describe(b->source, &b->catalog, error);
 }
 
+static weir_status read_cut(const char *text, base *b, weir_error *error) {
+    if (!text)
+        return WEIR_OK;
+    if (!weir_timestamp_parse(text, strlen(text), &b->given_cut))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                          "the cut of the base is %.60s, which is no time; write it as 2013-01-31 or "
+                          "2013-01-31T10:00:00Z",
+                          text);
+    weir_timestamp_format(b->given_cut, b->given_day);
+    b->given_day[strcspn(b->given_day, "T")] = 0;
+    return WEIR_OK;
+}
+
 weir_status weir_ingest__base_open(weir_ingest__ingest *ingest, weir_error *error) {
     const char *path = ingest->options->base;
+    if (!path && ingest->options->base_cut)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                          "there is a cut, but no base to cut: give the store whose rows were kept");
     if (!path)
         return WEIR_OK;
     base *b = ingest->base = weir__allocate_zero(ingest->env, 1, sizeof *b);
@@ -105,6 +126,7 @@ weir_status weir_ingest__base_open(weir_ingest__ingest *ingest, weir_error *erro
     if (!b)
         return no_memory(error, sizeof *b);
     b->env = b->catalog.env = ingest->env;
+    WEIR__TRY(read_cut(ingest->options->base_cut, b, error));
     b->folder = weir__allocate(ingest->env, size, 1);
     if (!b->folder)
         return no_memory(error, size);
@@ -159,6 +181,34 @@ static const weir_ingest__run_table *find_kept(const base *b, const char *name) 
     return NULL;
 }
 
+/* The first value of a column, of the type of `latest`, that is not before the cut that was given; of texts,
+ * whose forms say a time of day in many ways, the first of its day. */
+static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
+                                   const weir_ingest__value *latest) {
+    static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,
+                                     [WEIR_INGEST__MILLISECONDS] = 1000,
+                                     [WEIR_INGEST__MICROSECONDS] = 1};
+    weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
+    int64_t unit = micros[form->unit];
+    if (latest->type == WEIR_INGEST__TEXT)
+        cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
+    else if (latest->type == WEIR_INGEST__INT)
+        cut.integer = b->given_cut / unit + (b->given_cut % unit > 0);
+    return cut;
+}
+
+/* The latest that was kept or, if it is earlier, what was given. */
+static void choose_cut(const weir_ingest__ingest *ingest, const weir_ingest__column_plan *column,
+                       base_table *table) {
+    table->cut = table->kept->latest;
+    if (!ingest->options->base_cut)
+        return;
+    weir_ingest__value given = find_cut(ingest->base, &column->form, &table->kept->latest);
+    table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
+    if (table->drops)
+        table->cut = given;
+}
+
 /* Finds the plan's columns among the kept ones. */
 static weir_status match_columns(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
                                  base_table *table, weir_error *error) {
@@ -199,7 +249,8 @@ static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__ta
         time == WEIR_NONE)
         return WEIR_OK;
     bool is_compared = ingest->options->base_check == WEIR_BASE_FULL;
-    if (!is_compared && !can_select(ingest->sessions[0], plan->source, &table->kept->latest))
+    choose_cut(ingest, &plan->columns[time], table);
+    if (!is_compared && !can_select(ingest->sessions[0], plan->source, &table->cut))
         return WEIR_OK;
     const char *column = table->kept->columns[table->kept->latest_column].name;
     if (strcmp(plan->columns[time].name, column) != 0)
@@ -248,7 +299,7 @@ uint64_t weir_ingest__base_rows(const weir_ingest__ingest *ingest, uint32_t tabl
 
 const weir_ingest__run_table *weir_ingest__base_files(const weir_ingest__ingest *ingest, uint32_t table) {
     const base_table *found = table_of(ingest, table);
-    return found && found->has_same_columns ? found->kept : NULL;
+    return found && found->has_same_columns && !found->drops ? found->kept : NULL;
 }
 
 const char *weir_ingest__base_folder(const weir_ingest__ingest *ingest) {
@@ -289,19 +340,22 @@ static bool hash_row(base_cursor *cursor, const weir_ingest__value *row, expecte
     return true;
 }
 
-/* A kept row: the source has to give it again if it is not below the cut. */
-static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row, weir_error *error) {
+/* A kept row: if it is not below the cut, the source has to give it again, or what became of it. */
+static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row, bool *is_used,
+                             weir_error *error) {
     const base_table *table = cursor->table;
     kept_rows *part = cursor->part;
-    int order = weir_ingest__run_compare_values(&row[table->time], &table->kept->latest);
-    if (order > 0)
+    int order = weir_ingest__run_compare_values(&row[table->time], &table->cut);
+    if (weir_ingest__run_compare_values(&row[table->time], &table->kept->latest) > 0)
         return weir__fail(
             error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
             "the kept rows of table %s go further than their list says: the folder was changed; "
             "ingest without a base",
             table->kept->name);
-    if (order < 0 && table->how == READ_FROM_CUT) {
-        part->below++;
+    *is_used = !table->drops || order < 0;
+    if (!*is_used || (order < 0 && table->how == READ_FROM_CUT)) {
+        part->below += *is_used;
+        part->dropped += !*is_used;
         return WEIR_OK;
     }
     if (!weir__grow(cursor->env, (void **)&part->expected, &part->capacity, part->count + 1,
@@ -326,11 +380,31 @@ static bool is_kept(base_cursor *cursor, const weir_ingest__value *row) {
     return true;
 }
 
+/* Takes the next rows of the other cursor, and makes room for as many. */
+static weir_status take_rows(base_cursor *cursor, weir_ingest__rows *all, weir_error *error) {
+    WEIR__TRY(cursor->inner->next(cursor->inner, all, error));
+    if (weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
+                   all->row_count * cursor->base.column_count + 1, sizeof *cursor->cells))
+        return WEIR_OK;
+    return no_memory(error, all->row_count * sizeof *cursor->cells);
+}
+
 static weir_status next_kept(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
     base_cursor *cursor = (base_cursor *)given;
-    WEIR__TRY(cursor->inner->next(cursor->inner, rows, error));
-    for (size_t r = 0; r < rows->row_count; r++)
-        WEIR__TRY(note_kept(cursor, rows->cells + r * given->column_count, error));
+    size_t count = given->column_count, used = 0;
+    weir_ingest__rows all;
+    do {
+        WEIR__TRY(take_rows(cursor, &all, error));
+        for (size_t r = 0; r < all.row_count; r++) {
+            const weir_ingest__value *row = all.cells + r * count;
+            bool is_used = true;
+            WEIR__TRY(note_kept(cursor, row, &is_used, error));
+            if (is_used && cursor->table->drops)
+                memcpy(cursor->cells + used * count, row, count * sizeof *row);
+            used += is_used;
+        }
+    } while (all.row_count > 0 && used == 0);
+    *rows = cursor->table->drops ? (weir_ingest__rows){.row_count = used, .cells = cursor->cells} : all;
     return WEIR_OK;
 }
 
@@ -339,10 +413,7 @@ static weir_status next_new(weir_ingest__cursor *given, weir_ingest__rows *rows,
     size_t count = given->column_count, fresh = 0;
     weir_ingest__rows all;
     do {
-        WEIR__TRY(cursor->inner->next(cursor->inner, &all, error));
-        if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
-                        all.row_count * count + 1, sizeof *cursor->cells))
-            return no_memory(error, all.row_count * sizeof *cursor->cells);
+        WEIR__TRY(take_rows(cursor, &all, error));
         for (size_t r = 0; r < all.row_count; r++) {
             const weir_ingest__value *row = all.cells + r * count;
             if (!is_kept(cursor, row))
@@ -461,7 +532,7 @@ static weir_status count_unselected(weir_ingest__source *source, const weir_inge
     weir_ingest__rows rows = {0};
     const char *column = plan->columns[table->time].name;
     weir_ingest__sql_add(&sql, "SELECT count(*) FROM %s WHERE ", plan->source->sql_name);
-    add_condition(&sql, source, column, "<", &table->kept->latest);
+    add_condition(&sql, source, column, "<", &table->cut);
     weir_ingest__sql_add(&sql, " OR ");
     weir_ingest__sql_add_identifier(&sql, column);
     weir_ingest__sql_add(&sql, " IS NULL");
@@ -490,7 +561,7 @@ static weir_status select_rows(weir_ingest__source *source, const weir_ingest__t
         weir_ingest__sql_add_identifier(&sql, plan->columns[c].name);
     }
     weir_ingest__sql_add(&sql, " FROM %s WHERE ", plan->source->sql_name);
-    add_condition(&sql, source, plan->columns[table->time].name, ">=", &table->kept->latest);
+    add_condition(&sql, source, plan->columns[table->time].name, ">=", &table->cut);
     weir_status status =
         sql.failed ? no_memory(error, sql.size) : source->kind->query(source, sql.data, out, error);
     weir_ingest__sql_release(&sql);
@@ -538,7 +609,7 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
         missing += table->expected[i].left;
     for (uint32_t p = 0; p < table->part_count; p++)
         below += table->parts[p].below;
-    describe_cut(&table->kept->latest, cut, sizeof cut);
+    describe_cut(&table->cut, cut, sizeof cut);
     if (missing > 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
@@ -555,7 +626,9 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
             table->kept->name, ingest->options->base, cut, (unsigned long long)table->unselected,
             (unsigned long long)below,
             table->unselected < below ? "rows were deleted or changed" : "rows came late, with earlier times",
-            table->unselected < below ? "" : ", or with --base-check full, which takes them in");
+            table->unselected < below
+                ? ""
+                : ", or with --base-check full or an earlier --base-cut, which take them in");
     return WEIR_OK;
 }
 
@@ -580,14 +653,16 @@ weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         const base_table *table = &ingest->base->tables[t];
         bool is_whole = table->how == READ_WHOLE;
-        uint64_t rows = ingest->tables[t].row_count;
+        uint64_t rows = ingest->tables[t].row_count, reused = table->row_count;
+        for (uint32_t p = 0; p < table->part_count; p++)
+            reused -= table->parts[p].dropped;
         weir_json_object(w);
         weir_json_key(w, "table");
         weir_json_text(w, ingest->tables[t].name);
         weir_json_key(w, "how");
         weir_json_text(w, ways[table->how]);
         weir_json_key(w, "reused");
-        weir_json_uint(w, table->row_count);
+        weir_json_uint(w, reused);
         weir_json_key(w, "read");
         weir_json_uint(w, is_whole ? rows : table->read);
         weir_json_key(w, "new");

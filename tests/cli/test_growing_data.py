@@ -363,6 +363,59 @@ class Based(WithShop):
         self.refuse("1 of its 40 rows was deleted or changed", "other.weir", "--base", self.folder / "day.weir",
                     "--base-check", "full")
 
+    def test_rows_after_a_cut_are_read_again(self):
+        """Changed, deleted, late: whatever became of them. Times are text, and integers with a unit."""
+        self.shop.grow()
+        self.shop.grow()
+        self.check()
+        self.execute("UPDATE orders SET total = 99 WHERE id = 2003")
+        self.execute("DELETE FROM orders WHERE id IN (2004, 3005)")
+        self.execute("INSERT INTO orders (id, at, total) VALUES (9, '2024-01-02 00:00:00', 1), (10, '2024-01-02', 2)")
+        self.execute("UPDATE visits SET page = 'other' WHERE at = 1704067200 + 86400 * 2")
+        self.execute("DELETE FROM visits WHERE at = 1704067200 + 86400 * 3 + 5")
+        self.refuse("has changed", "x.weir", "--base", self.folder / "day.weir")
+        told = self.check("next.weir", "--base-cut", "2024-01-02")
+        self.assertEqual(told["orders"], {"how": "from the cut", "reused": 40, "read": 80, "new": 80})
+        self.assertEqual(told["visits"], {"how": "from the cut", "reused": 0, "read": 117, "new": 117})
+        told = self.check("next.weir", "--base-cut", "2024-01-02T00:00:00Z", "--base-check", "full")
+        self.assertEqual(told["orders"], {"how": "compared", "reused": 40, "read": 120, "new": 80})
+        self.refuse("table orders has changed .*: before 2024-01-03 it has 81 rows, and had 80: rows came late",
+                    "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-03 12:00:00")
+        self.refuse("table orders has changed .*: 2 of its 120 rows were deleted or changed", "x.weir", "--base",
+                    self.folder / "day.weir", "--base-cut", "2024-01-03", "--base-check", "full")
+
+    def test_what_was_kept_after_a_cut(self):
+        self.shop.grow()
+        self.execute("UPDATE orders SET total = 99 WHERE at > '2024-01-01 12'")
+        self.check("day.weir", "--base-cut", "2024-01-01")  # of a table nothing is left
+        self.shop.grow()
+        told = self.check()
+        self.assertEqual((told["orders"]["reused"], told["orders"]["new"]), (80, 40))
+
+    def test_a_cut_within_a_unit(self):
+        """Half a second after a whole one is the next."""
+        second = 1704067200 + 86400
+        for cut, reused in ((f"2024-01-02T00:00:0{n}{half}", 3 * n + 3 * bool(half)) for n in (0, 4) for half in ("", ".5Z")):
+            told = self.check("next.weir", "--base-cut", cut)
+            self.assertEqual((told["visits"]["reused"], told["visits"]["read"]), (reused, 40 - reused), cut)
+        self.execute("DELETE FROM visits WHERE at = ?", second + 4)
+        self.check("next.weir", "--base-cut", "2024-01-02T00:00:04Z")
+        self.refuse("table visits has changed", "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-02T00:00:05Z")
+
+    def test_a_cut_after_the_base(self):
+        """Rows between the two are in no base: they are read."""
+        self.shop.grow()
+        told = self.check("next.weir", "--base-cut", "2024-06-01")
+        self.assertEqual((told["orders"]["reused"], told["orders"]["new"]), (40, 40))
+        self.assertEqual((told["visits"]["reused"], told["visits"]["new"]), (40, 40))
+
+    def test_cuts_that_are_none(self):
+        for cut in ("", "yesterday", "2024-13-01", "1704067200"):
+            self.refuse("which is no time; write it as", "x.weir", "--base", self.folder / "day.weir", "--base-cut", cut,
+                        code="CONTRACT_VIOLATION")
+        result = self.run_weir("ingest", self.shop.path, "x.weir", "--base-cut", "2024-01-01")
+        self.assertEqual(result.returncode, 2)
+
     def test_another_schema(self):
         schema = json.loads(self.schema.read_text())
         del schema["tables"]["orders"]["columns"]["note"]
@@ -457,8 +510,15 @@ class OnServers(WithShop):
             self.assertEqual((told[table]["how"], told[table]["reused"], told[table]["new"]), ("from the cut", 40, 80))
             self.assertLess(told[table]["read"], 90)
         self.ingest("day.weir", "--keep-rows", source=url)
+        run("UPDATE orders SET total = 99 WHERE id = 3003; DELETE FROM orders WHERE id = 2003;")
+        based = self.ingest("next.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-02", source=url)
+        self.assertEqual(based["store_hash"], self.ingest("whole.weir", source=url)["store_hash"])
+        told = {table.pop("table"): table for table in based["base"]}
+        self.assertEqual(told["orders"], {"how": "from the cut", "reused": 40, "read": 79, "new": 79})
+        self.assertEqual(told["visits"], {"how": "from the cut", "reused": 0, "read": 120, "new": 120})
         run("DELETE FROM orders WHERE id = 1003;")
-        self.refuse("rows", "day.weir", "--base", self.folder / "day.weir", source=url)
+        for options in ([], ["--base-cut", "2024-01-02"]):
+            self.refuse("rows", "day.weir", "--base", self.folder / "day.weir", *options, source=url)
 
     @unittest.skipIf("POSTGRES" in ABSENT, "this build has no PostgreSQL")
     @unittest.skipUnless(postgres.find_binaries(), "no PostgreSQL server here (Debian: postgresql)")

@@ -1,5 +1,6 @@
 """weir.ingest and weir.replay: the program's bytes, progress, and an end in the middle."""
 
+import datetime
 import os
 import signal
 import sys
@@ -40,6 +41,14 @@ class Ingest(ShopTest):
         full = weir.ingest("shop.sqlite", "next.weir", schema="shop.schema.json", base="day.weir", base_check="full")
         self.assertEqual({table["how"] for table in full.base if table["reused"]}, {"compared"})
         self.assertEqual((kept.base, full.store_hash), ([], kept.store_hash))
+        day = datetime.datetime(2024, 7, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+        counts = set()
+        for cut in ("2024-07-01", day.date(), day, day.replace(hour=0, tzinfo=None)):
+            cutting = weir.ingest("shop.sqlite", "next.weir", schema="shop.schema.json", base="day.weir", base_cut=cut)
+            self.assertEqual(cutting.store_hash, kept.store_hash)
+            counts.add(next(table["reused"] for table in cutting.base if table["table"] == "orders"))
+        self.assertEqual(len(counts), 1, "one instant, in all forms")
+        self.assertTrue(0 < counts.pop() < orders["reused"])
 
     def test_schemas_of_all_kinds(self) -> None:
         schema = weir.draft_schema("shop.sqlite")
