@@ -366,7 +366,9 @@ static PyObject *run_metrics(PyObject *self, PyObject *nothing) {
     for (int i = 0; i < WEIR_RUN_STAGES && is_complete; i++)
         is_complete =
             py_set(stages, weir_run_stage_name((weir_run_stage)i), stage_metrics(&metrics.stages[i]));
-    if (is_complete && py_set(dict, "stages", stages))
+    if (is_complete && py_set(dict, "stages", stages) &&
+        py_set(dict, "compact_bytes", PyLong_FromUnsignedLongLong(metrics.compact_bytes)) &&
+        py_set(dict, "unpinned_bytes", PyLong_FromUnsignedLongLong(metrics.unpinned_bytes)))
         return dict;
     if (!is_complete)
         Py_XDECREF(stages);

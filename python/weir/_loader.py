@@ -308,7 +308,8 @@ class Loader:
     def metrics(self) -> dict[str, Any]:
         """Batches produced and consumed, waits, stalls, batches held; `workers` has the same for each. `stages`: for read,
         build, transform, transfer and consume the batches, busy_seconds, input_wait_seconds, room_wait_seconds, and how many
-        batches are queued after it, of how much room."""
+        batches are queued after it, of how much room. `compact_bytes`: copied to the device; `unpinned_bytes`: those of
+        them that were not in pinned memory, which is slower."""
         with self._lock:
             return (self._run or self._begun())._metrics()
 

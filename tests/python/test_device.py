@@ -33,6 +33,9 @@ class Devices(ShopTest):
                 self.assertTrue(numpy.array_equal(numpy.asarray(batch[name]), numpy.asarray(array)), name)
             self.assertEqual(batch.sample_index.tolist(), expected.sample_index.tolist())
             self.assertEqual(batch.epochs.tolist(), expected.epochs.tolist())
+            copied = loader.metrics()
+            self.assertGreater(copied["compact_bytes"], 1000 * (step + 1))
+            self.assertEqual(copied["unpinned_bytes"], 0)
         self.assertEqual(step, 11)
 
     def test_torch(self) -> None:
