@@ -145,6 +145,17 @@ class Kept(WithShop):
         self.assertEqual(kept["kept_bytes"], sum(path.stat().st_size for path in folder.glob("*.rows")))
         self.listed("kept.weir")
 
+    def test_of_format_2(self):
+        """Rows that were kept have no numbers: they serve both formats."""
+        two = ("--format", 2)
+        kept = self.ingest("kept.weir", "--keep-rows", *two)
+        again = self.ingest("again.weir", *two, source=self.folder / "kept.weir.rows", command="assemble")
+        self.assertEqual(kept["store_hash"], again["store_hash"])
+        self.shop.grow()
+        grown = self.ingest("grown.weir", "--base", self.folder / "kept.weir", *two)
+        self.assertEqual(grown["store_hash"], self.ingest("whole.weir", *two)["store_hash"])
+        self.assertNotEqual(grown["store_hash"], self.ingest("one.weir", "--base", self.folder / "kept.weir")["store_hash"])
+
     def test_what_the_list_says(self):
         report = self.ingest("kept.weir", "--keep-rows")
         folder = self.folder / "kept.weir.rows"

@@ -19,7 +19,7 @@ sys.path[:0] = [str(PROJECT_ROOT), str(PROJECT_ROOT / "tests")]
 from reference.manifest import Manifest  # noqa: E402
 from reference.sampler import Sampler  # noqa: E402
 from support import sparse_store  # noqa: E402
-from support.batches import run  # noqa: E402
+from support.batches import make_shop, run  # noqa: E402
 
 MOST_ROWS = 2**32 - 2
 SPLITS = [2**32 + 5000, 3000, 10]
@@ -120,6 +120,57 @@ class Large(unittest.TestCase):
                 except OSError:
                     continue  # no file is so long here
                 self.assertEqual(run("info", path)["error"]["code_id"], "STORE_CORRUPT")
+
+
+class BothFormats(unittest.TestCase):
+    """Runs of the golden shop: format 2 changes where a row's number begins, and nothing that a model sees."""
+
+    def test_a_run_is_replayed_with_its_store(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            source, one = make_shop(folder, {"churn": "7d"})
+            two, trace = folder / "two.weir", folder / "two.trace"
+            made = run("ingest", source, "--schema", folder / "shop.schema.json", "-o", two, "--format", 2)
+            self.assertNotEqual(made["store_hash"], run("info", one)["store_hash"])
+            document = json.loads((folder / "two.manifest.json").read_text())
+            document["batch"] = {"sequence_length": 128, "labels": True, "retrieval": {"walks": 50}}
+            manifest = folder / "m.json"
+            manifest.write_text(json.dumps(document))
+            common = ["--manifest", manifest, "--any-hash", "--dataset", "shop/churn/train"]
+            done = run("run", "--store", two, *common, "--steps", 6, "--workers", 2, "--trace", trace)
+            self.assertEqual(done["step"], 6)
+            self.assertEqual(run("replay", trace, "--store", two)["checked_sample_digests"], done["samples"])
+            step = ["--epoch", 0, "--position", 0, "--world-size", 1, "--rank", 0]
+            first, second = (run("batch", "--store", store, *common, *step, "--tensors") for store in (one, two))
+            start = next(table["row_start"] for table in run("info", one)["tables"] if table["name"] == "customers")
+            for sequence in second["sequences"]:
+                sequence["anchor_row"] += start
+            self.assertEqual(first, second)
+
+    def test_contexts_and_keys(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            source, _ = make_shop(folder)
+            schema = json.loads((folder / "shop.schema.json").read_text())
+            schema["keys"] = True
+            (folder / "shop.schema.json").write_text(json.dumps(schema))
+            stores = [folder / f"format{number}.weir" for number in (1, 2)]
+            for number, store in enumerate(stores, 1):
+                run("ingest", source, "--schema", folder / "shop.schema.json", "-o", store, "--format", number)
+            manifest = folder / "format1.manifest.json"
+            one, two = (run("info", store, "--key", "customers", "109") for store in stores)
+            self.assertEqual(one, {key: value for key, value in two.items() if key != "number"})
+            self.assertEqual(run("info", stores[1], "--row", two["row"]), two)
+            asked = {}
+            for store, row in zip(stores, (one["row"], two["number"])):
+                common = ["context", "--store", store, "--manifest", manifest, "--task", "churn", "--time", "2024-05-01"]
+                by_row, by_key = (run(*common, *subject)["sequences"] for subject in (["--row", row], ["--key", "109"]))
+                self.assertEqual(by_row, by_key)
+                self.assertEqual((by_key[0]["anchor_row"], by_key[0]["anchor_key"]), (row, 109))
+                asked[store] = by_key[0]["sample_digest"]
+            self.assertEqual(asked[stores[0]], asked[stores[1]])
+            beyond = run("context", "--store", stores[1], "--manifest", manifest, "--task", "churn", "--row", one["row"] + 10**6)
+            self.assertEqual(beyond["error"]["code_id"], "KEY_NOT_FOUND")
 
 
 if __name__ == "__main__":

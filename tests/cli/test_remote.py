@@ -96,6 +96,16 @@ class Whole(RemoteTest):
         self.assert_pulled()
         self.assertEqual((report["moved_bytes"], report["store_hash"]), (STORE.stat().st_size, hash_of(STORE)))
 
+    def test_a_store_of_format_2(self):
+        self.serve()
+        two = self.folder.with_suffix(".two")
+        self.addCleanup(two.unlink)
+        self.do("ingest", SHOP / "shop.sqlite", "--schema", SHOP / "shop.schema.json", "-o", two, "--manifest",
+                self.folder / "m.json", "--format", 2)
+        self.push(store=two)
+        self.assertEqual(self.pull()["store_hash"], hash_of(two))
+        self.assertEqual(self.out.read_bytes(), two.read_bytes())
+
     def test_a_folder_gets_the_name_of_the_file(self):
         server = self.serve()
         self.do("push", STORE, server.url + "/data/")

@@ -88,10 +88,11 @@ class LikeAnEarlierStore(RandomCases):
             schema.update(keys=rng.random() < 0.8, name="db")
             (folder / "schema.json").write_text(json.dumps(schema), "utf-8")
             common = ["--schema", folder / "schema.json", "--threads", rng.choice([1, 2])]
-            if "error" in run("ingest", first, "-o", folder / "a.weir", *common):
+            old, new = (["--format", rng.choice([1, 2])] for _ in range(2))
+            if "error" in run("ingest", first, "-o", folder / "a.weir", *common, *old):
                 return
             earlier = Store.ingest(first, json.dumps(schema))
-            same = run("ingest", first, "-o", folder / "same.weir", "--like", folder / "a.weir", *common)
+            same = run("ingest", first, "-o", folder / "same.weir", "--like", folder / "a.weir", *common, *old)
             self.assertNotIn("error", same)
             self.assertEqual((folder / "same.weir").read_bytes(), (folder / "a.weir").read_bytes())
             shutil.copy(first, second)
@@ -102,7 +103,7 @@ class LikeAnEarlierStore(RandomCases):
                     reorder_columns(rng, database)
             finally:
                 database.close()
-            made = run("ingest", second, "-o", folder / "b.weir", "--like", folder / "a.weir", *common)
+            made = run("ingest", second, "-o", folder / "b.weir", "--like", folder / "a.weir", *common, *new)
             try:
                 expected = Store.ingest(second, json.dumps(schema), earlier)
             except WeirError as refused:

@@ -68,12 +68,14 @@ class MixedCase(RandomCases):
             schema["embedding"] = {"provider": "hash_v1", "dim": dim if rng.random() < 0.97 else dim + 1}
             schema_path, output = part / "schema.json", part / "out.weir"
             schema_path.write_text(json.dumps(schema), "utf-8")
-            ingested = run("ingest", database, "--schema", schema_path, "-o", output, "--manifest", part / "m.json")
+            format = rng.choice([1, 2])
+            ingested = run("ingest", database, "--schema", schema_path, "-o", output, "--manifest", part / "m.json",
+                           "--format", format)  # fmt: skip
             if "error" in ingested:
                 continue
             datasets.update(json.loads((part / "m.json").read_text("utf-8"))["datasets"])
             paths.append(output)
-            stores.append(Store.ingest(database, json.dumps(schema)))
+            stores.append(Store.ingest(database, json.dumps(schema), format=format))
         return paths, stores, datasets
 
 
