@@ -116,20 +116,22 @@ static uint64_t priority_of(const uint8_t *times, uint32_t i) {
 
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
  * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
-static inline void list_children_of(weir_batch__walk *walk, const weir_batch__listing *listing,
-                                    const void *children, const uint8_t *times, uint32_t count,
-                                    bool by_time) {
+static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *listing, const void *children,
+                             const uint8_t *times, uint32_t count, const bool by_time,
+                             const bool needs_tables) {
     const weir_batch__table_rules *table = listing->rule->children;
     weir_batch__walk_reserve(walk, count);
     uint32_t *listed = walk->levels.rows + walk->levels.row_count;
     uint64_t *priorities = by_time ? walk->levels.priorities + walk->levels.row_count : NULL;
     weir_batch__known_rows known = walk->known; /* near, where no other store can touch it */
+    if (!needs_tables)
+        known.tables = NULL; /* as it is */
     uint32_t new_count = 0, local = listing->local, first_number = table->first_number, furthest = 0;
-    uint32_t number = table->number;
+    uint32_t number = table->number, first_key = table->first_key;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t state;
         uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i) - first_number;
-        uint32_t place = weir_batch__place_of(&known, number, child, &state);
+        uint32_t place = weir_batch__place_of(&known, number, child + first_key, &state);
         known.states[place] = state & WEIR_BATCH__UNLISTABLE;
         listed[new_count] = child;
         if (by_time)
@@ -141,6 +143,15 @@ static inline void list_children_of(weir_batch__walk *walk, const weir_batch__li
     walk->is_corrupt |= count > 0 && furthest >= table->row_count;
     weir_batch__list_run(&walk->levels, walk->rows[local].hop + 1u, new_count, number, walk->draws.next);
     walk->draws.next += by_time ? 0 : new_count;
+}
+
+static inline void list_children_of(weir_batch__walk *walk, const weir_batch__listing *listing,
+                                    const void *children, const uint8_t *times, uint32_t count,
+                                    const bool by_time) {
+    if (__builtin_expect(walk->known.tables != NULL, 0))
+        list_some(walk, listing, children, times, count, by_time, true);
+    else
+        list_some(walk, listing, children, times, count, by_time, false);
 }
 
 /* The last `count` of a row's children that count, which lie together in at most two pieces. */

@@ -68,15 +68,10 @@ static void list_ways(weir_batch__retriever *r) {
     }
 }
 
-/* Whether 32 bits tell all rows apart, so that neighbours can be listed. */
-static bool has_few(const weir_batch__rules *rules) {
-    return rules->row_count < UINT32_MAX;
-}
-
 /* Whether rows have links: not if the store is too large for them, or if what was shown may be too old. */
 static bool has_links(const weir_batch__retriever *r, const weir_batch_config *config) {
     return config->since_is == WEIR_SINCE_EVER && r->rules->info->row_count <= MOST_ROWS_WITH_LINKS &&
-           has_few(r->rules) && !r->store->reads_ahead;
+           !weir_batch__has_many_rows(r->rules) && !r->store->reads_ahead;
 }
 
 /* Neighbours follow from the task and the splits of the labels that it shows. */
@@ -114,7 +109,7 @@ void weir_batch__neighbours_carve(weir_batch__retriever *r, weir__block *block,
     while (memo_size(r->memo_ways + 1) == memo_size(r->memo_ways))
         r->memo_ways++;
     r->memo_size = memo_size(r->memo_ways);
-    if (has_few(rules))
+    if (!weir_batch__has_many_rows(rules))
         r->few = WEIR__NARROW(uint32_t, (r->memo_size - WEIR_BATCH__MEMO_ROWS) / sizeof(uint32_t));
     r->memo_bits = 4;
     while (2 * r->memo_size << r->memo_bits <= MEMO_BYTES &&

@@ -179,6 +179,7 @@ static void make_walk_rules(weir_batch__rules *rules, uint32_t number, weir_batc
         .row_start = table->row_start,
         .row_count = table->row_count,
         .first_number = table->first_number,
+        .first_key = weir_batch__has_many_rows(rules) ? 0 : WEIR__NARROW(uint32_t, table->row_start),
         .stride = table->stride,
         .record_size = WEIR__NARROW(uint32_t, ((uint64_t)table->stride + 7) / 8 * 8),
         .time_offset = table->time_offset,
@@ -227,16 +228,18 @@ static void make_task_row_rules(weir_batch__rules *rules, weir_batch__table_rule
     *parent = (weir_batch__parent_rule){.parents = &rules->tables[rules->task->anchor_table],
                                         .slot = WEIR_BATCH__TASK_ROW_ANCHOR,
                                         .known_slot = WEIR_NONE};
-    *out = (weir_batch__table_rules){.row_start = info->row_count,
-                                     .row_count = WEIR__NARROW(uint32_t, rules->task->seed_count + 1),
-                                     .first_number = info->first_task_number,
-                                     .stride = WEIR_BATCH__TASK_ROW_SIZE,
-                                     .record_size = WEIR_BATCH__TASK_ROW_SIZE,
-                                     .time_offset = WEIR_NONE,
-                                     .number = info->table_count,
-                                     .may_hide_labels = true,
-                                     .parent_count = 1,
-                                     .parents = parent};
+    *out = (weir_batch__table_rules){
+        .row_start = info->row_count,
+        .row_count = WEIR__NARROW(uint32_t, rules->task->seed_count + 1),
+        .first_number = info->first_task_number,
+        .first_key = weir_batch__has_many_rows(rules) ? 0 : WEIR__NARROW(uint32_t, info->row_count),
+        .stride = WEIR_BATCH__TASK_ROW_SIZE,
+        .record_size = WEIR_BATCH__TASK_ROW_SIZE,
+        .time_offset = WEIR_NONE,
+        .number = info->table_count,
+        .may_hide_labels = true,
+        .parent_count = 1,
+        .parents = parent};
     rules->most_parents = rules->most_parents > 1 ? rules->most_parents : 1;
 }
 

@@ -43,7 +43,8 @@ struct weir_batch__table_rules {
     const uint8_t *records; /* NULL: task rows, whose records are made when they are visited */
     uint64_t row_start;     /* RowIdx of the first */
     uint32_t row_count;
-    uint32_t first_number; /* what the store's numbers of them begin at */
+    uint32_t first_number; /* what the store's numbers of them begin at, … */
+    uint32_t first_key;    /* … and the keys by which a walk knows them */
     uint32_t stride;
     uint32_t time_offset; /* or WEIR_NONE */
     uint32_t record_size; /* the stride, up to a multiple of 8 */
@@ -133,6 +134,11 @@ WEIR_CHECKED weir_status weir_batch__rules_open(weir_batch__rules *rules, const 
                                                 const weir_batch__origin *origin, uint32_t task,
                                                 const weir_batch_config *config, weir_error *error);
 void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
+
+/* Whether 32 bits do not tell all rows apart. */
+static inline bool weir_batch__has_many_rows(const weir_batch__rules *rules) {
+    return rules->row_count >= UINT32_MAX;
+}
 
 /* The table of a kind. */
 static inline const weir_batch__table_rules *weir_batch__table_of_kind(const weir_batch__rules *rules,

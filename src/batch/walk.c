@@ -79,7 +79,8 @@ void weir_batch__walk_carve(weir_batch__walk *walk, weir__block *block, const we
     walk->searches =
         weir__carve(block, WEIR_BATCH__LISTED_TOGETHER, rules->most_inbound * sizeof *walk->searches + 1);
     walk->task_rows = weir__carve(block, rules->has_task_rows ? l.rows : 0, WEIR_BATCH__TASK_ROW_SIZE);
-    weir_batch__known_carve(&walk->known, block, weir_batch__walk_knows(rules, config));
+    weir_batch__known_carve(&walk->known, block, weir_batch__walk_knows(rules, config),
+                            weir_batch__has_many_rows(rules));
     uint64_t last_list = lesser(most_width(rules, config), rules->row_count);
     uint64_t runs = l.runs * (config->since_is == WEIR_SINCE_EVER ? 1 : 2); /* a list may be in two pieces */
     weir_batch__levels_carve(&walk->levels, block, l.listed + last_list + 1, runs + 2,
@@ -163,7 +164,7 @@ static bool is_from_the_future(const weir_batch__table_rules *table, const uint8
 /* The table has moved, or was emptied: what is visited stays known. */
 static void know_visited(weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir_batch__know(&walk->known, walk->rows[i].table, walk->rows[i].row);
+        uint64_t *state = weir_batch__walk_know(walk, walk->rows[i].table, walk->rows[i].row);
         *state = weir_batch__numbered(*state, i);
     }
     walk->has_grown = true;
@@ -175,10 +176,10 @@ void weir_batch__walk_grow(weir_batch__walk *walk) {
     for (uint32_t r = 0; r < walk->levels.run_count; r++) {
         const weir_batch__child_run *run = &walk->levels.runs[r];
         for (uint32_t i = run->first; i < run->first + run->count; i++)
-            *weir_batch__know(known, run->table, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
+            *weir_batch__walk_know(walk, run->table, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
     }
     for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
-        *weir_batch__know(known, walk->queue[i].table, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
+        *weir_batch__walk_know(walk, walk->queue[i].table, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
     know_visited(walk);
 }
 
@@ -214,7 +215,8 @@ static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *
         }
         uint64_t state;
         uint16_t of_table = WEIR__LOW(uint16_t, rule->parents->number);
-        uint32_t place = weir_batch__place_of(&walk->known, of_table, parent, &state);
+        uint32_t place =
+            weir_batch__place_of(&walk->known, of_table, parent + rule->parents->first_key, &state);
         uint64_t is_new =
             may_queue & (weir_batch__local_of(state) == WEIR_BATCH__UNVISITED) & (state < WEIR_BATCH__QUEUED);
         walk->known.states[place] = state | is_new * WEIR_BATCH__QUEUED;
@@ -269,7 +271,7 @@ static void join_rows(weir_batch__walk *walk) {
         weir_batch__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
         walk->links[i].place = WEIR__LOW(
-            uint32_t, weir_batch__know(&walk->known, links[i].table, links[i].parent) - walk->known.states);
+            uint32_t, weir_batch__walk_know(walk, links[i].table, links[i].parent) - walk->known.states);
     for (uint32_t i = 0; i < link_count; i++) {
         uint16_t parent = weir_batch__local_of(states[links[i].place]);
         edges[edge_count] = (struct weir_batch__local_edge){links[i].child, parent};
@@ -309,7 +311,7 @@ static void begin_part(weir_batch__walk *walk, uint32_t row, uint32_t table, uin
 /* Whether an example is. */
 static bool is_visited(weir_batch__walk *walk, uint32_t row) {
     weir_batch__walk_reserve(walk, 1);
-    const uint64_t *state = weir_batch__know(&walk->known, walk->rules->label_table, row);
+    const uint64_t *state = weir_batch__walk_know(walk, walk->rules->label_table, row);
     return weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED;
 }
 
@@ -396,13 +398,13 @@ static bool step_to_row(weir_batch__walk *walk) {
                 record = queued.table == walk->rules->task->anchor_table ? walk->rules->blank_record
                                                                          : walk->rules->blank_destination;
         }
-        uint64_t *state = weir_batch__know(&walk->known, queued.table, queued.row);
+        uint64_t *state = weir_batch__walk_know(walk, queued.table, queued.row);
         *state = weir_batch__numbered(*state, walk->row_count);
         return visit(walk, queued.row, queued.table, queued.hop, record);
     }
     while (weir_batch__take_child(&walk->levels, &child)) {
         fetch_ahead(walk);
-        uint64_t *state = weir_batch__know(&walk->known, child.table, child.row);
+        uint64_t *state = weir_batch__walk_know(walk, child.table, child.row);
         if (weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED)
             continue;
         const weir_batch__table_rules *table = &walk->rules->tables[child.table];

@@ -148,6 +148,11 @@ static inline void weir_batch__walk_touch(weir_batch__walk *walk, weir_batch__li
         walk->is_corrupt |= !weir_store__touch_in(walk->store, (weir_store__section_kind)kind, at, size);
 }
 
+/* The state of a row among those that are known, made if there is none. */
+static inline uint64_t *weir_batch__walk_know(weir_batch__walk *walk, uint32_t table, uint32_t row) {
+    return weir_batch__know(&walk->known, table, row + walk->rules->tables[table].first_key);
+}
+
 /* A table of known rows of twice the places. What is known is in the lists of the walk. */
 void weir_batch__walk_grow(weir_batch__walk *walk);
 

@@ -36,16 +36,15 @@ static uint32_t place_of(uint32_t row) {
 
 /* Rows are numbered in the order in which they are first met; some stay without a number, some are queued,
  * some listed. Walks of all sizes, up to a table without a vacant place. */
-static void test_known_rows_are_found_again(void **state) {
-    (void)state;
+static void check_known_rows(bool needs_tables) {
     enum { ROWS = 20000, WALKS = 2000, BITS = 15 };
     static uint64_t expected[ROWS];
     random_stream random = {3};
     weir_batch__known_rows known;
     weir__block memory = {0};
-    weir_batch__known_carve(&known, &memory, ROWS);
+    weir_batch__known_carve(&known, &memory, ROWS, needs_tables);
     assert_true(weir__block_open(&memory, weir__env_or_default(NULL)));
-    weir_batch__known_carve(&known, &memory, ROWS);
+    weir_batch__known_carve(&known, &memory, ROWS, needs_tables);
     assert_true(known.bits_max >= BITS);
     for (uint32_t walk = 0; walk < WALKS; walk++) {
         uint32_t bits = 6 + walk % (BITS - 5);
@@ -54,9 +53,10 @@ static void test_known_rows_are_found_again(void **state) {
         memset(expected, 0, sizeof expected);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (uint32_t)random_below(&random, ROWS);
-            uint64_t *known_state = weir_batch__know(&known, table_of(row), place_of(row));
-            assert_int_equal(known.tables[known_state - known.states], table_of(row));
-            assert_int_equal(known.rows[known_state - known.states], place_of(row));
+            uint32_t table = table_of(row), key = needs_tables ? place_of(row) : row;
+            uint64_t *known_state = weir_batch__know(&known, table, key);
+            assert_true(!needs_tables || known.tables[known_state - known.states] == table);
+            assert_int_equal(known.rows[known_state - known.states], key);
             assert_int_equal(*known_state, expected[row] ? expected[row] : WEIR_BATCH__FRESH);
             met += expected[row] == 0;
             assert_int_equal(known.count, met);
@@ -70,9 +70,16 @@ static void test_known_rows_are_found_again(void **state) {
         }
         for (uint32_t row = 0; row < ROWS && walk % 100 == 0; row++)
             if (expected[row])
-                assert_int_equal(*weir_batch__know(&known, table_of(row), place_of(row)), expected[row]);
+                assert_int_equal(*weir_batch__know(&known, table_of(row), needs_tables ? place_of(row) : row),
+                                 expected[row]);
     }
     weir__block_close(&memory, weir__env_or_default(NULL));
+}
+
+static void test_known_rows_are_found_again(void **state) {
+    (void)state;
+    check_known_rows(false);
+    check_known_rows(true);
 }
 
 /* Who may list a row: rows that were visited before it was, and nobody twice. */
