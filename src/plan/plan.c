@@ -24,7 +24,7 @@ typedef struct request {
     uint32_t *node_order; /* a better order that was found, or NULL */
 } request;
 
-enum { BUDGET_ROUNDS = 8 };
+enum { BUDGET_ROUNDS = 8, OVERLAP_STEP = 64 };
 
 /* ---- The request ------------------------------------------------------------------------------- */
 
@@ -289,6 +289,11 @@ static weir_status attempt(const weir_env *env, const weir_graph *graph, const w
     return make(*made, graph, options, r, error);
 }
 
+static void forget_slack(request *r) {
+    for (size_t i = 0; i < r->setting_count; i++)
+        r->settings[i].slack = 0;
+}
+
 /* Lowers the budget of the arena whose packed peak passed its capacity. False if none did, or nothing is
  * left to lower. */
 static bool tighten(request *r, const weir_plan *plan) {
@@ -299,9 +304,12 @@ static bool tighten(request *r, const weir_plan *plan) {
         for (size_t i = 0; i < r->setting_count; i++) {
             weir_plan__arena_setting *setting = &r->settings[i];
             uint64_t more = arena->peak_bytes - arena->capacity;
+            uint64_t left = setting->capacity - setting->slack;
+            uint64_t step = plan->paging.overlaps ? arena->capacity / OVERLAP_STEP : 0;
+            more = more < step && step <= left ? step : more;
             if (weir__key_compare(setting->name.data, setting->name.size, arena->name.data,
                                   arena->name.size) == 0 &&
-                more <= setting->capacity - setting->slack) {
+                more <= left) {
                 setting->slack += more;
                 return true;
             }
@@ -325,15 +333,11 @@ static bool fits_shared(const weir_env *env, const weir_graph *graph, const weir
 
 /* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
  * the first attempt's: it speaks of the capacities that were given. */
-static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
-                                const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
-                                weir_plan **plan, weir_error *error) {
+static weir_status fit(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                       request *r, weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
     weir_error later;
     weir_status first = WEIR_OK;
-    for (size_t i = 0; i < r->setting_count; i++)
-        r->settings[i].slack = 0;
-    if (r->is_remat && graph->has_aliases && fits_shared(env, graph, options, r, mode, plan))
-        return WEIR_OK;
+    forget_slack(r);
     for (unsigned round = 0; round <= BUDGET_ROUNDS; round++) {
         weir_status status = attempt(env, graph, options, r, mode, plan, round ? &later : error);
         if (status == WEIR_OK)
@@ -348,6 +352,42 @@ static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
             break;
     }
     return first;
+}
+
+static bool has_slack(const request *r) {
+    for (size_t i = 0; i < r->setting_count; i++)
+        if (r->settings[i].slack > 0)
+            return true;
+    return false;
+}
+
+/* The same, and where transfers overlap and room was lacking, without that too: the cheaper plan. */
+static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
+                                const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
+                                weir_plan **plan, weir_error *error) {
+    weir_error other_error;
+    weir_plan *other = NULL;
+    request alone = *r;
+    forget_slack(r);
+    if (r->is_remat && graph->has_aliases && fits_shared(env, graph, options, r, mode, plan))
+        return WEIR_OK;
+    weir_status status = fit(env, graph, options, r, mode, plan, error);
+    bool is_short = status == WEIR_ARENA_TOO_SMALL || (status == WEIR_OK && (*plan)->remat.added_cost > 0);
+    if (!r->link.overlaps || !is_short || !has_slack(r))
+        return status;
+    alone.link.overlaps = false;
+    weir_status second = fit(env, graph, options, &alone, mode, &other, &other_error);
+    if (second != WEIR_OK && second != WEIR_ARENA_TOO_SMALL) {
+        weir_plan_close(*plan);
+        *plan = NULL;
+        return pass_on(error, &other_error);
+    }
+    bool is_cheaper =
+        second == WEIR_OK && (status != WEIR_OK || other->remat.added_cost < (*plan)->remat.added_cost);
+    weir_plan *worse = is_cheaper ? *plan : other;
+    *plan = is_cheaper ? other : *plan;
+    weir_plan_close(worse);
+    return is_cheaper ? WEIR_OK : status;
 }
 
 static uint64_t packed_peaks(const weir_plan *plan) {

@@ -165,6 +165,18 @@ class Models(unittest.TestCase):
                 self.assertIn(b"beside the computation", call("plan", "--show", kept).stdout)
                 self.assertIn('"hidden":', Path(page).read_text())
 
+    def test_overlap_never_costs_more(self) -> None:
+        """Also where the packing lacks room for it, which a low effort brings about."""
+        for name, part, effort in (("unet", 60, "0"), ("gpt2", 20, "0"), ("resnet", 50, "1")):
+            with self.subTest(name):
+                path = self.paths[name]
+                free = plan(path, "--mode", "backward")["arenas"]["activations"]["peak_bytes"]
+                options = ["--capacity", f"activations={free * part // 100}", "--effort", effort]
+                options += ["--link", "50GB/s", "--speed", "20T/s"]
+                alone, beside = plan(path, *options, "--no-overlap"), plan(path, *options)
+                validate(beside)
+                self.assertLessEqual(beside["remat"]["added_cost"], alone["remat"]["added_cost"])
+
     def test_plan_files_whose_waits_are_wrong(self) -> None:
         path = self.paths["unet"]
         kept = self.files.path("waits.plan")
