@@ -142,6 +142,8 @@ static int print_text(const weir_store *store) {
            size, info->embedding_provider, info->embedding_dim);
     for (int i = 0; i < WEIR_HASH_SIZE; i++)
         printf("%02x", info->store_hash[i]);
+    if (info->format > 1)
+        printf(", format %u", info->format);
     printf("\n");
     print_statistics(info);
     printf("tables\n");
