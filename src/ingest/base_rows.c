@@ -328,16 +328,16 @@ static int compare_expected(const void *a, const void *b) {
     return 0;
 }
 
-static bool hash_row(base_cursor *cursor, const weir_ingest__value *row, expected_row *out) {
+static weir_status hash_row(base_cursor *cursor, const weir_ingest__value *row, expected_row *out,
+                            weir_error *error) {
     uint8_t hash[WEIR_HASH_SIZE];
     cursor->row.size = 0;
     weir_cbor_restart(&cursor->row);
     weir_ingest__run_write_row(&cursor->row, row, cursor->base.column_count);
-    if (weir_cbor_finish(&cursor->row, NULL) != WEIR_OK)
-        return false;
+    WEIR__TRY(weir_cbor_finish(&cursor->row, error));
     weir__blake3_of(cursor->row.data, cursor->row.size, hash);
     *out = (expected_row){.hash = {weir__load64(hash), weir__load64(hash + 8)}, .left = 1};
-    return true;
+    return WEIR_OK;
 }
 
 /* A kept row: if it is not below the cut, the source has to give it again, or what became of it. */
@@ -359,25 +359,30 @@ static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row,
         return WEIR_OK;
     }
     if (!weir__grow(cursor->env, (void **)&part->expected, &part->capacity, part->count + 1,
-                    sizeof *part->expected) ||
-        !hash_row(cursor, row, &part->expected[part->count]))
+                    sizeof *part->expected))
         return no_memory(error, part->count);
+    WEIR__TRY(hash_row(cursor, row, &part->expected[part->count], error));
     part->count++;
     return WEIR_OK;
 }
 
 /* Whether a row of the source is kept; each kept one counts once. A row that has no CBOR, because its text is
  * not UTF-8, is not: it is a fault of the row, which is told later. */
-static bool is_kept(base_cursor *cursor, const weir_ingest__value *row) {
+static weir_status find_kept_row(base_cursor *cursor, const weir_ingest__value *row, bool *is_kept,
+                                 weir_error *error) {
     base_table *table = cursor->table;
     expected_row key;
-    if (table->expected_count == 0 || !hash_row(cursor, row, &key))
-        return false;
+    *is_kept = false;
+    if (table->expected_count == 0)
+        return WEIR_OK;
+    weir_status status = hash_row(cursor, row, &key, error);
+    if (status != WEIR_OK)
+        return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
     expected_row *found = bsearch(&key, table->expected, table->expected_count, sizeof key, compare_expected);
-    if (!found || found->left == 0)
-        return false;
-    found->left--;
-    return true;
+    *is_kept = found && found->left > 0;
+    if (*is_kept)
+        found->left--;
+    return WEIR_OK;
 }
 
 /* Takes the next rows of the other cursor, and makes room for as many. */
@@ -416,7 +421,9 @@ static weir_status next_new(weir_ingest__cursor *given, weir_ingest__rows *rows,
         WEIR__TRY(take_rows(cursor, &all, error));
         for (size_t r = 0; r < all.row_count; r++) {
             const weir_ingest__value *row = all.cells + r * count;
-            if (!is_kept(cursor, row))
+            bool is_kept;
+            WEIR__TRY(find_kept_row(cursor, row, &is_kept, error));
+            if (!is_kept)
                 memcpy(cursor->cells + fresh++ * count, row, count * sizeof *row);
         }
         cursor->table->read += all.row_count;
