@@ -20,8 +20,9 @@ typedef struct cli_command {
     const char *name;
     const char *summary; /* one line for the list of commands */
     const char *usage;   /* "weir next --manifest M …" */
-    const char *help;    /* options and what is printed, in full lines */
-    const char *example; /* at least one call that works */
+    const char *help;    /* options and what is printed, in full lines; NULL: print_help prints them */
+    void (*print_help)(void);
+    const char *example;                                               /* at least one call that works */
     int (*run)(const struct cli_command *self, int argc, char **argv); /* the arguments after the name */
 } cli_command;
 

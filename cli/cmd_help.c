@@ -23,8 +23,12 @@ static int print_errors(void) {
 }
 
 static int print_command(const cli_command *command) {
-    printf("weir %s: %s\n\nusage: %s\n\n%s\nexample:\n%s", command->name, command->summary, command->usage,
-           command->help, command->example);
+    printf("weir %s: %s\n\nusage: %s\n\n", command->name, command->summary, command->usage);
+    if (command->print_help)
+        command->print_help();
+    else
+        fputs(command->help, stdout);
+    printf("\nexample:\n%s", command->example);
     return cli_flush();
 }
 

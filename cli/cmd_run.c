@@ -1,5 +1,6 @@
 /* weir run: iterates over a run's batches as a training loop would, and says how fast that goes; with a trace
  * and checkpoints, so that it can be stopped, killed, resumed, replayed and compared. */
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct request {
     cli_selection of;
     cli_texts stores;
     weir_run_options run;
-    const char *policy, *shards, *verify;
+    const char *verify;
     weir_store_options opening;
     bool no_digests, plan, as_json;
     uint64_t began_ns;
@@ -126,10 +127,6 @@ static int run_opened(const cli_command *self, request *r) {
     o->token_size = r->of.token_size;
     o->with_digests = o->trace && !r->no_digests;
     weir_status status = weir_stage_parse(r->of.stage, &o->stage, &error);
-    if (status == WEIR_OK && r->policy)
-        status = weir_policy_parse(r->policy, &o->policy, &error);
-    if (status == WEIR_OK && r->shards)
-        status = weir_shard_mode_parse(r->shards, &o->shard_mode, &error);
     if (status == WEIR_OK)
         status = weir_run_open(NULL, o, &opened, &error);
     if (status != WEIR_OK)
@@ -161,10 +158,54 @@ static int run_request(const cli_command *self, request *r) {
     return result;
 }
 
-static bool is_given(const cli_option *options, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(options[i].name, name) == 0)
-            return options[i].given;
+/* ---- Options: the program's own, then those of the run's table ---------------------------------- */
+
+enum { OPTIONS_MAX = 64 };
+
+typedef struct option_list {
+    cli_option items[OPTIONS_MAX];
+    size_t count;
+    const char *words[OPTIONS_MAX]; /* of settings that are words, at the place of the setting */
+} option_list;
+
+static void list_option(option_list *list, cli_option option) {
+    assert(list->count < OPTIONS_MAX);
+    list->items[list->count++] = option;
+}
+
+static void list_settings(option_list *list, weir_run_options *run) {
+    static const cli_option_kind kinds[] = {
+        [WEIR_RUN_VALUE_BOOL] = CLI_FLAG,   [WEIR_RUN_VALUE_UINT32] = CLI_UINT32,
+        [WEIR_RUN_VALUE_UINT64] = CLI_UINT, [WEIR_RUN_VALUE_SIZE] = CLI_SIZE,
+        [WEIR_RUN_VALUE_TEXT] = CLI_TEXT,   [WEIR_RUN_VALUE_FILE] = CLI_TEXT,
+        [WEIR_RUN_VALUE_STAGE] = CLI_TEXT,  [WEIR_RUN_VALUE_POLICY] = CLI_TEXT,
+        [WEIR_RUN_VALUE_SHARDS] = CLI_TEXT,
+    };
+    size_t count;
+    const weir_run_setting *settings = weir_run_settings(&count);
+    assert(count <= OPTIONS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        bool is_word = settings[i].value >= WEIR_RUN_VALUE_STAGE;
+        void *target = is_word ? (void *)&list->words[i] : (uint8_t *)run + settings[i].offset;
+        if (settings[i].flag)
+            list_option(list, (cli_option){settings[i].flag, kinds[settings[i].value], target, false, false});
+    }
+}
+
+static weir_status set_words(const option_list *list, weir_run_options *run, weir_error *error) {
+    size_t count;
+    weir_status status = WEIR_OK;
+    const weir_run_setting *settings = weir_run_settings(&count);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++)
+        if (list->words[i])
+            status = weir_run_set_word(run, &settings[i], list->words[i], error);
+    return status;
+}
+
+static bool is_given(const option_list *list, const char *name) {
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return list->items[i].given;
     return false;
 }
 
@@ -174,48 +215,30 @@ static int run(const cli_command *self, int argc, char **argv) {
                  .opening = {.size = sizeof r.opening},
                  .began_ns = cli_run_now_ns()};
     weir_run_options *o = &r.run;
-    cli_option options[] = {
-        {"--store", CLI_TEXTS, &r.stores, true, false},
-        CLI_SELECTION_OPTIONS(r.of, false),
-        {"--steps", CLI_UINT, &o->steps, false, false},
-        {"--workers", CLI_UINT32, &o->workers, false, false},
-        {"--buffer", CLI_UINT32, &o->buffer_size, false, false},
-        {"--queue", CLI_UINT32, &o->queue_size, false, false},
-        {"--policy", CLI_TEXT, &r.policy, false, false},
-        {"--max-lead", CLI_UINT32, &o->max_lead, false, false},
-        {"--max-skips", CLI_UINT32, &o->max_skips_per_round, false, false},
-        {"--shards", CLI_TEXT, &r.shards, false, false},
-        {"--drop-remainder", CLI_FLAG, &o->drop_remainder, false, false},
-        {"--trace", CLI_TEXT, &o->trace, false, false},
-        {"--trace-indices", CLI_FLAG, &o->trace_indices, false, false},
-        {"--trace-memory", CLI_FLAG, &o->trace_memory, false, false},
-        {"--trace-contents", CLI_FLAG, &o->trace_contents, false, false},
-        {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
-        {"--checkpoint", CLI_TEXT, &o->checkpoint, false, false},
-        {"--checkpoint-every", CLI_UINT, &o->checkpoint_steps, false, false},
-        {"--checkpoint-seconds", CLI_UINT, &o->checkpoint_seconds, false, false},
-        {"--resume", CLI_TEXT, &o->resume, false, false},
-        {"--device", CLI_TEXT, &o->device, false, false},
-        {"--depth", CLI_UINT32, &o->depth, false, false},
-        {"--read-back", CLI_FLAG, &o->read_back, false, false},
-        {"--verify", CLI_TEXT, &r.verify, false, false},
-        {"--read-ahead", CLI_FLAG, &r.opening.reads_ahead, false, false},
-        {"--memory-limit", CLI_SIZE, &o->memory_limit, false, false},
-        {"--plan", CLI_FLAG, &r.plan, false, false},
-        {"--any-hash", CLI_FLAG, &o->any_hash, false, false},
-        {"--json", CLI_FLAG, &r.as_json, false, false},
-    };
-    size_t count = sizeof options / sizeof options[0];
-    if (cli_parse(self, options, count, argc, argv, NULL, 0) < 0)
+    option_list list = {.items = {{"--store", CLI_TEXTS, &r.stores, true, false},
+                                  CLI_SELECTION_OPTIONS(r.of, false),
+                                  {"--no-digests", CLI_FLAG, &r.no_digests, false, false},
+                                  {"--verify", CLI_TEXT, &r.verify, false, false},
+                                  {"--read-ahead", CLI_FLAG, &r.opening.reads_ahead, false, false},
+                                  {"--plan", CLI_FLAG, &r.plan, false, false},
+                                  {"--json", CLI_FLAG, &r.as_json, false, false}}};
+    weir_error error;
+    while (list.items[list.count].name)
+        list.count++;
+    list_settings(&list, o);
+    if (cli_parse(self, list.items, list.count, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
-    bool has_place = is_given(options, count, "--rank");
-    bool has_seconds = is_given(options, count, "--checkpoint-seconds");
-    const char *fault = find_fault(&r, has_place, is_given(options, count, "--world-size"),
-                                   is_given(options, count, "--steps"), has_seconds);
+    bool has_place = is_given(&list, "--rank");
+    bool has_seconds = is_given(&list, "--checkpoint-seconds");
+    const char *fault =
+        find_fault(&r, has_place, is_given(&list, "--world-size"), is_given(&list, "--steps"), has_seconds);
     if (fault)
         return cli_usage(self, "%s", fault);
-    if (cli_read_verify(self, r.verify, &r.opening.verify) != CLI_OK ||
-        cli_selection_read_token(self, &r.of) != CLI_OK)
+    if (cli_read_verify(self, r.verify, &r.opening.verify) != CLI_OK)
+        return CLI_USAGE;
+    if (set_words(&list, o, &error) != WEIR_OK)
+        return cli_fail(&error, r.as_json);
+    if (cli_selection_read_token(self, &r.of) != CLI_OK)
         return CLI_USAGE;
     if (!has_place) /* the launcher says */
         r.of.world_size = 0;
@@ -226,67 +249,60 @@ static int run(const cli_command *self, int argc, char **argv) {
     return result;
 }
 
-const cli_command cli_run = {
-    .name = "run",
-    .summary = "iterate over a run's batches as a training loop would",
-    .usage =
-        "weir run --store S… --manifest M [--dataset K] [--stage S] [--steps N] [--drop-remainder]\n"
-        "                [--workers N] [--buffer N] [--queue N] [--policy P] [--max-lead N] [--max-skips N]\n"
-        "                [--shards S]\n"
-        "                [--trace F [--trace-indices] [--trace-memory [--trace-contents]] [--no-digests]]\n"
-        "                [--checkpoint F [--checkpoint-seconds N] [--checkpoint-every STEPS]] [--resume F]\n"
-        "                [--device cuda[:N]|host [--depth N] [--read-back]]\n"
-        "                [--rank R --world-size W] [--memory-limit SIZE] [--plan]\n"
-        "                [--verify touched|all|none] [--read-ahead]\n"
-        "                [--token HEX] [--any-hash] [--json]",
-    .help =
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+/* "  --name VALUE     text", the text broken into lines of at most 100 columns. */
+static void print_setting(const weir_run_setting *setting) {
+    enum { INDENT = 19, WIDTH = 100 };
+    int column =
+        printf("  %s%s%s", setting->flag, setting->takes ? " " : "", setting->takes ? setting->takes : "");
+    column += printf("%*s", column < INDENT ? INDENT - column - 1 : 2, "");
+    for (const char *word = setting->help; *word; word += strspn(word, " ")) {
+        int length = (int)strcspn(word, " ");
+        if (column + 1 + length > WIDTH)
+            column = printf("\n%*s", INDENT - 1, "") - 1;
+        column += printf(" %.*s", length, word);
+        word += length;
+    }
+    putchar('\n');
+}
+
+static void print_help(void) {
+    size_t count;
+    const weir_run_setting *settings = weir_run_settings(&count);
+    fputs(
         "  --store S        a store; once for each that the run's datasets come from\n"
         "  --manifest M     the manifest; ingest writes one beside the store\n"
         "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
         "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"
         "                   else train); all but train end after one pass over the dataset, eval_seeded in\n"
-        "                   a shuffled order that is always the same\n"
-        "  --steps N        where the run ends, counted from step 0, also if it is resumed; without it a\n"
-        "                   run in train continues until it is stopped\n"
-        "  --drop-remainder all stages but train: leave out the last batch if it is not full; in train\n"
-        "                   the manifest says so (data.drop_last)\n"
-        "  --workers N      threads that build batches (default 1)\n"
-        "  --buffer N       batches that each of them may be ahead (default 2)\n"
-        "  --queue N        batches that the loop may hold at a time (default 4)\n"
-        "  --policy P       strict (default): steps in order; best_effort: whichever batch is ready\n"
-        "  --max-lead N     best effort: how far a worker may be ahead of the slowest (default 16)\n"
-        "  --max-skips N    best effort: how many workers without a batch are passed over (default 4)\n"
-        "  --shards S       best effort: a worker has every n-th step (interleaved, default) or a block of\n"
-        "                   them (contiguous, if the run has an end)\n"
-        "  --trace F        record every step with its digests, for 'weir replay', 'diff' and 'merge'\n"
-        "  --trace-indices  with the indices themselves\n"
-        "  --trace-memory   also commit the run's memory before each step is given, and record the state:\n"
-        "                   what is live where, epochs, bytes written. It waits for the device\n"
-        "  --trace-contents with a digest of the step's bytes in their place\n"
-        "  --no-digests     without digests, which cost some time\n"
-        "  --checkpoint F   save the state at the start, at the end, every 60 seconds, when SIGINT or "
-        "SIGTERM\n"
-        "                   stops the run, and when it fails\n"
-        "  --checkpoint-seconds N     every N seconds instead (0: not by time)\n"
-        "  --checkpoint-every STEPS   and after every so many steps\n"
-        "  --resume F       resume from a checkpoint; if F is also --checkpoint and not there yet, begin\n"
-        "  --device D       bring the batches to a GPU: cuda, cuda:1 …; host: the same without one\n"
-        "  --depth N        batches on the device at a time (default 4)\n"
-        "  --read-back      read every batch back from the device and compare its digest\n"
+        "                   a shuffled order that is always the same\n",
+        stdout);
+    for (size_t i = 0; i < count; i++)
+        if (settings[i].flag)
+            print_setting(&settings[i]);
+    fputs(
+        "  --no-digests     with --trace: without digests, which cost some time\n"
         "  --rank R         which rank this is …\n"
         "  --world-size W   … of how many. Without them: what torchrun (RANK, WORLD_SIZE), Open MPI\n"
         "                   (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK,\n"
         "                   PMI_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS) say, the first of these\n"
         "  --read-ahead     ask for pages of the stores some time before they are read, also if the stores\n"
         "                   are not larger than memory: for the first steps from a slow disk\n"
-        "  --memory-limit SIZE   refuse a run that needs more: bytes, or 512M, 2GiB, …\n"
         "  --plan           show the memory that the run would need, and start nothing\n" CLI_VERIFY_HELP
-            CLI_TOKEN_HELP CLI_ANY_HASH_HELP
-        "  --json           the summary as one object; with --plan, the plan\n\n"
+            CLI_TOKEN_HELP "  --json           the summary as one object; with --plan, the plan\n\n"
         "In a world of more than one rank each rank's trace and checkpoint are F.rankN; --resume F takes F\n"
-        "if it is there, else F.rankN. Without --trace and --checkpoint nothing is written. SIGINT and "
-        "SIGTERM\n"
-        "end a run with its checkpoint and trace whole, and exit status 130 or 143.\n",
+        "if it is there, else F.rankN. Without --trace and --checkpoint nothing is written. SIGINT and\n"
+        "SIGTERM end a run with its checkpoint and trace whole, and exit status 130 or 143.\n",
+        stdout);
+}
+
+const cli_command cli_run = {
+    .name = "run",
+    .summary = "iterate over a run's batches as a training loop would",
+    .usage = "weir run --store S… --manifest M [--dataset K] [--stage S] [--rank R --world-size W]\n"
+             "                [--plan] [--json] [OPTION]...",
+    .print_help = print_help,
     .example =
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --workers 4\n"
         "  weir run --store shop.weir --manifest shop.manifest.json --steps 1000 --trace run.trace \\\n"

@@ -1,4 +1,5 @@
-/* weir_tool/pipeline_tools.h: names of policies and stages, the launcher's rank, cursors as a document. */
+/* weir_tool/pipeline_tools.h: a run's options as a table, names of policies and stages, the launcher's rank,
+ * cursors as a document. */
 #ifndef WEIR_TOOL_PIPELINE_TOOLS_H
 #define WEIR_TOOL_PIPELINE_TOOLS_H
 
@@ -14,6 +15,36 @@ WEIR_CHECKED weir_status weir_shard_mode_parse(const char *name, weir_shard_mode
 
 /* "read", "build" … Static; any thread. */
 const char *weir_run_stage_name(weir_run_stage stage);
+
+/* An option of a run that is a plain value, so that the program and Python need not list them: its name in
+ * Python, the member of weir_run_options, and what a person is told about it. */
+typedef enum weir_run_value {
+    WEIR_RUN_VALUE_BOOL,
+    WEIR_RUN_VALUE_UINT32,
+    WEIR_RUN_VALUE_UINT64,
+    WEIR_RUN_VALUE_SIZE, /* uint64_t: bytes */
+    WEIR_RUN_VALUE_TEXT,
+    WEIR_RUN_VALUE_FILE, /* a text that is the name of a file */
+    WEIR_RUN_VALUE_STAGE,
+    WEIR_RUN_VALUE_POLICY,
+    WEIR_RUN_VALUE_SHARDS,
+} weir_run_value;
+
+typedef struct weir_run_setting {
+    const char *name;
+    weir_run_value value;
+    size_t offset;
+    const char *flag;  /* the option of `weir run`, "--workers"; NULL: it has none, or not as a plain value */
+    const char *takes; /* what its value is called in the help; NULL for a bool */
+    const char *help;
+} weir_run_setting;
+
+/* All of them, in the order of the help. Static; any thread. */
+const weir_run_setting *weir_run_settings(size_t *count);
+
+/* Sets a stage, a policy or shards by its name. INVALID_STAGE_TYPE, CONTRACT_VIOLATION. */
+WEIR_CHECKED weir_status weir_run_set_word(weir_run_options *options, const weir_run_setting *setting,
+                                           const char *word, weir_error *error);
 
 /* Rank and world size as the first launcher says that has set its variables: torchrun (RANK, WORLD_SIZE),
  * Open MPI (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK, PMI_SIZE), Slurm

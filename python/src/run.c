@@ -87,70 +87,95 @@ static void destroy_lease(py_shared *self) {
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
+enum { SETTINGS_MAX = 64 };
+
 typedef struct run_arguments {
     weir_run_options options;
     py_sources *sources;
     py_bytes token, state;
-    PyObject *trace;
+    PyObject *paths[SETTINGS_MAX]; /* as bytes, of settings that are files, at the place of the setting */
 } run_arguments;
 
 static void free_arguments(run_arguments *a) {
     Py_XDECREF(a->token.holder);
     Py_XDECREF(a->state.holder);
-    Py_XDECREF(a->trace);
+    for (size_t i = 0; i < SETTINGS_MAX; i++)
+        Py_XDECREF(a->paths[i]);
     if (a->sources)
         py_drop(&a->sources->shared);
 }
 
-static bool parse_names(const char *stage, const char *policy, const char *shards, run_arguments *a) {
+/* Borrowed; NULL with an exception. */
+static const char *text_of(PyObject *value) {
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &size);
+    if (!text || strlen(text) == (size_t)size)
+        return text;
+    PyErr_SetString(PyExc_ValueError, "embedded null character");
+    return NULL;
+}
+
+static bool set_word(weir_run_options *o, const weir_run_setting *setting, PyObject *value) {
     weir_error error;
-    if (weir_stage_parse(stage, &a->options.stage, &error) == WEIR_OK &&
-        weir_policy_parse(policy, &a->options.policy, &error) == WEIR_OK &&
-        weir_shard_mode_parse(shards, &a->options.shard_mode, &error) == WEIR_OK)
+    const char *word = text_of(value);
+    if (word && weir_run_set_word(o, setting, word, &error) != WEIR_OK)
+        py_raise(&error);
+    return !PyErr_Occurred();
+}
+
+/* Sets an option by what the run's table says of it; `path` keeps the name of a file. None leaves it. */
+static bool set_option(weir_run_options *o, const weir_run_setting *setting, PyObject *value,
+                       PyObject **path) {
+    void *at = (uint8_t *)o + setting->offset;
+    if (value == Py_None)
         return true;
-    py_raise(&error);
+    switch (setting->value) {
+    case WEIR_RUN_VALUE_BOOL:
+        return (*(bool *)at = PyObject_IsTrue(value) == 1) || !PyErr_Occurred();
+    case WEIR_RUN_VALUE_UINT32:
+        return py_to_uint32(value, at);
+    case WEIR_RUN_VALUE_UINT64:
+    case WEIR_RUN_VALUE_SIZE:
+        return py_to_uint64(value, at);
+    case WEIR_RUN_VALUE_TEXT:
+        return (*(const char **)at = text_of(value)) != NULL;
+    case WEIR_RUN_VALUE_FILE:
+        return PyUnicode_FSConverter(value, path) && (*(const char **)at = PyBytes_AsString(*path)) != NULL;
+    default:
+        return set_word(o, setting, value);
+    }
+}
+
+static bool set_options(run_arguments *a, PyObject *given) {
+    size_t count;
+    Py_ssize_t found = 0;
+    const weir_run_setting *settings = weir_run_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        PyObject *value = PyDict_GetItemString(given, settings[i].name); /* borrowed */
+        found += value != NULL;
+        if (value && !set_option(&a->options, &settings[i], value, &a->paths[i]))
+            return false;
+    }
+    if (found == PyDict_Size(given))
+        return true;
+    PyErr_Format(PyExc_TypeError, "a run has not all of the options %R", given);
     return false;
 }
 
-static int to_path(PyObject *value, void *out) {
-    return value == Py_None ? 1 : PyUnicode_FSConverter(value, out);
-}
-
-/* (stores, manifest, dataset, stage, rank, world_size, token, any_hash, pad, with_digests, steps, first_step,
- * drop_remainder, workers, buffer_size, queue_size, policy, max_lead, max_skips, shards, memory_limit,
- * device, depth, anchor_rows, trace, trace_indices, trace_memory, trace_contents, state). free_arguments also
- * if it fails. */
+/* (stores, manifest, token, {option: value}, state). free_arguments also if it fails. */
 static bool parse_arguments(PyObject *args, run_arguments *a) {
-    PyObject *stores = NULL, *manifest = NULL;
-    const char *stage = NULL, *policy = NULL, *shards = NULL;
-    int any_hash = 0, pad = 0, with_digests = 0, trace_indices = 0, drop_remainder = 0, anchor_rows = 0;
-    int trace_memory = 0, trace_contents = 0;
+    PyObject *stores = NULL, *manifest = NULL, *given = NULL;
     weir_run_options *o = &a->options;
     *a = (run_arguments){.options = {.size = sizeof *o}};
-    if (!PyArg_ParseTuple(
-            args, "O!O!zsO&O&O&pppO&O&pO&O&O&sO&O&sO&zO&pO&pppO&", &PyTuple_Type, &stores, py_the.manifest,
-            &manifest, &o->dataset, &stage, py_to_uint32, &o->rank, py_to_uint32, &o->world_size, py_to_bytes,
-            &a->token, &any_hash, &pad, &with_digests, py_to_uint64, &o->steps, py_to_uint64, &o->first_step,
-            &drop_remainder, py_to_uint32, &o->workers, py_to_uint32, &o->buffer_size, py_to_uint32,
-            &o->queue_size, &policy, py_to_uint32, &o->max_lead, py_to_uint32, &o->max_skips_per_round,
-            &shards, py_to_uint64, &o->memory_limit, &o->device, py_to_uint32, &o->depth, &anchor_rows,
-            to_path, &a->trace, &trace_indices, &trace_memory, &trace_contents, py_to_bytes, &a->state) ||
-        !parse_names(stage, policy, shards, a) || !(a->sources = py_sources_new(stores, manifest)))
+    if (!PyArg_ParseTuple(args, "O!O!O&O!O&", &PyTuple_Type, &stores, py_the.manifest, &manifest, py_to_bytes,
+                          &a->token, &PyDict_Type, &given, py_to_bytes, &a->state) ||
+        !set_options(a, given) || !(a->sources = py_sources_new(stores, manifest)))
         return false;
     o->stores = a->sources->opened;
     o->store_count = a->sources->count;
     o->manifest = a->sources->manifest->manifest;
-    o->any_hash = any_hash;
-    o->pad = pad;
-    o->with_digests = with_digests;
-    o->drop_remainder = drop_remainder;
-    o->anchor_rows = anchor_rows;
     o->token = a->token.data;
     o->token_size = a->token.size;
-    o->trace = a->trace ? PyBytes_AsString(a->trace) : NULL;
-    o->trace_indices = trace_indices;
-    o->trace_memory = trace_memory;
-    o->trace_contents = trace_contents;
     o->state = a->state.data;
     o->state_size = a->state.size;
     return true;

@@ -11,6 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from weir import _weir, _wrappers
@@ -83,6 +84,12 @@ class Loader:
     a fork.
     """
 
+    _checkpoint: bytes | None = None  # where the next run begins
+    _is_fresh = True  # nothing was taken since it was made, or since a state was loaded
+    _is_closed = False
+    _is_checked = False  # who asks for the batches of this loop
+    _loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
+
     @answer_unknown
     def __init__(
         self,
@@ -129,29 +136,25 @@ class Loader:
             queue_size=queue_size, max_lead=max_lead, max_skips=max_skips, depth=depth,
         )  # fmt: skip
         check_texts(dataset="" if dataset is None else dataset, stage=stage, policy=policy, shards=shards)
-        self.dataset, self.stage, self.first_step, self.copy, self.steps, self.epochs = dataset, stage, first_step, copy, steps, epochs
+        self.dataset, self.stage, self.first_step, self.copy, self._token = dataset, stage, first_step, copy, token
+        self.steps, self.epochs = steps, epochs
         _check_together(stage, steps, epochs, copies_from=device if copy else None)
         self._passes = self._natural_epochs(token) if epochs is not None and steps is None else None
         end = self._find_end()
         check_numbers(64, steps=end or 0)
         if self.world_size == 0:
             raise ValueError("world_size is 0; a world has at least one rank")
-        self._options: dict[str, Any] = {  # in the order in which _weir.Run takes them
-            "stores": self.stores, "manifest": self.manifest, "dataset": dataset, "stage": stage, "rank": self.rank,
-            "world_size": self.world_size, "token": token, "any_hash": any_hash, "pad": pad, "with_digests": with_digests,
-            "steps": end or 0, "first_step": first_step, "drop_remainder": drop_remainder, "workers": workers, "buffer_size": buffer_size,
-            "queue_size": queue_size, "policy": policy, "max_lead": max_lead, "max_skips": max_skips, "shards": shards,
-            "memory_limit": memory_limit or 0, "device": None if device is None else str(device), "depth": depth, "anchor_rows": anchor_rows,
+        self._options: dict[str, Any] = {  # by the names that src/pipeline/run_options.c gives them
+            "dataset": dataset, "stage": stage, "rank": self.rank, "world_size": self.world_size, "any_hash": any_hash, "pad": pad,
+            "with_digests": with_digests, "steps": end, "first_step": first_step, "drop_remainder": drop_remainder,
+            "workers": workers, "buffer_size": buffer_size, "queue_size": queue_size, "policy": policy, "max_lead": max_lead,
+            "max_skips": max_skips, "shards": shards, "memory_limit": memory_limit, "depth": depth, "anchor_rows": anchor_rows,
             "trace": trace, "trace_indices": trace_indices, "trace_memory": trace_memory, "trace_contents": trace_contents,
+            "device": None if device is None else str(device),
         }  # fmt: skip
         self._lock = threading.RLock()
         _loaders.add(self)
-        self._checkpoint: bytes | None = None  # where the next run begins
-        self._is_fresh = True  # nothing was taken since it was made, or since a state was loaded
-        self._is_closed = False
-        self._is_checked = False  # who asks for the batches of this loop
-        self._loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
-        self._run: _weir.Run | None = _weir.Run._open(*self._options.values(), None)  # whatever is wrong is said now
+        self._run: _weir.Run | None = self._open_run(None)  # whatever is wrong is said now
         self._end: int | None = self._run.end
         self._memory = self._run._plan()
 
@@ -287,7 +290,7 @@ class Loader:
             if self._run is not None:
                 self._run._save()
             small = {"workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "trace": None, "first_step": step + 1}
-            run = _weir.Run._open(*{**self._options, **small}.values(), None)
+            run = self._open_run(None, small)
             return _state_of(step + 1, run._state())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -296,7 +299,7 @@ class Loader:
         checkpoint = _checkpoint_of(state)
         with self._lock:
             self._check_open()
-            run = _weir.Run._open(*self._options.values(), checkpoint)
+            run = self._open_run(checkpoint)
             if self._options["trace"] is not None or self._options["policy"] != "strict":  # the step is not all there is
                 self._leave_run()  # which closes its trace: the new run may resume it
                 run._start()
@@ -359,6 +362,9 @@ class Loader:
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a weir.Loader has threads and cannot be pickled or copied; make one in each process")
 
+    def _open_run(self, checkpoint: bytes | None, instead: Mapping[str, Any] = MappingProxyType({})) -> _weir.Run:
+        return _weir.Run._open(self.stores, self.manifest, self._token, {**self._options, **instead}, checkpoint)
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("the loader is closed")
@@ -367,7 +373,7 @@ class Loader:
         """The run, with its workers."""
         self._check_open()
         if self._run is None:
-            self._run = _weir.Run._open(*self._options.values(), self._checkpoint)
+            self._run = self._open_run(self._checkpoint)
         if not self._run.is_started:
             try:
                 self._run._start()

@@ -318,7 +318,15 @@ class Run:
     @property
     def is_started(self) -> bool: ...
     @classmethod
-    def _open(cls, *options: Any) -> Run: ...
+    def _open(
+        cls,
+        stores: tuple[Store, ...],
+        manifest: Manifest,
+        token: bytes | None,
+        options: dict[str, Any],
+        state: bytes | None,
+        /,
+    ) -> Run: ...
     @staticmethod
     def _checkpoint_step(checkpoint: bytes, /) -> int: ...
     def _start(self) -> None: ...

@@ -11,6 +11,7 @@
 #include "pipeline/joined_tables.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/run_files.h"
+#include "pipeline/run_options.h"
 #include "pipeline/staging.h"
 #include "store/reader.h"
 #include "trace/trace_writer.h"
@@ -53,57 +54,6 @@ struct weir_run {
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-static void set_default(uint32_t *option, uint32_t value) {
-    *option = *option ? *option : value;
-}
-
-/* Puts the defaults in place, and checks what nobody else does. */
-static weir_status settle(weir_run_options *o, weir_error *error) {
-    weir_device_options device;
-    if (o->world_size == 0)
-        WEIR__TRY(weir_launcher_read(&o->rank, &o->world_size, error));
-    if (o->device)
-        WEIR__TRY(weir_device__name(o->device, &device, error));
-    if ((unsigned)o->policy > WEIR_POLICY_BEST_EFFORT || (unsigned)o->shard_mode > WEIR_SHARD_CONTIGUOUS)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the policy is not strict or best_effort, or the shard mode is not interleaved or "
-                          "contiguous");
-    if (o->depth > WEIR_PIPELINE__DEPTH_MAX)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "a depth of %u batches on the device is too much; %d are the most", o->depth,
-                          WEIR_PIPELINE__DEPTH_MAX);
-    if (o->read_back && (!o->device || o->transform.apply))
-        return weir__fail(
-            error, WEIR_CONTRACT_VIOLATION, operator_name,
-            "read_back compares what was built with what is on a device; it needs a device, and "
-            "no transform");
-    if ((o->trace_memory && !o->trace) ||
-        (o->trace_contents && (!o->trace_memory || !o->with_digests || o->transform.apply)))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          o->trace_contents
-                              ? "trace_contents belongs to trace_memory and to digests, and a transform "
-                                "would change what they are of"
-                              : "trace_memory belongs to a trace");
-    if (o->drop_remainder && o->stage == WEIR_STAGE_TRAIN)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "drop_remainder is for eval and infer; in train the manifest says whether the last "
-                          "batch of an epoch is left out: data.drop_last");
-    if (o->shard_mode != WEIR_SHARD_INTERLEAVED && o->policy == WEIR_POLICY_STRICT)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "under the strict policy steps are given in order, so each worker has every n-th; "
-                          "shards of another kind are for best_effort");
-    set_default(&o->workers, WEIR_RUN_WORKERS);
-    set_default(&o->buffer_size, WEIR_RUN_BUFFER);
-    set_default(&o->queue_size, WEIR_RUN_QUEUE);
-    set_default(&o->depth, WEIR_RUN_DEPTH);
-    if (o->device) /* a slot is the consumer's until its copy is done */
-        o->queue_size = o->depth;
-    if (o->checkpoint_seconds == 0)
-        o->checkpoint_seconds = WEIR_RUN_CHECKPOINT_SECONDS;
-    o->with_digests = o->with_digests || o->read_back;
-    return WEIR_OK;
-}
 
 static weir_status copy_bytes(const weir_env *env, const void *from, size_t size, void *to,
                               weir_error *error) {
@@ -155,7 +105,7 @@ static void describe(weir_run *run) {
 
 static weir_status open_run(weir_run *run, weir_error *error) {
     weir_pipeline__memory_need *need = &run->loader.need;
-    WEIR__TRY(settle(&run->options, error));
+    WEIR__TRY(weir_pipeline__run_settle(&run->options, error));
     WEIR__TRY(keep_options(run, error));
     WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
     if (run->state) /* it was read before */
