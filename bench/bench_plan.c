@@ -38,7 +38,7 @@ static void make_plan(void *context) {
 /* The largest peak over lower bound of the plan's arenas. */
 static double worst_gap(const weir_plan *plan) {
     double worst = 1;
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         double gap = arena.lower_bound ? (double)arena.peak_bytes / (double)arena.lower_bound : 1;
         worst = gap > worst ? gap : worst;
@@ -66,7 +66,7 @@ static void measure_growth(unsigned largest) {
                     &error);
         job j = {.graph = graph, .mode = "forward", .effort = 0};
         double seconds = bench_best(power < 7 ? 3 : 1, make_plan, &j);
-        double count = (double)weir_plan_tensor_count(j.plan);
+        double count = (double)weir_plan_describe(j.plan)->tensor_count;
         double ns = 1e9 * seconds / (count * log_2(count));
         first_ns = first_ns > 0 ? first_ns : ns;
         snprintf(name, sizeof name, "plan 10^%u tensors, effort 0", power);
@@ -94,7 +94,7 @@ static void measure_model(const model_kind *kind, const char *size, const char *
     job j = {.graph = graph, .mode = mode, .effort = WEIR_EFFORT_DEFAULT};
     double seconds = bench_best(5, make_plan, &j);
     snprintf(name, sizeof name, "%s %s %s, %zu tensors", kind->name, size ? size : "", mode,
-             weir_plan_tensor_count(j.plan));
+             weir_plan_describe(j.plan)->tensor_count);
     bench_report(name, 1000 * seconds, "ms", NULL, 0, "<= 10 ms");
     snprintf(name, sizeof name, "%s %s %s, peak / lower bound", kind->name, size ? size : "", mode);
     bench_report(name, worst_gap(j.plan), "x", NULL, 0, "1.0000");

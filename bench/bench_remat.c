@@ -37,7 +37,7 @@ static void make_plan(void *context) {
 }
 
 static uint64_t activations(const weir_plan *plan) {
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         if (arena.name.size == strlen("activations") &&
             memcmp(arena.name.data, "activations", arena.name.size) == 0)
@@ -97,8 +97,6 @@ static double checkpointing_cost(const weir_graph *graph) {
 static void measure(const model_kind *kind, const char *size) {
     weir_error error;
     weir_graph *graph = NULL;
-    weir_plan_remat remat;
-    weir_plan_reorder order;
     char name[96];
     char arenas[80];
     bench_check(kind->make(&(model_options){.size = size}, &graph, &error), &error);
@@ -108,21 +106,21 @@ static void measure(const model_kind *kind, const char *size) {
              (unsigned long long)(activations(j.plan) / 2));
     j.arenas = arenas;
     double seconds = bench_best(2, make_plan, &j);
-    weir_plan_get_remat(j.plan, &remat);
+    const weir_plan_remat *remat = weir_plan_describe(j.plan)->remat;
     snprintf(name, sizeof name, "%s %s at half the activations: planning", kind->name, size ? size : "");
     bench_report(name, seconds, "s", NULL, 0, "<= 10 s");
     snprintf(name, sizeof name, "%s %s at half the activations: added cost", kind->name, size ? size : "");
-    bench_report(name, 100 * (double)remat.added_cost / (double)remat.base_cost, "% of forward",
-                 "sqrt(n) checkpointing", 100 * checkpointing_cost(graph) / (double)remat.base_cost, "<= 1");
+    bench_report(name, 100 * (double)remat->added_cost / (double)remat->base_cost, "% of forward",
+                 "sqrt(n) checkpointing", 100 * checkpointing_cost(graph) / (double)remat->base_cost, "<= 1");
     snprintf(name, sizeof name, "%s %s at half the activations: bound of it", kind->name, size ? size : "");
-    bench_report(name, 100 * (double)remat.lower_bound / (double)remat.base_cost, "% of forward", NULL, 0,
+    bench_report(name, 100 * (double)remat->lower_bound / (double)remat->base_cost, "% of forward", NULL, 0,
                  "");
     j.arenas = NULL;
     j.reorder = true;
     make_plan(&j);
-    weir_plan_get_reorder(j.plan, &order);
+    const weir_plan_reorder *order = weir_plan_describe(j.plan)->reorder;
     snprintf(name, sizeof name, "%s %s reordered: peak", kind->name, size ? size : "");
-    bench_report(name, (double)order.peak, "bytes", "the bound of all orders", (double)order.lower_bound,
+    bench_report(name, (double)order->peak, "bytes", "the bound of all orders", (double)order->lower_bound,
                  "1");
     weir_plan_close(j.plan);
     weir_graph_close(graph);

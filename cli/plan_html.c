@@ -96,7 +96,7 @@ static uint64_t slot_address(const weir_plan *plan, size_t arena, size_t index) 
 /* The dimensions of all tensors, one tensor after the other. */
 static void write_shapes(weir_json_writer *w, const weir_plan *plan) {
     size_t count = 0;
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++)
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++)
         count += weir_plan_tensor_at(plan, i).rank;
     uint64_t *dimensions = malloc((count + 1) * sizeof *dimensions);
     weir_json_key(w, "shape");
@@ -105,7 +105,7 @@ static void write_shapes(weir_json_writer *w, const weir_plan *plan) {
         return;
     }
     size_t used = 0;
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         for (size_t axis = 0; axis < tensor.rank; axis++)
             dimensions[used++] = tensor.shape[axis];
@@ -124,7 +124,7 @@ static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
                    {"slot", tensor_slot},   {"offset", tensor_offset}, {"size", tensor_size},
                    {"birth", tensor_birth}, {"death", tensor_death},   {"rank", tensor_rank},
                    {"owner", tensor_owner}};
-    size_t count = weir_plan_tensor_count(plan);
+    size_t count = weir_plan_describe(plan)->tensor_count;
     weir_json_key(w, "tensors");
     weir_json_object(w);
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
@@ -169,35 +169,32 @@ static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index
 }
 
 static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
-    weir_plan_hashes hashes;
-    weir_plan_get_hashes(plan, &hashes);
+    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     weir_json_key(w, "hashes");
     weir_json_object(w);
-    cli_json_hex(w, "graph", hashes.graph, sizeof hashes.graph);
-    cli_json_hex(w, "assignment", hashes.assignment, sizeof hashes.assignment);
-    cli_json_hex(w, "plan", hashes.plan, sizeof hashes.plan);
+    cli_json_hex(w, "graph", hashes->graph, sizeof hashes->graph);
+    cli_json_hex(w, "assignment", hashes->assignment, sizeof hashes->assignment);
+    cli_json_hex(w, "plan", hashes->plan, sizeof hashes->plan);
     weir_json_end_object(w);
 }
 
 /* What running operators again and paging cost, or null. */
 static void write_remat(weir_json_writer *w, const weir_plan *plan) {
-    weir_plan_remat remat;
-    weir_plan_paging paging;
-    weir_plan_get_remat(plan, &remat);
-    weir_plan_get_paging(plan, &paging);
+    const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+    const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
     weir_json_key(w, "remat");
-    if (remat.runs_again == 0 && paging.transfers == 0) {
+    if (remat->runs_again == 0 && paging->transfers == 0) {
         weir_json_null(w);
         return;
     }
     weir_json_object(w);
-    write_number(w, "runs_again", remat.runs_again);
-    write_number(w, "added_cost", remat.added_cost);
-    write_number(w, "base_cost", remat.base_cost);
-    write_number(w, "paged_tensors", paging.tensors);
-    write_number(w, "moved", paging.moved);
-    write_number(w, "waited", paging.cost);
-    write_number(w, "hidden", paging.hidden);
+    write_number(w, "runs_again", remat->runs_again);
+    write_number(w, "added_cost", remat->added_cost);
+    write_number(w, "base_cost", remat->base_cost);
+    write_number(w, "paged_tensors", paging->tensors);
+    write_number(w, "moved", paging->moved);
+    write_number(w, "waited", paging->cost);
+    write_number(w, "hidden", paging->hidden);
     weir_json_end_object(w);
 }
 
@@ -219,14 +216,14 @@ static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text tit
     weir_json_key(w, "title");
     weir_json_text_n(w, title.data, title.size);
     cli_json_text(w, "version", weir_version());
-    cli_json_text(w, "mode", weir_plan_mode(plan));
+    cli_json_text(w, "mode", weir_plan_describe(plan)->mode);
     write_number(w, "end", weir_plan_end(plan));
     write_hashes(w, plan);
     write_remat(w, plan);
     write_names(w);
     weir_json_key(w, "arenas");
     weir_json_array(w);
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         write_arena(w, plan, i);
     weir_json_end_array(w);
     write_tensors(w, plan);

@@ -5,7 +5,7 @@
 static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
     weir_json_key(w, "tensors");
     weir_json_object(w);
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         weir_text arena = weir_plan_arena_at(plan, tensor.arena).name;
         weir_json_key_n(w, tensor.id.data, tensor.id.size);
@@ -45,29 +45,28 @@ static void write_arena(const weir_plan_arena *arena, weir_json_writer *w) {
 }
 
 static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
-    weir_plan_metrics metrics;
-    weir_plan_get_metrics(plan, &metrics);
+    const weir_plan_metrics *metrics = weir_plan_describe(plan)->metrics;
     weir_json_key(w, "metrics");
     weir_json_object(w);
-    cli_json_uint(w, "peak_logical_slots", metrics.peak_logical_slots);
+    cli_json_uint(w, "peak_logical_slots", metrics->peak_logical_slots);
     weir_json_key(w, "peak_physical_bytes_per_arena");
     weir_json_object(w);
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         weir_json_key_n(w, arena.name.data, arena.name.size);
         weir_json_uint(w, arena.peak_bytes);
     }
     weir_json_end_object(w);
     weir_json_key(w, "memory_reuse_ratio");
-    weir_json_double(w, metrics.memory_reuse_ratio);
+    weir_json_double(w, metrics->memory_reuse_ratio);
     weir_json_key(w, "memory_reuse_bound");
-    weir_json_double(w, metrics.memory_reuse_bound);
-    cli_json_uint(w, "max_live", metrics.max_live);
+    weir_json_double(w, metrics->memory_reuse_bound);
+    cli_json_uint(w, "max_live", metrics->max_live);
     weir_json_key(w, "internal_fragmentation_ratio");
-    weir_json_double(w, metrics.internal_fragmentation_ratio);
+    weir_json_double(w, metrics->internal_fragmentation_ratio);
     weir_json_key(w, "activation_retention_ratio");
-    weir_json_double(w, metrics.activation_retention_ratio);
-    cli_json_uint(w, "allocation_time_ns", metrics.allocation_time_ns);
+    weir_json_double(w, metrics->activation_retention_ratio);
+    cli_json_uint(w, "allocation_time_ns", metrics->allocation_time_ns);
     weir_json_end_object(w);
 }
 
@@ -86,21 +85,19 @@ static void write_paging(const weir_plan_paging *paging, weir_json_writer *w) {
 }
 
 static void write_remat(const weir_plan *plan, weir_json_writer *w) {
-    weir_plan_remat remat;
-    weir_plan_paging paging;
-    weir_plan_get_remat(plan, &remat);
-    weir_plan_get_paging(plan, &paging);
-    if (remat.runs_again > 0 || paging.transfers > 0) {
+    const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+    const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
+    if (remat->runs_again > 0 || paging->transfers > 0) {
         weir_json_key(w, "remat");
         weir_json_object(w);
-        cli_json_uint(w, "added_cost", remat.added_cost);
-        cli_json_uint(w, "base_cost", remat.base_cost);
-        cli_json_uint(w, "lower_bound", remat.lower_bound);
-        cli_json_bool(w, "optimal", remat.optimal);
-        cli_json_uint(w, "runs_again", remat.runs_again);
+        cli_json_uint(w, "added_cost", remat->added_cost);
+        cli_json_uint(w, "base_cost", remat->base_cost);
+        cli_json_uint(w, "lower_bound", remat->lower_bound);
+        cli_json_bool(w, "optimal", remat->optimal);
+        cli_json_uint(w, "runs_again", remat->runs_again);
         weir_json_key(w, "budget");
         weir_json_object(w);
-        for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+        for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
             weir_plan_arena arena = weir_plan_arena_at(plan, i);
             if (arena.has_capacity) {
                 weir_json_key_n(w, arena.name.data, arena.name.size);
@@ -110,16 +107,16 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
         weir_json_end_object(w);
         weir_json_end_object(w);
     }
-    if (paging.transfers > 0)
-        write_paging(&paging, w);
-    if (weir_plan_step_count(plan) == 0)
+    if (paging->transfers > 0)
+        write_paging(paging, w);
+    if (weir_plan_describe(plan)->step_count == 0)
         return;
     weir_json_key(w, "schedule");
     weir_json_array(w);
-    for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->step_count; i++) {
         weir_plan_step step = weir_plan_step_at(plan, i);
         weir_json_array(w);
-        weir_json_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i)));
+        weir_json_text(w, weir_plan_step_kind_name(step.kind));
         weir_json_text_n(w, step.node.data, step.node.size);
         weir_json_end_array(w);
     }
@@ -127,32 +124,30 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
 }
 
 static void write_reorder(const weir_plan *plan, weir_json_writer *w) {
-    weir_plan_reorder reorder;
-    weir_plan_get_reorder(plan, &reorder);
-    if (!reorder.is_tried)
+    const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
+    if (!reorder->is_tried)
         return;
     weir_json_key(w, "reorder");
     weir_json_object(w);
-    cli_json_bool(w, "changed", reorder.is_changed);
-    cli_json_uint(w, "given_peak", reorder.given_peak);
-    cli_json_uint(w, "peak", reorder.peak);
-    cli_json_uint(w, "lower_bound", reorder.lower_bound);
+    cli_json_bool(w, "changed", reorder->is_changed);
+    cli_json_uint(w, "given_peak", reorder->given_peak);
+    cli_json_uint(w, "peak", reorder->peak);
+    cli_json_uint(w, "lower_bound", reorder->lower_bound);
     weir_json_end_object(w);
 }
 
 int cli_plan_print_json(const weir_plan *plan) {
     weir_json_writer w;
-    weir_plan_hashes hashes;
-    weir_plan_get_hashes(plan, &hashes);
+    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     weir_json_writer_memory(&w, NULL);
     weir_json_object(&w);
-    cli_json_hex(&w, "plan_hash", hashes.plan, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "assignment_hash", hashes.assignment, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "graph_hash", hashes.graph, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "plan_hash", hashes->plan, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "assignment_hash", hashes->assignment, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "graph_hash", hashes->graph, WEIR_HASH_SIZE);
     write_tensors(plan, &w);
     weir_json_key(&w, "arenas");
     weir_json_object(&w);
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         write_arena(&arena, &w);
     }

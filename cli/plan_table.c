@@ -26,7 +26,7 @@ static void print_arenas(const weir_plan *plan) {
     char buffers[3][16];
     printf("%-16s %9s %8s %12s %12s %8s %12s  %s\n", "arena", "tensors", "slots", "lower bound", "peak",
            "gap", "slot layout", "optimal");
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         double gap = arena.lower_bound ? 100 * ((double)arena.peak_bytes / (double)arena.lower_bound - 1) : 0;
         print_text(arena.name, 16);
@@ -64,7 +64,7 @@ static size_t largest_live(const weir_plan *plan, size_t arena, uint64_t positio
                            size_t *kept) {
     size_t live = 0;
     *kept = 0;
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         if (tensor.arena != arena || position < tensor.birth || position >= tensor.death || tensor.is_alias)
             continue;
@@ -115,66 +115,61 @@ static void print_hash(const char *name, const uint8_t *hash) {
 }
 
 static void print_remat(const weir_plan *plan) {
-    weir_plan_remat remat;
-    weir_plan_paging paging;
     char buffer[16];
-    weir_plan_get_remat(plan, &remat);
-    weir_plan_get_paging(plan, &paging);
-    if (remat.runs_again == 0 && paging.transfers == 0)
+    const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+    const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
+    if (remat->runs_again == 0 && paging->transfers == 0)
         return;
-    double base = (double)remat.base_cost;
-    printf("\nrecomputed: %" PRIu64 " operators run again", remat.runs_again);
-    if (paging.transfers > 0)
-        printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging.tensors,
-               cli_plan_bytes(paging.moved, buffer));
-    if (paging.overlaps)
+    double base = (double)remat->base_cost;
+    printf("\nrecomputed: %" PRIu64 " operators run again", remat->runs_again);
+    if (paging->transfers > 0)
+        printf("; paged: %" PRIu64 " tensors go to the host, %s moved out and in", paging->tensors,
+               cli_plan_bytes(paging->moved, buffer));
+    if (paging->overlaps)
         printf(" beside the computation, which waits for %.1f%% of that",
-               100 * (double)paging.cost / ((double)paging.cost + (double)paging.hidden));
-    printf(", which adds %.3g to a forward cost of %.3g (%.2f%%); ", (double)remat.added_cost, base,
-           100 * (double)remat.added_cost / base);
-    if (remat.optimal)
+               100 * (double)paging->cost / ((double)paging->cost + (double)paging->hidden));
+    printf(", which adds %.3g to a forward cost of %.3g (%.2f%%); ", (double)remat->added_cost, base,
+           100 * (double)remat->added_cost / base);
+    if (remat->optimal)
         printf("nothing adds less\n");
     else
-        printf("no schedule adds less than %.3g (%.2f%%)\n", (double)remat.lower_bound,
-               100 * (double)remat.lower_bound / base);
+        printf("no schedule adds less than %.3g (%.2f%%)\n", (double)remat->lower_bound,
+               100 * (double)remat->lower_bound / base);
 }
 
 static void print_reorder(const weir_plan *plan) {
-    weir_plan_reorder reorder;
     char buffers[3][16];
-    weir_plan_get_reorder(plan, &reorder);
-    if (!reorder.is_tried || reorder.given_peak == 0)
+    const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
+    if (!reorder->is_tried || reorder->given_peak == 0)
         return;
-    printf("\norder: %s", reorder.is_changed ? "changed" : "kept");
-    if (reorder.is_changed)
-        printf(", the arenas need %s instead of %s", cli_plan_bytes(reorder.peak, buffers[0]),
-               cli_plan_bytes(reorder.given_peak, buffers[1]));
-    if (reorder.peak == reorder.lower_bound)
+    printf("\norder: %s", reorder->is_changed ? "changed" : "kept");
+    if (reorder->is_changed)
+        printf(", the arenas need %s instead of %s", cli_plan_bytes(reorder->peak, buffers[0]),
+               cli_plan_bytes(reorder->given_peak, buffers[1]));
+    if (reorder->peak == reorder->lower_bound)
         printf("; no order needs less\n");
     else
-        printf("; no order needs less than %s\n", cli_plan_bytes(reorder.lower_bound, buffers[2]));
+        printf("; no order needs less than %s\n", cli_plan_bytes(reorder->lower_bound, buffers[2]));
 }
 
 int cli_plan_print_table(const weir_plan *plan, const char *name) {
-    weir_plan_metrics metrics;
-    weir_plan_hashes hashes;
-    weir_plan_get_metrics(plan, &metrics);
-    weir_plan_get_hashes(plan, &hashes);
+    const weir_plan_metrics *metrics = weir_plan_describe(plan)->metrics;
+    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     printf("%s, %s: %" PRIu64 " tensors in %" PRIu64 " slots, at most %" PRIu64
            " live, reuse %.1f%% (no assignment reuses more than %.1f%%)",
-           name, weir_plan_mode(plan), metrics.tensors, metrics.peak_logical_slots, metrics.max_live,
-           100 * metrics.memory_reuse_ratio, 100 * metrics.memory_reuse_bound);
-    if (metrics.allocation_time_ns > 0)
-        printf(", planned in %.3f s", (double)metrics.allocation_time_ns / 1e9);
+           name, weir_plan_describe(plan)->mode, metrics->tensors, metrics->peak_logical_slots,
+           metrics->max_live, 100 * metrics->memory_reuse_ratio, 100 * metrics->memory_reuse_bound);
+    if (metrics->allocation_time_ns > 0)
+        printf(", planned in %.3f s", (double)metrics->allocation_time_ns / 1e9);
     printf("\n\n");
     print_arenas(plan);
     print_remat(plan);
     print_reorder(plan);
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         print_what_to_shrink(plan, i);
     putchar('\n');
-    print_hash("graph_hash     ", hashes.graph);
-    print_hash("assignment_hash", hashes.assignment);
-    print_hash("plan_hash      ", hashes.plan);
+    print_hash("graph_hash     ", hashes->graph);
+    print_hash("assignment_hash", hashes->assignment);
+    print_hash("plan_hash      ", hashes->plan);
     return cli_flush();
 }

@@ -139,9 +139,6 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_set_order(weir_graph *graph, const 
 WEIR_API WEIR_CHECKED weir_status weir_graph_finish(weir_graph *graph, weir_error *error);
 WEIR_API void weir_graph_close(weir_graph *graph);
 
-WEIR_API weir_text weir_graph_name(const weir_graph *graph);
-WEIR_API size_t weir_graph_tensor_count(const weir_graph *graph);
-WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
 /* Of a finished graph. */
 WEIR_API void weir_graph_hash(const weir_graph *graph, uint8_t hash[WEIR_HASH_SIZE]);
 
@@ -269,45 +266,35 @@ typedef struct weir_plan_slot {
 } weir_plan_slot;
 
 /* None of these can fail; indexes must be in range. Arenas and tensors stand in the order of CBOR keys:
- * shorter names first, then bytewise. weir_plan_token gives NULL for a restored plan. */
-WEIR_API const char *weir_plan_mode(const weir_plan *plan);
-WEIR_API const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size);
-WEIR_API void weir_plan_get_hashes(const weir_plan *plan, weir_plan_hashes *hashes);
-WEIR_API void weir_plan_get_metrics(const weir_plan *plan, weir_plan_metrics *metrics);
-WEIR_API size_t weir_plan_arena_count(const weir_plan *plan);
+ * shorter names first, then bytewise. */
 WEIR_API weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index);
-WEIR_API size_t weir_plan_tensor_count(const weir_plan *plan);
 WEIR_API weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index);
 WEIR_API bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index);
 WEIR_API weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, uint64_t slot);
 
 /* ---- What runs when: docs/spec/03d-remat.md ----------------------------------------------------- */
 
-/* An execution: a node, its backward step, a transfer, or a wait for one. */
-typedef struct weir_plan_step {
-    weir_text node; /* of a transfer or a wait, the tensor */
-    bool is_backward;
-    bool is_again; /* it ran before: its outputs are made again, as "id.again1" and so on */
-} weir_plan_step;
-
-/* A plan has a schedule where operators run again or in another order than the given one; the step at place
- * p is at position p + 1. Else there are 0 steps. */
-WEIR_API size_t weir_plan_step_count(const weir_plan *plan);
-WEIR_API weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place);
-
 /* A transfer copies a tensor to its copy in the arena `host` ("id.host"), or that copy to the tensor's next
  * instance ("id.again1" and so on), which is born at the step. It is complete after its step; in a plan with
  * waits, after the next wait for its tensor, and may be made at any time until then. */
 typedef enum weir_plan_step_kind {
     WEIR_STEP_RUN,
-    WEIR_STEP_BACK,
+    WEIR_STEP_BACK, /* a node's backward step */
     WEIR_STEP_OUT,
     WEIR_STEP_IN,
     WEIR_STEP_WAIT,
 } weir_plan_step_kind;
-WEIR_API weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place);
 /* "run", "back", "out", "in", "wait". */
 WEIR_API const char *weir_plan_step_kind_name(weir_plan_step_kind kind);
+
+typedef struct weir_plan_step {
+    weir_plan_step_kind kind;
+    weir_text node; /* of a transfer or a wait, the tensor */
+    bool is_again;  /* it ran before: its outputs are made again, as "id.again1" and so on */
+} weir_plan_step;
+
+/* The step at a place below weir_plan_describe's step_count; it is at position place + 1. */
+WEIR_API weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place);
 
 typedef struct weir_plan_remat {
     uint64_t runs_again;  /* executions beyond the first of their node; 0: nothing is recomputed */
@@ -316,9 +303,6 @@ typedef struct weir_plan_remat {
     uint64_t lower_bound; /* no schedule within the capacities adds less */
     bool optimal;         /* added_cost is proven to be the least */
 } weir_plan_remat;
-
-/* All zero if nothing is recomputed or paged. */
-WEIR_API void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat);
 
 typedef struct weir_plan_paging {
     uint64_t transfers; /* out and in; 0: nothing is paged */
@@ -331,9 +315,6 @@ typedef struct weir_plan_paging {
     uint64_t hidden; /* what the transfers take beyond that, while it runs */
 } weir_plan_paging;
 
-/* All zero if nothing is paged. */
-WEIR_API void weir_plan_get_paging(const weir_plan *plan, weir_plan_paging *paging);
-
 /* What `reorder` found: peaks are the largest live bytes of all arenas, added up. */
 typedef struct weir_plan_reorder {
     bool is_tried; /* reorder was wanted; false for a restored plan */
@@ -342,7 +323,24 @@ typedef struct weir_plan_reorder {
     uint64_t peak;        /* of the plan's order */
     uint64_t lower_bound; /* no order is below this */
 } weir_plan_reorder;
-WEIR_API void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder);
+
+/* ---- The plan as a whole ------------------------------------------------------------------------ */
+
+/* It and all that it points to live as long as the plan. */
+typedef struct weir_plan_info {
+    const char *mode;
+    const uint8_t *token; /* NULL for a restored plan */
+    size_t token_size;
+    size_t arena_count;
+    size_t tensor_count;
+    size_t step_count; /* 0, unless operators run again or in another order than the given one */
+    const weir_plan_hashes *hashes;
+    const weir_plan_metrics *metrics;
+    const weir_plan_remat *remat;   /* all zero if nothing is recomputed or paged */
+    const weir_plan_paging *paging; /* all zero if nothing is paged */
+    const weir_plan_reorder *reorder;
+} weir_plan_info;
+WEIR_API const weir_plan_info *weir_plan_describe(const weir_plan *plan);
 
 /* ---- Bare packing: lifetimes and sizes alone --------------------------------------------------- */
 

@@ -6,6 +6,10 @@
 #include "weir/plan.h"
 #include "weir_tool/documents.h"
 
+weir_text weir_graph_name(const weir_graph *graph);
+size_t weir_graph_tensor_count(const weir_graph *graph);
+size_t weir_graph_node_count(const weir_graph *graph);
+
 /* The graph as weir-graph/1 again, defaults left out; faults stick to the writer. */
 void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w);
 void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w);

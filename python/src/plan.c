@@ -128,28 +128,26 @@ static PyObject *text_of(weir_text text) {
 
 static PyObject *get_mode(PyObject *self, void *closure) {
     (void)closure;
-    return py_text(weir_plan_mode(py_plan_of(self)));
+    return py_text(weir_plan_describe(py_plan_of(self))->mode);
 }
 
 static PyObject *get_hashes(PyObject *self, void *closure) {
     (void)closure;
-    weir_plan_hashes hashes;
-    weir_plan_get_hashes(py_plan_of(self), &hashes);
-    return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes.plan, WEIR_HASH_SIZE), "assignment",
-                         py_hex(hashes.assignment, WEIR_HASH_SIZE), "graph",
-                         py_hex(hashes.graph, WEIR_HASH_SIZE));
+    const weir_plan_hashes *hashes = weir_plan_describe(py_plan_of(self))->hashes;
+    return Py_BuildValue("{sNsNsN}", "plan", py_hex(hashes->plan, WEIR_HASH_SIZE), "assignment",
+                         py_hex(hashes->assignment, WEIR_HASH_SIZE), "graph",
+                         py_hex(hashes->graph, WEIR_HASH_SIZE));
 }
 
 static PyObject *get_metrics(PyObject *self, void *closure) {
     (void)closure;
-    weir_plan_metrics metrics;
-    weir_plan_get_metrics(py_plan_of(self), &metrics);
+    const weir_plan_metrics *metrics = weir_plan_describe(py_plan_of(self))->metrics;
     return Py_BuildValue(
-        "{sKsKsKsdsdsdsdsK}", "tensors", (ull)metrics.tensors, "peak_logical_slots",
-        (ull)metrics.peak_logical_slots, "max_live", (ull)metrics.max_live, "memory_reuse_ratio",
-        metrics.memory_reuse_ratio, "memory_reuse_bound", metrics.memory_reuse_bound,
-        "internal_fragmentation_ratio", metrics.internal_fragmentation_ratio, "activation_retention_ratio",
-        metrics.activation_retention_ratio, "allocation_time_ns", (ull)metrics.allocation_time_ns);
+        "{sKsKsKsdsdsdsdsK}", "tensors", (ull)metrics->tensors, "peak_logical_slots",
+        (ull)metrics->peak_logical_slots, "max_live", (ull)metrics->max_live, "memory_reuse_ratio",
+        metrics->memory_reuse_ratio, "memory_reuse_bound", metrics->memory_reuse_bound,
+        "internal_fragmentation_ratio", metrics->internal_fragmentation_ratio, "activation_retention_ratio",
+        metrics->activation_retention_ratio, "allocation_time_ns", (ull)metrics->allocation_time_ns);
 }
 
 static PyObject *arena_dict(const weir_plan_arena *arena) {
@@ -165,7 +163,7 @@ static PyObject *arena_dict(const weir_plan_arena *arena) {
 static PyObject *get_arenas(PyObject *self, void *closure) {
     (void)closure;
     PyObject *all = PyDict_New();
-    for (size_t i = 0; all && i < weir_plan_arena_count(py_plan_of(self)); i++) {
+    for (size_t i = 0; all && i < weir_plan_describe(py_plan_of(self))->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(py_plan_of(self), i);
         PyObject *name = text_of(arena.name), *dict = arena_dict(&arena);
         if (!name || !dict || PyDict_SetItem(all, name, dict) != 0)
@@ -192,7 +190,7 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     (void)closure;
     const weir_plan *plan = py_plan_of(self);
     PyObject *all = PyDict_New();
-    for (size_t i = 0; all && i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; all && i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         PyObject *id = text_of(tensor.id);
         PyObject *dict = Py_BuildValue(
@@ -212,13 +210,13 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
 static PyObject *get_schedule(PyObject *self, void *closure) {
     (void)closure;
     const weir_plan *plan = py_plan_of(self);
-    size_t count = weir_plan_step_count(plan);
+    size_t count = weir_plan_describe(plan)->step_count;
     if (count == 0)
         return Py_NewRef(Py_None);
     PyObject *all = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; all && i < count; i++) {
-        const char *kind = weir_plan_step_kind_name(weir_plan_step_kind_at(plan, i));
-        PyObject *item = Py_BuildValue("(sN)", kind, text_of(weir_plan_step_at(plan, i).node));
+        weir_plan_step step = weir_plan_step_at(plan, i);
+        PyObject *item = Py_BuildValue("(sN)", weir_plan_step_kind_name(step.kind), text_of(step.node));
         if (!item || PyList_SetItem(all, (Py_ssize_t)i, item) != 0)
             Py_CLEAR(all);
     }
@@ -227,38 +225,34 @@ static PyObject *get_schedule(PyObject *self, void *closure) {
 
 static PyObject *get_remat(PyObject *self, void *closure) {
     (void)closure;
-    weir_plan_remat remat;
-    weir_plan_paging paging;
-    weir_plan_get_remat(py_plan_of(self), &remat);
-    weir_plan_get_paging(py_plan_of(self), &paging);
-    if (remat.runs_again == 0 && paging.transfers == 0)
+    const weir_plan_remat *remat = weir_plan_describe(py_plan_of(self))->remat;
+    const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
+    if (remat->runs_again == 0 && paging->transfers == 0)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("{sKsKsKsKsN}", "runs_again", (ull)remat.runs_again, "added_cost",
-                         (ull)remat.added_cost, "base_cost", (ull)remat.base_cost, "lower_bound",
-                         (ull)remat.lower_bound, "optimal", PyBool_FromLong(remat.optimal));
+    return Py_BuildValue("{sKsKsKsKsN}", "runs_again", (ull)remat->runs_again, "added_cost",
+                         (ull)remat->added_cost, "base_cost", (ull)remat->base_cost, "lower_bound",
+                         (ull)remat->lower_bound, "optimal", PyBool_FromLong(remat->optimal));
 }
 
 static PyObject *get_paging(PyObject *self, void *closure) {
     (void)closure;
-    weir_plan_paging paging;
-    weir_plan_get_paging(py_plan_of(self), &paging);
-    if (paging.transfers == 0)
+    const weir_plan_paging *paging = weir_plan_describe(py_plan_of(self))->paging;
+    if (paging->transfers == 0)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("{sKsKsKsKsKsKsNsK}", "tensors", (ull)paging.tensors, "transfers",
-                         (ull)paging.transfers, "moved", (ull)paging.moved, "cost", (ull)paging.cost, "link",
-                         (ull)paging.link, "speed", (ull)paging.speed, "overlaps",
-                         PyBool_FromLong(paging.overlaps), "hidden", (ull)paging.hidden);
+    return Py_BuildValue("{sKsKsKsKsKsKsNsK}", "tensors", (ull)paging->tensors, "transfers",
+                         (ull)paging->transfers, "moved", (ull)paging->moved, "cost", (ull)paging->cost,
+                         "link", (ull)paging->link, "speed", (ull)paging->speed, "overlaps",
+                         PyBool_FromLong(paging->overlaps), "hidden", (ull)paging->hidden);
 }
 
 static PyObject *get_reorder(PyObject *self, void *closure) {
     (void)closure;
-    weir_plan_reorder reorder;
-    weir_plan_get_reorder(py_plan_of(self), &reorder);
-    if (!reorder.is_tried)
+    const weir_plan_reorder *reorder = weir_plan_describe(py_plan_of(self))->reorder;
+    if (!reorder->is_tried)
         return Py_NewRef(Py_None);
-    return Py_BuildValue("{sNsKsKsK}", "changed", PyBool_FromLong(reorder.is_changed), "given_peak",
-                         (ull)reorder.given_peak, "peak", (ull)reorder.peak, "lower_bound",
-                         (ull)reorder.lower_bound);
+    return Py_BuildValue("{sNsKsKsK}", "changed", PyBool_FromLong(reorder->is_changed), "given_peak",
+                         (ull)reorder->given_peak, "peak", (ull)reorder->peak, "lower_bound",
+                         (ull)reorder->lower_bound);
 }
 
 /* ---- Bare packing ------------------------------------------------------------------------------ */

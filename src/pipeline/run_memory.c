@@ -119,7 +119,7 @@ static bool is_named(weir_text name, const char *wanted) {
 static weir_status check_limit(const weir_plan *plan, const weir_pipeline__memory_need *need, uint64_t limit,
                                weir_error *error) {
     uint64_t required = 0;
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         if (!is_named(arena.name, device_arena) &&
             __builtin_add_overflow(required, arena.peak_bytes, &required))

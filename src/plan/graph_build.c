@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/graph.h"
+#include "weir_tool/plan_tools.h"
 
 static weir_status no_memory(weir_error *error, size_t size) {
     return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, size);

@@ -499,6 +499,7 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
     if (status != WEIR_OK)
         return status;
     made->metrics.allocation_time_ns = env->now_ns(env->context) - start_ns;
+    weir_plan__fill_info(made);
     *plan = made;
     return WEIR_OK;
 }
@@ -562,25 +563,22 @@ void weir_plan__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activa
 
 /* ---- Accessors --------------------------------------------------------------------------------- */
 
-const char *weir_plan_mode(const weir_plan *plan) {
-    return weir_plan__modes[plan->mode];
+void weir_plan__fill_info(weir_plan *plan) {
+    plan->info = (weir_plan_info){.mode = weir_plan__modes[plan->mode],
+                                  .token = plan->token,
+                                  .token_size = plan->token_size,
+                                  .arena_count = plan->arena_count,
+                                  .tensor_count = plan->count,
+                                  .step_count = plan->schedule_count,
+                                  .hashes = &plan->hashes,
+                                  .metrics = &plan->metrics,
+                                  .remat = &plan->remat,
+                                  .paging = &plan->paging,
+                                  .reorder = &plan->reorder};
 }
 
-const uint8_t *weir_plan_token(const weir_plan *plan, size_t *size) {
-    *size = plan->token_size;
-    return plan->token;
-}
-
-void weir_plan_get_hashes(const weir_plan *plan, weir_plan_hashes *hashes) {
-    *hashes = plan->hashes;
-}
-
-void weir_plan_get_metrics(const weir_plan *plan, weir_plan_metrics *metrics) {
-    *metrics = plan->metrics;
-}
-
-size_t weir_plan_arena_count(const weir_plan *plan) {
-    return plan->arena_count;
+const weir_plan_info *weir_plan_describe(const weir_plan *plan) {
+    return &plan->info;
 }
 
 weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index) {
@@ -598,10 +596,6 @@ weir_plan_arena weir_plan_arena_at(const weir_plan *plan, size_t index) {
                              .slots = arena->slot_count,
                              .max_live = arena->max_live,
                              .optimal = arena->optimal};
-}
-
-size_t weir_plan_tensor_count(const weir_plan *plan) {
-    return plan->count;
 }
 
 weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {

@@ -205,7 +205,7 @@ static void write_schedule(weir_cbor_writer *w, const weir__field *field, const 
     for (size_t i = 0; i < file->plan->schedule_count; i++) {
         weir_plan_step step = weir_plan_step_at(file->plan, i);
         weir_cbor_array(w, 2);
-        weir_cbor_text(w, weir_plan_step_kind_name(weir_plan_step_kind_at(file->plan, i)));
+        weir_cbor_text(w, weir_plan_step_kind_name(step.kind));
         write_text(w, step.node);
         weir__cbor_stream_drain(file->stream);
     }

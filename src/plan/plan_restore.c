@@ -392,6 +392,7 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
         weir_plan_close(r.plan);
         return status;
     }
+    weir_plan__fill_info(r.plan);
     *plan = r.plan;
     return WEIR_OK;
 }

@@ -7,16 +7,14 @@ static void write_name(weir_cbor_writer *w, weir_text name) {
 }
 
 static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
-    weir_plan_hashes hashes;
-    weir_plan_get_hashes(plan, &hashes);
     weir_cbor_map(w, 5);
     weir_cbor_text(w, "mode");
-    weir_cbor_text(w, weir_plan_mode(plan));
+    weir_cbor_text(w, weir_plan__modes[plan->mode]);
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "allocation_header");
     weir_cbor_text(w, "arenas");
-    weir_cbor_map(w, weir_plan_arena_count(plan));
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    weir_cbor_map(w, plan->arena_count);
+    for (size_t i = 0; i < plan->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         write_name(w, arena.name);
         weir_cbor_map(w, 1u + (arena.page_size != 0) + arena.has_capacity);
@@ -32,7 +30,7 @@ static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
         weir_cbor_uint(w, arena.alignment);
     }
     weir_cbor_text(w, "ir_hash");
-    weir_cbor_bytes(w, hashes.graph, WEIR_HASH_SIZE);
+    weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
     weir_cbor_text(w, "replay_token_prefix");
     weir_cbor_bytes(w, plan->token_prefix, plan->has_metrics ? WEIR_PLAN__TOKEN_PREFIX : 0);
 }
@@ -68,8 +66,6 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
 }
 
 static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
-    weir_plan_metrics metrics;
-    weir_plan_get_metrics(plan, &metrics);
     bool recomputes = weir_plan__has_remat(plan);
     bool pages = plan->paging.transfers > 0;
     weir_cbor_map(w, 5u + (recomputes ? 2 : 0) + pages);
@@ -86,14 +82,14 @@ static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
         weir_cbor_uint(w, plan->paging.moved);
     }
     weir_cbor_text(w, "reuse_ratio");
-    weir_cbor_double(w, metrics.memory_reuse_ratio);
+    weir_cbor_double(w, plan->metrics.memory_reuse_ratio);
     weir_cbor_text(w, "fragmentation_pct");
-    weir_cbor_double(w, 100 * metrics.internal_fragmentation_ratio);
+    weir_cbor_double(w, 100 * plan->metrics.internal_fragmentation_ratio);
     weir_cbor_text(w, "total_logical_slots");
-    weir_cbor_uint(w, metrics.peak_logical_slots);
+    weir_cbor_uint(w, plan->metrics.peak_logical_slots);
     weir_cbor_text(w, "peak_bytes_per_arena");
-    weir_cbor_map(w, weir_plan_arena_count(plan));
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    weir_cbor_map(w, plan->arena_count);
+    for (size_t i = 0; i < plan->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         write_name(w, arena.name);
         weir_cbor_uint(w, arena.peak_bytes);
@@ -103,7 +99,7 @@ static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
 void weir_plan_write_trace(const weir_plan *plan, weir_cbor_writer *w) {
     write_header(plan, w);
     weir_cbor_restart(w);
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < plan->count; i++) {
         write_tensor(plan, i, w);
         weir_cbor_restart(w);
     }

@@ -112,6 +112,7 @@ struct weir_plan {
     weir_plan_remat remat;
     weir_plan_paging paging;
     weir_plan_reorder reorder;
+    weir_plan_info info; /* filled when the plan is whole */
 };
 
 static inline bool weir_plan__is_alias(const weir_plan *plan, uint32_t index) {
@@ -307,6 +308,8 @@ extern const weir__shape weir_plan__remat_shape; /* weir_plan, after its arenas 
 
 /* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
 
+/* For weir_plan_describe, when all of the plan is known. */
+void weir_plan__fill_info(weir_plan *plan);
 void weir_plan__fill_metrics(weir_plan *plan, uint64_t retained, uint64_t activations);
 
 /* ---- What tensors are (plan_looks.c) ------------------------------------------------------------ */

@@ -314,40 +314,23 @@ weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, wei
     return status;
 }
 
-size_t weir_plan_step_count(const weir_plan *plan) {
-    return plan->schedule_count;
-}
-
 weir_plan_step weir_plan_step_at(const weir_plan *plan, size_t place) {
-    weir_plan__kept_step step = plan->schedule[place];
-    if (step.kind >= WEIR_STEP_OUT)
-        return (weir_plan_step){.node = weir_plan__id(plan, step.index)};
-    uint64_t begin = step.index ? plan->node_ends[step.index - 1] : 0;
-    return (weir_plan_step){.node = {plan->node_text + begin, (size_t)(plan->node_ends[step.index] - begin)},
-                            .is_backward = step.kind == WEIR_STEP_BACK,
-                            .is_again = step.is_again};
-}
-
-weir_plan_step_kind weir_plan_step_kind_at(const weir_plan *plan, size_t place) {
-    return (weir_plan_step_kind)plan->schedule[place].kind;
+    weir_plan__kept_step kept = plan->schedule[place];
+    weir_plan_step step = {.kind = (weir_plan_step_kind)kept.kind};
+    if (step.kind >= WEIR_STEP_OUT) {
+        step.node = weir_plan__id(plan, kept.index);
+        return step;
+    }
+    uint64_t begin = kept.index ? plan->node_ends[kept.index - 1] : 0;
+    step.node = (weir_text){plan->node_text + begin, (size_t)(plan->node_ends[kept.index] - begin)};
+    step.is_again = kept.is_again;
+    return step;
 }
 
 static const char *const kind_names[] = {"run", "back", "out", "in", "wait"};
 
 const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
     return kind_names[kind];
-}
-
-void weir_plan_get_remat(const weir_plan *plan, weir_plan_remat *remat) {
-    *remat = plan->remat;
-}
-
-void weir_plan_get_paging(const weir_plan *plan, weir_plan_paging *paging) {
-    *paging = plan->paging;
-}
-
-void weir_plan_get_reorder(const weir_plan *plan, weir_plan_reorder *reorder) {
-    *reorder = plan->reorder;
 }
 
 /* ---- From a file -------------------------------------------------------------------------------- */

@@ -196,7 +196,7 @@ static void test_make_again(void **state) {
     char arenas[80];
     (void)state;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         if (weir_plan_arena_at(plan, i).name.size == strlen("activations"))
             bytes = weir_plan_arena_at(plan, i).peak_bytes;
     snprintf(arenas, sizeof arenas, "{\"activations\": {\"capacity_bytes\": %llu}}",
@@ -205,7 +205,7 @@ static void test_make_again(void **state) {
     options.preset = "remat_enabled";
     options.arenas = (weir_document){arenas, strlen(arenas), NULL};
     assert_ok(weir_plan_make(NULL, graph, &options, &made, &error), &error);
-    weir_plan_get_remat(made, &remat);
+    remat = *weir_plan_describe(made)->remat;
     weir_plan_close(made);
     assert_true(remat.runs_again > 0);
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);

@@ -294,7 +294,7 @@ static void test_positions(void **state) {
     assert_ok(random_graph(NULL, 5, 20, &graph, &error), &error);
     assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
     assert_ok(weir_arenas_open(NULL, plan, NULL, &arenas, &error), &error);
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         void *memory, *there;
         size_t size;

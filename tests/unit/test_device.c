@@ -335,7 +335,7 @@ static void assert_same_bytes(weir_device *device, const weir_plan *plan, weir_a
                               weir_arenas *there) {
     weir_error error;
     size_t seen = 0;
-    for (size_t a = 0; a < weir_plan_arena_count(plan); a++) {
+    for (size_t a = 0; a < weir_plan_describe(plan)->arena_count; a++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, a);
         size_t size, size_there;
         uint8_t *data = weir_arenas_base(host, arena.name.data, arena.name.size, &size);
@@ -368,7 +368,7 @@ static void test_arenas(void **state) {
         weir_arenas *host = arenas_in(plan, (weir_memory){0}, token);
         weir_arenas *there = arenas_in(plan, weir_device_memory(device), token);
         assert_same_bytes(device, plan, host, there);
-        for (size_t t = 0; t < weir_plan_tensor_count(plan); t++) {
+        for (size_t t = 0; t < weir_plan_describe(plan)->tensor_count; t++) {
             weir_plan_tensor tensor = weir_plan_tensor_at(plan, t);
             weir_arenas *both[] = {host, there};
             for (size_t i = 0; i < 2; i++)

@@ -54,7 +54,7 @@ static void validate_arena(const weir_plan *plan, size_t index) {
     weir_plan_live_bytes(plan, index, bytes);
     for (uint64_t p = 0; p < end; p++) {
         uint64_t live = 0;
-        for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+        for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
             weir_plan_tensor t = weir_plan_tensor_at(plan, i);
             if (t.arena == index && t.birth <= p && p < t.death)
                 live += rounded(t.size, arena.alignment);
@@ -76,7 +76,7 @@ static void validate_arena(const weir_plan *plan, size_t index) {
 }
 
 static void validate(const weir_plan *plan) {
-    size_t count = weir_plan_tensor_count(plan);
+    size_t count = weir_plan_describe(plan)->tensor_count;
     for (size_t i = 0; i < count; i++) {
         weir_plan_tensor a = weir_plan_tensor_at(plan, i);
         weir_plan_arena arena = weir_plan_arena_at(plan, a.arena);
@@ -89,7 +89,7 @@ static void validate(const weir_plan *plan) {
             validate_pair(plan, &a, &b);
         }
     }
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++)
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         validate_arena(plan, i);
 }
 
@@ -176,7 +176,7 @@ static void encode(const weir_plan *plan, weir_cbor_writer *w) {
 }
 
 static void assert_same_looks(const weir_plan *plan, const weir_plan *restored) {
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor a = weir_plan_tensor_at(plan, i), b = weir_plan_tensor_at(restored, i);
         assert_true(a.type == b.type && a.role == b.role && a.rank == b.rank);
         assert_true(a.type != WEIR_TENSOR_UNKNOWN && a.role != WEIR_ROLE_UNKNOWN);
@@ -196,19 +196,16 @@ static void test_restore(void **state) {
         for (int mode = 0; mode < 3; mode++) {
             weir_plan *plan = plan_of(graph, plan_modes[mode]);
             weir_plan *restored;
-            weir_plan_hashes hashes[2];
             weir_cbor_writer bytes[2];
-            size_t token_size;
             assert_ok(weir_plan_save(NULL, plan, path, &error), &error);
             assert_ok(weir_plan_restore_file(NULL, path, &restored, &error), &error);
-            weir_plan_get_hashes(plan, &hashes[0]);
-            weir_plan_get_hashes(restored, &hashes[1]);
-            assert_memory_equal(&hashes[0], &hashes[1], sizeof hashes[0]);
+            assert_memory_equal(weir_plan_describe(plan)->hashes, weir_plan_describe(restored)->hashes,
+                                sizeof(weir_plan_hashes));
             encode(plan, &bytes[0]);
             encode(restored, &bytes[1]);
             assert_int_equal(bytes[0].size, bytes[1].size);
             assert_memory_equal(bytes[0].data, bytes[1].data, bytes[0].size);
-            assert_null(weir_plan_token(restored, &token_size));
+            assert_null(weir_plan_describe(restored)->token);
             validate(restored);
             assert_same_looks(plan, restored);
             weir_cbor_release(&bytes[0]);
@@ -330,7 +327,7 @@ static void check_resolves(const weir_plan *plan, const weir_arenas *arenas, con
 
 /* At each position: what is born is written, then all that is live must hold what it was given. */
 static void execute(const weir_plan *plan, const weir_arenas *arenas) {
-    size_t count = weir_plan_tensor_count(plan);
+    size_t count = weir_plan_describe(plan)->tensor_count;
     for (uint64_t p = 0; p < weir_plan_end(plan); p++) {
         for (size_t i = 0; i < count; i++) {
             weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
@@ -379,7 +376,7 @@ static void test_memory_is_zeroed_and_aligned(void **state) {
     assert_ok(weir_plan_make(NULL, graph, &options, &plan, &error), &error);
     assert_ok(weir_arenas_open(NULL, plan, NULL, &arenas, &error), &error);
     weir_plan_arena last = {0};
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         size_t size;
         uint8_t *base = weir_arenas_base(arenas, arena.name.data, arena.name.size, &size);
@@ -407,26 +404,26 @@ static void test_zero_and_fill(void **state) {
     weir_arenas *arenas;
     weir_graph *graph = graph_of(9, 5);
     weir_plan *plan = plan_of(graph, "forward");
-    size_t token_size;
-    const uint8_t *token = weir_plan_token(plan, &token_size);
+    const weir_plan_info *info = weir_plan_describe(plan);
     weir_arenas_options options = {
-        .size = sizeof options, .fill_token = token, .fill_token_size = token_size};
+        .size = sizeof options, .fill_token = info->token, .fill_token_size = info->token_size};
     assert_ok(weir_arenas_open(NULL, plan, &options, &arenas, &error), &error);
     weir_plan_tensor tensor = weir_plan_tensor_at(plan, 0);
-    for (size_t i = 1; i < weir_plan_tensor_count(plan); i++)
+    for (size_t i = 1; i < weir_plan_describe(plan)->tensor_count; i++)
         if (weir_plan_tensor_at(plan, i).size > tensor.size)
             tensor = weir_plan_tensor_at(plan, i);
     size_t size;
     uint8_t *memory = memory_of(arenas, &tensor, &size);
     assert_true(size > 8);
 
-    assert_ok(weir_arenas_debug_fill(arenas, tensor.id.data, tensor.id.size, token, token_size, &error),
-              &error);
+    assert_ok(
+        weir_arenas_debug_fill(arenas, tensor.id.data, tensor.id.size, info->token, info->token_size, &error),
+        &error);
     uint8_t *expected = malloc(size);
     uint8_t key[32];
     uint8_t message[17] = "tmmu_fill";
     weir__blake3 hasher;
-    weir__blake3_of(token, token_size, key);
+    weir__blake3_of(info->token, info->token_size, key);
     for (unsigned i = 0; i < 8; i++)
         message[9 + i] = (uint8_t)(tensor.address >> 8 * i);
     weir__blake3_init_keyed(&hasher, key);
@@ -437,7 +434,7 @@ static void test_zero_and_fill(void **state) {
     assert_ok(weir_arenas_zero(arenas, tensor.id.data, tensor.id.size, &error), &error);
     memset(expected, 0, size);
     assert_memory_equal(memory, expected, size);
-    assert_fails(weir_arenas_debug_fill(arenas, tensor.id.data, tensor.id.size, token, 63, &error),
+    assert_fails(weir_arenas_debug_fill(arenas, tensor.id.data, tensor.id.size, info->token, 63, &error),
                  WEIR_CONTRACT_VIOLATION, &error);
     assert_fails(weir_arenas_zero(arenas, "none", 4, &error), WEIR_CONTRACT_VIOLATION, &error);
     free(expected);
@@ -452,11 +449,10 @@ static void test_commit(void **state) {
     weir_arenas *arenas;
     weir_graph *graph = graph_of(2, 3);
     weir_plan *plan = plan_of(graph, "inference");
-    weir_plan_hashes hashes;
     uint8_t commits[3][WEIR_HASH_SIZE];
     uint8_t expected[WEIR_HASH_SIZE];
     weir_cbor_writer w;
-    weir_plan_get_hashes(plan, &hashes);
+    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     assert_ok(weir_arenas_open(NULL, plan, NULL, &arenas, &error), &error);
     weir_plan_close(plan);
     assert_ok(weir_arenas_commit(arenas, 7, commits[0], &error), &error);
@@ -467,7 +463,7 @@ static void test_commit(void **state) {
     weir_cbor_writer_memory(&w, NULL);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "tmmu_commit_v1");
-    weir_cbor_bytes(&w, hashes.plan, WEIR_HASH_SIZE);
+    weir_cbor_bytes(&w, hashes->plan, WEIR_HASH_SIZE);
     weir_cbor_uint(&w, 7);
     assert_ok(weir_cbor_finish(&w, &error), &error);
     weir__sha256_of(w.data, w.size, expected);

@@ -15,7 +15,7 @@ static weir_graph *graph_of(uint64_t seed, unsigned nodes) {
 }
 
 static uint64_t activations_peak(const weir_plan *plan) {
-    for (size_t i = 0; i < weir_plan_arena_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
         if (arena.name.size == strlen("activations"))
             return arena.peak_bytes;
@@ -53,7 +53,7 @@ static weir_plan *limited_plan(const weir_graph *graph, const char *mode, uint64
 }
 
 static void check_pairs(const weir_plan *plan) {
-    size_t count = weir_plan_tensor_count(plan);
+    size_t count = weir_plan_describe(plan)->tensor_count;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++) {
             weir_plan_tensor a = weir_plan_tensor_at(plan, i);
@@ -65,35 +65,33 @@ static void check_pairs(const weir_plan *plan) {
 }
 
 static void check_schedule(const weir_plan *plan) {
-    weir_plan_remat remat;
-    weir_plan_paging paging;
     uint64_t again = 0;
     uint64_t kinds[WEIR_STEP_WAIT + 1] = {0};
-    weir_plan_get_remat(plan, &remat);
-    weir_plan_get_paging(plan, &paging);
-    for (size_t i = 0; i < weir_plan_step_count(plan); i++) {
-        again += weir_plan_step_at(plan, i).is_again;
-        kinds[weir_plan_step_kind_at(plan, i)]++;
+    const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+    const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
+    size_t count = weir_plan_describe(plan)->step_count;
+    for (size_t i = 0; i < count; i++) {
+        weir_plan_step step = weir_plan_step_at(plan, i);
+        again += step.is_again;
+        kinds[step.kind]++;
     }
-    assert_int_equal(again, remat.runs_again);
-    assert_int_equal(kinds[WEIR_STEP_OUT], paging.tensors);
-    assert_int_equal(kinds[WEIR_STEP_OUT] + kinds[WEIR_STEP_IN], paging.transfers);
-    assert_int_equal(kinds[WEIR_STEP_WAIT], paging.overlaps ? paging.transfers : 0);
-    assert_true(paging.cost <= remat.added_cost);
-    assert_true(remat.lower_bound <= remat.added_cost);
-    assert_true(weir_plan_step_count(plan) == 0 || weir_plan_end(plan) == weir_plan_step_count(plan) + 1);
+    assert_int_equal(again, remat->runs_again);
+    assert_int_equal(kinds[WEIR_STEP_OUT], paging->tensors);
+    assert_int_equal(kinds[WEIR_STEP_OUT] + kinds[WEIR_STEP_IN], paging->transfers);
+    assert_int_equal(kinds[WEIR_STEP_WAIT], paging->overlaps ? paging->transfers : 0);
+    assert_true(paging->cost <= remat->added_cost);
+    assert_true(remat->lower_bound <= remat->added_cost);
+    assert_true(count == 0 || weir_plan_end(plan) == count + 1);
 }
 
 static void check_threads(const weir_graph *graph, const char *mode, uint64_t part, bool reorder,
                           uint64_t link, const weir_plan *alone) {
     weir_plan *plan = limited_plan(graph, mode, part, reorder, 3, link);
-    weir_plan_hashes hashes[2];
     assert_int_equal(plan != NULL, alone != NULL);
     if (!plan)
         return;
-    weir_plan_get_hashes(alone, &hashes[0]);
-    weir_plan_get_hashes(plan, &hashes[1]);
-    assert_memory_equal(&hashes[0], &hashes[1], sizeof hashes[0]);
+    assert_memory_equal(weir_plan_describe(alone)->hashes, weir_plan_describe(plan)->hashes,
+                        sizeof(weir_plan_hashes));
     weir_plan_close(plan);
 }
 
@@ -112,15 +110,12 @@ static void test_plans_are_valid(void **state) {
         weir_graph_close(graph);
         if (!plan)
             continue;
-        weir_plan_remat remat;
-        weir_plan_reorder reorder;
-        weir_plan_paging paged;
-        weir_plan_get_remat(plan, &remat);
-        weir_plan_get_paging(plan, &paged);
-        weir_plan_get_reorder(plan, &reorder);
-        recomputing += remat.runs_again > 0;
-        paging += paged.transfers > 0;
-        reordered += reorder.is_changed;
+        const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+        const weir_plan_paging *paged = weir_plan_describe(plan)->paging;
+        const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
+        recomputing += remat->runs_again > 0;
+        paging += paged->transfers > 0;
+        reordered += reorder->is_changed;
         check_pairs(plan);
         check_schedule(plan);
         weir_plan_close(plan);
@@ -133,16 +128,14 @@ static void test_plans_are_valid(void **state) {
 /* One that recomputes, or with a link one that pages. */
 static weir_plan *some_remat_plan(uint64_t link) {
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
-        weir_plan_remat remat;
-        weir_plan_paging paging;
         weir_graph *graph = graph_of(seed, 8);
         weir_plan *plan = limited_plan(graph, "backward", 14, false, 1, link);
         weir_graph_close(graph);
         if (!plan)
             continue;
-        weir_plan_get_remat(plan, &remat);
-        weir_plan_get_paging(plan, &paging);
-        if (link ? paging.transfers > 0 : remat.runs_again > 0)
+        const weir_plan_remat *remat = weir_plan_describe(plan)->remat;
+        const weir_plan_paging *paging = weir_plan_describe(plan)->paging;
+        if (link ? paging->transfers > 0 : remat->runs_again > 0)
             return plan;
         weir_plan_close(plan);
     }

@@ -35,11 +35,11 @@ static void require_inside(const weir_plan *plan, const weir_plan_tensor *alias)
 }
 
 static void check_tensors(const weir_plan *plan) {
-    size_t count = weir_plan_tensor_count(plan);
+    size_t count = weir_plan_describe(plan)->tensor_count;
     for (size_t a = 0; a < count && a < TENSORS_TRIED; a++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, a);
         size_t found;
-        require(tensor.arena < weir_plan_arena_count(plan));
+        require(tensor.arena < weir_plan_describe(plan)->arena_count);
         weir_plan_arena arena = weir_plan_arena_at(plan, tensor.arena);
         require(tensor.slot < arena.slots && tensor.death <= weir_plan_end(plan));
         require(tensor.size <= arena.peak_bytes && tensor.offset <= arena.peak_bytes - tensor.size);
@@ -55,7 +55,7 @@ static void check_tensors(const weir_plan *plan) {
 static void check_live_bytes(const weir_plan *plan) {
     static uint64_t bytes[ENDS_TRIED];
     uint64_t end = weir_plan_end(plan);
-    for (size_t a = 0; end <= ENDS_TRIED && a < weir_plan_arena_count(plan); a++) {
+    for (size_t a = 0; end <= ENDS_TRIED && a < weir_plan_describe(plan)->arena_count; a++) {
         uint64_t most = 0;
         weir_plan_live_bytes(plan, a, bytes);
         for (uint64_t i = 0; i < end; i++)
@@ -66,11 +66,11 @@ static void check_live_bytes(const weir_plan *plan) {
 
 static void check_arenas(const weir_plan *plan) {
     weir_arenas *arenas = NULL;
-    for (size_t a = 0; a < weir_plan_arena_count(plan); a++)
+    for (size_t a = 0; a < weir_plan_describe(plan)->arena_count; a++)
         if (weir_plan_arena_at(plan, a).peak_bytes > ARENA_BYTES_TRIED)
             return;
     require(weir_arenas_open(NULL, plan, NULL, &arenas, NULL) == WEIR_OK);
-    for (size_t i = 0; i < weir_plan_tensor_count(plan); i++) {
+    for (size_t i = 0; i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         weir_text name = weir_plan_arena_at(plan, tensor.arena).name;
         void *memory, *resolved;
