@@ -79,6 +79,7 @@ class Node:
     outputs: list[str]
     inplace: bool
     saves: str
+    overwrites: str | None = None  # the owner that it overwrites, in a graph of `with_versions`
     position: int = 0
 
     @property
@@ -115,11 +116,41 @@ def tensors_of(graph: Graph) -> dict[str, Tensor]:
 
 
 def without_aliases(graph: Graph) -> Graph:
-    """Every alias as a tensor of its own, where recomputing counts it so."""
+    """Every alias as a tensor of its own."""
     arenas = {tensor.id: tensor.arena for tensor in tensors_of(graph).values()}
     names = ("alias_of", "alias_offset")
     bare = [{k: v for k, v in given.items() if k not in names} for given in graph["tensors"]]
     return {**graph, "tensors": [{**given, "arena": arenas[given["id"]]} for given in bare]}
+
+
+def with_versions(graph: Graph, mode: str, order: list[str] | None = None) -> Graph:
+    """What recomputing sees if nodes write places: what a write makes is an owner from there on, and overwrites the one
+    before it."""
+    tensors, given = tensors_of(graph), {tensor["id"]: dict(tensor) for tensor in graph["tensors"]}
+    nodes = execution_order(graph, nodes_of(graph), order)
+    writes = [node for node in nodes if node.inplace and any(tensors[name].owner for name in node.outputs)]
+    if not writes:
+        return graph
+    stays = {_place(tensor) for tensor in tensors.values() if tensor.role in ("parameter", "state")}
+    current = {name: name for name in tensors}
+    before: dict[str, str] = {}
+    is_whole = analyze_liveness(graph, mode, order).too_early is None
+    for node in nodes:
+        for made in (tensors[name] for name in node.outputs):
+            if made.owner is None:
+                continue
+            given[made.id] |= {"alias_of": current[made.owner], "alias_offset": made.owner_offset}
+            if node in writes:
+                size = made.size if made.owner_offset == 0 and len(node.outputs) == 1 else -1
+                is_whole &= size == tensors[made.owner].size and made.owner not in stays
+                before[node.id] = current[made.owner]
+                del given[made.id]["alias_of"], given[made.id]["alias_offset"]
+                given[made.id]["arena"] = made.arena
+                current[made.owner] = made.id
+    if not is_whole:
+        return without_aliases(graph)
+    named = [{**node, "overwrites": before.get(node["id"])} for node in graph["nodes"]]
+    return {**graph, "tensors": list(given.values()), "nodes": named}
 
 
 def nodes_of(graph: Graph) -> list[Node]:
@@ -134,6 +165,7 @@ def nodes_of(graph: Graph) -> list[Node]:
                 outputs=given["outputs"],
                 inplace=given.get("inplace", inplace),
                 saves=given.get("saves", saves),
+                overwrites=given.get("overwrites"),
             )
         )
     return nodes
@@ -230,7 +262,7 @@ def _kahn(nodes: list[Node]) -> list[Node]:
 @dataclass
 class Liveness:
     tensors: dict[str, Tensor]  # gradients included
-    overwritten: dict[str, str]  # output -> the input that its producer overwrites, in inference mode
+    overwritten: dict[str, str]  # output -> what its producer overwrites, in inference mode an input
     too_early: tuple[str, str, str] | None = None  # a write that the rules refuse
 
 
@@ -248,11 +280,13 @@ def analyze_liveness(graph: Graph, mode: str, order: list[str] | None = None) ->
             producer[name] = node
 
     overwritten = _overwritten(graph, tensors, nodes, users) if mode == "inference" else {}
+    ends = {node.overwrites: node.position for node in nodes if node.overwrites is not None}
+    overwritten |= {node.outputs[0]: node.overwrites for node in nodes if node.overwrites is not None}
     for tensor in tensors.values():
         tensor.birth = producer[tensor.id].position if tensor.id in producer else 0
         last_use = max((user.position for user in users[tensor.id]), default=None)
         tensor.death = tensor.birth + 1 if last_use is None else last_use + 1
-        if tensor.id in overwritten.values():
+        if tensor.id in overwritten.values() and tensor.id not in ends:
             tensor.death = last_use
         if tensor.role in ("parameter", "state") or tensor.id in graph["outputs"]:
             tensor.death = end
@@ -262,6 +296,7 @@ def analyze_liveness(graph: Graph, mode: str, order: list[str] | None = None) ->
             savers = _savers(tensor, users[tensor.id], producer.get(tensor.id))
             tensor.death = max([tensor.death, *(_backward_step(node, n) + 1 for node in savers)])
         tensor.death = max(tensor.death, tensor.birth + 1)
+        tensor.death = min(tensor.death, ends.get(_place(tensor), tensor.death))
     too_early = _overwritten_too_early(graph, mode, tensors, nodes, users, producer)
     for tensor in tensors.values():
         if tensor.owner is not None:
@@ -318,7 +353,7 @@ def _overwritten(
 ) -> dict[str, str]:
     found = {}
     for node in nodes:
-        if not node.inplace or len(node.outputs) != 1:
+        if not node.inplace or len(node.outputs) != 1 or node.overwrites is not None:
             continue
         output = tensors[node.outputs[0]]
         if output.owner is not None:

@@ -13,6 +13,7 @@
 typedef struct layout {
     weir_plan *plan;
     const uint32_t *overwritten;
+    bool keeps_places; /* what overwrites has the place of what it overwrites, in any case */
     const weir_plan__packing_request *request;
     weir_buffer *buffers;
     uint64_t *offsets;
@@ -92,7 +93,7 @@ static weir_status search(layout *l, const weir_plan__planned_arena *arena, bool
         pack(l, arena, UINT64_MAX, buffers_are_tensors ? l->slot_offsets : NULL, result, error);
     if (status != WEIR_OK || !arena->has_capacity || result->optimal || *is_proven)
         return status;
-    if (result->peak <= arena->capacity || arena->slot_bytes <= arena->capacity)
+    if (result->peak <= arena->capacity || (!l->keeps_places && arena->slot_bytes <= arena->capacity))
         return WEIR_OK;
     memcpy(l->slot_offsets, l->offsets, l->buffer_count * sizeof *l->offsets);
     status = pack(l, arena, arena->capacity, l->slot_offsets, result, error);
@@ -107,7 +108,7 @@ static weir_status pack_arena(layout *l, weir_plan__planned_arena *arena, bool *
     if (!collect_buffers(l, arena))
         return WEIR_OK;
     weir_status status = search(l, arena, is_proven, &result, error);
-    if (status != WEIR_OK || result.peak > arena->slot_bytes)
+    if (status != WEIR_OK || (!l->keeps_places && result.peak > arena->slot_bytes))
         return status;
     const uint32_t *tensors = plan->by_birth + arena->first_tensor;
     for (uint32_t i = 0; i < arena->tensor_count; i++)
@@ -122,7 +123,7 @@ static weir_status lay_out_arena(layout *l, weir_plan__planned_arena *arena, wei
     bool is_proven = arena->lower_bound > arena->capacity;
     use_slot_layout(l->plan, arena);
     weir_status status = WEIR_OK;
-    if (!arena->optimal)
+    if (!arena->optimal || l->keeps_places)
         status = pack_arena(l, arena, &is_proven, error);
     if (status == WEIR_OK && arena->has_capacity && arena->peak_bytes > arena->capacity)
         status = weir_plan__report_too_small(arena->name, arena->peak_bytes, arena->capacity,
@@ -149,9 +150,12 @@ static void close_layout(layout *l) {
     weir__release(l->plan->env, l->buffer_of);
 }
 
-weir_status weir_plan__lay_out(weir_plan *plan, const uint32_t *overwritten,
+weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
                                const weir_plan__packing_request *request, weir_error *error) {
-    layout l = {.plan = plan, .overwritten = overwritten, .request = request};
+    layout l = {.plan = plan,
+                .overwritten = liveness->overwritten,
+                .keeps_places = liveness->versions,
+                .request = request};
     weir_status status = WEIR_OK;
     if (!open_layout(&l)) {
         close_layout(&l);

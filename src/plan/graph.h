@@ -148,6 +148,20 @@ static inline bool weir_plan__node_overwrites(const weir_graph *graph, const wei
     return node->inplace && graph->tensors[output].alias_of != WEIR__NO_NAME;
 }
 
+/* The graph as recomputing sees it if nodes write into places: what a write makes is an owner from there on,
+ * and has what is made in the place after it (docs/spec/03h-aliases.md). */
+typedef struct weir_plan__versions {
+    weir_graph graph; /* its tensors are of its own, all else is the other graph's */
+    uint32_t *before; /* what a write made: the owner that it overwrites; else WEIR__NO_NAME */
+    uint32_t *ends;   /* an owner: the position at which it is overwritten; 0 or UINT32_MAX if it is not */
+    bool is_whole;    /* else a write does not fill its place, and the rest is void */
+} weir_plan__versions;
+
+/* False: no memory. Release in any case. */
+WEIR_CHECKED bool weir_plan__versions_make(const weir_env *env, const weir_graph *graph,
+                                           const uint32_t *order, weir_plan__versions *versions);
+void weir_plan__versions_release(const weir_env *env, weir_plan__versions *versions);
+
 /* ---- Names of things (operators.c) ------------------------------------------------------------- */
 
 unsigned weir_plan__type_bits(weir_tensor_type type);

@@ -102,3 +102,55 @@ weir_status weir_plan__graph_check_aliases(weir_graph *graph, weir_error *error)
     weir__release(graph->env, reader_of);
     return status;
 }
+
+/* ---- Places that are written, where operators run again ------------------------------------------ */
+
+/* Takes the outputs of the node at a place of the order; `current` is what has the bytes of each owner. */
+static void add_versions(weir_plan__versions *v, const weir_graph *graph, const weir_plan__node *node,
+                         uint32_t place, uint32_t *current) {
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        uint32_t output = weir_plan__node_outputs(graph, node)[k];
+        weir_plan__graph_tensor *made = &v->graph.tensors[output];
+        uint32_t owner = graph->tensors[output].owner;
+        if (owner == output)
+            continue;
+        made->owner = current[owner];
+        if (!weir_plan__node_overwrites(graph, node, output))
+            continue;
+        v->is_whole &= node->output_count == 1 && made->owner_offset == 0 &&
+                       made->bytes == graph->tensors[owner].bytes && v->ends[owner] != UINT32_MAX;
+        v->before[output] = current[owner];
+        v->ends[current[owner]] = place + 1;
+        made->alias_of = WEIR__NO_NAME;
+        made->owner = current[owner] = output;
+    }
+}
+
+bool weir_plan__versions_make(const weir_env *env, const weir_graph *graph, const uint32_t *order,
+                              weir_plan__versions *v) {
+    uint32_t count = weir_plan__graph_tensor_count(graph);
+    uint32_t *current = weir__allocate(env, count, sizeof *current);
+    *v = (weir_plan__versions){.graph = *graph, .is_whole = true};
+    v->graph.tensors = weir__allocate(env, count, sizeof *v->graph.tensors);
+    v->before = weir__allocate(env, count, sizeof *v->before);
+    v->ends = weir__allocate_zero(env, count, sizeof *v->ends);
+    bool has_memory = current && v->graph.tensors && v->before && v->ends;
+    for (uint32_t i = 0; has_memory && i < count; i++) {
+        const weir_plan__graph_tensor *tensor = &graph->tensors[i];
+        v->graph.tensors[i] = *tensor;
+        v->before[i] = WEIR__NO_NAME;
+        current[i] = i;
+        if (tensor->role == WEIR_ROLE_PARAMETER || tensor->role == WEIR_ROLE_STATE)
+            v->ends[tensor->owner] = UINT32_MAX;
+    }
+    for (uint32_t place = 0; has_memory && place < weir_plan__node_count(graph); place++)
+        add_versions(v, graph, &graph->nodes[order[place]], place, current);
+    weir__release(env, current);
+    return has_memory;
+}
+
+void weir_plan__versions_release(const weir_env *env, weir_plan__versions *v) {
+    weir__release(env, v->graph.tensors);
+    weir__release(env, v->before);
+    weir__release(env, v->ends);
+}

@@ -172,7 +172,7 @@ static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, ui
     if (!node->inplace || node->output_count != 1)
         return;
     uint32_t output = weir_plan__node_outputs(graph, node)[0];
-    if (owner_of(graph, l, output) != output)
+    if (owner_of(graph, l, output) != output || l->overwritten[output] != WEIR__NO_NAME)
         return;
     for (uint32_t i = 0; i < node->input_count; i++) {
         uint8_t *here = &seen[owner_of(graph, l, inputs[i])];
@@ -244,11 +244,14 @@ static void fill_rows(const weir_graph *graph, weir_plan *plan, weir_plan__liven
                                          .arena = tensor->arena,
                                          .owner = owner_of(graph, l, i)};
         plan->rows[i].death = death_of(graph, plan, l, i, birth);
+        uint32_t end = l->versions ? l->versions->ends[plan->rows[i].owner] : 0;
+        if (end > 0 && plan->rows[i].death > end)
+            plan->rows[i].death = end;
         plan->looks[i] = (weir_plan__look){tensor->first_dimension, tensor->rank, tensor->type, tensor->role};
     }
     for (uint32_t i = 0; l->overwritten && i < weir_plan__graph_tensor_count(graph); i++)
         if (l->overwritten[i] != WEIR__NO_NAME)
-            plan->rows[l->overwritten[i]].death = l->last_use[l->overwritten[i]];
+            plan->rows[l->overwritten[i]].death = birth_of(graph, l, i);
 }
 
 /* ---- Gradients --------------------------------------------------------------------------------- */
@@ -339,14 +342,18 @@ static bool open_liveness(const weir_env *env, const weir_graph *graph, weir_pla
     l->first_saver = weir__allocate_zero(env, tensors, sizeof *l->first_saver);
     l->marks = weir__allocate_zero(env, tensors, 1);
     l->first_use = has_step ? weir__allocate_zero(env, tensors, sizeof *l->first_use) : NULL;
+    bool has_memory = l->last_use && l->first_saver && l->marks && (!has_step || l->first_use);
     if (mode == WEIR_PLAN__INFERENCE) {
-        l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
         l->place_last = weir__allocate_zero(env, tensors, sizeof *l->place_last);
-        if (l->overwritten)
-            memset(l->overwritten, 0xFF, tensors * sizeof *l->overwritten);
+        has_memory &= l->place_last != NULL;
     }
-    bool can_overwrite = mode != WEIR_PLAN__INFERENCE || (l->overwritten && l->place_last);
-    return l->last_use && l->first_saver && l->marks && can_overwrite && (!has_step || l->first_use);
+    if (mode == WEIR_PLAN__INFERENCE || l->versions) {
+        l->overwritten = weir__allocate(env, tensors, sizeof *l->overwritten);
+        has_memory &= l->overwritten != NULL;
+    }
+    for (uint32_t i = 0; l->overwritten && i < tensors; i++)
+        l->overwritten[i] = l->versions ? l->versions->before[i] : WEIR__NO_NAME;
+    return has_memory;
 }
 
 void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *l) {

@@ -20,6 +20,7 @@ typedef struct request {
     size_t setting_count;
     weir_plan__packing_request packing;
     bool is_remat;
+    bool has_versions; /* operators may run again although they write into places */
     weir_plan__link link;
     uint32_t *node_order; /* a better order that was found, or NULL */
 } request;
@@ -174,7 +175,7 @@ static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, co
     WEIR__TRY(weir_plan__measure_live(plan, error));
     WEIR__TRY(weir_plan__assign_slots(plan, error));
     WEIR__TRY(weir_plan__map_addresses(plan, error));
-    WEIR__TRY(weir_plan__lay_out(plan, liveness->overwritten, &r->packing, error));
+    WEIR__TRY(weir_plan__lay_out(plan, liveness, &r->packing, error));
     return weir_plan__seal(plan, error);
 }
 
@@ -211,41 +212,53 @@ static weir_status check_capacities(const weir_graph *graph, const request *r, w
     return WEIR_OK;
 }
 
-/* Whether aliases share the place of their owner. Not if operators may run again and one of them writes into
- * a place: its old value could not be read again. */
-static bool shares_places(const weir_graph *graph, const request *r) {
-    for (uint32_t i = 0; r->is_remat && i < weir_plan__node_count(graph); i++) {
+static bool writes_places(const weir_graph *graph) {
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         const weir_plan__node *node = &graph->nodes[i];
         for (uint32_t k = 0; k < node->output_count; k++)
             if (weir_plan__node_overwrites(graph, node, weir_plan__node_outputs(graph, node)[k]))
-                return false;
+                return true;
     }
-    return graph->has_aliases;
+    return false;
 }
 
+/* Lives, then memory, of a graph whose order is known. */
+static weir_status run_ordered(weir_plan *plan, const weir_graph *graph, const request *r,
+                               weir_plan__liveness *liveness, weir_error *error) {
+    weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
+    weir_status status = weir_plan__analyze_liveness(graph, plan, liveness, error);
+    if (status == WEIR_OK && r->is_remat)
+        status = weir_plan__recompute(graph, plan, liveness, &limits, error);
+    if (status == WEIR_OK && r->node_order && !plan->schedule)
+        status = weir_plan__keep_order(plan, graph, liveness->order, error);
+    if (status == WEIR_OK)
+        status = run_memory_steps(plan, graph, r, liveness, error);
+    if (status == WEIR_OK)
+        weir_plan__fill_metrics(plan, liveness->retained, liveness->activations);
+    weir_plan__liveness_release(plan->env, liveness);
+    return status;
+}
+
+/* Aliases share the place of their owner. If operators may run again and one of them writes into a place, its
+ * old value could not be read again: then versions share it, or nothing does. */
 static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
                              const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
-    weir_plan__liveness liveness = {
-        .order = order, .position = position, .shares_places = shares_places(graph, r)};
-    weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
-    weir_status status = choose_order(graph, r, order, position, error);
-    if (status == WEIR_OK)
-        status = take_token(graph, options, plan, error);
-    if (status == WEIR_OK)
-        status = weir_plan__settings_check(r->settings, r->setting_count, error);
-    if (status == WEIR_OK)
-        status = check_capacities(graph, r, error);
-    if (status == WEIR_OK)
-        status = weir_plan__analyze_liveness(graph, plan, &liveness, error);
-    if (status == WEIR_OK && r->is_remat)
-        status = weir_plan__recompute(graph, plan, &liveness, &limits, error);
-    if (status == WEIR_OK && r->node_order && !plan->schedule)
-        status = weir_plan__keep_order(plan, graph, order, error);
-    if (status == WEIR_OK)
-        status = run_memory_steps(plan, graph, r, &liveness, error);
-    if (status == WEIR_OK)
-        weir_plan__fill_metrics(plan, liveness.retained, liveness.activations);
-    weir_plan__liveness_release(plan->env, &liveness);
+    weir_plan__liveness liveness = {.order = order, .position = position};
+    weir_plan__versions versions;
+    WEIR__TRY(choose_order(graph, r, order, position, error));
+    WEIR__TRY(take_token(graph, options, plan, error));
+    WEIR__TRY(weir_plan__settings_check(r->settings, r->setting_count, error));
+    WEIR__TRY(check_capacities(graph, r, error));
+    liveness.shares_places = graph->has_aliases && !(r->is_remat && writes_places(graph));
+    if (liveness.shares_places || !r->has_versions)
+        return run_ordered(plan, graph, r, &liveness, error);
+    bool has_memory = weir_plan__versions_make(plan->env, graph, order, &versions);
+    liveness.shares_places = versions.is_whole;
+    liveness.versions = versions.is_whole ? &versions : NULL;
+    weir_status status =
+        has_memory ? run_ordered(plan, versions.is_whole ? &versions.graph : graph, r, &liveness, error)
+                   : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *graph->tensors);
+    weir_plan__versions_release(plan->env, &versions);
     return status;
 }
 
@@ -319,16 +332,17 @@ static bool tighten(request *r, const weir_plan *plan) {
 }
 
 /* The plan with places shared, if that keeps the capacities as it is. */
-static bool fits_shared(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                        const request *r, weir_plan__graph_mode mode, weir_plan **plan) {
+static weir_status fit_shared(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
+                              const request *r, weir_plan__graph_mode mode, weir_plan **plan,
+                              weir_error *error) {
     request shared = *r;
-    weir_error ignored;
     shared.is_remat = false;
-    if (attempt(env, graph, options, &shared, mode, plan, &ignored) == WEIR_OK)
-        return true;
-    weir_plan_close(*plan);
-    *plan = NULL;
-    return false;
+    weir_status status = attempt(env, graph, options, &shared, mode, plan, error);
+    if (status != WEIR_OK) {
+        weir_plan_close(*plan);
+        *plan = NULL;
+    }
+    return status;
 }
 
 /* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
@@ -367,11 +381,16 @@ static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
                                 weir_plan **plan, weir_error *error) {
     weir_error other_error;
     weir_plan *other = NULL;
-    request alone = *r;
+    weir_status status = WEIR_OK;
     forget_slack(r);
-    if (r->is_remat && graph->has_aliases && fits_shared(env, graph, options, r, mode, plan))
-        return WEIR_OK;
-    weir_status status = fit(env, graph, options, r, mode, plan, error);
+    if (r->is_remat && graph->has_aliases) {
+        status = fit_shared(env, graph, options, r, mode, plan, error);
+        if (status != WEIR_ARENA_TOO_SMALL && status != WEIR_INVALID_IR)
+            return status;
+    }
+    r->has_versions = status == WEIR_ARENA_TOO_SMALL; /* else a write comes too early */
+    request alone = *r;
+    status = fit(env, graph, options, r, mode, plan, error);
     bool is_short = status == WEIR_ARENA_TOO_SMALL || (status == WEIR_OK && (*plan)->remat.added_cost > 0);
     if (!r->link.overlaps || !is_short || !has_slack(r))
         return status;

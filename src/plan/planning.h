@@ -187,8 +187,9 @@ WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const we
 typedef struct weir_plan__liveness {
     const uint32_t *order;
     const uint32_t *position;
-    bool shares_places;    /* else an alias is a tensor of its own */
-    uint32_t *last_use;    /* a tensor: the largest position of its users, 0 for none */
+    const weir_plan__versions *versions; /* of the graph, or NULL */
+    bool shares_places;                  /* else an alias is a tensor of its own */
+    uint32_t *last_use;                  /* a tensor: the largest position of its users, 0 for none */
     uint32_t *first_use;   /* an owner: the smallest position that uses a parameter in its place, 0 for none;
                               NULL unless the graph steps in its backward pass */
     uint32_t *first_saver; /* a tensor: the smallest position of a node that saves it, 0 for none */
@@ -279,8 +280,8 @@ typedef struct weir_plan__packing_request {
     uint32_t without; /* as in weir_pack__options */
 } weir_plan__packing_request;
 
-/* Offsets, peaks, optimality. `overwritten` as in weir_plan__liveness, or NULL. ARENA_TOO_SMALL. */
-WEIR_CHECKED weir_status weir_plan__lay_out(weir_plan *plan, const uint32_t *overwritten,
+/* Offsets, peaks, optimality. ARENA_TOO_SMALL. */
+WEIR_CHECKED weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
                                             const weir_plan__packing_request *request, weir_error *error);
 WEIR_CHECKED weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                                      uint64_t lower_bound, bool is_proven, weir_error *error);

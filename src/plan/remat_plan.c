@@ -14,7 +14,7 @@ typedef struct applying {
     weir_plan *plan;
     const weir_plan__steps *steps;
     uint32_t *again_first; /* a tensor: row of its instance 1, less 1; the last entry is the end */
-    uint32_t *overwritten; /* a row: the row that it overwrites; NULL but in inference mode */
+    uint32_t *overwritten; /* a row: the row that it overwrites; NULL if nothing is */
     bool shares_places;
 } applying;
 

@@ -208,6 +208,41 @@ class Shared(Case):
         self.assertEqual(result["reorder"]["peak"], result["reorder"]["lower_bound"])
         self.assertEqual(result["tensors"]["a2"]["alias_of"], "a1")
 
+    def test_what_is_written_in_place_runs_again_in_place(self) -> None:
+        """A write that is made again takes the bytes of what it overwrites, both times."""
+        model = graph(
+            [
+                tensor("x", 32, role="input"),
+                tensor("a", 64),
+                tensor("r", 64, alias_of="a"),
+                tensor("v", 64, alias_of="a"),
+                tensor("b", 96),
+                tensor("c", 64),
+            ],
+            [
+                node("make", "mul", ["x"], ["a"], saves="none"),
+                node("write", "relu", ["a"], ["r"], saves="output"),
+                node("view", "view", ["r"], ["v"], saves="none"),
+                node("use", "mul", ["v"], ["b"], saves="none"),
+                node("end", "mul", ["b"], ["c"], saves="none"),
+            ],
+            ["c"],
+        )
+        kept = self.files.path("written.plan")
+        found = plan(self.files.add(model), "--capacity", "activations=768", "--cbor", kept)
+        validate(found)
+        rows = found["tensors"]
+        self.assertEqual([node for kind, node in found["schedule"] if kind == "run"][5:], ["make", "write"])
+        for before, after in (("a", "r"), ("a.again1", "r.again1")):
+            self.assertEqual(rows[before]["death"], rows[after]["birth"])
+            self.assertEqual(rows[before]["offset"], rows[after]["offset"])
+        self.assertEqual({id: row["alias_of"] for id, row in rows.items() if "alias_of" in row}, {"v": "r"})
+        self.assertEqual(found["arenas"]["activations"]["peak_bytes"], 768)
+        self.assertEqual(json.loads(call("plan", "--show", kept, "--json").stdout)["tensors"], rows)
+        model["tensors"][2]["shape"] = [32]  # in part: each has bytes of its own
+        rows = plan(self.files.add(model), "--capacity", "activations=768")["tensors"]
+        self.assertFalse([id for id, row in rows.items() if "alias_of" in row])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -69,6 +69,42 @@ static weir_status share(const weir_env *env, void *context, weir_error *error) 
     return status;
 }
 
+/* A graph that writes into a place, where room is so short that the write runs again. */
+static weir_status write_again(const weir_env *env, void *context, weir_error *error) {
+    static const char text_of_graph[] =
+        "{\"format\": \"weir-graph/1\", \"tensors\": ["
+        "{\"id\": \"x\", \"shape\": [32], \"dtype\": \"f32\", \"role\": \"input\"},"
+        "{\"id\": \"a\", \"shape\": [64], \"dtype\": \"f32\"},"
+        "{\"id\": \"r\", \"shape\": [64], \"dtype\": \"f32\", \"alias_of\": \"a\"},"
+        "{\"id\": \"b\", \"shape\": [96], \"dtype\": \"f32\"},"
+        "{\"id\": \"c\", \"shape\": [64], \"dtype\": \"f32\"}],"
+        "\"nodes\": ["
+        "{\"id\": \"m\", \"op\": \"y\", \"inputs\": [\"x\"], \"outputs\": [\"a\"], \"saves\": \"none\"},"
+        "{\"id\": \"w\", \"op\": \"relu\", \"inputs\": [\"a\"], \"outputs\": [\"r\"], \"saves\": \"output\"},"
+        "{\"id\": \"u\", \"op\": \"y\", \"inputs\": [\"r\"], \"outputs\": [\"b\"], \"saves\": \"none\"},"
+        "{\"id\": \"e\", \"op\": \"y\", \"inputs\": [\"b\"], \"outputs\": [\"c\"], \"saves\": \"none\"}],"
+        "\"outputs\": [\"c\"]}";
+    static const char arenas[] = "{\"activations\": {\"capacity_bytes\": 768}}";
+    weir_graph *writing;
+    weir_plan *made = NULL;
+    weir_plan_options options = options_of(NULL);
+    (void)context;
+    options.preset = "remat_enabled";
+    options.arenas = (weir_document){arenas, sizeof arenas - 1, NULL};
+    weir_status status =
+        weir_graph_read(env, text_of_graph, sizeof text_of_graph - 1, "writing", &writing, error);
+    if (status != WEIR_OK)
+        return status;
+    status = weir_plan_make(env, writing, &options, &made, error);
+    weir_graph_close(writing);
+    if (status == WEIR_OK) {
+        assert_int_equal(weir_plan_describe(made)->remat->runs_again, 2);
+        assert_int_equal(weir_plan_describe(made)->tensor_count, 7);
+        weir_plan_close(made);
+    }
+    return status;
+}
+
 static uint64_t link_bytes; /* of the plans that run operators again; 0: no paging */
 
 /* Runs operators again in a better order, by all searches: the graph is small and the effort the default. */
@@ -211,6 +247,7 @@ static void test_make_again(void **state) {
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
     link_bytes = 1 << 20;
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
+    assert_true(sweep_faults(write_again, NULL, NULL) >= 130);
 }
 
 static void test_files(void **state) {

@@ -42,6 +42,27 @@ def with_aliases(graph: dict, rng: random.Random) -> dict:
     return graph
 
 
+def written_graph(rng: random.Random) -> dict:
+    """A graph with views, and with operators that write what they read last: whole places, and some in part."""
+    graph, in_part = small_graph(rng, rng.randrange(8, 24)), rng.random() < 0.3
+    tensors, nodes = {tensor["id"]: tensor for tensor in graph["tensors"]}, graph["nodes"]
+    for tensor in tensors.values():
+        tensor["shape"] = [64] if not in_part or rng.random() < 0.7 else [32]
+    for number, node in enumerate(nodes):
+        node |= {"inplace": False, "saves": rng.choice(("none", "none", "output"))}
+        later = {name for other in nodes[number + 1 :] for name in other["inputs"]}
+        free = [name for name in node["inputs"] if tensors[name]["role"] == "activation" and name not in later]
+        output = tensors[node["outputs"][0]]
+        if free and output["shape"] <= tensors[free[0]]["shape"] and rng.random() < 0.8:
+            output["alias_of"] = free[0]
+            node["inplace"] = rng.random() < 0.7 and (in_part or len(node["outputs"]) == 1)
+    for _ in nodes:  # until no write comes too early, in any mode
+        faults = [reference.analyze_liveness(graph, mode).too_early for mode in MODES]
+        for name in {fault[0] for fault in faults if fault}:
+            next(node for node in nodes if node["id"] == name)["inplace"] = False
+    return graph
+
+
 class RandomAliases(unittest.TestCase):
     def setUp(self) -> None:
         self.files = Files()
@@ -154,6 +175,47 @@ class RandomAliases(unittest.TestCase):
                 shared += any(name.rpartition(".again")[1] for name in owners)
         self.assertGreater(again, 15)
         self.assertGreater(shared, 3)
+
+    def test_recomputing_what_is_written_in_place(self) -> None:
+        """As the reference has it: a write makes a tensor of its own in the bytes of the one before it."""
+        answers = []
+        for seed in range(120):
+            rng = random.Random(seed)
+            graph, mode = written_graph(rng), MODES[seed % 3]
+            seen = reference.with_versions(graph, mode)
+            p = schedules.problem(seen, mode)
+            budget = {"activations": int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * 0.8)}
+            link = schedules.Link(1000, 1, overlaps=seed % 4 == 3) if seed % 2 else None
+            p = schedules.problem(seen, mode, link=link)
+            options = ["--mode", mode, "--capacity", f"activations={budget['activations']}", "--effort", "2"]
+            options += ["--link", "1000", "--speed", "1"] if link else []
+            options += ["--no-overlap"] if link and not link.overlaps else []
+            done = call("plan", self.files.add(graph), "--json", *options)
+            with self.subTest(seed=seed):
+                if done.returncode:
+                    self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "ARENA_TOO_SMALL")
+                    continue
+                result = json.loads(done.stdout)
+                validate(result)
+                if "remat" not in result or result["remat"]["budget"] != budget:
+                    continue
+                found = remat.solve(p, budget, 2)
+                self.assertEqual(result["remat"]["added_cost"], found.added_cost)
+                rows = schedules.lives(seen, mode, p, found.schedule)
+                arenas = {name: {"capacity_bytes": n} for name, n in budget.items()}
+                expected = reference.assign(graph, mode, arenas=arenas, tensors=rows)
+                self.assertEqual(result["assignment_hash"], expected.assignment_hash.hex())
+                owners = {name: row.owner for name, row in rows.items() if row.owner is not None}
+                self.assertEqual({n: t["alias_of"] for n, t in result["tensors"].items() if "alias_of" in t}, owners)
+                written = [node for node in seen["nodes"] if node.get("overwrites")]
+                apart = not written and seen is not graph
+                for node in written:
+                    before, after = (result["tensors"][name] for name in (node["overwrites"], node["outputs"][0]))
+                    if before["death"] == after["birth"]:
+                        self.assertEqual(before["offset"], after["offset"], node["id"])
+                answers.append("whole" if written else "apart" if apart else "views")
+        self.assertGreater(answers.count("whole"), 20, answers)
+        self.assertGreater(answers.count("apart"), 3, answers)
 
     def test_no_order_is_below_the_bound(self) -> None:
         """Of graphs whose orders can all be looked at."""

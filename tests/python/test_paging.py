@@ -9,7 +9,7 @@ import numpy
 import weir
 from reference import plan as reference
 from reference import schedules
-from tests.property.test_aliases import with_aliases
+from tests.property.test_aliases import with_aliases, written_graph
 from tests.property.test_remat import MODES, small_graph
 
 
@@ -106,12 +106,14 @@ class Machine:
 
 
 class Paging(unittest.TestCase):
-    def plan(self, graph: dict[str, Any], mode: str, part: float, **options: Any) -> weir.Plan | None:
+    def plan(
+        self, graph: dict[str, Any], mode: str, part: float, given: dict[str, Any] | None = None, **options: Any
+    ) -> weir.Plan | None:
         p = schedules.problem(graph, mode)
         bytes_ = int(schedules.peaks(p, schedules.base_schedule(p))["activations"] * part)
         arenas = {"activations": {"capacity_bytes": bytes_}}
         try:
-            return weir.plan(graph, mode=mode, preset="remat_enabled", arenas=arenas, effort=3, **options)
+            return weir.plan(given or graph, mode=mode, preset="remat_enabled", arenas=arenas, effort=3, **options)
         except weir.errors.ArenaTooSmall:
             return None
 
@@ -139,6 +141,26 @@ class Paging(unittest.TestCase):
         self.assertGreater(late, 5)
         self.assertGreater(again, 5)
         self.assertGreater(views, 3)
+
+    def test_what_is_written_in_place_is_right_too(self) -> None:
+        """The same of graphs whose operators write into places: a write takes the bytes of what it reads last."""
+        written = again = late = 0
+        for seed in range(60):
+            rng = random.Random(seed)
+            graph, mode = written_graph(rng), MODES[seed % 3]
+            link = {"link": rng.choice((100, 1000)), "speed": 1} if seed % 4 else {}
+            plan = self.plan(reference.with_versions(graph, mode), mode, rng.choice((0.85, 0.7)), graph, **link)
+            if plan is None or plan.schedule is None:
+                continue
+            with self.subTest(seed=seed, mode=mode):
+                seen = reference.with_versions(graph, mode)
+                machine = Machine(seen, mode, plan, rng)
+                machine.run()
+                written += any(node.get("overwrites") for node in seen["nodes"])
+                again += plan.remat["runs_again"] > 0
+                late += machine.overlaps
+        self.assertGreater(min(written, again), 10)
+        self.assertGreater(late, 3)
 
     def test_what_python_says_of_it(self) -> None:
         graph = small_graph(random.Random(10), 24)
