@@ -644,25 +644,6 @@ weir_plan_tensor weir_plan_tensor_at(const weir_plan *plan, size_t index) {
     return tensor;
 }
 
-bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index) {
-    size_t low = 0;
-    size_t high = plan->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        weir_text at = weir_plan__id(plan, plan->sorted[middle]);
-        int order = weir__key_compare(at.data, at.size, id, id_size);
-        if (order == 0) {
-            *index = middle;
-            return true;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
-}
-
 weir_plan_slot weir_plan_slot_at(const weir_plan *plan, size_t arena, uint64_t slot) {
     return plan->slots[plan->arenas[arena].first_slot + slot];
 }

@@ -306,3 +306,37 @@ weir_status weir_plan_save(const weir_env *env, const weir_plan *plan, const cha
     weir__atomic_abandon(&file);
     return status;
 }
+
+/* ---- Finding an id ----------------------------------------------------------------------------------- */
+
+bool weir_plan__find_id(const weir_plan *plan, const uint32_t *sorted, weir_text id, weir_text suffix,
+                        uint32_t *index) {
+    uint32_t low = 0;
+    uint32_t high = plan->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        weir_text at = weir_plan__id(plan, sorted ? sorted[middle] : middle);
+        int order = (at.size > id.size + suffix.size) - (at.size < id.size + suffix.size);
+        if (order == 0)
+            order = weir__key_compare(at.data, id.size, id.data, id.size);
+        if (order == 0)
+            order = weir__key_compare(at.data + id.size, suffix.size, suffix.data, suffix.size);
+        if (order == 0) {
+            *index = middle;
+            return true;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+bool weir_plan_find(const weir_plan *plan, const char *id, size_t id_size, size_t *index) {
+    uint32_t found = 0;
+    bool is_found = weir_plan__find_id(plan, plan->sorted, (weir_text){id, id_size}, (weir_text){0}, &found);
+    if (is_found)
+        *index = found;
+    return is_found;
+}

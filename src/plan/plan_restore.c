@@ -162,8 +162,8 @@ static weir_status read_aliases(restorer *r, weir_error *error) {
     while (weir_cbor_next(&it, &key, &value)) {
         uint32_t alias, owner;
         if (value.type != WEIR_CBOR_TEXT ||
-            !weir_plan__find_row(plan, key.data, (size_t)key.number, &alias) ||
-            !weir_plan__find_row(plan, value.data, (size_t)value.number, &owner) || alias == owner ||
+            !weir_plan__find_id(plan, NULL, weir_plan__text_of(&key), nothing, &alias) ||
+            !weir_plan__find_id(plan, NULL, weir_plan__text_of(&value), nothing, &owner) || alias == owner ||
             !alias_holds(r, alias, owner))
             return refuse(r, "it does not lie in its owner: the alias ", weir_plan__text_of(&key), error);
         plan->rows[alias].owner = owner;
@@ -301,12 +301,17 @@ static weir_status collect_arenas(restorer *r, weir_error *error) {
 
 static weir_status read_schedule(restorer *r, weir_error *error) {
     weir_plan__file *file = &r->file;
-    if (file->has_schedule && !weir_plan__read_schedule(r->plan, &file->schedule))
+    weir_status status = file->has_schedule ? weir_plan__read_schedule(r->plan, &file->schedule) : WEIR_OK;
+    if (status == WEIR_INVALID_IR)
         return weir__refuse(
             &r->fields, "schedule",
             "must be a list of [\"run\" or \"back\", node] and [\"out\", \"in\" or \"wait\", tensor]");
-    if (!weir_plan__take_paging(r->plan, file->has_paging ? &file->paging : NULL))
+    if (status == WEIR_OK)
+        status = weir_plan__take_paging(r->plan, file->has_paging ? &file->paging : NULL);
+    if (status == WEIR_INVALID_IR)
         return refuse(r, "what it says of paging contradicts its schedule or its tensors", nothing, error);
+    if (status != WEIR_OK)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r->plan->schedule);
     if (file->has_remat != weir_plan__has_remat(r->plan))
         return refuse(r, "what it says of recomputing contradicts its schedule", nothing, error);
     if (!file->has_remat)

@@ -235,15 +235,17 @@ WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const
 WEIR_CHECKED weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph,
                                                const uint32_t *order, weir_error *error);
 
-/* The row of an id, in a plan from a file: there they stand in the order of CBOR keys. */
-bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uint32_t *row);
+/* Where a row stands in `sorted`, whose id is made of two texts; NULL: a plan from a file, in which rows
+ * stand in the order of CBOR keys themselves. */
+bool weir_plan__find_id(const weir_plan *plan, const uint32_t *sorted, weir_text id, weir_text suffix,
+                        uint32_t *index);
 
-/* What a plan file says of it; false if it is not a list of ["run" or "back", node] and ["out", "in" or
- * "wait", tensor]. */
-bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
-/* Takes over what the file says of paging (NULL: nothing), after the schedule and every row; false if they
- * contradict it. */
-bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said);
+/* What a plan file says of it; INVALID_IR if it is not a list of ["run" or "back", node] and ["out", "in" or
+ * "wait", tensor], OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list);
+/* Takes over what the file says of paging (NULL: nothing), after the schedule and every row. INVALID_IR if
+ * they contradict it, OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said);
 
 /* Whether something runs again or is paged. */
 static inline bool weir_plan__has_remat(const weir_plan *plan) {

@@ -335,25 +335,6 @@ const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
 
 /* ---- From a file -------------------------------------------------------------------------------- */
 
-bool weir_plan__find_row(const weir_plan *plan, const void *id, size_t size, uint32_t *row) {
-    uint32_t low = 0;
-    uint32_t high = plan->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        weir_text own = weir_plan__id(plan, middle);
-        int order = weir__key_compare(own.data, own.size, id, size);
-        if (order == 0) {
-            *row = middle;
-            return true;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
-}
-
 static bool read_kind(const weir_cbor_value *kind, uint8_t *found) {
     for (uint8_t i = WEIR_STEP_RUN; i <= WEIR_STEP_WAIT; i++)
         if (weir_cbor_is_text(kind, kind_names[i])) {
@@ -364,22 +345,24 @@ static bool read_kind(const weir_cbor_value *kind, uint8_t *found) {
 }
 
 /* One [kind, node or tensor id]; the first run of a node and its backward step are base steps. */
-static bool read_step(const weir_cbor_value *list, weir__names *names, const weir_plan *plan,
-                      weir_plan__kept_step *step) {
+static weir_status read_step(const weir_cbor_value *list, weir__names *names, const weir_plan *plan,
+                             weir_plan__kept_step *step) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value kind;
     weir_cbor_value id;
     *step = (weir_plan__kept_step){0};
     if (list->type != WEIR_CBOR_ARRAY || list->number != 2 || !weir_cbor_next(&it, NULL, &kind) ||
         !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT || !read_kind(&kind, &step->kind))
-        return false;
-    const char *text = (const char *)id.data;
+        return WEIR_INVALID_IR;
+    weir_text text = weir_plan__text_of(&id);
     if (step->kind >= WEIR_STEP_OUT)
-        return weir_plan__find_row(plan, text, (size_t)id.number, &step->index);
-    weir__name_result found = weir__names_add(plan->env, names, text, (size_t)id.number, &step->index);
+        return weir_plan__find_id(plan, NULL, text, (weir_text){0}, &step->index) ? WEIR_OK : WEIR_INVALID_IR;
+    weir__name_result found = weir__names_add(plan->env, names, text.data, text.size, &step->index);
     bool is_back = step->kind == WEIR_STEP_BACK;
     step->is_again = !is_back && found == WEIR__NAME_PRESENT;
-    return found != WEIR__NAME_NO_MEMORY && (!is_back || found == WEIR__NAME_PRESENT);
+    if (found == WEIR__NAME_NO_MEMORY)
+        return WEIR_OUT_OF_MEMORY;
+    return is_back && found != WEIR__NAME_PRESENT ? WEIR_INVALID_IR : WEIR_OK;
 }
 
 /* Takes the names' text and ends over. */
@@ -392,36 +375,28 @@ static void take_names(weir_plan *plan, weir__names *names) {
     weir__names_release(plan->env, names);
 }
 
-bool weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
+weir_status weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     weir__names names = {0};
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value item;
-    bool is_good = list->type == WEIR_CBOR_ARRAY && list->number < UINT32_MAX - 4;
-    if (!is_good)
-        return false;
+    if (list->type != WEIR_CBOR_ARRAY || list->number >= UINT32_MAX - 4)
+        return WEIR_INVALID_IR;
     plan->schedule = weir__allocate(plan->env, (size_t)list->number + 1, sizeof *plan->schedule);
-    while (is_good && plan->schedule && weir_cbor_next(&it, NULL, &item)) {
-        is_good = read_step(&item, &names, plan, &plan->schedule[plan->schedule_count]);
-        plan->schedule_count += is_good;
+    weir_status status = plan->schedule ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    while (status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
+        status = read_step(&item, &names, plan, &plan->schedule[plan->schedule_count]);
+        plan->schedule_count += status == WEIR_OK;
     }
     for (size_t i = 0; i < plan->schedule_count; i++)
         plan->remat.runs_again += plan->schedule[i].is_again;
     take_names(plan, &names);
-    return is_good && plan->schedule;
+    return status;
 }
 
 /* The row whose id is that of a row and a suffix. */
 static bool find_suffixed(const weir_plan *plan, uint32_t row, const char *suffix, uint32_t *found) {
-    weir_text id = weir_plan__id(plan, row);
-    size_t more = strlen(suffix);
-    char *name = weir__allocate(plan->env, id.size + more + 1, 1);
-    if (!name)
-        return false;
-    memcpy(name, id.data, id.size);
-    memcpy(name + id.size, suffix, more);
-    bool is_found = weir_plan__find_row(plan, name, id.size + more, found);
-    weir__release(plan->env, name);
-    return is_found;
+    return weir_plan__find_id(plan, NULL, weir_plan__id(plan, row), (weir_text){suffix, strlen(suffix)},
+                              found);
 }
 
 /* The row of the copy of a row on the host, which must be there. */
@@ -470,9 +445,11 @@ static bool follow_transfer(const weir_plan *plan, size_t place, moving *m) {
            lives_at(&plan->rows[m->instance], position);
 }
 
-static bool check_waits(const weir_plan *plan) {
+static weir_status check_waits(const weir_plan *plan) {
     moving *all = weir__allocate_zero(plan->env, (size_t)plan->count + 1, sizeof *all);
-    bool is_good = all;
+    bool is_good = true;
+    if (!all)
+        return WEIR_OUT_OF_MEMORY;
     for (uint32_t i = 0; is_good && i < plan->count; i++)
         all[i].instance = i;
     for (size_t i = 0; is_good && i < plan->schedule_count; i++)
@@ -481,20 +458,24 @@ static bool check_waits(const weir_plan *plan) {
     for (uint32_t i = 0; is_good && i < plan->count; i++)
         is_good = all[i].begun == 0;
     weir__release(plan->env, all);
-    return is_good;
+    return is_good ? WEIR_OK : WEIR_INVALID_IR;
 }
 
-/* A copy is born where it goes out, and lives where it comes in. A second `out` has another place. */
+/* Whether a copy is born where its tensor goes out, which a second `out` is not. */
+static bool is_born_out(const weir_plan *plan, uint32_t copy, uint32_t tensor) {
+    uint32_t birth = plan->rows[copy].birth;
+    return birth > 0 && birth <= plan->schedule_count && plan->schedule[birth - 1].kind == WEIR_STEP_OUT &&
+           plan->schedule[birth - 1].index == tensor;
+}
+
 static bool add_transfer(weir_plan *plan, size_t place, const weir_plan_paging *said) {
     const weir_plan__kept_step *step = &plan->schedule[place];
     const weir_plan__row *row = &plan->rows[step->index];
     weir_plan__link link = {.bytes = said->link, .speed = said->speed};
     uint32_t copy;
-    if (!find_copy(plan, step->index, &copy))
-        return false;
-    uint32_t birth = plan->rows[copy].birth;
     bool is_out = step->kind == WEIR_STEP_OUT;
-    if (is_out ? birth != place + 1 : birth > place || place + 1 >= plan->rows[copy].death)
+    if (!find_copy(plan, step->index, &copy) || !is_born_out(plan, copy, step->index) ||
+        !lives_at(&plan->rows[copy], (uint32_t)place + 1) || (is_out && plan->rows[copy].birth != place + 1))
         return false;
     weir_plan_paging *p = &plan->paging;
     p->transfers++;
@@ -505,19 +486,20 @@ static bool add_transfer(weir_plan *plan, size_t place, const weir_plan_paging *
     return true;
 }
 
-bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said) {
+weir_status weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said) {
     weir_plan_paging *own = &plan->paging;
     for (size_t i = 0; i < plan->schedule_count; i++) {
         own->overlaps |= plan->schedule[i].kind == WEIR_STEP_WAIT;
         if ((plan->schedule[i].kind == WEIR_STEP_OUT || plan->schedule[i].kind == WEIR_STEP_IN) &&
             !(said && add_transfer(plan, i, said)))
-            return false;
+            return WEIR_INVALID_IR;
     }
     if (!said)
-        return !own->overlaps;
-    if (own->transfers == 0 || own->moved != said->moved || own->overlaps != said->overlaps ||
-        (own->overlaps && !check_waits(plan)))
-        return false;
+        return own->overlaps ? WEIR_INVALID_IR : WEIR_OK;
+    if (own->transfers == 0 || own->moved != said->moved || own->overlaps != said->overlaps)
+        return WEIR_INVALID_IR;
+    if (own->overlaps)
+        WEIR__TRY(check_waits(plan));
     uint64_t moving_cost = own->cost;
     *own = (weir_plan_paging){.transfers = own->transfers,
                               .tensors = own->tensors,
@@ -527,5 +509,6 @@ bool weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said) {
                               .speed = said->speed,
                               .overlaps = own->overlaps,
                               .hidden = said->hidden};
-    return said->hidden <= moving_cost && said->cost == moving_cost - said->hidden;
+    bool is_true = said->hidden <= moving_cost && said->cost == moving_cost - said->hidden;
+    return is_true ? WEIR_OK : WEIR_INVALID_IR;
 }

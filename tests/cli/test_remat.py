@@ -199,6 +199,23 @@ class Models(unittest.TestCase):
             "a false cost": lambda d: d["paging"].update(cost=d["paging"]["cost"] + 1),
             "hidden without waits": lambda d: d.update(schedule=[["run", i] if k == "wait" else [k, i] for k, i in d["schedule"]]),
         }
+        # One step changes its place with one of the computation, so that nothing else moves.
+        steps, rows = whole["schedule"], whole["tensors"]
+        out, first, back, last = (i for i, (kind, id) in enumerate(steps) if id == moved and kind in ("out", "in", "wait"))
+        dies = {id: row[-1] for id, row in rows.items() if id.startswith(moved)}
+        late = next(i for i in range(first + 1, back) if steps[i][0] == "run" and dies[moved] <= i + 1)
+        after = next(i for i in range(last + 1, len(steps)) if steps[i][0] == "back")
+        self.assertTrue(dies[f"{moved}.host"] <= after + 1 < dies[f"{moved}.again1"])
+
+        def swap(document: dict[str, Any], one: int, other: int) -> None:
+            own = document["schedule"]
+            own[one], own[other] = own[other], own[one]
+
+        damages |= {
+            "the last wait is missing": lambda d: d["schedule"].__setitem__(last, ["run", steps[0][1]]),
+            "a wait stands where the tensor is gone": lambda d: swap(d, first, late),
+            "a wait stands where the copy is gone": lambda d: swap(d, last, after),
+        }
         for name, damage in damages.items():
             with self.subTest(name):
                 document = cbor.decode(Path(kept).read_bytes())
@@ -210,6 +227,21 @@ class Models(unittest.TestCase):
                 self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "INVALID_IR")
         Path(bad).write_bytes(cbor.encode(whole))
         self.assertEqual(call("plan", "--show", bad, "--json").returncode, 0)
+
+    def test_a_plan_file_that_brings_in_what_never_went_out(self) -> None:
+        kept, bad = self.files.path("never.plan"), self.files.path("never.bad.plan")
+        plan(self.paths["unet"], "--capacity", "activations=413MiB", "--effort", "1", "--link", "25GB/s",
+             "--speed", "1T/s", "--no-overlap", "--cbor", kept)  # fmt: skip
+        document = cbor.decode(Path(kept).read_bytes())
+        steps, paging = document["schedule"], document["paging"]
+        out, moved = next((i, id) for i, (kind, id) in enumerate(steps) if kind == "out")
+        size = document["tensors"][moved][4]
+        steps[out] = ["run", steps[0][1]]
+        paging["moved"] -= size
+        paging["cost"] -= schedules.Link(paging["link"], paging["speed"]).move(-(-size // 128) * 128)
+        Path(bad).write_bytes(cbor.encode(document))
+        done = call("plan", "--show", bad, "--json")
+        self.assertEqual(json.loads(done.stdout)["error"]["code_id"], "INVALID_IR")
 
     def test_models_page_what_is_dear_to_make_again(self) -> None:
         """With a fast link the added cost falls, on every model, and the table, the trace, the page and a file say so."""

@@ -247,6 +247,14 @@ static void test_make_again(void **state) {
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
     link_bytes = 1 << 20;
     assert_true(sweep_faults(make_again, NULL, arenas) >= 130);
+    options.link = link_bytes;
+    options.speed = 1;
+    assert_ok(weir_plan_make(NULL, graph, &options, &made, &error), &error);
+    assert_ok(weir_plan_save(NULL, made, path, &error), &error);
+    assert_true(weir_plan_describe(made)->paging->overlaps);
+    weir_plan_close(made);
+    assert_true(sweep_faults(restore, NULL, NULL) >= 124);
+    assert_ok(weir_plan_save(NULL, plan, path, &error), &error);
     assert_true(sweep_faults(write_again, NULL, NULL) >= 130);
 }
 
