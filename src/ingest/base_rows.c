@@ -74,7 +74,7 @@ static base_table *table_of(const weir_ingest__ingest *ingest, uint32_t table) {
 static weir_status read_hash(const weir_ingest__ingest *ingest, uint8_t hash[WEIR_HASH_SIZE],
                              weir_error *error) {
     weir_store *store = NULL;
-    WEIR__TRY(weir_store_open(ingest->env, ingest->options->base, &store, error));
+    WEIR__TRY(weir_store_open(ingest->context.env, ingest->context.options->base, &store, error));
     memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
     weir_store_close(store);
     return WEIR_OK;
@@ -90,13 +90,13 @@ static weir_status open_rows(const weir_ingest__ingest *ingest, base *b, weir_er
         return weir__fail(error, status, WEIR_INGEST__OPERATOR,
                           "%s is no base: its rows are not there (%.500s); ingest once without a base and "
                           "with --keep-rows",
-                          ingest->options->base, inner.message);
+                          ingest->context.options->base, inner.message);
     if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "%s was not kept with %s as it is now: ingest once without a base, and keep the "
                           "rows again",
-                          b->folder, ingest->options->base);
-    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &ingest->is_cancelled};
+                          b->folder, ingest->context.options->base);
+    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &ingest->context.is_cancelled};
     WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
     return b->source->kind->describe(b->source, &b->catalog, error);
 }
@@ -115,19 +115,19 @@ static weir_status read_cut(const char *text, base *b, weir_error *error) {
 }
 
 weir_status weir_ingest__base_open(weir_ingest__ingest *ingest, weir_error *error) {
-    const char *path = ingest->options->base;
-    if (!path && ingest->options->base_cut)
+    const char *path = ingest->context.options->base;
+    if (!path && ingest->context.options->base_cut)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "there is a cut, but no base to cut: give the store whose rows were kept");
     if (!path)
         return WEIR_OK;
-    base *b = ingest->base = weir__allocate_zero(ingest->env, 1, sizeof *b);
+    base *b = ingest->base = weir__allocate_zero(ingest->context.env, 1, sizeof *b);
     size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!b)
         return no_memory(error, sizeof *b);
-    b->env = b->catalog.env = ingest->env;
-    WEIR__TRY(read_cut(ingest->options->base_cut, b, error));
-    b->folder = weir__allocate(ingest->env, size, 1);
+    b->env = b->catalog.env = ingest->context.env;
+    WEIR__TRY(read_cut(ingest->context.options->base_cut, b, error));
+    b->folder = weir__allocate(ingest->context.env, size, 1);
     if (!b->folder)
         return no_memory(error, size);
     snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
@@ -201,7 +201,7 @@ static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *
 static void choose_cut(const weir_ingest__ingest *ingest, const weir_ingest__column_plan *column,
                        base_table *table) {
     table->cut = table->kept->latest;
-    if (!ingest->options->base_cut)
+    if (!ingest->context.options->base_cut)
         return;
     weir_ingest__value given = find_cut(ingest->base, &column->form, &table->kept->latest);
     table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
@@ -226,14 +226,14 @@ static weir_status match_columns(weir_ingest__ingest *ingest, const weir_ingest_
             return weir__fail(
                 error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                 "table %s, column %s is read now, but %s did not keep it; ingest without a base", plan->name,
-                now->name, ingest->options->base);
+                now->name, ingest->context.options->base);
         const char *was = weir_ingest__run_type_name(&kept->columns[k]);
         const char *is = weir_ingest__run_type_name(now);
         if (strcmp(was, is) != 0)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "table %s, column %s is declared %s now, and was %s when %s was made; ingest "
                               "without a base",
-                              plan->name, now->name, is, was, ingest->options->base);
+                              plan->name, now->name, is, was, ingest->context.options->base);
         table->columns[c] = k;
         table->has_same_columns = table->has_same_columns && k == c;
     }
@@ -248,23 +248,24 @@ static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__ta
     if (!table->kept || !table->kept->has_latest || table->kept->latest.type == WEIR_INGEST__NULL ||
         time == WEIR_NONE)
         return WEIR_OK;
-    bool is_compared = ingest->options->base_check == WEIR_BASE_FULL;
+    bool is_compared = ingest->context.options->base_check == WEIR_BASE_FULL;
     choose_cut(ingest, &plan->columns[time], table);
-    if (!is_compared && !can_select(ingest->sessions[0], plan->source, &table->cut))
+    if (!is_compared && !can_select(ingest->context.sessions[0], plan->source, &table->cut))
         return WEIR_OK;
     const char *column = table->kept->columns[table->kept->latest_column].name;
     if (strcmp(plan->columns[time].name, column) != 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has its time in column %s now, and had it in %s when %s was made; ingest "
                           "without a base",
-                          plan->name, plan->columns[time].name, column, ingest->options->base);
+                          plan->name, plan->columns[time].name, column, ingest->context.options->base);
     WEIR__TRY(match_columns(ingest, plan, table, error));
     table->time = time;
-    table->part_count = table->kept->file_count < ingest->threads ? table->kept->file_count : ingest->threads;
+    table->part_count =
+        table->kept->file_count < ingest->context.threads ? table->kept->file_count : ingest->context.threads;
     table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
     if (!table->parts) {
         table->part_count = 0;
-        return no_memory(error, ingest->threads * sizeof *table->parts);
+        return no_memory(error, ingest->context.threads * sizeof *table->parts);
     }
     for (uint32_t f = 0; f < table->kept->file_count; f++)
         table->row_count += table->kept->files[f].said.rows;
@@ -444,14 +445,14 @@ static void close_cursor(weir_ingest__cursor *given) {
 
 static weir_status open_cursor(const weir_ingest__ingest *ingest, uint32_t table, base_cursor **out,
                                weir_error *error) {
-    base_cursor *cursor = weir__allocate_zero(ingest->env, 1, sizeof *cursor);
+    base_cursor *cursor = weir__allocate_zero(ingest->context.env, 1, sizeof *cursor);
     if (!cursor)
         return no_memory(error, sizeof *cursor);
     cursor->base =
         (weir_ingest__cursor){.column_count = ingest->tables[table].column_count, .close = close_cursor};
-    cursor->env = ingest->env;
+    cursor->env = ingest->context.env;
     cursor->table = &ingest->base->tables[table];
-    weir_cbor_writer_memory(&cursor->row, ingest->env);
+    weir_cbor_writer_memory(&cursor->row, ingest->context.env);
     *out = cursor;
     return WEIR_OK;
 }
@@ -488,7 +489,7 @@ weir_status weir_ingest__base_join(weir_ingest__ingest *ingest, weir_error *erro
             count += table->parts[p].count;
         if (count == 0)
             continue;
-        table->expected = weir__allocate(ingest->env, count, sizeof *table->expected);
+        table->expected = weir__allocate(ingest->context.env, count, sizeof *table->expected);
         if (!table->expected)
             return no_memory(error, count * sizeof *table->expected);
         for (uint32_t p = 0; p < table->part_count; p++) {
@@ -496,7 +497,7 @@ weir_status weir_ingest__base_join(weir_ingest__ingest *ingest, weir_error *erro
             if (part->count > 0)
                 memcpy(table->expected + used, part->expected, part->count * sizeof *part->expected);
             used += part->count;
-            weir__release(ingest->env, part->expected);
+            weir__release(ingest->context.env, part->expected);
             part->expected = NULL;
         }
         qsort(table->expected, count, sizeof *table->expected, compare_expected);
@@ -621,7 +622,7 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
                           "changed; ingest without a base",
-                          table->kept->name, ingest->options->base, (unsigned long long)missing,
+                          table->kept->name, ingest->context.options->base, (unsigned long long)missing,
                           (unsigned long long)table->row_count, table->row_count == 1 ? "" : "s",
                           table->how == READ_COMPARED ? "" : ", of time ",
                           table->how == READ_COMPARED ? "" : cut, missing == 1 ? "was" : "were");
@@ -630,7 +631,7 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
             error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
             "table %s has changed since %s was made: before %s it has %llu rows, and had %llu: %s; ingest "
             "without a base%s",
-            table->kept->name, ingest->options->base, cut, (unsigned long long)table->unselected,
+            table->kept->name, ingest->context.options->base, cut, (unsigned long long)table->unselected,
             (unsigned long long)below,
             table->unselected < below ? "rows were deleted or changed" : "rows came late, with earlier times",
             table->unselected < below
@@ -653,9 +654,9 @@ weir_status weir_ingest__base_check(const weir_ingest__ingest *ingest, weir_erro
 weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error *error) {
     static const char *const ways[] = {"whole", "from the cut", "compared"};
     weir_json_writer out, *w = &out;
-    if (!ingest->options->base_report || !ingest->base)
+    if (!ingest->context.options->base_report || !ingest->base)
         return WEIR_OK;
-    weir_json_writer_memory(w, ingest->given_env);
+    weir_json_writer_memory(w, ingest->context.given_env);
     weir_json_array(w);
     for (uint32_t t = 0; t < ingest->table_count; t++) {
         const base_table *table = &ingest->base->tables[t];
@@ -677,5 +678,5 @@ weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    return weir_json_give(w, ingest->options->base_report, error);
+    return weir_json_give(w, ingest->context.options->base_report, error);
 }

@@ -71,7 +71,7 @@ static void release_table(const weir_env *env, weir_ingest__draft_table *table) 
 
 /* Gives the schema, and then the reasons if they are wanted. */
 static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
-    weir_bytes *reasons = draft->ingest->options->reasons;
+    weir_bytes *reasons = draft->ingest->context.options->reasons;
     weir_json_writer w;
     weir_json_writer_memory(&w, draft->env);
     if (!weir_ingest__draft_write(draft, &w))
@@ -84,7 +84,7 @@ static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_erro
     WEIR__TRY(weir_json_give(&w, schema, error));
     if (!reasons)
         return WEIR_OK;
-    weir_json_writer_memory(&w, draft->ingest->given_env);
+    weir_json_writer_memory(&w, draft->ingest->context.given_env);
     weir_ingest__draft_write_reasons(draft, &w);
     status = weir_json_give(&w, reasons, error);
     if (status != WEIR_OK)
@@ -106,7 +106,7 @@ static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error
 }
 
 weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *schema, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     weir_ingest__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
     if (!draft)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *draft);

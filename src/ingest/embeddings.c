@@ -98,7 +98,7 @@ static weir_status write_section(weir_ingest__ingest *ingest, weir_store__writer
     weir_store__writer_begin(w, kind);
     for (uint32_t first = 0; first < count;) {
         uint32_t next = fill_wave(ingest, batches, callers, make, first, count);
-        weir__parallel(ingest->env, callers, callers, run_batch, batches);
+        weir__parallel(ingest->context.env, callers, callers, run_batch, batches);
         for (uint32_t b = 0; b < callers; b++) {
             if (batches[b].status != WEIR_OK) {
                 if (error)
@@ -107,7 +107,7 @@ static weir_status write_section(weir_ingest__ingest *ingest, weir_store__writer
             }
             put_vectors(w, batches[b].vectors, batches[b].count * batches[b].embedder->dim);
         }
-        if (!weir_ingest__advance(ingest, next - first))
+        if (!weir_ingest__advance(&ingest->context, next - first))
             return weir_ingest__cancelled(error);
         first = next;
     }
@@ -144,12 +144,12 @@ static embed_batch *make_batches(const weir_env *env, weir_ingest__embedder *emb
 weir_status weir_ingest__write_embeddings(weir_ingest__ingest *ingest, weir_ingest__embedder *embedder,
                                           weir_store__writer *w, weir_error *error) {
     const weir_store_info *info = &ingest->info;
-    uint32_t callers = embedder->callers ? embedder->callers : ingest->threads;
+    uint32_t callers = embedder->callers ? embedder->callers : ingest->context.threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
-    embed_batch *batches = make_batches(ingest->env, embedder, callers);
+    embed_batch *batches = make_batches(ingest->context.env, embedder, callers);
     if (!batches)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
-    weir_ingest__begin_phase(ingest, "embed",
+    weir_ingest__begin_phase(&ingest->context, "embed",
                              (uint64_t)info->column_count + info->category_count + info->text_count, 0);
     weir_status status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
                                        column_text, info->column_count, error);
@@ -159,6 +159,6 @@ weir_status weir_ingest__write_embeddings(weir_ingest__ingest *ingest, weir_inge
     if (status == WEIR_OK)
         status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, text_text,
                                info->text_count, error);
-    release_batches(ingest->env, batches, callers);
+    release_batches(ingest->context.env, batches, callers);
     return status;
 }

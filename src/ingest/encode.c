@@ -117,15 +117,15 @@ static weir_status write_table(weir_ingest__ingest *ingest, weir_store__writer *
     for (uint32_t first = 0; first < rows && stride > 0;) {
         uint32_t count = 0;
         uint32_t start = first;
-        for (; count < ingest->threads && first < rows; count++) {
+        for (; count < ingest->context.threads && first < rows; count++) {
             uint32_t part = rows - first < block_rows ? rows - first : block_rows;
             blocks[count] = (row_block){ingest, t, first, part, blocks[count].bytes};
             first += part;
         }
-        weir__parallel(ingest->env, ingest->threads, count, run_block, blocks);
+        weir__parallel(ingest->context.env, ingest->context.threads, count, run_block, blocks);
         for (uint32_t i = 0; i < count; i++)
             weir_store__writer_put(w, blocks[i].bytes, (size_t)blocks[i].count * stride);
-        if (!weir_ingest__advance(ingest, first - start))
+        if (!weir_ingest__advance(&ingest->context, first - start))
             return weir_ingest__cancelled(error);
     }
     return WEIR_OK;
@@ -138,17 +138,17 @@ static weir_status write_rows(weir_ingest__ingest *ingest, weir_store__writer *w
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (ingest->info_tables[t].stride > widest)
             widest = ingest->info_tables[t].stride;
-    uint8_t *memory = weir__allocate(ingest->env, ingest->threads, widest);
+    uint8_t *memory = weir__allocate(ingest->context.env, ingest->context.threads, widest);
     if (!memory)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->threads * widest);
-    for (uint32_t i = 0; i < ingest->threads; i++)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->context.threads * widest);
+    for (uint32_t i = 0; i < ingest->context.threads; i++)
         blocks[i].bytes = memory + i * widest;
     weir_store__writer_begin(w, WEIR_STORE__SECTION_ROWS);
     for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++) {
         weir_store__writer_align(w, WEIR_STORE__TABLE_ALIGNMENT);
         status = write_table(ingest, w, t, blocks, error);
     }
-    weir__release(ingest->env, memory);
+    weir__release(ingest->context.env, memory);
     return status;
 }
 
@@ -283,8 +283,8 @@ static weir_status number_categories(weir_ingest__ingest *ingest, weir_error *er
     if (count >= UINT32_MAX)
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the categorical columns have more than 2^32-2 values; make some of them text");
-    ingest->category_texts = weir__allocate(ingest->env, count, sizeof *ingest->category_texts);
-    ingest->category_columns = weir__allocate(ingest->env, count, sizeof *ingest->category_columns);
+    ingest->category_texts = weir__allocate(ingest->context.env, count, sizeof *ingest->category_texts);
+    ingest->category_columns = weir__allocate(ingest->context.env, count, sizeof *ingest->category_columns);
     if (!ingest->category_texts || !ingest->category_columns)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * 12);
     for (uint32_t t = 0; t < ingest->table_count; t++)
@@ -306,7 +306,7 @@ static weir_status number_categories(weir_ingest__ingest *ingest, weir_error *er
 
 static weir_status write_metadata(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
     weir_cbor_writer metadata;
-    weir_cbor_writer_memory(&metadata, ingest->env);
+    weir_cbor_writer_memory(&metadata, ingest->context.env);
     weir_store__metadata_write(&ingest->info, &metadata);
     weir_status status = weir_cbor_finish(&metadata, error);
     if (status == WEIR_OK) {
@@ -319,9 +319,9 @@ static weir_status write_metadata(weir_ingest__ingest *ingest, weir_store__write
 
 static weir_status write_sections(weir_ingest__ingest *ingest, weir_ingest__embedder *embedder,
                                   weir_store__writer *w, weir_ingest_report *report, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint64_t began = env->now_ns(env->context);
-    weir_ingest__begin_phase(ingest, "write", ingest->info.row_count, 0);
+    weir_ingest__begin_phase(&ingest->context, "write", ingest->info.row_count, 0);
     weir_status status = write_metadata(ingest, w, error);
     if (status == WEIR_OK)
         status = write_rows(ingest, w, error);
@@ -349,7 +349,7 @@ static weir_status write_sections(weir_ingest__ingest *ingest, weir_ingest__embe
 /* Format 1, if its numbers suffice. */
 static void choose_format(weir_ingest__ingest *ingest) {
     uint64_t rows = ingest->info.row_count;
-    bool fits = ingest->options->format < 2 && rows <= WEIR_STORE__ROWS_MAX;
+    bool fits = ingest->context.options->format < 2 && rows <= WEIR_STORE__ROWS_MAX;
     for (uint32_t t = 0; t < ingest->task_count; t++)
         fits =
             fits && ingest->tasks[t].seed_count <= WEIR_STORE__ROWS_MAX - (ingest->tasks[t].known ? rows : 0);
@@ -362,9 +362,10 @@ weir_status weir_ingest__write_store(weir_ingest__ingest *ingest, weir_store__wr
     weir_ingest__embedder *embedder = NULL;
     weir_status status = WEIR_OK;
     ingest->info.embedding_provider = "none";
-    if (!ingest->options->no_embeddings)
-        status = weir_ingest__embedder_open(
-            ingest->env, ingest->schema.has_embedding ? &ingest->schema.embedding : NULL, &embedder, error);
+    if (!ingest->context.options->no_embeddings)
+        status = weir_ingest__embedder_open(ingest->context.env,
+                                            ingest->schema.has_embedding ? &ingest->schema.embedding : NULL,
+                                            &embedder, error);
     if (embedder) {
         ingest->info.embedding_dim = embedder->dim;
         ingest->info.embedding_provider = embedder->kind->provider;

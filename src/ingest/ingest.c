@@ -1,6 +1,5 @@
 /* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
  * what they made. Nothing is on disk but temporary files until the store takes its name. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,35 +13,6 @@
 
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
-static void tell(void *context, const weir_warning *warning) {
-    weir_ingest__ingest *ingest = context;
-    if (!warning->is_note && ingest->warning_count++ == 0)
-        snprintf(ingest->first_warning, sizeof ingest->first_warning, "%s: %.300s", warning->code,
-                 warning->message);
-    if (ingest->options->warning)
-        ingest->options->warning(ingest->options->warning_context, warning);
-}
-
-void weir_ingest__warn(weir_ingest__ingest *ingest, const char *code, const char *table, const char *column,
-                       const char *task, const char *format, ...) {
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    tell(ingest,
-         &(weir_warning){.code = code, .table = table, .column = column, .task = task, .message = message});
-}
-
-void weir_ingest__note(weir_ingest__ingest *ingest, const char *code, const char *format, ...) {
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    tell(ingest, &(weir_warning){.code = code, .message = message, .is_note = true});
-}
-
 /* What can be said before anything is read. */
 static void warn_early(weir_ingest__ingest *ingest) {
     const weir_ingest__catalog *catalog = &ingest->catalog;
@@ -55,7 +25,7 @@ static void warn_early(weir_ingest__ingest *ingest) {
     }
     if (catalog->skipped_count > 0)
         weir_ingest__warn(
-            ingest, "skipped_files", NULL, NULL, NULL,
+            &ingest->context, "skipped_files", NULL, NULL, NULL,
             "%u file%s of the source %s not read (%s%s): what weir reads ends in .csv, .tsv, .tab, "
             "each also with "
             ".gz, or in .parquet",
@@ -65,7 +35,7 @@ static void warn_early(weir_ingest__ingest *ingest) {
         const weir_ingest__schema_task *task = &ingest->schema.tasks[i];
         if (task->split.method == WEIR_INGEST__SPLIT_TEMPORAL && task->split.val > task->split.test)
             weir_ingest__warn(
-                ingest, "val_after_test", NULL, NULL, task->name,
+                &ingest->context, "val_after_test", NULL, NULL, task->name,
                 "the split of task %s has val after test: val is where validation begins, test where "
                 "the test "
                 "begins, so nothing can be in between",
@@ -75,44 +45,31 @@ static void warn_early(weir_ingest__ingest *ingest) {
 
 /* If warnings are errors: SCHEMA_INVALID with the first of them. */
 static weir_status refuse_warnings(const weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->options->strict || ingest->warning_count == 0)
+    if (!ingest->context.options->strict || ingest->context.warning_count == 0)
         return WEIR_OK;
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
-                      "%u warning%s, which strict makes errors; the first is %s", ingest->warning_count,
-                      ingest->warning_count == 1 ? "" : "s", ingest->first_warning);
+                      "%u warning%s, which strict makes errors; the first is %s",
+                      ingest->context.warning_count, ingest->context.warning_count == 1 ? "" : "s",
+                      ingest->context.first_warning);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static void add_session(weir_ingest__ingest *ingest, weir_ingest__source *session) {
-    pthread_mutex_lock(&ingest->progress_lock);
-    ingest->sessions[ingest->session_count++] = session;
-    pthread_mutex_unlock(&ingest->progress_lock);
-}
-
-/* Closed when nobody can interrupt it any more. */
-static void close_last_session(weir_ingest__ingest *ingest) {
-    pthread_mutex_lock(&ingest->progress_lock);
-    weir_ingest__source *session = ingest->sessions[--ingest->session_count];
-    pthread_mutex_unlock(&ingest->progress_lock);
-    weir_ingest__source_close(session);
-}
-
 static weir_status open_sessions(weir_ingest__ingest *ingest, weir_error *error) {
     weir_ingest__source *first;
-    weir_status status = weir_ingest__source_open(ingest->env, &ingest->source, &first, error);
+    weir_status status = weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error);
     if (status != WEIR_OK)
         return status;
-    if (ingest->options->silence_s > 0)
-        first->silence_ns = ingest->options->silence_s * UINT64_C(1000000000);
-    add_session(ingest, first);
-    const weir_ingest__source_kind *kind = ingest->sessions[0]->kind;
-    while (kind->fork && ingest->session_count < ingest->threads) {
+    if (ingest->context.options->silence_s > 0)
+        first->silence_ns = ingest->context.options->silence_s * UINT64_C(1000000000);
+    weir_ingest__context_add_session(&ingest->context, first);
+    const weir_ingest__source_kind *kind = ingest->context.sessions[0]->kind;
+    while (kind->fork && ingest->context.session_count < ingest->context.threads) {
         weir_ingest__source *session = NULL;
-        status = kind->fork(ingest->sessions[0], &session, error);
+        status = kind->fork(ingest->context.sessions[0], &session, error);
         if (status != WEIR_OK || !session)
             return status;
-        add_session(ingest, session);
+        weir_ingest__context_add_session(&ingest->context, session);
     }
     return WEIR_OK;
 }
@@ -139,7 +96,7 @@ static weir_status split_search_path(weir_ingest__ingest *ingest, const char *te
 
 /* What is said of CSV files, on the command line and in the schema. */
 static weir_status prepare_csv(weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_csv_options *given = &ingest->options->csv;
+    const weir_csv_options *given = &ingest->context.options->csv;
     weir_ingest__csv_options *line = &ingest->csv.line;
     const weir_ingest__schema *schema = &ingest->schema;
     *line = (weir_ingest__csv_options){.nulls = given->nulls,
@@ -174,7 +131,8 @@ static weir_status check_csv(const weir_ingest__ingest *ingest, weir_error *erro
     const weir_ingest__csv_options *line = &ingest->csv.line;
     char shown[400];
     bool has_csv = false;
-    weir_location_text(ingest->options->source ? ingest->options->source : "the source", shown, sizeof shown);
+    weir_location_text(ingest->context.options->source ? ingest->context.options->source : "the source",
+                       shown, sizeof shown);
     for (uint32_t t = 0; t < ingest->catalog.table_count; t++)
         has_csv = has_csv || ingest->catalog.tables[t].csv;
     if ((line->says_nulls || line->says_delimiter || line->says_quote || line->says_header) && !has_csv)
@@ -216,10 +174,11 @@ static uint64_t memory_of_source(const weir_ingest_options *options) {
 
 /* A schema that is given is read before the source is opened: it may say where names are found. */
 static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
+    const weir_ingest_options *options = ingest->context.options;
     weir_status status = WEIR_OK;
     if (reads_schema && options->schema)
-        status = weir_ingest__schema_read(&ingest->schema, ingest->env, options->schema, options->schema_size,
+        status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, options->schema,
+                                          options->schema_size,
                                           options->schema_name ? options->schema_name : "the schema", error);
     if (status != WEIR_OK)
         return status;
@@ -231,41 +190,37 @@ static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema
                                                    .arrow_table_count = options->arrow_table_count,
                                                    .arrow_is_read_once = reads_once(ingest),
                                                    .memory = memory_of_source(options),
-                                                   .is_cancelled = &ingest->is_cancelled};
+                                                   .is_cancelled = &ingest->context.is_cancelled};
     WEIR__TRY(prepare_csv(ingest, error));
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
-static void prepare(weir_ingest__ingest *ingest, const weir_env *env, const weir_ingest_options *options) {
+static void prepare(weir_ingest__ingest *ingest, const weir_env *env, const weir_env *given_env,
+                    weir__spill *spill, const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
-    ingest->env = ingest->given_env = weir__env_or_default(env);
-    ingest->options = options;
-    ingest->threads = weir__threads_or_processors(options->threads);
-    ingest->started_ns = ingest->env->now_ns(ingest->env->context);
-    ingest->phase = "open";
-    weir__arena_init(&ingest->arena, ingest->env);
-    weir__arena_init(&ingest->schema.arena, ingest->env);
-    weir_ingest__dictionary_init(&ingest->texts, ingest->env);
-    pthread_mutex_init(&ingest->progress_lock, NULL);
-    pthread_mutex_init(&ingest->report_lock, NULL);
+    weir_ingest__context_init(&ingest->context, env, given_env, spill, options);
+    weir__arena_init(&ingest->arena, env);
+    weir__arena_init(&ingest->schema.arena, env);
+    weir_ingest__dictionary_init(&ingest->texts, env);
 }
 
 static weir_status begin(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
-    bool has_tables = ingest->options->arrow_table_count > 0;
-    if (!ingest->options->source == !has_tables)
+    bool has_tables = ingest->context.options->arrow_table_count > 0;
+    if (!ingest->context.options->source == !has_tables)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
-    WEIR__TRY(weir_ingest__check_preset(ingest->options->preset, error));
+    WEIR__TRY(weir_ingest__check_preset(ingest->context.options->preset, error));
     WEIR__TRY(weir_ingest__like_open(ingest, error));
     WEIR__TRY(weir_ingest__base_open(ingest, error));
     WEIR__TRY(prepare_source(ingest, reads_schema, error));
     WEIR__TRY(open_sessions(ingest, error));
-    WEIR__TRY(ingest->sessions[0]->kind->describe(ingest->sessions[0], &ingest->catalog, error));
+    WEIR__TRY(
+        ingest->context.sessions[0]->kind->describe(ingest->context.sessions[0], &ingest->catalog, error));
     return check_csv(ingest, error);
 }
 
 static void release_table(weir_ingest__ingest *ingest, weir_ingest__table_plan *table) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     for (uint32_t p = 0; table->parts && p < table->part_count; p++) {
         weir_ingest__part_release(env, table, &table->parts[p]);
         table->parts[p].strings.env = env;
@@ -317,7 +272,7 @@ static void release_task(const weir_env *env, weir_ingest__task_plan *task) {
 
 /* What the phases made; the plan and the store's description stay. */
 static void release_rows(weir_ingest__ingest *ingest) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     if (ingest->has_released_rows)
         return;
     ingest->has_released_rows = true;
@@ -341,8 +296,7 @@ static void end(weir_ingest__ingest *ingest) {
     if (ingest->schema.document.env)
         weir_ingest__schema_release(&ingest->schema);
     weir_ingest__catalog_release(&ingest->catalog);
-    while (ingest->session_count > 0)
-        close_last_session(ingest);
+    weir_ingest__context_close_sessions(&ingest->context);
     weir_ingest__base_close(ingest);
     weir_store_close(ingest->like);
     weir__arena_release(&ingest->arena);
@@ -351,12 +305,8 @@ static void end(weir_ingest__ingest *ingest) {
 /* What a source says when it is interrupted is not what happened. */
 static weir_status say_if_cancelled(const weir_ingest__ingest *ingest, weir_status status,
                                     weir_error *error) {
-    return status != WEIR_OK && atomic_load(&ingest->is_cancelled) ? weir_ingest__cancelled(error) : status;
-}
-
-static void finish(weir_ingest__ingest *ingest) {
-    pthread_mutex_destroy(&ingest->progress_lock);
-    pthread_mutex_destroy(&ingest->report_lock);
+    return status != WEIR_OK && atomic_load(&ingest->context.is_cancelled) ? weir_ingest__cancelled(error)
+                                                                           : status;
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -370,7 +320,7 @@ static weir_status draft(weir_ingest__ingest *ingest, weir_bytes *schema, weir_e
 static weir_status draft_and_read(weir_ingest__ingest *ingest, weir_error *error) {
     weir_bytes text;
     WEIR__TRY(draft(ingest, &text, error));
-    weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->env, text.data, text.size,
+    weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, text.data, text.size,
                                                   "the drafted schema", error);
     weir_bytes_release(&text);
     return status;
@@ -393,15 +343,16 @@ static void draft_now(void *context) {
 
 static __attribute__((noinline)) weir_status
 draft_all(const weir_env *env, const weir_ingest_options *options, weir_bytes *schema, weir_error *error) {
-    weir_ingest__ingest *ingest = weir__allocate(weir__env_or_default(env), 1, sizeof *ingest);
+    env = weir__env_or_default(env);
+    weir_ingest__ingest *ingest = weir__allocate(env, 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
     draft_work work = {.ingest = ingest, .schema = schema, .error = error};
-    prepare(ingest, env, options);
-    weir_ingest__watch(ingest, draft_now, &work);
+    prepare(ingest, env, env, NULL, options);
+    weir_ingest__watch(&ingest->context, draft_now, &work);
     weir_status status = say_if_cancelled(ingest, work.status, error);
-    finish(ingest);
-    weir__release(weir__env_or_default(env), ingest);
+    weir_ingest__context_release(&ingest->context);
+    weir__release(env, ingest);
     return status;
 }
 
@@ -443,7 +394,7 @@ typedef struct timed_phase {
 } timed_phase;
 
 static weir_status run_phases(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     const timed_phase phases[] = {
         {weir_ingest__read_rows, &report->read_ns},     {weir_ingest__order_rows, &report->order_ns},
         {weir_ingest__number_texts, &report->order_ns}, {weir_ingest__match_keys, &report->match_ns},
@@ -455,7 +406,7 @@ static weir_status run_phases(weir_ingest__ingest *ingest, weir_ingest_report *r
         *phases[i].spent_ns += env->now_ns(env->context) - began;
         if (status != WEIR_OK)
             return status;
-        if (atomic_load_explicit(&ingest->is_cancelled, memory_order_relaxed))
+        if (atomic_load_explicit(&ingest->context.is_cancelled, memory_order_relaxed))
             return weir_ingest__cancelled(error);
     }
     return WEIR_OK;
@@ -463,7 +414,7 @@ static weir_status run_phases(weir_ingest__ingest *ingest, weir_ingest_report *r
 
 static void fill_report(const weir_ingest__ingest *ingest, weir_ingest_report *report) {
     memcpy(report->store_hash, ingest->info.store_hash, WEIR_HASH_SIZE);
-    report->drafted = ingest->options->schema == NULL;
+    report->drafted = ingest->context.options->schema == NULL;
     report->tables = ingest->table_count;
     report->rows = ingest->info.row_count;
     report->texts = ingest->text_count;
@@ -480,14 +431,14 @@ static void fill_report(const weir_ingest__ingest *ingest, weir_ingest_report *r
         report->seeds += ingest->info_tasks[i].seed_count;
         report->dropped_seeds += ingest->info_tasks[i].dropped;
     }
-    report->warnings = ingest->warning_count;
-    report->total_ns = ingest->env->now_ns(ingest->env->context) - ingest->started_ns;
+    report->warnings = ingest->context.warning_count;
+    report->total_ns = ingest->context.env->now_ns(ingest->context.env->context) - ingest->context.started_ns;
 }
 
 /* A whole store under its temporary name, looked at by whoever wants to. */
 static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *store,
                               weir_ingest_report *report, weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
+    const weir_ingest_options *options = ingest->context.options;
     weir_status status = run_phases(ingest, report, error);
     if (status == WEIR_OK)
         status = weir_ingest__like_report(ingest, error);
@@ -497,7 +448,8 @@ static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *s
         status = weir_ingest__write_store(ingest, store, report, error);
     release_rows(ingest); /* all is in the file: who inspects it has the memory */
     if (status == WEIR_OK && options->inspect)
-        status = options->inspect(options->inspect_context, store->file.temporary, tell, ingest, error);
+        status = options->inspect(options->inspect_context, store->file.temporary, weir_ingest__tell,
+                                  &ingest->context, error);
     return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
 }
 
@@ -536,8 +488,9 @@ static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_repor
                                   weir_error *error) {
     weir__atomic_file manifest;
     weir_store__writer store;
-    WEIR__TRY(weir__atomic_open(&manifest, ingest->env, report->manifest_path, WEIR_INGEST__OPERATOR, error));
-    weir_status status = weir_store__writer_open(&store, ingest->env, report->store_path, error);
+    WEIR__TRY(weir__atomic_open(&manifest, ingest->context.env, report->manifest_path, WEIR_INGEST__OPERATOR,
+                                error));
+    weir_status status = weir_store__writer_open(&store, ingest->context.env, report->store_path, error);
     if (status != WEIR_OK) {
         weir__atomic_abandon(&manifest);
         return status;
@@ -557,7 +510,7 @@ static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_repor
 }
 
 static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    weir_status status = ingest->options->schema ? WEIR_OK : draft_and_read(ingest, error);
+    weir_status status = ingest->context.options->schema ? WEIR_OK : draft_and_read(ingest, error);
     if (status == WEIR_OK)
         status = weir_ingest__like_trim(ingest, error);
     if (status == WEIR_OK)
@@ -569,7 +522,7 @@ static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, 
     if (status == WEIR_OK)
         status = weir_ingest__choose_targets(ingest, report, error);
     if (status == WEIR_OK)
-        status = weir__spill_place(ingest->spill, report->store_path, error);
+        status = weir__spill_place(ingest->context.spill, report->store_path, error);
     if (status == WEIR_OK)
         warn_early(ingest);
     if (status == WEIR_OK)
@@ -598,12 +551,10 @@ static weir_status ingest_with(const weir_env *env, weir_ingest__ingest *ingest,
                                const weir_ingest_options *options, weir_ingest_report *report,
                                weir_error *error) {
     ingest_work work = {.ingest = ingest, .report = report, .error = error};
-    prepare(ingest, weir__spill_env(spill), options);
-    ingest->given_env = env;
-    ingest->spill = spill;
-    weir_ingest__watch(ingest, ingest_now, &work);
+    prepare(ingest, weir__spill_env(spill), env, spill, options);
+    weir_ingest__watch(&ingest->context, ingest_now, &work);
     weir_status status = weir__spill_explain(spill, say_if_cancelled(ingest, work.status, error), error);
-    finish(ingest);
+    weir_ingest__context_release(&ingest->context);
     return status;
 }
 

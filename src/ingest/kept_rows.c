@@ -154,8 +154,8 @@ static weir_status prepare_folder(keeper *k, weir_error *error) {
 }
 
 weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *store_path, weir_error *error) {
-    const weir_env *env = ingest->env;
-    if (!ingest->options->keep_rows)
+    const weir_env *env = ingest->context.env;
+    if (!ingest->context.options->keep_rows)
         return WEIR_OK;
     keeper *k = ingest->keeper = weir__allocate_zero(env, 1, sizeof *k);
     size_t size = strlen(store_path) + sizeof WEIR_INGEST__KEPT_ENDING;
@@ -194,7 +194,7 @@ static weir_status begin_table(weir_ingest__ingest *ingest, const weir_ingest__t
     for (uint32_t c = 0; c < plan->column_count; c++)
         table->run.columns[c] = plan->source->columns[plan->positions[c]];
     for (uint32_t p = 0; p < table->part_count; p++) {
-        table->parts[p].env = ingest->env;
+        table->parts[p].env = ingest->context.env;
         table->parts[p].file = -1;
     }
     return WEIR_OK;

@@ -229,7 +229,7 @@ weir_status weir_ingest__index_keys(weir_ingest__ingest *ingest, weir_error *err
         if (!index)
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *index);
         ingest->key_indexes[t] = index;
-        WEIR__TRY(weir_ingest__key_index_make(ingest->env, table, table->primary_key,
+        WEIR__TRY(weir_ingest__key_index_make(ingest->context.env, table, table->primary_key,
                                               table->primary_key_count, index, &duplicate, error));
     }
     return WEIR_OK;

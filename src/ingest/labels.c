@@ -17,7 +17,7 @@ static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task
                       const weir_ingest__sort_item *sorted, uint32_t count, uint64_t end,
                       weir_ingest__label_list *list) {
     const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     list->times = weir__allocate(env, (size_t)count + 1, sizeof *list->times);
     list->rows = weir__allocate(env, (size_t)count + 1, sizeof *list->rows);
     list->starts = weir__allocate_zero(env, (size_t)anchor->row_count + 1, sizeof *list->starts);
@@ -38,7 +38,7 @@ static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task
 
 weir_status weir_ingest__make_label_lists(weir_ingest__ingest *ingest, weir_ingest__task_plan *task,
                                           weir_task *info, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint32_t count = 0;
     if (task->seed_count > WEIR_STORE__ROWS_MAX)
         return weir__fail(

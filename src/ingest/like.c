@@ -15,9 +15,9 @@ static const weir_store_info *earlier(const weir_ingest__ingest *ingest) {
 }
 
 weir_status weir_ingest__like_open(weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->options->like)
+    if (!ingest->context.options->like)
         return WEIR_OK;
-    return weir_store_open(ingest->env, ingest->options->like, &ingest->like, error);
+    return weir_store_open(ingest->context.env, ingest->context.options->like, &ingest->like, error);
 }
 
 /* ---- Finding by name ------------------------------------------------------------------------- */
@@ -62,9 +62,10 @@ uint32_t weir_ingest__like_edge(const weir_ingest__ingest *ingest, const char *t
 
 static void leave_out(weir_ingest__ingest *ingest, const char *table, const char *column, const char *task,
                       const char *what, const char *name) {
-    weir_ingest__warn(ingest, "like_left_out", table, column, task,
+    weir_ingest__warn(&ingest->context, "like_left_out", table, column, task,
                       "%s %.150s%s%.150s is not in %.300s: it is left out", what,
-                      table && column ? table : "", table && column ? "." : "", name, ingest->options->like);
+                      table && column ? table : "", table && column ? "." : "", name,
+                      ingest->context.options->like);
 }
 
 static void trim_columns(weir_ingest__ingest *ingest, weir_ingest__schema_table *table, uint32_t number) {
@@ -225,7 +226,7 @@ static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, 
     va_end(arguments);
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "the data and the schema do not fit %.300s: %s; use the schema that it was made with",
-                      ingest->options->like, what);
+                      ingest->context.options->like, what);
 }
 
 static bool is_same_text(const char *a, const char *b) {
@@ -386,7 +387,7 @@ weir_status weir_ingest__like_categories(const weir_ingest__ingest *ingest, uint
             return weir__fail(error, WEIR_STORE_CORRUPT, WEIR_INGEST__OPERATOR,
                               "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
                               "on it",
-                              column->name, ingest->options->like);
+                              column->name, ingest->context.options->like);
         if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
         before = text;
@@ -414,7 +415,7 @@ static void warn_if_shifted(weir_ingest__ingest *ingest, const weir_column *colu
     if (is->count < LEAST_VALUES || was->count == 0 || !(fabs(is->mean - was->mean) > 2 * was->std))
         return;
     weir_ingest__warn(
-        ingest, "like_shifted", table, column->name, NULL,
+        &ingest->context, "like_shifted", table, column->name, NULL,
         "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a standard "
         "deviation of %.6g when the model was trained",
         table, column->name, is->mean, was->mean, was->std);
@@ -508,11 +509,11 @@ static void warn_of_column(weir_ingest__ingest *ingest, const weir_ingest__table
     uint64_t cells = table->new_categories ? table->new_categories[c] : 0;
     if (cells > 0)
         weir_ingest__warn(
-            ingest, "like_new_categories", table->name, table->columns[c].name, NULL,
+            &ingest->context, "like_new_categories", table->name, table->columns[c].name, NULL,
             "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
             "null, as the model knows no others",
             (unsigned long long)cells, table->row_count, table->name, table->columns[c].name,
-            ingest->options->like);
+            ingest->context.options->like);
 }
 
 weir_status weir_ingest__like_report(weir_ingest__ingest *ingest, weir_error *error) {
@@ -526,15 +527,15 @@ weir_status weir_ingest__like_report(weir_ingest__ingest *ingest, weir_error *er
         bool has_keys = earlier(ingest)->tables[task->anchor_table].key_form != WEIR_KEYS_NONE;
         if (task->new_categories > 0)
             weir_ingest__warn(
-                ingest, "like_new_categories", NULL, NULL, task->schema->name,
+                &ingest->context, "like_new_categories", NULL, NULL, task->schema->name,
                 "%llu targets of task %.150s are categories that %.300s does not have: they are null",
-                (unsigned long long)task->new_categories, task->schema->name, ingest->options->like);
+                (unsigned long long)task->new_categories, task->schema->name, ingest->context.options->like);
         if (!has_keys && task->schema->split.method != WEIR_INGEST__SPLIT_HASH)
             weir_ingest__note(
-                ingest, "like_splits",
+                &ingest->context, "like_splits",
                 "the seeds of task %.150s are split as the schema says: %.300s keeps no keys of their "
                 "table to look them up by",
-                task->schema->name, ingest->options->like);
+                task->schema->name, ingest->context.options->like);
     }
     return weir_store_status(ingest->like, error);
 }

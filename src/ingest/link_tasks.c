@@ -40,7 +40,7 @@ static int compare_children(const void *context, uint64_t a, uint64_t b) {
 }
 
 static bool order_references(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     const weir_ingest__edge_plan *edge = &ingest->edges[link->edge];
     uint32_t count = WEIR__NARROW(uint32_t, ingest->info_edges[link->edge].edges);
     uint32_t parents = ingest->tables[link->table].row_count;
@@ -68,7 +68,7 @@ static bool order_references(const weir_ingest__ingest *ingest, weir_ingest__lin
 weir_status weir_ingest__make_link(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link,
                                    weir_error *error) {
     const weir_ingest__table_plan *table = &ingest->tables[link->table];
-    if (order_destinations(ingest->env, table, link) &&
+    if (order_destinations(ingest->context.env, table, link) &&
         (link->edge == WEIR_NONE || order_references(ingest, link)))
         return WEIR_OK;
     return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *link->times);

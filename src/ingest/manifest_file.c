@@ -76,11 +76,12 @@ static weir_status look_for_edits(const weir_ingest__ingest *ingest, const char 
     weir_status status = WEIR_OK;
     if (weir_cbor_get(&document, "global_batch_size", &size) &&
         weir_cbor_get_uint(&size, &settings.batch_size)) {
-        status = compare_with_default(ingest->env, &ingest->info, &settings, found, &is_default, error);
+        status =
+            compare_with_default(ingest->context.env, &ingest->info, &settings, found, &is_default, error);
         if (status == WEIR_OK && !is_default)
-            status = weir_store_open(ingest->env, store_path, &old, error);
+            status = weir_store_open(ingest->context.env, store_path, &old, error);
         if (old)
-            status = compare_with_default(ingest->env, weir_store_describe(old), &settings, found,
+            status = compare_with_default(ingest->context.env, weir_store_describe(old), &settings, found,
                                           &is_default, error);
         weir_store_close(old);
     }
@@ -95,7 +96,7 @@ static void tell(weir_ingest__ingest *ingest, const char *path, const char *what
     char message[512];
     snprintf(message, sizeof message, "%s %.*s", what,
              key->number < 300 ? WEIR__NARROW(int, key->number) : 300, (const char *)key->data);
-    weir_ingest__note(ingest, "manifest_kept", "%s: %s", path, message);
+    weir_ingest__note(&ingest->context, "manifest_kept", "%s: %s", path, message);
 }
 
 /* Members of `datasets` that differ: added, gone, or with another hash or number of samples. */
@@ -131,10 +132,10 @@ static uint32_t tell_datasets(weir_ingest__ingest *ingest, const char *path, con
 static void tell_changes(weir_ingest__ingest *ingest, const char *path, const weir_cbor_writer *found,
                          const weir_cbor_writer *fresh) {
     weir_cbor_value kept = weir_cbor_view(found->data), made = weir_cbor_view(fresh->data);
-    weir_ingest__note(ingest, "manifest_kept", "%s was edited and is kept as it is", path);
+    weir_ingest__note(&ingest->context, "manifest_kept", "%s was edited and is kept as it is", path);
     if (tell_datasets(ingest, path, &kept, &made) > 0)
         weir_ingest__note(
-            ingest, "manifest_kept",
+            &ingest->context, "manifest_kept",
             "%s does not fit the new store; --update-manifest brings its datasets up to date and keeps the "
             "rest, --replace-manifest writes it anew",
             path);
@@ -161,14 +162,14 @@ static weir_status look_at_standing(const weir_ingest__ingest *ingest, const cha
     size_t size = 0;
     weir_error unread;
     *out = (standing){0};
-    weir_status status =
-        weir__file_read(ingest->env, path, FILE_SIZE_MAX, &out->text, &size, WEIR_INGEST__OPERATOR, &unread);
+    weir_status status = weir__file_read(ingest->context.env, path, FILE_SIZE_MAX, &out->text, &size,
+                                         WEIR_INGEST__OPERATOR, &unread);
     if (status != WEIR_OK) {
         if (error)
             *error = unread;
         return is_absent(&unread) ? WEIR_OK : status;
     }
-    status = read_json(ingest->env, (const char *)out->text, size, path, &out->document, error);
+    status = read_json(ingest->context.env, (const char *)out->text, size, path, &out->document, error);
     out->is_readable = status == WEIR_OK;
     out->is_edited = true;
     if (out->is_readable)
@@ -182,11 +183,11 @@ static weir_status keep(weir_ingest__ingest *ingest, const char *path, const sta
     weir_status status = WEIR_OK;
     if (!old->is_readable) {
         weir_ingest__note(
-            ingest, "manifest_kept",
+            &ingest->context, "manifest_kept",
             "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew", path);
         return WEIR_OK;
     }
-    status = read_json(ingest->env, text->data, text->size, "a manifest", &fresh, error);
+    status = read_json(ingest->context.env, text->data, text->size, "a manifest", &fresh, error);
     if (status == WEIR_OK)
         tell_changes(ingest, path, &old->document, &fresh);
     weir_cbor_release(&fresh);
@@ -196,9 +197,9 @@ static weir_status keep(weir_ingest__ingest *ingest, const char *path, const sta
 weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const char *store_path,
                                           const char *path, weir_bytes *text, bool *is_kept,
                                           weir_error *error) {
-    weir_manifest_mode mode = ingest->options->manifest_mode;
-    weir_store__manifest_settings settings = {.batch_size = ingest->options->batch_size,
-                                              .preset = ingest->options->preset};
+    weir_manifest_mode mode = ingest->context.options->manifest_mode;
+    weir_store__manifest_settings settings = {.batch_size = ingest->context.options->batch_size,
+                                              .preset = ingest->context.options->preset};
     weir_cbor_value document = {0}, size;
     standing old = {0};
     weir_status status =
@@ -212,12 +213,12 @@ weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const cha
         settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
     }
     if (status == WEIR_OK)
-        status = weir_store__manifest_write(ingest->env, &ingest->info, &settings, text, error);
+        status = weir_store__manifest_write(ingest->context.env, &ingest->info, &settings, text, error);
     *is_kept = status == WEIR_OK && old.is_edited && (mode == WEIR_MANIFEST_KEEP || !old.is_readable);
     if (*is_kept)
         status = keep(ingest, path, &old, text, error);
     if (old.document.env)
         weir_cbor_release(&old.document);
-    weir__release(ingest->env, old.text);
+    weir__release(ingest->context.env, old.text);
     return status;
 }

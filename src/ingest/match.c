@@ -108,15 +108,15 @@ static weir_status look_up_time(weir_ingest__ingest *ingest, uint32_t t, uint32_
     const weir_ingest__table_plan *table = &ingest->tables[t];
     weir_ingest__time_plan *time = &table->times[number];
     time_work work = {.table = table, .time = time};
-    time->values = weir__allocate(ingest->env, table->row_count, sizeof *time->values);
-    work.paths = weir__allocate(ingest->env, time->path_count, sizeof *work.paths);
+    time->values = weir__allocate(ingest->context.env, table->row_count, sizeof *time->values);
+    work.paths = weir__allocate(ingest->context.env, time->path_count, sizeof *work.paths);
     bool has_memory = time->values && work.paths;
     for (uint32_t p = 0; p < time->path_count && has_memory; p++)
         work.paths[p] = follow(ingest, t, &time->paths[p]);
     if (has_memory)
-        weir__parallel(ingest->env, ingest->threads,
+        weir__parallel(ingest->context.env, ingest->context.threads,
                        ((size_t)table->row_count + LOOK_UP_ROWS - 1) / LOOK_UP_ROWS, look_up_block, &work);
-    weir__release(ingest->env, work.paths);
+    weir__release(ingest->context.env, work.paths);
     if (!has_memory)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *time->values);
     time->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
@@ -179,7 +179,7 @@ static bool has_null(const weir_ingest__key *keys, uint32_t count) {
 
 /* What one thread may jump about in, in bytes. */
 static uint64_t share_of(const weir_ingest__ingest *ingest) {
-    return weir__spill_share(ingest->spill) / ingest->threads;
+    return weir__spill_share(ingest->context.spill) / ingest->context.threads;
 }
 
 /* The parents of keys that fall into a range; *dangling is the first row that has none, or what it was. */
@@ -192,7 +192,7 @@ static void find_in_range(const weir_ingest__ingest *ingest, weir_ingest__edge_p
     bool is_in_range = range == 0; /* as nulls are */
     for (uint32_t r = 0; r < table->row_count; r++) {
         if (r % LOOK_UP_ROWS == 0)
-            weir__spill_look(ingest->spill);
+            weir__spill_look(ingest->context.spill);
         if (!read_keys(table, edge, r, keys)) {
             is_in_range = weir_ingest__key_index_range(index, keys, range_count) == range;
             if (is_in_range)
@@ -216,8 +216,9 @@ static weir_status find_parents(weir_ingest__ingest *ingest, weir_ingest__edge_p
     uint32_t dangling = WEIR_NONE;
     for (uint32_t range = 0; range < range_count; range++)
         find_in_range(ingest, edge, index, range, range_count, info, &dangling);
-    return ingest->options->strict && dangling != WEIR_NONE ? fail_for_dangling(ingest, edge, dangling, error)
-                                                            : WEIR_OK;
+    return ingest->context.options->strict && dangling != WEIR_NONE
+               ? fail_for_dangling(ingest, edge, dangling, error)
+               : WEIR_OK;
 }
 
 static weir_status match_edge(weir_ingest__ingest *ingest, uint32_t number, weir_error *error) {
@@ -225,12 +226,12 @@ static weir_status match_edge(weir_ingest__ingest *ingest, uint32_t number, weir
     const weir_ingest__table_plan *table = &ingest->tables[edge->table];
     weir_ingest__key_index index = {0};
     uint32_t duplicate;
-    edge->parents = weir__allocate(ingest->env, table->row_count, sizeof *edge->parents);
+    edge->parents = weir__allocate(ingest->context.env, table->row_count, sizeof *edge->parents);
     if (!edge->parents)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *edge->parents);
     weir_status status =
-        weir_ingest__key_index_make(ingest->env, &ingest->tables[edge->parent_table], edge->parent_columns,
-                                    edge->key->column_count, &index, &duplicate, error);
+        weir_ingest__key_index_make(ingest->context.env, &ingest->tables[edge->parent_table],
+                                    edge->parent_columns, edge->key->column_count, &index, &duplicate, error);
     if (status == WEIR_OK && duplicate != WEIR_NONE)
         status = fail_for_duplicate(ingest, edge, duplicate, error);
     if (status == WEIR_OK)
@@ -273,7 +274,7 @@ static void place_children(const weir_ingest__ingest *ingest, weir_ingest__edge_
     for (uint32_t r = 0; r < table->row_count; r++) {
         size_t parent = edge->parents[r];
         if (r % LOOK_UP_ROWS == 0)
-            weir__spill_look(ingest->spill);
+            weir__spill_look(ingest->context.spill);
         if (parent < first || parent >= end)
             continue;
         uint32_t place = edge->starts[parent + 1]++;
@@ -369,7 +370,7 @@ static bool sort_children(const weir_env *env, weir_ingest__edge_plan *edge, uin
 }
 
 static weir_status make_children(weir_ingest__ingest *ingest, uint32_t number, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     weir_ingest__edge_plan *edge = &ingest->edges[number];
     weir_edge *info = &ingest->info_edges[number];
     const weir_ingest__table_plan *parents = &ingest->tables[info->parent_table];
@@ -393,7 +394,7 @@ static weir_status make_children(weir_ingest__ingest *ingest, uint32_t number, w
 static weir_status for_each_edge(weir_ingest__ingest *ingest,
                                  void (*step)(void *context, size_t index, uint32_t worker),
                                  weir_error *error) {
-    weir__parallel(ingest->env, ingest->threads, ingest->edge_count, step, ingest);
+    weir__parallel(ingest->context.env, ingest->context.threads, ingest->edge_count, step, ingest);
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         if (ingest->edges[e].status != WEIR_OK) {
             if (error)
@@ -408,7 +409,7 @@ static void run_match(void *context, size_t index, uint32_t worker) {
     weir_ingest__edge_plan *edge = &ingest->edges[index];
     (void)worker;
     edge->status = match_edge(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
-    (void)weir_ingest__advance(ingest, ingest->tables[edge->table].row_count);
+    (void)weir_ingest__advance(&ingest->context, ingest->tables[edge->table].row_count);
 }
 
 static void run_children(void *context, size_t index, uint32_t worker) {
@@ -416,7 +417,7 @@ static void run_children(void *context, size_t index, uint32_t worker) {
     weir_ingest__edge_plan *edge = &ingest->edges[index];
     (void)worker;
     edge->status = make_children(ingest, WEIR__NARROW(uint32_t, index), &edge->error);
-    (void)weir_ingest__advance(ingest, ingest->tables[edge->table].row_count);
+    (void)weir_ingest__advance(&ingest->context, ingest->tables[edge->table].row_count);
 }
 
 /* Foreign keys have done their work; other keys are still looked up by tasks. */
@@ -426,8 +427,8 @@ static void release_foreign_keys(weir_ingest__ingest *ingest) {
         for (uint32_t c = 0; c < table->column_count; c++) {
             if (!table->columns[c].is_foreign || table->columns[c].is_primary || table->columns[c].is_target)
                 continue;
-            weir__release(ingest->env, table->data[c].keys);
-            weir__release(ingest->env, table->data[c].tags);
+            weir__release(ingest->context.env, table->data[c].keys);
+            weir__release(ingest->context.env, table->data[c].tags);
             table->data[c].keys = NULL;
             table->data[c].tags = NULL;
         }
@@ -438,7 +439,7 @@ weir_status weir_ingest__match_keys(weir_ingest__ingest *ingest, weir_error *err
     uint64_t total = 0;
     for (uint32_t e = 0; e < ingest->edge_count; e++)
         total += 2 * (uint64_t)ingest->tables[ingest->edges[e].table].row_count;
-    weir_ingest__begin_phase(ingest, "match", total, 0);
+    weir_ingest__begin_phase(&ingest->context, "match", total, 0);
     weir_status status = for_each_edge(ingest, run_match, error);
     if (status == WEIR_OK)
         status = look_up_times(ingest, error);

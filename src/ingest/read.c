@@ -64,10 +64,10 @@ void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_pla
 
 static weir_status part_init(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
                              weir_ingest__part *part, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint32_t count = table->column_count;
     weir__arena_init(&part->strings, env);
-    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(ingest->spill));
+    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(ingest->context.spill));
     weir_cbor_writer_memory(&part->row_writer, env);
     part->columns = weir__allocate_zero(env, count, sizeof *part->columns);
     part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
@@ -162,7 +162,7 @@ static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest
     if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
         return false;
     if (key.tag != WEIR_INGEST__KEY_INT && !column->tags) {
-        const weir_env *env = r->ingest->env;
+        const weir_env *env = r->ingest->context.env;
         column->tags = env->allocate(env->context, r->part->capacity);
         if (!column->tags)
             return false;
@@ -368,7 +368,7 @@ static bool store_row(row_reader *r, const weir_ingest__value *cells) {
     const weir_ingest__table_plan *table = r->table;
     weir_ingest__part *part = r->part;
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->ingest->env, table, part, 1))
+    if (!make_room(r->ingest->context.env, table, part, 1))
         return false;
     for (uint32_t c = 0; c < table->column_count; c++)
         if (!store_cell(r, part->row_count, c, &cells[c], ITS_VALUE | ITS_KEY, &fault))
@@ -417,7 +417,7 @@ static bool store_column(row_reader *r, const weir_ingest__rows *rows, uint32_t 
 /* Whether the rows are stored; not if one of them has a fault. */
 static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->ingest->env, r->table, r->part, rows->row_count))
+    if (!make_room(r->ingest->context.env, r->table, r->part, rows->row_count))
         return false;
     for (uint32_t c = 0; c < r->table->column_count; c++)
         if (!store_column(r, rows, c, &fault) || fault.is_set)
@@ -436,11 +436,12 @@ static const weir_ingest__value *row_of(const weir_ingest__rows *rows, uint32_t 
 
 static bool store_one_by_one(row_reader *r, const weir_ingest__rows *rows) {
     uint32_t count = r->table->column_count;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(r->ingest->env, count, sizeof *room) : NULL;
+    weir_ingest__value *room =
+        rows->arrays ? weir__allocate(r->ingest->context.env, count, sizeof *room) : NULL;
     bool fits = room || !rows->arrays;
     for (size_t i = 0; i < rows->row_count && fits; i++)
         fits = store_row(r, row_of(rows, count, i, room));
-    weir__release(r->ingest->env, room);
+    weir__release(r->ingest->context.env, room);
     return fits;
 }
 
@@ -456,7 +457,7 @@ static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir
 /* Rows go to the folder of kept ones, unless a fault makes all of this end in an error. */
 static weir_status keep_rows(const row_reader *r, uint32_t part, const weir_ingest__rows *rows,
                              weir_error *error) {
-    const weir_env *env = r->ingest->env;
+    const weir_env *env = r->ingest->context.env;
     uint32_t count = r->table->column_count, table = WEIR__NARROW(uint32_t, r->table - r->ingest->tables);
     weir_status status = WEIR_OK;
     if (!r->ingest->keeper || r->part->fault.is_set)
@@ -509,7 +510,7 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
             continue;
-        if (!weir_ingest__advance(ingest, unreported)) {
+        if (!weir_ingest__advance(&ingest->context, unreported)) {
             status = weir_ingest__cancelled(error);
             break;
         }
@@ -517,7 +518,7 @@ static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *s
         if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
             break;
     }
-    (void)weir_ingest__advance(ingest, unreported);
+    (void)weir_ingest__advance(&ingest->context, unreported);
     cursor->close(cursor);
     if (status == WEIR_OK)
         status = weir_ingest__keep_end(ingest, WEIR__NARROW(uint32_t, table - ingest->tables), number, error);
@@ -545,7 +546,7 @@ static void run_piece(void *context, size_t index, uint32_t worker) {
     weir_ingest__part *part = &table->parts[work->pieces[index].part];
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
-    weir_ingest__source *session = work->pieces[index].is_kept ? NULL : ingest->sessions[worker];
+    weir_ingest__source *session = work->pieces[index].is_kept ? NULL : ingest->context.sessions[worker];
     part->status = read_part(ingest, session, table, work->pieces[index].part, &part->error);
     if (part->status != WEIR_OK)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
@@ -569,7 +570,7 @@ static size_t count_parts(weir_ingest__ingest *ingest) {
         uint64_t rows = ingest->tables[t].source->row_estimate;
         uint32_t kept = weir_ingest__base_parts(ingest, t);
         ingest->tables[t].part_count = kept > 0                ? kept + 1
-                                       : rows >= PART_ROWS_MIN ? ingest->session_count
+                                       : rows >= PART_ROWS_MIN ? ingest->context.session_count
                                                                : 1;
         count += ingest->tables[t].part_count;
     }
@@ -615,7 +616,7 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
                                             "$.tables.%s.columns.%s:", table->name, table->columns[c].name);
         weir_ingest__unsaid_span(&unsaid, span, sizeof span);
         weir_ingest__warn(
-            ingest, "unit_not_given", table->name, table->columns[c].name, NULL,
+            &ingest->context, "unit_not_given", table->name, table->columns[c].name, NULL,
             "%s.%s holds integers and the schema does not say their \"unit\": taken as seconds, they are %s; "
             "write \"unit\": \"s\" if that is right",
             table->name, table->columns[c].name, span);
@@ -675,9 +676,9 @@ static weir_status read_pieces(weir_ingest__ingest *ingest, read_piece *pieces, 
                                size_t kept_count, weir_error *error) {
     read_work kept = {ingest, pieces}, work = {ingest, pieces + kept_count};
     WEIR__TRY(weir_ingest__keep_tables(ingest, error));
-    weir__parallel(ingest->env, ingest->threads, kept_count, run_piece, &kept);
+    weir__parallel(ingest->context.env, ingest->context.threads, kept_count, run_piece, &kept);
     WEIR__TRY(weir_ingest__base_join(ingest, error));
-    weir__parallel(ingest->env, ingest->session_count, count - kept_count, run_piece, &work);
+    weir__parallel(ingest->context.env, ingest->context.session_count, count - kept_count, run_piece, &work);
     WEIR__TRY(report(ingest, error));
     return weir_ingest__base_check(ingest, error);
 }
@@ -685,13 +686,13 @@ static weir_status read_pieces(weir_ingest__ingest *ingest, read_piece *pieces, 
 weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error) {
     size_t capacity = count_parts(ingest), count = 0, kept_count = 0;
     uint64_t total = 0;
-    read_piece *pieces = weir__allocate_zero(ingest->env, capacity, sizeof *pieces);
+    read_piece *pieces = weir__allocate_zero(ingest->context.env, capacity, sizeof *pieces);
     if (!pieces)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *pieces);
     bool is_fine = make_pieces(ingest, pieces, &count, &kept_count, &total);
-    weir_ingest__begin_phase(ingest, "read", total, ingest->catalog.size_bytes);
+    weir_ingest__begin_phase(&ingest->context, "read", total, ingest->catalog.size_bytes);
     weir_status status = is_fine ? read_pieces(ingest, pieces, count, kept_count, error)
                                  : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
-    weir__release(ingest->env, pieces);
+    weir__release(ingest->context.env, pieces);
     return status;
 }

@@ -137,7 +137,7 @@ static weir_status provide_view(weir_ingest__ingest *ingest, const weir_ingest__
             described->name);
     if (!table)
         return refuse_unknown(&ingest->catalog, described->name, error);
-    return weir_ingest__catalog_complete(ingest->sessions[0], &ingest->catalog, table, error);
+    return weir_ingest__catalog_complete(ingest->context.sessions[0], &ingest->catalog, table, error);
 }
 
 /* Adds the schema's queries to the catalog and completes the views that it names, so that every table of the
@@ -150,8 +150,8 @@ static weir_status provide_tables(weir_ingest__ingest *ingest, weir_error *error
             status = provide_view(ingest, described, error);
             continue;
         }
-        status = weir_ingest__catalog_add_query(ingest->sessions[0], &ingest->catalog, described->name,
-                                                described->query, error);
+        status = weir_ingest__catalog_add_query(ingest->context.sessions[0], &ingest->catalog,
+                                                described->name, described->query, error);
         if (status == WEIR_SOURCE_ERROR)
             status = weir_ingest__plan_blame_query(&ingest->catalog.tables[ingest->catalog.table_count - 1],
                                                    status, error);
@@ -475,8 +475,8 @@ static weir_status plan_tasks(weir_ingest__ingest *ingest, weir_error *error) {
     weir_status status = schema->has_tasks ? WEIR_OK : make_own_tasks(ingest, error);
     ingest->tasks = weir_ingest__plan_take(ingest, schema->task_count, sizeof *ingest->tasks, &status, error);
     for (uint32_t i = 0; i < schema->task_count && status == WEIR_OK; i++) {
-        weir_ingest__dictionary_init(&ingest->tasks[i].categories, ingest->env);
-        weir__arena_init(&ingest->tasks[i].strings, ingest->env);
+        weir_ingest__dictionary_init(&ingest->tasks[i].categories, ingest->context.env);
+        weir__arena_init(&ingest->tasks[i].strings, ingest->context.env);
         ingest->task_count = i + 1;
         ingest->tasks[i].like_categories = WEIR_NONE;
         status = plan_task(ingest, &schema->tasks[i], &ingest->tasks[i], error);

@@ -41,7 +41,7 @@ static bool renumber_column(const weir_env *env, weir_ingest__part *part, uint32
  * this runs one table after the other. */
 static bool renumber_part(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
                           weir_ingest__part *part) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint32_t *text_numbers = adopt_strings(env, &part->texts, &ingest->texts);
     bool is_fine = text_numbers != NULL;
     for (uint32_t c = 0; c < table->column_count && is_fine; c++) {
@@ -97,7 +97,7 @@ weir_status weir_ingest__too_many_rows(const char *table, weir_error *error) {
 
 static weir_status join_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
                               weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint64_t rows = 0;
     bool is_fine = true;
     for (uint32_t p = 0; p < table->part_count; p++)
@@ -379,10 +379,10 @@ static void order_table(void *context, size_t index, uint32_t worker) {
     weir_ingest__table_plan *table = &ingest->tables[index];
     (void)worker;
     if (!is_in_order(table))
-        table->status = sort_rows(ingest->env, table, &table->error);
+        table->status = sort_rows(ingest->context.env, table, &table->error);
     if (table->status == WEIR_OK)
-        table->status = rank_categories(ingest->env, table, &table->error);
-    (void)weir_ingest__advance(ingest, table->row_count);
+        table->status = rank_categories(ingest->context.env, table, &table->error);
+    (void)weir_ingest__advance(&ingest->context, table->row_count);
 }
 
 /* Adds up what the parts counted, and frees them; strings stay where they are. */
@@ -396,7 +396,7 @@ static void finish_parts(weir_ingest__ingest *ingest, weir_ingest__table_plan *t
             ingest->info_columns[column_idx].nulls += part->nulls[c];
             ingest->info_columns[column_idx].not_finite += part->not_finite[c];
         }
-        weir_ingest__part_release(ingest->env, table, part);
+        weir_ingest__part_release(ingest->context.env, table, part);
     }
     for (uint32_t c = 0; c < table->column_count; c++)
         if (table->columns[c].column_idx != WEIR_NONE)
@@ -413,8 +413,8 @@ weir_status weir_ingest__order_rows(weir_ingest__ingest *ingest, weir_error *err
     }
     if (status != WEIR_OK)
         return status;
-    weir_ingest__begin_phase(ingest, "order", rows, 0);
-    weir__parallel(ingest->env, ingest->threads, ingest->table_count, order_table, ingest);
+    weir_ingest__begin_phase(&ingest->context, "order", rows, 0);
+    weir__parallel(ingest->context.env, ingest->context.threads, ingest->table_count, order_table, ingest);
     for (uint32_t t = 0; t < ingest->table_count; t++)
         if (ingest->tables[t].status != WEIR_OK) {
             if (error)

@@ -17,18 +17,11 @@
 #ifndef WEIR_INGEST_STATE_H
 #define WEIR_INGEST_STATE_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/file.h"
-#include "base/parallel.h"
-#include "base/spill.h"
 #include "ingest/dictionary.h"
+#include "ingest/phase_context.h"
 #include "ingest/schema.h"
 #include "store/writer.h"
-#include "weir/ingest.h"
-
-#define WEIR_INGEST__OPERATOR "weir.ingest"
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
@@ -261,17 +254,10 @@ typedef struct weir_ingest__key_index {
 } weir_ingest__key_index;
 
 typedef struct weir_ingest__ingest {
-    const weir_env *env;       /* of `spill`, where there is one */
-    const weir_env *given_env; /* the caller's, which outlives this: of what the caller is given */
-    weir__spill *spill;        /* what does not fit into memory; NULL for a draft */
-    const weir_ingest_options *options;
-    uint32_t threads;
-    uint64_t started_ns;
+    weir_ingest__context context;
 
     weir_ingest__csv_settings csv;
     weir_ingest__source_options source;
-    weir_ingest__source *sessions[WEIR__THREADS_MAX]; /* one per worker; [0] is the first */
-    uint32_t session_count;
     weir_ingest__catalog catalog;
     weir_ingest__schema schema;
     weir_store *like;                   /* an earlier store, or NULL (like.h) */
@@ -301,52 +287,13 @@ typedef struct weir_ingest__ingest {
     weir_task *info_tasks;
 
     bool has_released_rows; /* what the phases made is in the file */
-
-    uint32_t warning_count;
-    char first_warning[400]; /* its code and message */
-
-    bool has_watcher;     /* the caller's thread reports, another one works (watch.c) */
-    atomic_uint asked;    /* reports that the work has waited for, */
-    atomic_uint answered; /* and those that were made */
-    atomic_uint is_over;  /* 1: the work has ended */
-    atomic_uint bell;     /* what the watcher sleeps on */
-    atomic_bool is_cancelled;
     atomic_bool has_failed; /* a worker failed: the others stop early */
-    atomic_ullong done;
-    uint64_t total;
-    uint64_t total_bytes;
-    const char *phase;
-    pthread_mutex_t progress_lock; /* of the phase, its totals and the list of sessions */
-    pthread_mutex_t report_lock;   /* of the one who reports, without a watcher */
-    uint64_t progress_due_ns;
 } weir_ingest__ingest;
-
-/* ---- Progress -------------------------------------------------------------------------------- */
-
-/* Does the work on a thread of its own, if somebody wants to know how it goes, while the caller's thread
- * reports and asks whether to stop: also while the work waits for a source. */
-void weir_ingest__watch(weir_ingest__ingest *ingest, void (*work)(void *context), void *context);
-
-void weir_ingest__begin_phase(weir_ingest__ingest *ingest, const char *phase, uint64_t total,
-                              uint64_t total_bytes);
-/* Counts work done; false if the caller of ingest has cancelled it. Any thread. */
-bool weir_ingest__advance(weir_ingest__ingest *ingest, uint64_t done);
-weir_status weir_ingest__cancelled(weir_error *error);
-
-/* ---- Warnings -------------------------------------------------------------------------------- */
-
-/* Tells the caller; `table`, `column` and `task` may be NULL. From the thread that does the work, which is
- * not always the one that called ingest; never from two at a time. */
-void weir_ingest__warn(weir_ingest__ingest *ingest, const char *code, const char *table, const char *column,
-                       const char *task, const char *format, ...) __attribute__((format(printf, 6, 7)));
-/* The same, of what is not a mistake: it is told, but does not count. */
-void weir_ingest__note(weir_ingest__ingest *ingest, const char *code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* What is wrong with times, as far as the data show it; after all phases. */
-WEIR_CHECKED weir_status weir_ingest__warn_of_times(weir_ingest__ingest *ingest, weir_error *error);
 
 /* ---- Phases ---------------------------------------------------------------------------------- */
 
+/* What is wrong with times, as far as the data show it; after all phases. */
+WEIR_CHECKED weir_status weir_ingest__warn_of_times(weir_ingest__ingest *ingest, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *schema,
                                                    weir_error *error);
 /* Of the plan's files: zeroed memory from ingest's arena, and a refusal that names a path of the schema. */

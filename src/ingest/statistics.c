@@ -170,7 +170,7 @@ static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_wo
         are_equal = are_equal && item->sums.are_equal && item->sums.first == first->first;
     }
     work->timestamp_mean = mean_of(sum, count);
-    weir__parallel(ingest->env, ingest->threads, work->count, square_item, work);
+    weir__parallel(ingest->context.env, ingest->context.threads, work->count, square_item, work);
     for (size_t i = 0; i < work->count; i++)
         if (!work->items[i].column.numbers)
             squares += work->items[i].sums.squares;
@@ -230,13 +230,13 @@ static weir_status choose_end(weir_ingest__ingest *ingest, weir_error *error) {
 weir_status weir_ingest__make_statistics(weir_ingest__ingest *ingest, weir_error *error) {
     WEIR__TRY(choose_end(ingest, error));
     size_t capacity = ingest->info.table_column_count;
-    statistics_work work = {.items = weir__allocate_zero(ingest->env, capacity, sizeof *work.items)};
+    statistics_work work = {.items = weir__allocate_zero(ingest->context.env, capacity, sizeof *work.items)};
     if (!work.items)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *work.items);
     work.count = collect_items(ingest, work.items);
-    weir__parallel(ingest->env, ingest->threads, work.count, sum_item, &work);
+    weir__parallel(ingest->context.env, ingest->context.threads, work.count, sum_item, &work);
     ingest->info.timestamps = sum_timestamps(ingest, &work);
-    weir__release(ingest->env, work.items);
+    weir__release(ingest->context.env, work.items);
     weir_ingest__like_statistics(ingest);
     return WEIR_OK;
 }

@@ -86,7 +86,7 @@ static const weir_ingest__column_data *integers_of(const weir_ingest__table_plan
 weir_status weir_ingest__choose_key_forms(weir_ingest__ingest *ingest, weir_error *error) {
     weir_cbor_writer w;
     bool is_fine = true;
-    weir_cbor_writer_memory(&w, ingest->env);
+    weir_cbor_writer_memory(&w, ingest->context.env);
     for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
         const weir_ingest__table_plan *table = &ingest->tables[t];
         if (!ingest->schema.tables[t].keeps_keys)
@@ -104,7 +104,7 @@ weir_status weir_ingest__choose_key_forms(weir_ingest__ingest *ingest, weir_erro
 weir_status weir_ingest__write_keys(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
     weir_cbor_writer key;
     bool is_fine = true;
-    weir_cbor_writer_memory(&key, ingest->env);
+    weir_cbor_writer_memory(&key, ingest->context.env);
     for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
         const weir_ingest__table_plan *table = &ingest->tables[t];
         const weir_table *info = &ingest->info_tables[t];

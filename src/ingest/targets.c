@@ -20,7 +20,7 @@ static weir_status refuse(weir_error *error, const char *path, const char *what)
 
 static weir_status choose_names(const weir_ingest__ingest *ingest, weir_ingest_report *report,
                                 weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
+    const weir_ingest_options *options = ingest->context.options;
     size_t capacity = sizeof report->store_path;
     int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
                                : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
@@ -132,7 +132,7 @@ static weir_status check_kept(const weir_ingest_options *options, const char *st
 
 weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_ingest_report *report,
                                         weir_error *error) {
-    const weir_ingest_options *options = ingest->options;
+    const weir_ingest_options *options = ingest->context.options;
     const char *store = report->store_path, *manifest = report->manifest_path;
     WEIR__TRY(choose_names(ingest, report, error));
     if (is_same_file(store, manifest))
@@ -150,6 +150,6 @@ weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_
     if (options->like && is_same_file(options->like, manifest))
         return refuse(error, manifest, "is the store of --like; the manifest must be another file");
     WEIR__TRY(check_kept(options, store, error));
-    WEIR__TRY(check_store(ingest->env, store, error));
-    return check_manifest(ingest->env, manifest, error);
+    WEIR__TRY(check_store(ingest->context.env, store, error));
+    return check_manifest(ingest->context.env, manifest, error);
 }

@@ -273,7 +273,7 @@ static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, we
     void *seeds = r->seeds;
     if (is_link && r->count == WEIR_STORE__ROWS_MAX)
         return refuse(r, "it has more than 2^32 - 2 pairs; take fewer in its query", "", error);
-    if (!weir__grow(r->ingest->env, &seeds, &r->capacity, r->count + 1, sizeof seed))
+    if (!weir__grow(r->ingest->context.env, &seeds, &r->capacity, r->count + 1, sizeof seed))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof seed);
     r->seeds = seeds;
     r->seeds[r->count++] = seed;
@@ -302,11 +302,11 @@ static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
             continue;
-        if (!weir_ingest__advance(r->ingest, unreported))
+        if (!weir_ingest__advance(&r->ingest->context, unreported))
             return weir_ingest__cancelled(error);
         unreported = 0;
     }
-    (void)weir_ingest__advance(r->ingest, unreported);
+    (void)weir_ingest__advance(&r->ingest->context, unreported);
     return blame_task(r, status, error);
 }
 
@@ -318,8 +318,8 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
                                      described->anchor_key_count};
     weir_ingest__asked_key destination = {"destination", r->task->link.table, described->destination_key,
                                           described->destination_key_count};
-    r->keys = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->keys);
-    r->key_columns = weir__allocate_zero(r->ingest->env, key_count, sizeof *r->key_columns);
+    r->keys = weir__allocate_zero(r->ingest->context.env, key_count, sizeof *r->keys);
+    r->key_columns = weir__allocate_zero(r->ingest->context.env, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->task->schema->query, &cursor, error);
@@ -340,14 +340,14 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
 /* A task that weir makes itself: every row of the table. */
 static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->count = r->anchor->row_count;
-    r->seeds = weir__allocate_zero(r->ingest->env, r->count, sizeof *r->seeds);
+    r->seeds = weir__allocate_zero(r->ingest->context.env, r->count, sizeof *r->seeds);
     if (!r->seeds)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *r->seeds);
     for (uint32_t row = 0; row < r->anchor->row_count; row++) {
         r->seeds[row].row = row;
         r->seeds[row].time = anchor_time(r, row);
     }
-    (void)weir_ingest__advance(r->ingest, r->count);
+    (void)weir_ingest__advance(&r->ingest->context, r->count);
     return WEIR_OK;
 }
 
@@ -389,7 +389,7 @@ static int compare_seeds(const void *context, uint64_t a, uint64_t b) {
 }
 
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->ingest->env;
+    const weir_env *env = r->ingest->context.env;
     seed_order order = {r->task, r->seeds};
     weir_ingest__sort_item *items = weir__allocate(env, r->count, sizeof *items);
     raw_seed *sorted = weir__allocate(env, r->count, sizeof *sorted);
@@ -467,7 +467,7 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
     weir_cbor_writer w;
     bool has_memory = true;
     weir_status status = split_seed_of(described, &seed, error);
-    weir_cbor_writer_memory(&w, r->ingest->env);
+    weir_cbor_writer_memory(&w, r->ingest->context.env);
     for (uint64_t i = 0; i < r->count && has_memory && status == WEIR_OK; i++) {
         uint64_t n;
         if (i > 0 && r->seeds[i].row == r->seeds[i - 1].row) {
@@ -515,7 +515,7 @@ static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error
 /* ---- What the file holds --------------------------------------------------------------------- */
 
 static weir_status allocate_output(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->ingest->env;
+    const weir_env *env = r->ingest->context.env;
     weir_ingest__task_plan *task = r->task;
     bool is_fine = true;
     task->rows = weir__allocate(env, r->count, sizeof *task->rows);
@@ -577,7 +577,7 @@ static void group_by_split(seed_reader *r, weir_task *info) {
 
 /* A derived numerical target has statistics of its own, over the seeds in order, or over those of train. */
 static weir_status describe_targets(seed_reader *r, weir_column *column, weir_error *error) {
-    const weir_env *env = r->ingest->env;
+    const weir_env *env = r->ingest->context.env;
     weir_ingest__task_plan *task = r->task;
     if (task->schema->target_stype == WEIR_CATEGORICAL) {
         if (task->like_categories != WEIR_NONE)
@@ -630,7 +630,7 @@ static void run_task(void *context, size_t index, uint32_t worker) {
                      .index = ingest->key_indexes[task->anchor_table]};
     if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
         return;
-    weir_ingest__dictionary_init(&r.key_texts, ingest->env);
+    weir_ingest__dictionary_init(&r.key_texts, ingest->context.env);
     task->status = task->is_cell ? WEIR_OK
                                  : weir_ingest__like_categories(ingest, ingest->info_tasks[index].column,
                                                                 &task->categories, &task->strings,
@@ -638,16 +638,16 @@ static void run_task(void *context, size_t index, uint32_t worker) {
     if (task->status == WEIR_OK && weir_ingest__is_link(task->schema))
         task->status = weir_ingest__make_link(ingest, &task->link, &task->error);
     if (task->status == WEIR_OK)
-        task->status = task->schema->query ? read_query(&r, ingest->sessions[worker], &task->error)
+        task->status = task->schema->query ? read_query(&r, ingest->context.sessions[worker], &task->error)
                                            : take_all_rows(&r, &task->error);
     if (task->status == WEIR_OK)
         task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
     if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
         atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
     weir_ingest__dictionary_release(&r.key_texts);
-    weir__release(ingest->env, r.keys);
-    weir__release(ingest->env, r.key_columns);
-    weir__release(ingest->env, r.seeds);
+    weir__release(ingest->context.env, r.keys);
+    weir__release(ingest->context.env, r.key_columns);
+    weir__release(ingest->context.env, r.seeds);
 }
 
 /* Integers of times that count seconds because the task does not say otherwise. */
@@ -664,7 +664,7 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
         return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, doubt, "$.tasks.%s:", described->name);
     weir_ingest__unsaid_span(&unsaid, span, sizeof span);
     weir_ingest__warn(
-        ingest, "unit_not_given", NULL, NULL, described->name,
+        &ingest->context, "unit_not_given", NULL, NULL, described->name,
         "the query of task %s gives times as integers, and the task does not say their \"unit\": taken as "
         "seconds, they are %s; write \"unit\": \"s\" if that is right",
         described->name, span);
@@ -672,11 +672,11 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
 }
 
 weir_status weir_ingest__make_tasks(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_ingest__begin_phase(ingest, "tasks", 0, 0);
+    weir_ingest__begin_phase(&ingest->context, "tasks", 0, 0);
     weir_status status = weir_ingest__index_keys(ingest, error);
     if (status != WEIR_OK)
         return status;
-    weir__parallel(ingest->env, ingest->session_count, ingest->task_count, run_task, ingest);
+    weir__parallel(ingest->context.env, ingest->context.session_count, ingest->task_count, run_task, ingest);
     for (uint32_t i = 0; i < ingest->task_count; i++)
         if (ingest->tasks[i].status != WEIR_OK) {
             if (error)

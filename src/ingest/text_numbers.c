@@ -30,7 +30,7 @@ static void number_table(weir_ingest__ingest *ingest, const weir_ingest__table_p
 }
 
 weir_status weir_ingest__number_texts(weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint32_t widest = 0;
     for (uint32_t t = 0; t < ingest->table_count; t++)
         widest = ingest->tables[t].column_count > widest ? ingest->tables[t].column_count : widest;

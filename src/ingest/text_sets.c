@@ -109,11 +109,11 @@ static bool put_aside(const weir_env *env, weir_ingest__part *part) {
 
 weir_status weir_ingest__put_texts_aside(weir_ingest__ingest *ingest, weir_ingest__part *part, bool is_end,
                                          weir_error *error) {
-    uint64_t most = weir__spill_share(ingest->spill) / ingest->session_count / TEXT_COST;
-    bool is_due = is_end ? weir__spill_is_used(ingest->spill) : part->texts.count > most;
+    uint64_t most = weir__spill_share(ingest->context.spill) / ingest->context.session_count / TEXT_COST;
+    bool is_due = is_end ? weir__spill_is_used(ingest->context.spill) : part->texts.count > most;
     if (part->texts.count == 0 || !is_due)
         return WEIR_OK;
-    if (!put_aside(ingest->env, part))
+    if (!put_aside(ingest->context.env, part))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, part->texts.count * sizeof(void *));
     if (is_end)
         weir_ingest__dictionary_release(&part->texts);
@@ -154,7 +154,7 @@ static void take_largest(weir_ingest__ingest *ingest) {
     if (!largest)
         return;
     ingest->texts = largest->texts;
-    weir_ingest__dictionary_init(&largest->texts, ingest->env);
+    weir_ingest__dictionary_init(&largest->texts, ingest->context.env);
     largest->owns_text_numbers = true;
 }
 
@@ -194,7 +194,7 @@ static bool find_firsts(const weir_ingest__text_set *set, uint32_t first_group, 
 
 static void find_in_range(void *context, size_t index, uint32_t worker) {
     set_work *work = context;
-    const weir_env *env = weir__spill_memory_env(work->ingest->spill);
+    const weir_env *env = weir__spill_memory_env(work->ingest->context.spill);
     uint32_t first = WEIR__NARROW(uint32_t, index * GROUPS / work->range_count);
     uint32_t end = WEIR__NARROW(uint32_t, (index + 1) * GROUPS / work->range_count);
     range_texts texts = {0};
@@ -206,7 +206,7 @@ static void find_in_range(void *context, size_t index, uint32_t worker) {
         for (size_t i = 0; i < place.part->text_set_count && !work->is_short_of_memory; i++) {
             if (!find_firsts(&place.part->text_sets[i], first, end, &texts, work->firsts))
                 work->is_short_of_memory = true;
-            weir__spill_look(work->ingest->spill);
+            weir__spill_look(work->ingest->context.spill);
         }
     }
     weir__release(env, texts.numbers);
@@ -246,7 +246,7 @@ static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir
     if (count >= UINT32_MAX)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "the source has more than 2^32-2 texts; leave some columns out");
-    texts->strings = weir__allocate(ingest->env, count, sizeof *texts->strings);
+    texts->strings = weir__allocate(ingest->context.env, count, sizeof *texts->strings);
     if (!texts->strings)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *texts->strings);
     texts->count = WEIR__NARROW(uint32_t, count);
@@ -258,27 +258,27 @@ static void take_strings(weir_ingest__ingest *ingest, weir_ingest__part *part) {
         const weir_ingest__text_set *set = &part->text_sets[i];
         memcpy(ingest->texts.strings + set->base, set->strings, set->count * sizeof *set->strings);
     }
-    weir_ingest__text_sets_release(ingest->env, part);
+    weir_ingest__text_sets_release(ingest->context.env, part);
     part->owns_text_numbers = true;
 }
 
 static weir_status join_sets(weir_ingest__ingest *ingest, weir_error *error) {
     set_work work = {.ingest = ingest};
     part_place place;
-    uint64_t bytes, share = 2 * weir__spill_share(ingest->spill) / ingest->threads;
+    uint64_t bytes, share = 2 * weir__spill_share(ingest->context.spill) / ingest->context.threads;
     WEIR__TRY(list_texts(ingest, &bytes, error));
-    work.firsts = weir__allocate(ingest->env, ingest->texts.count, sizeof *work.firsts);
+    work.firsts = weir__allocate(ingest->context.env, ingest->texts.count, sizeof *work.firsts);
     if (!work.firsts)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->texts.count * sizeof *work.firsts);
     work.range_count = bytes / share < GROUPS ? WEIR__LOW(uint32_t, bytes / share) + 1 : GROUPS;
-    weir__parallel(ingest->env, ingest->threads, work.range_count, find_in_range, &work);
+    weir__parallel(ingest->context.env, ingest->context.threads, work.range_count, find_in_range, &work);
     if (!work.is_short_of_memory)
         FOR_EACH_PART(ingest, place) {
             renumber(&place, work.firsts);
             take_strings(ingest, place.part);
-            weir__spill_look(ingest->spill);
+            weir__spill_look(ingest->context.spill);
         }
-    weir__release(ingest->env, work.firsts);
+    weir__release(ingest->context.env, work.firsts);
     return work.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, (size_t)bytes)
                                    : WEIR_OK;
 }
@@ -294,7 +294,7 @@ weir_status weir_ingest__join_texts(weir_ingest__ingest *ingest, weir_error *err
         return WEIR_OK;
     }
     FOR_EACH_PART(ingest, place) {
-        if (place.part->texts.count > 0 && !put_aside(ingest->env, place.part))
+        if (place.part->texts.count > 0 && !put_aside(ingest->context.env, place.part))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, place.part->texts.count);
         weir_ingest__dictionary_release(&place.part->texts);
     }

@@ -89,7 +89,7 @@ static uint32_t reach_time(const weir_ingest__ingest *ingest, uint32_t from, uin
 
 /* The shortest way, of several the first in order of edge types; its table is WEIR_NONE if there is none. */
 static weir_status find_way(const weir_ingest__ingest *ingest, uint32_t from, way *out, weir_error *error) {
-    const weir_env *env = ingest->env;
+    const weir_env *env = ingest->context.env;
     uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
     uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by);
     weir_status status = WEIR_OK;
@@ -172,7 +172,7 @@ static weir_status warn_of_table(weir_ingest__ingest *ingest, uint32_t t, const 
                  ingest->tables[found.table].name);
     }
     weir_ingest__warn(
-        ingest, "table_without_time", table->name, NULL, NULL,
+        &ingest->context, "table_without_time", table->name, NULL, NULL,
         "table %s has no time, so every seed sees all of its %u rows%s; say since when they exist, such as "
         "\"temporal_column\": \"%s\"",
         table->name, table->row_count, seen, path);
@@ -186,7 +186,7 @@ static void warn_of_rows(weir_ingest__ingest *ingest, const weir_ingest__table_p
     for (uint32_t r = 0; r < table->row_count; r++)
         without += weir_ingest__row_time(table, r) == WEIR_TIME_ALWAYS ? 1 : 0;
     if (without > 0)
-        weir_ingest__warn(ingest, "rows_without_time", table->name, NULL, NULL,
+        weir_ingest__warn(&ingest->context, "rows_without_time", table->name, NULL, NULL,
                           "%llu of %u rows of %s have no time (%s), so every seed sees them",
                           (unsigned long long)without, table->row_count, table->name,
                           table->temporal.time == WEIR_NONE ? "it is null"
@@ -197,7 +197,7 @@ static void warn_of_seeds(weir_ingest__ingest *ingest, const weir_ingest__task_p
     if (task->early == 0 || task->schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
         return;
     weir_ingest__warn(
-        ingest, "seeds_before_anchor", NULL, NULL, task->schema->name,
+        &ingest->context, "seeds_before_anchor", NULL, NULL, task->schema->name,
         "%llu of %llu seeds of task %s are observed before their row of %s exists, and see nothing of it; "
         "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
         "(observe it when it exists)",
@@ -220,7 +220,7 @@ static void warn_of_statistics(weir_ingest__ingest *ingest) {
         return;
     weir_timestamp_format(end, time);
     weir_ingest__warn(
-        ingest, "statistics_after_train", NULL, NULL, ingest->tasks[task].schema->name,
+        &ingest->context, "statistics_after_train", NULL, NULL, ingest->tasks[task].schema->name,
         "means and deviations are over all rows, also %llu that are later than the train split of task %s, "
         "which ends at %s; say \"statistics_until\": \"train\" to leave them out",
         (unsigned long long)later, ingest->tasks[task].schema->name, time);
