@@ -12,12 +12,12 @@ static lead better(lead a, lead b) {
 }
 
 /* By the foreign keys of the schema that the column is part of. */
-static lead lead_in_schema(const weir_ingest__ingest *ingest, uint32_t anchor, uint32_t key,
+static lead lead_in_schema(const weir_ingest__plan *plan, uint32_t anchor, uint32_t key,
                            const weir_ingest__origin *origin) {
     lead found = LEADS_NOWHERE;
-    for (uint32_t e = 0; e < ingest->edge_count; e++) {
-        const weir_ingest__edge_plan *edge = &ingest->edges[e];
-        const weir_ingest__table_plan *child = &ingest->tables[edge->table];
+    for (uint32_t e = 0; e < plan->edge_count; e++) {
+        const weir_ingest__edge_plan *edge = &plan->edges[e];
+        const weir_ingest__table_plan *child = &plan->tables[edge->table];
         for (uint32_t i = 0; child->source == origin->table && i < edge->key->column_count; i++) {
             if (child->columns[edge->columns[i]].position != origin->column)
                 continue;
@@ -46,9 +46,9 @@ static lead lead_in_source(const weir_ingest__table_plan *anchor, const char *ke
 }
 
 /* Whether a column is all of the primary key of a table of the schema. */
-static bool is_key_of_its_table(const weir_ingest__ingest *ingest, const weir_ingest__origin *origin) {
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const weir_ingest__table_plan *table = &ingest->tables[t];
+static bool is_key_of_its_table(const weir_ingest__plan *plan, const weir_ingest__origin *origin) {
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        const weir_ingest__table_plan *table = &plan->tables[t];
         if (table->source == origin->table && table->primary_key_count == 1 &&
             table->columns[table->primary_key[0]].position == origin->column)
             return true;
@@ -56,21 +56,21 @@ static bool is_key_of_its_table(const weir_ingest__ingest *ingest, const weir_in
     return false;
 }
 
-static weir_status refuse(const weir_ingest__task_plan *task, const char *role,
+static weir_status refuse(const weir_ingest__schema_task *task, const char *role,
                           const weir_ingest__table_plan *table, const char *given, const char *key,
                           const weir_ingest__origin *origin, weir_error *error) {
     return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
                       "task %s: the query's column %s is %s.%s, not the primary key %s of the %s table "
                       "%s; select the key "
                       "(or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
-                      task->schema->name, given, origin->table->name,
-                      origin->table->columns[origin->column].name, key, role, table->name);
+                      task->name, given, origin->table->name, origin->table->columns[origin->column].name,
+                      key, role, table->name);
 }
 
-static weir_status check_column(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+static weir_status check_column(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
                                 const weir_ingest__asked_key *asked, uint32_t part,
                                 const weir_ingest__origin *origin, weir_error *error) {
-    const weir_ingest__table_plan *anchor = &ingest->tables[asked->table];
+    const weir_ingest__table_plan *anchor = &plan->tables[asked->table];
     const char *given = asked->names[part];
     uint32_t key = anchor->primary_key[part];
     const weir_ingest__column_plan *column = &anchor->columns[key];
@@ -79,11 +79,11 @@ static weir_status check_column(const weir_ingest__ingest *ingest, const weir_in
         bool is_own = origin->table == anchor->source;
         if (is_own && origin->column == column->position)
             return WEIR_OK;
-        lead found = better(lead_in_schema(ingest, asked->table, key, origin),
+        lead found = better(lead_in_schema(plan, asked->table, key, origin),
                             lead_in_source(anchor, column->name, origin));
         if (found == LEADS_TO_KEY)
             return WEIR_OK;
-        bool is_another_key = is_key_of_its_table(ingest, origin) &&
+        bool is_another_key = is_key_of_its_table(plan, origin) &&
                               strcmp(origin->table->columns[origin->column].name, column->name) != 0;
         if (is_own || found == LEADS_ELSEWHERE || is_another_key)
             return refuse(task, asked->role, anchor, given, column->name, origin, error);
@@ -94,16 +94,15 @@ static weir_status check_column(const weir_ingest__ingest *ingest, const weir_in
                   &(weir_ingest__origin){anchor->source, named}, error);
 }
 
-weir_status weir_ingest__check_asked_key(const weir_ingest__ingest *ingest,
-                                         const weir_ingest__task_plan *task,
+weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
                                          const weir_ingest__asked_key *key, const weir_ingest__cursor *cursor,
                                          const uint32_t *columns, weir_error *error) {
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < key->count && status == WEIR_OK; i++) {
         weir_ingest__origin origin = {0};
-        bool is_known = cursor->origin && cursor->origin(cursor, columns[i], &ingest->catalog, &origin);
-        if (!task->schema->is_key_for_sure)
-            status = check_column(ingest, task, key, i, is_known ? &origin : NULL, error);
+        bool is_known = cursor->origin && cursor->origin(cursor, columns[i], plan->catalog, &origin);
+        if (!task->is_key_for_sure)
+            status = check_column(plan, task, key, i, is_known ? &origin : NULL, error);
     }
     return status;
 }

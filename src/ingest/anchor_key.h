@@ -2,7 +2,7 @@
 #ifndef WEIR_INGEST_ANCHOR_KEY_H
 #define WEIR_INGEST_ANCHOR_KEY_H
 
-#include "ingest/state.h"
+#include "ingest/stages.h"
 
 /* A key that a task's query gives, of a table's rows. */
 typedef struct weir_ingest__asked_key {
@@ -14,8 +14,8 @@ typedef struct weir_ingest__asked_key {
 
 /* `columns` are the query's columns that the names stand for. TASK_INVALID, naming what a column is instead.
  */
-WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__ingest *ingest,
-                                                      const weir_ingest__task_plan *task,
+WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan,
+                                                      const weir_ingest__schema_task *task,
                                                       const weir_ingest__asked_key *key,
                                                       const weir_ingest__cursor *cursor,
                                                       const uint32_t *columns, weir_error *error);

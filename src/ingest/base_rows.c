@@ -48,12 +48,15 @@ typedef struct base_table {
 
 struct weir_ingest__base {
     const weir_env *env;
+    weir__arena arena; /* of the tables */
+    const char *path;  /* of the store */
     char *folder;
     weir_ingest__run_list list;
     weir_ingest__source *source; /* of the kept rows */
     weir_ingest__catalog catalog;
     int64_t given_cut;  /* a time, if one is given */
     char given_day[40]; /* of it */
+    const weir_ingest__plan *plan;
     base_table *tables; /* of the plan */
     uint32_t table_count;
 };
@@ -64,39 +67,38 @@ static weir_status no_memory(weir_error *error, size_t size) {
     return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
 }
 
-static base_table *table_of(const weir_ingest__ingest *ingest, uint32_t table) {
-    base_table *found = ingest->base && ingest->base->tables ? &ingest->base->tables[table] : NULL;
+static base_table *table_of(const base *b, uint32_t table) {
+    base_table *found = b && b->tables ? &b->tables[table] : NULL;
     return found && found->how != READ_WHOLE ? found : NULL;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status read_hash(const weir_ingest__ingest *ingest, uint8_t hash[WEIR_HASH_SIZE],
-                             weir_error *error) {
+static weir_status read_hash(const base *b, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
     weir_store *store = NULL;
-    WEIR__TRY(weir_store_open(ingest->context.env, ingest->context.options->base, &store, error));
+    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
     memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
     weir_store_close(store);
     return WEIR_OK;
 }
 
 /* The rows must be those of the store as it is. */
-static weir_status open_rows(const weir_ingest__ingest *ingest, base *b, weir_error *error) {
+static weir_status open_rows(const weir_ingest__context *context, base *b, weir_error *error) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir_error inner;
-    WEIR__TRY(read_hash(ingest, hash, error));
+    WEIR__TRY(read_hash(b, hash, error));
     weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
     if (status != WEIR_OK)
         return weir__fail(error, status, WEIR_INGEST__OPERATOR,
                           "%s is no base: its rows are not there (%.500s); ingest once without a base and "
                           "with --keep-rows",
-                          ingest->context.options->base, inner.message);
+                          b->path, inner.message);
     if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "%s was not kept with %s as it is now: ingest once without a base, and keep the "
                           "rows again",
-                          b->folder, ingest->context.options->base);
-    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &ingest->context.is_cancelled};
+                          b->folder, b->path);
+    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
     WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
     return b->source->kind->describe(b->source, &b->catalog, error);
 }
@@ -114,28 +116,31 @@ static weir_status read_cut(const char *text, base *b, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir_ingest__base_open(weir_ingest__ingest *ingest, weir_error *error) {
-    const char *path = ingest->context.options->base;
-    if (!path && ingest->context.options->base_cut)
+weir_status weir_ingest__base_open(const weir_ingest__context *context, weir_ingest__base **out,
+                                   weir_error *error) {
+    const char *path = context->options->base;
+    *out = NULL;
+    if (!path && context->options->base_cut)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "there is a cut, but no base to cut: give the store whose rows were kept");
     if (!path)
         return WEIR_OK;
-    base *b = ingest->base = weir__allocate_zero(ingest->context.env, 1, sizeof *b);
+    base *b = *out = weir__allocate_zero(context->env, 1, sizeof *b);
     size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!b)
         return no_memory(error, sizeof *b);
-    b->env = b->catalog.env = ingest->context.env;
-    WEIR__TRY(read_cut(ingest->context.options->base_cut, b, error));
-    b->folder = weir__allocate(ingest->context.env, size, 1);
+    b->env = b->catalog.env = context->env;
+    b->path = path;
+    weir__arena_init(&b->arena, context->env);
+    WEIR__TRY(read_cut(context->options->base_cut, b, error));
+    b->folder = weir__allocate(b->env, size, 1);
     if (!b->folder)
         return no_memory(error, size);
     snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
-    return open_rows(ingest, b, error);
+    return open_rows(context, b, error);
 }
 
-void weir_ingest__base_close(weir_ingest__ingest *ingest) {
-    base *b = ingest->base;
+void weir_ingest__base_close(weir_ingest__base *b) {
     if (!b)
         return;
     for (uint32_t t = 0; t < b->table_count; t++) {
@@ -149,8 +154,8 @@ void weir_ingest__base_close(weir_ingest__ingest *ingest) {
     if (b->list.arena.env)
         weir_ingest__run_list_release(&b->list);
     weir__release(b->env, b->folder);
+    weir__arena_release(&b->arena);
     weir__release(b->env, b);
-    ingest->base = NULL;
 }
 
 /* ---- How tables are read --------------------------------------------------------------------- */
@@ -198,23 +203,22 @@ static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *
 }
 
 /* The latest that was kept or, if it is earlier, what was given. */
-static void choose_cut(const weir_ingest__ingest *ingest, const weir_ingest__column_plan *column,
-                       base_table *table) {
+static void choose_cut(const base *b, const weir_ingest__column_plan *column, base_table *table) {
     table->cut = table->kept->latest;
-    if (!ingest->context.options->base_cut)
+    if (!*b->given_day)
         return;
-    weir_ingest__value given = find_cut(ingest->base, &column->form, &table->kept->latest);
+    weir_ingest__value given = find_cut(b, &column->form, &table->kept->latest);
     table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
     if (table->drops)
         table->cut = given;
 }
 
 /* Finds the plan's columns among the kept ones. */
-static weir_status match_columns(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
-                                 base_table *table, weir_error *error) {
+static weir_status match_columns(base *b, const weir_ingest__table_plan *plan, base_table *table,
+                                 weir_error *error) {
     const weir_ingest__run_table *kept = table->kept;
     table->has_same_columns = plan->column_count == kept->column_count;
-    table->columns = weir__arena_take_zero(&ingest->arena, plan->column_count, sizeof *table->columns);
+    table->columns = weir__arena_take_zero(&b->arena, plan->column_count, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error, plan->column_count * sizeof *table->columns);
     for (uint32_t c = 0; c < plan->column_count; c++) {
@@ -226,46 +230,45 @@ static weir_status match_columns(weir_ingest__ingest *ingest, const weir_ingest_
             return weir__fail(
                 error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                 "table %s, column %s is read now, but %s did not keep it; ingest without a base", plan->name,
-                now->name, ingest->context.options->base);
+                now->name, b->path);
         const char *was = weir_ingest__run_type_name(&kept->columns[k]);
         const char *is = weir_ingest__run_type_name(now);
         if (strcmp(was, is) != 0)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "table %s, column %s is declared %s now, and was %s when %s was made; ingest "
                               "without a base",
-                              plan->name, now->name, is, was, ingest->context.options->base);
+                              plan->name, now->name, is, was, b->path);
         table->columns[c] = k;
         table->has_same_columns = table->has_same_columns && k == c;
     }
     return WEIR_OK;
 }
 
-static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
-                              base_table *table, weir_error *error) {
-    const base *b = ingest->base;
+static weir_status plan_table(const weir_ingest__context *context, base *b,
+                              const weir_ingest__table_plan *plan, base_table *table, weir_error *error) {
     uint32_t time = weir_ingest__keep_time(plan);
     table->kept = plan->source->is_given ? NULL : find_kept(b, plan->name);
     if (!table->kept || !table->kept->has_latest || table->kept->latest.type == WEIR_INGEST__NULL ||
         time == WEIR_NONE)
         return WEIR_OK;
-    bool is_compared = ingest->context.options->base_check == WEIR_BASE_FULL;
-    choose_cut(ingest, &plan->columns[time], table);
-    if (!is_compared && !can_select(ingest->context.sessions[0], plan->source, &table->cut))
+    bool is_compared = context->options->base_check == WEIR_BASE_FULL;
+    choose_cut(b, &plan->columns[time], table);
+    if (!is_compared && !can_select(context->sessions[0], plan->source, &table->cut))
         return WEIR_OK;
     const char *column = table->kept->columns[table->kept->latest_column].name;
     if (strcmp(plan->columns[time].name, column) != 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has its time in column %s now, and had it in %s when %s was made; ingest "
                           "without a base",
-                          plan->name, plan->columns[time].name, column, ingest->context.options->base);
-    WEIR__TRY(match_columns(ingest, plan, table, error));
+                          plan->name, plan->columns[time].name, column, b->path);
+    WEIR__TRY(match_columns(b, plan, table, error));
     table->time = time;
     table->part_count =
-        table->kept->file_count < ingest->context.threads ? table->kept->file_count : ingest->context.threads;
-    table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
+        table->kept->file_count < context->threads ? table->kept->file_count : context->threads;
+    table->parts = weir__arena_take_zero(&b->arena, table->part_count, sizeof *table->parts);
     if (!table->parts) {
         table->part_count = 0;
-        return no_memory(error, ingest->context.threads * sizeof *table->parts);
+        return no_memory(error, context->threads * sizeof *table->parts);
     }
     for (uint32_t f = 0; f < table->kept->file_count; f++)
         table->row_count += table->kept->files[f].said.rows;
@@ -275,36 +278,37 @@ static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__ta
     return WEIR_OK;
 }
 
-weir_status weir_ingest__base_plan(weir_ingest__ingest *ingest, weir_error *error) {
-    base *b = ingest->base;
+weir_status weir_ingest__base_plan(weir_ingest__base *b, const weir_ingest__context *context,
+                                   const weir_ingest__plan *plan, weir_error *error) {
     if (!b)
         return WEIR_OK;
-    b->tables = weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *b->tables);
+    b->plan = plan;
+    b->tables = weir__arena_take_zero(&b->arena, plan->table_count, sizeof *b->tables);
     if (!b->tables)
-        return no_memory(error, ingest->table_count * sizeof *b->tables);
-    b->table_count = ingest->table_count;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        WEIR__TRY(plan_table(ingest, &ingest->tables[t], &b->tables[t], error));
+        return no_memory(error, plan->table_count * sizeof *b->tables);
+    b->table_count = plan->table_count;
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        WEIR__TRY(plan_table(context, b, &plan->tables[t], &b->tables[t], error));
     return WEIR_OK;
 }
 
-uint32_t weir_ingest__base_parts(const weir_ingest__ingest *ingest, uint32_t table) {
-    const base_table *found = table_of(ingest, table);
+uint32_t weir_ingest__base_parts(const weir_ingest__base *b, uint32_t table) {
+    const base_table *found = table_of(b, table);
     return found ? found->part_count : 0;
 }
 
-uint64_t weir_ingest__base_rows(const weir_ingest__ingest *ingest, uint32_t table) {
-    const base_table *found = table_of(ingest, table);
+uint64_t weir_ingest__base_rows(const weir_ingest__base *b, uint32_t table) {
+    const base_table *found = table_of(b, table);
     return found ? found->row_count : 0;
 }
 
-const weir_ingest__run_table *weir_ingest__base_files(const weir_ingest__ingest *ingest, uint32_t table) {
-    const base_table *found = table_of(ingest, table);
+const weir_ingest__run_table *weir_ingest__base_files(const weir_ingest__base *b, uint32_t table) {
+    const base_table *found = table_of(b, table);
     return found && found->has_same_columns && !found->drops ? found->kept : NULL;
 }
 
-const char *weir_ingest__base_folder(const weir_ingest__ingest *ingest) {
-    return ingest->base ? ingest->base->folder : NULL;
+const char *weir_ingest__base_folder(const weir_ingest__base *b) {
+    return b ? b->folder : NULL;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -443,16 +447,15 @@ static void close_cursor(weir_ingest__cursor *given) {
     weir__release(cursor->env, cursor);
 }
 
-static weir_status open_cursor(const weir_ingest__ingest *ingest, uint32_t table, base_cursor **out,
-                               weir_error *error) {
-    base_cursor *cursor = weir__allocate_zero(ingest->context.env, 1, sizeof *cursor);
+static weir_status open_cursor(const base *b, uint32_t table, base_cursor **out, weir_error *error) {
+    base_cursor *cursor = weir__allocate_zero(b->env, 1, sizeof *cursor);
     if (!cursor)
         return no_memory(error, sizeof *cursor);
     cursor->base =
-        (weir_ingest__cursor){.column_count = ingest->tables[table].column_count, .close = close_cursor};
-    cursor->env = ingest->context.env;
-    cursor->table = &ingest->base->tables[table];
-    weir_cbor_writer_memory(&cursor->row, ingest->context.env);
+        (weir_ingest__cursor){.column_count = b->plan->tables[table].column_count, .close = close_cursor};
+    cursor->env = b->env;
+    cursor->table = &b->tables[table];
+    weir_cbor_writer_memory(&cursor->row, b->env);
     *out = cursor;
     return WEIR_OK;
 }
@@ -467,11 +470,11 @@ static weir_status hand_over(base_cursor *cursor, weir_status status, weir_inges
 }
 
 /* Sessions of runs share everything, and a scan has what it changes to itself: one is enough. */
-weir_status weir_ingest__base_scan_kept(weir_ingest__ingest *ingest, uint32_t table, uint32_t part,
+weir_status weir_ingest__base_scan_kept(weir_ingest__base *b, uint32_t table, uint32_t part,
                                         weir_ingest__cursor **out, weir_error *error) {
     base_cursor *cursor = NULL;
-    weir_ingest__source *source = ingest->base->source;
-    WEIR__TRY(open_cursor(ingest, table, &cursor, error));
+    weir_ingest__source *source = b->source;
+    WEIR__TRY(open_cursor(b, table, &cursor, error));
     const base_table *from = cursor->table;
     cursor->base.next = next_kept;
     cursor->part = &cursor->table->parts[part];
@@ -481,15 +484,15 @@ weir_status weir_ingest__base_scan_kept(weir_ingest__ingest *ingest, uint32_t ta
                      out);
 }
 
-weir_status weir_ingest__base_join(weir_ingest__ingest *ingest, weir_error *error) {
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        base_table *table = table_of(ingest, t);
+weir_status weir_ingest__base_join(weir_ingest__base *b, weir_error *error) {
+    for (uint32_t t = 0; b && t < b->table_count; t++) {
+        base_table *table = table_of(b, t);
         size_t count = 0, used = 0;
         for (uint32_t p = 0; table && p < table->part_count; p++)
             count += table->parts[p].count;
         if (count == 0)
             continue;
-        table->expected = weir__allocate(ingest->context.env, count, sizeof *table->expected);
+        table->expected = weir__allocate(b->env, count, sizeof *table->expected);
         if (!table->expected)
             return no_memory(error, count * sizeof *table->expected);
         for (uint32_t p = 0; p < table->part_count; p++) {
@@ -497,7 +500,7 @@ weir_status weir_ingest__base_join(weir_ingest__ingest *ingest, weir_error *erro
             if (part->count > 0)
                 memcpy(table->expected + used, part->expected, part->count * sizeof *part->expected);
             used += part->count;
-            weir__release(ingest->context.env, part->expected);
+            weir__release(b->env, part->expected);
             part->expected = NULL;
         }
         qsort(table->expected, count, sizeof *table->expected, compare_expected);
@@ -576,11 +579,11 @@ static weir_status select_rows(weir_ingest__source *source, const weir_ingest__t
     return status;
 }
 
-weir_status weir_ingest__base_scan_new(weir_ingest__ingest *ingest, weir_ingest__source *session,
-                                       uint32_t table, weir_ingest__cursor **out, weir_error *error) {
-    const weir_ingest__table_plan *plan = &ingest->tables[table];
+weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source *session, uint32_t table,
+                                       weir_ingest__cursor **out, weir_error *error) {
+    const weir_ingest__table_plan *plan = &b->plan->tables[table];
     base_cursor *cursor = NULL;
-    WEIR__TRY(open_cursor(ingest, table, &cursor, error));
+    WEIR__TRY(open_cursor(b, table, &cursor, error));
     base_table *from = cursor->table;
     cursor->base.next = next_new;
     weir_status status = WEIR_OK;
@@ -609,8 +612,7 @@ static void describe_cut(const weir_ingest__value *cut, char *out, size_t size) 
     }
 }
 
-static weir_status check_table(const weir_ingest__ingest *ingest, const base_table *table,
-                               weir_error *error) {
+static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
     uint64_t missing = 0, below = 0;
     char cut[80];
     for (size_t i = 0; i < table->expected_count; i++)
@@ -622,7 +624,7 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
                           "changed; ingest without a base",
-                          table->kept->name, ingest->context.options->base, (unsigned long long)missing,
+                          table->kept->name, b->path, (unsigned long long)missing,
                           (unsigned long long)table->row_count, table->row_count == 1 ? "" : "s",
                           table->how == READ_COMPARED ? "" : ", of time ",
                           table->how == READ_COMPARED ? "" : cut, missing == 1 ? "was" : "were");
@@ -631,8 +633,7 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
             error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
             "table %s has changed since %s was made: before %s it has %llu rows, and had %llu: %s; ingest "
             "without a base%s",
-            table->kept->name, ingest->context.options->base, cut, (unsigned long long)table->unselected,
-            (unsigned long long)below,
+            table->kept->name, b->path, cut, (unsigned long long)table->unselected, (unsigned long long)below,
             table->unselected < below ? "rows were deleted or changed" : "rows came late, with earlier times",
             table->unselected < below
                 ? ""
@@ -640,33 +641,34 @@ static weir_status check_table(const weir_ingest__ingest *ingest, const base_tab
     return WEIR_OK;
 }
 
-weir_status weir_ingest__base_check(const weir_ingest__ingest *ingest, weir_error *error) {
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const base_table *table = table_of(ingest, t);
+weir_status weir_ingest__base_check(const weir_ingest__base *b, weir_error *error) {
+    for (uint32_t t = 0; b && t < b->table_count; t++) {
+        const base_table *table = table_of(b, t);
         if (table)
-            WEIR__TRY(check_table(ingest, table, error));
+            WEIR__TRY(check_table(b, table, error));
     }
     return WEIR_OK;
 }
 
 /* ---- What happened --------------------------------------------------------------------------- */
 
-weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__base_tell(const weir_ingest__base *b, const weir_ingest__context *context,
+                                   const weir_store_info *info, weir_error *error) {
     static const char *const ways[] = {"whole", "from the cut", "compared"};
     weir_json_writer out, *w = &out;
-    if (!ingest->context.options->base_report || !ingest->base)
+    if (!context->options->base_report || !b)
         return WEIR_OK;
-    weir_json_writer_memory(w, ingest->context.given_env);
+    weir_json_writer_memory(w, context->given_env);
     weir_json_array(w);
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const base_table *table = &ingest->base->tables[t];
+    for (uint32_t t = 0; t < b->table_count; t++) {
+        const base_table *table = &b->tables[t];
         bool is_whole = table->how == READ_WHOLE;
-        uint64_t rows = ingest->tables[t].row_count, reused = table->row_count;
+        uint64_t rows = info->tables[t].row_count, reused = table->row_count;
         for (uint32_t p = 0; p < table->part_count; p++)
             reused -= table->parts[p].dropped;
         weir_json_object(w);
         weir_json_key(w, "table");
-        weir_json_text(w, ingest->tables[t].name);
+        weir_json_text(w, info->tables[t].name);
         weir_json_key(w, "how");
         weir_json_text(w, ways[table->how]);
         weir_json_key(w, "reused");
@@ -678,5 +680,5 @@ weir_status weir_ingest__base_tell(const weir_ingest__ingest *ingest, weir_error
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    return weir_json_give(w, ingest->context.options->base_report, error);
+    return weir_json_give(w, context->options->base_report, error);
 }

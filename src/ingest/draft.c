@@ -71,7 +71,7 @@ static void release_table(const weir_env *env, weir_ingest__draft_table *table) 
 
 /* Gives the schema, and then the reasons if they are wanted. */
 static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
-    weir_bytes *reasons = draft->ingest->context.options->reasons;
+    weir_bytes *reasons = draft->context->options->reasons;
     weir_json_writer w;
     weir_json_writer_memory(&w, draft->env);
     if (!weir_ingest__draft_write(draft, &w))
@@ -84,7 +84,7 @@ static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_erro
     WEIR__TRY(weir_json_give(&w, schema, error));
     if (!reasons)
         return WEIR_OK;
-    weir_json_writer_memory(&w, draft->ingest->context.given_env);
+    weir_json_writer_memory(&w, draft->context->given_env);
     weir_ingest__draft_write_reasons(draft, &w);
     status = weir_json_give(&w, reasons, error);
     if (status != WEIR_OK)
@@ -105,15 +105,19 @@ static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error
     return status == WEIR_OK ? give(draft, schema, error) : status;
 }
 
-weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *schema, weir_error *error) {
-    const weir_env *env = ingest->context.env;
+weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_ingest__catalog *catalog,
+                                      const weir_ingest__source_options *source, weir_bytes *schema,
+                                      weir_error *error) {
+    const weir_env *env = context->env;
     weir_ingest__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
     if (!draft)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *draft);
-    draft->ingest = ingest;
+    draft->context = context;
+    draft->catalog = catalog;
+    draft->source = source;
     draft->env = env;
     weir__arena_init(&draft->arena, env);
-    uint32_t count = ingest->catalog.table_count;
+    uint32_t count = catalog->table_count;
     draft->tables = weir__allocate_zero(env, count, sizeof *draft->tables);
     weir_status status = WEIR_OK;
     if (!draft->tables) {
@@ -121,7 +125,7 @@ weir_status weir_ingest__draft_schema(weir_ingest__ingest *ingest, weir_bytes *s
     } else {
         draft->table_count = count;
         for (uint32_t t = 0; t < count; t++)
-            draft->tables[t].source = &ingest->catalog.tables[t];
+            draft->tables[t].source = &catalog->tables[t];
         if (count > 0)
             qsort(draft->tables, count, sizeof *draft->tables, compare_names);
         status = run(draft, schema, error);

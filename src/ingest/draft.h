@@ -13,7 +13,8 @@
 #ifndef WEIR_INGEST_DRAFT_H
 #define WEIR_INGEST_DRAFT_H
 
-#include "ingest/state.h"
+#include "ingest/phase_context.h"
+#include "ingest/schema.h"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -211,7 +212,9 @@ typedef struct weir_ingest__reason {
 } weir_ingest__reason;
 
 typedef struct weir_ingest__draft {
-    weir_ingest__ingest *ingest;
+    weir_ingest__context *context;
+    const weir_ingest__catalog *catalog;
+    const weir_ingest__source_options *source;
     const weir_env *env;
     weir__arena arena;
     weir_ingest__draft_table *tables; /* bytewise by name */
@@ -241,6 +244,12 @@ WEIR_CHECKED weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint
                                                  const uint32_t *columns, uint32_t column_count,
                                                  bool (*see)(void *context, const weir_ingest__value *cells),
                                                  void *context, weir_error *error);
+
+/* Drafts a schema of what the catalog has, as JSON; `source` says how it was opened. */
+WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__context *context,
+                                                   const weir_ingest__catalog *catalog,
+                                                   const weir_ingest__source_options *source,
+                                                   weir_bytes *schema, weir_error *error);
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 

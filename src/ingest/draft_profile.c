@@ -232,7 +232,7 @@ static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *ses
                 status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
         unreported += rows.row_count;
         if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
-            if (!weir_ingest__advance(&draft->ingest->context, unreported))
+            if (!weir_ingest__advance(draft->context, unreported))
                 status = weir_ingest__cancelled(error);
             unreported = 0;
         }
@@ -247,8 +247,8 @@ weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table, c
                                     uint32_t column_count,
                                     bool (*see)(void *context, const weir_ingest__value *cells),
                                     void *context, weir_error *error) {
-    return scan_with(draft, draft->ingest->context.sessions[0], &draft->tables[table], columns, column_count,
-                     see, context, error);
+    return scan_with(draft, draft->context->sessions[0], &draft->tables[table], columns, column_count, see,
+                     context, error);
 }
 
 static weir_status profile_table(weir_ingest__draft *draft, weir_ingest__source *session,
@@ -275,7 +275,7 @@ static weir_status profile_table(weir_ingest__draft *draft, weir_ingest__source 
 static void run_table(void *context, size_t index, uint32_t worker) {
     weir_ingest__draft *draft = context;
     weir_ingest__draft_table *table = &draft->tables[index];
-    table->status = profile_table(draft, draft->ingest->context.sessions[worker], table, &table->error);
+    table->status = profile_table(draft, draft->context->sessions[worker], table, &table->error);
 }
 
 weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error) {
@@ -283,8 +283,8 @@ weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *er
     for (uint32_t t = 0; t < draft->table_count; t++)
         total += draft->tables[t].source->row_estimate;
     compile_formats(draft);
-    weir_ingest__begin_phase(&draft->ingest->context, "draft", total, draft->ingest->catalog.size_bytes);
-    weir__parallel(draft->env, draft->ingest->context.session_count, draft->table_count, run_table, draft);
+    weir_ingest__begin_phase(draft->context, "draft", total, draft->catalog->size_bytes);
+    weir__parallel(draft->env, draft->context->session_count, draft->table_count, run_table, draft);
     for (uint32_t t = 0; t < draft->table_count; t++)
         if (draft->tables[t].status != WEIR_OK) {
             if (error)

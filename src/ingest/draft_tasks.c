@@ -239,7 +239,7 @@ static void add_tasks(weir_ingest__draft *draft, uint32_t t) {
 
 /* The one task that the caller asks for. */
 static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
-    const weir_ingest_options *options = draft->ingest->context.options;
+    const weir_ingest_options *options = draft->context->options;
     const char *table_name = options->target_table ? options->target_table : "";
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
@@ -268,7 +268,7 @@ static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
 
 weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *error) {
     uint32_t *order = weir__arena_take(&draft->arena, draft->table_count * sizeof *order);
-    if (draft->ingest->context.options->target_column)
+    if (draft->context->options->target_column)
         return add_wanted(draft, error);
     if (!order)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, draft->table_count * sizeof *order);

@@ -254,7 +254,7 @@ static bool put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t nu
 }
 
 static void put_search_path(const weir_ingest__draft *draft, weir_json_writer *w) {
-    const weir_ingest__source_options *source = &draft->ingest->source;
+    const weir_ingest__source_options *source = draft->source;
     if (source->search_path_count == 0)
         return;
     weir_json_key(w, "search_path");
@@ -267,7 +267,7 @@ static void put_search_path(const weir_ingest__draft *draft, weir_json_writer *w
 bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
     bool is_fine = true, has_split = false;
     weir_json_object(w);
-    put_text(w, "name", draft->ingest->catalog.name);
+    put_text(w, "name", draft->catalog->name);
     put_search_path(draft, w);
     if (first_csv(draft))
         put_csv(w, first_csv(draft), NULL);

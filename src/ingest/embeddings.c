@@ -16,7 +16,7 @@ typedef struct embed_batch {
 } embed_batch;
 
 /* Text number i of a section; made in the arena where it does not lie somewhere already. False: no memory. */
-typedef bool (*text_maker)(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+typedef bool (*text_maker)(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                            weir_ingest__bytes *out);
 
 static bool join(weir__arena *arena, const char *const *parts, const size_t *sizes, size_t count,
@@ -35,11 +35,11 @@ static bool join(weir__arena *arena, const char *const *parts, const size_t *siz
     return true;
 }
 
-static bool column_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+static bool column_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                         weir_ingest__bytes *out) {
-    const weir_column *column = &ingest->info_columns[index];
-    const char *owner = column->task != WEIR_NONE ? ingest->info_tasks[column->task].name
-                                                  : ingest->info_tables[column->table].name;
+    const weir_column *column = &e->description->columns[index];
+    const char *owner = column->task != WEIR_NONE ? e->description->tasks[column->task].name
+                                                  : e->description->tables[column->table].name;
     const char *parts[] = {column->name, " of ", owner, *column->description ? ": " : "",
                            column->description};
     size_t sizes[5];
@@ -48,18 +48,18 @@ static bool column_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena
     return join(arena, parts, sizes, 5, out);
 }
 
-static bool category_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+static bool category_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                           weir_ingest__bytes *out) {
-    const weir_ingest__string *value = ingest->category_texts[index];
-    const char *name = ingest->info_columns[ingest->category_columns[index]].name;
+    const weir_ingest__string *value = e->category_texts[index];
+    const char *name = e->description->columns[e->category_columns[index]].name;
     const char *parts[] = {name, " is ", value->bytes};
     size_t sizes[] = {strlen(name), 4, value->size};
     return join(arena, parts, sizes, 3, out);
 }
 
-static bool text_text(weir_ingest__ingest *ingest, uint32_t index, weir__arena *arena,
+static bool text_text(const weir_ingest__encoder *e, uint32_t index, weir__arena *arena,
                       weir_ingest__bytes *out) {
-    const weir_ingest__string *string = ingest->texts.strings[ingest->text_order[index]];
+    const weir_ingest__string *string = weir_ingest__text_of(e, index);
     (void)arena;
     *out = (weir_ingest__bytes){string->bytes, string->size};
     return true;
@@ -80,25 +80,26 @@ static void put_vectors(weir_store__writer *w, uint16_t *vectors, size_t count) 
 }
 
 /* Fills the batches of one wave from text `first` on; returns the first text after them. */
-static uint32_t fill_wave(weir_ingest__ingest *ingest, embed_batch *batches, uint32_t callers,
+static uint32_t fill_wave(const weir_ingest__encoder *e, embed_batch *batches, uint32_t callers,
                           text_maker make, uint32_t first, uint32_t count) {
     for (uint32_t b = 0; b < callers; b++) {
         embed_batch *batch = &batches[b];
         weir__arena_release(&batch->texts);
         for (batch->count = 0; batch->count < batch->embedder->batch_max && first < count; first++)
-            if (!make(ingest, first, &batch->texts, &batch->list[batch->count++]))
+            if (!make(e, first, &batch->texts, &batch->list[batch->count++]))
                 batch->status = weir__out_of_memory(&batch->error, WEIR_INGEST__EMBED_OPERATOR, 1);
     }
     return first;
 }
 
-static weir_status write_section(weir_ingest__ingest *ingest, weir_store__writer *w, embed_batch *batches,
-                                 uint32_t callers, weir_store__section_kind kind, text_maker make,
-                                 uint32_t count, weir_error *error) {
+static weir_status write_section(const weir_ingest__encoder *e, embed_batch *batches, uint32_t callers,
+                                 weir_store__section_kind kind, text_maker make, uint32_t count,
+                                 weir_error *error) {
+    weir_store__writer *w = e->writer;
     weir_store__writer_begin(w, kind);
     for (uint32_t first = 0; first < count;) {
-        uint32_t next = fill_wave(ingest, batches, callers, make, first, count);
-        weir__parallel(ingest->context.env, callers, callers, run_batch, batches);
+        uint32_t next = fill_wave(e, batches, callers, make, first, count);
+        weir__parallel(e->context->env, callers, callers, run_batch, batches);
         for (uint32_t b = 0; b < callers; b++) {
             if (batches[b].status != WEIR_OK) {
                 if (error)
@@ -107,7 +108,7 @@ static weir_status write_section(weir_ingest__ingest *ingest, weir_store__writer
             }
             put_vectors(w, batches[b].vectors, batches[b].count * batches[b].embedder->dim);
         }
-        if (!weir_ingest__advance(&ingest->context, next - first))
+        if (!weir_ingest__advance(e->context, next - first))
             return weir_ingest__cancelled(error);
         first = next;
     }
@@ -141,24 +142,24 @@ static embed_batch *make_batches(const weir_env *env, weir_ingest__embedder *emb
     return NULL;
 }
 
-weir_status weir_ingest__write_embeddings(weir_ingest__ingest *ingest, weir_ingest__embedder *embedder,
-                                          weir_store__writer *w, weir_error *error) {
-    const weir_store_info *info = &ingest->info;
-    uint32_t callers = embedder->callers ? embedder->callers : ingest->context.threads;
+weir_status weir_ingest__write_embeddings(const weir_ingest__encoder *e, weir_ingest__embedder *embedder,
+                                          weir_error *error) {
+    const weir_store_info *info = &e->description->info;
+    uint32_t callers = embedder->callers ? embedder->callers : e->context->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
-    embed_batch *batches = make_batches(ingest->context.env, embedder, callers);
+    embed_batch *batches = make_batches(e->context->env, embedder, callers);
     if (!batches)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
-    weir_ingest__begin_phase(&ingest->context, "embed",
+    weir_ingest__begin_phase(e->context, "embed",
                              (uint64_t)info->column_count + info->category_count + info->text_count, 0);
-    weir_status status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
+    weir_status status = write_section(e, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
                                        column_text, info->column_count, error);
     if (status == WEIR_OK)
-        status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS,
-                               category_text, info->category_count, error);
+        status = write_section(e, batches, callers, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS, category_text,
+                               info->category_count, error);
     if (status == WEIR_OK)
-        status = write_section(ingest, w, batches, callers, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, text_text,
+        status = write_section(e, batches, callers, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, text_text,
                                info->text_count, error);
-    release_batches(ingest->context.env, batches, callers);
+    release_batches(e->context->env, batches, callers);
     return status;
 }

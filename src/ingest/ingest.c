@@ -1,20 +1,35 @@
-/* Ingest from beginning to end: opens the source, gets the schema, runs the phases (state.h), and frees
- * what they made. Nothing is on disk but temporary files until the store takes its name. */
+/* Ingest from beginning to end: opens the source, gets the schema, makes one stage of the other (stages.h),
+ * and frees them. Nothing is on disk but temporary files until the store takes its name. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/floating.h"
 #include "base/options.h"
 #include "ingest/base_rows.h"
+#include "ingest/draft.h"
 #include "ingest/kept_rows.h"
 #include "ingest/like.h"
 #include "store/writer.h"
 #include "weir_tool/ingest_tools.h"
 
+/* What lasts from beginning to end. */
+typedef struct ingest_run {
+    weir_ingest__context context;
+    weir__arena arena; /* of what is said of the source */
+    weir_ingest__csv_settings csv;
+    weir_ingest__source_options source;
+    weir_ingest__catalog catalog;
+    weir_ingest__schema schema;
+    weir_ingest__like like;
+    weir_ingest__base *base;
+    weir_ingest__plan plan;
+    weir_ingest__description description;
+} ingest_run;
+
 /* ---- Warnings -------------------------------------------------------------------------------- */
 
 /* What can be said before anything is read. */
-static void warn_early(weir_ingest__ingest *ingest) {
+static void warn_early(ingest_run *ingest) {
     const weir_ingest__catalog *catalog = &ingest->catalog;
     char names[600] = "";
     for (uint32_t i = 0; i < catalog->skipped_count && strlen(names) < 400; i++) {
@@ -44,18 +59,17 @@ static void warn_early(weir_ingest__ingest *ingest) {
 }
 
 /* If warnings are errors: SCHEMA_INVALID with the first of them. */
-static weir_status refuse_warnings(const weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->context.options->strict || ingest->context.warning_count == 0)
+static weir_status refuse_warnings(const weir_ingest__context *context, weir_error *error) {
+    if (!context->options->strict || context->warning_count == 0)
         return WEIR_OK;
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
-                      "%u warning%s, which strict makes errors; the first is %s",
-                      ingest->context.warning_count, ingest->context.warning_count == 1 ? "" : "s",
-                      ingest->context.first_warning);
+                      "%u warning%s, which strict makes errors; the first is %s", context->warning_count,
+                      context->warning_count == 1 ? "" : "s", context->first_warning);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static weir_status open_sessions(weir_ingest__ingest *ingest, weir_error *error) {
+static weir_status open_sessions(ingest_run *ingest, weir_error *error) {
     weir_ingest__source *first;
     weir_status status = weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error);
     if (status != WEIR_OK)
@@ -75,7 +89,7 @@ static weir_status open_sessions(weir_ingest__ingest *ingest, weir_error *error)
 }
 
 /* The names between the commas of "sales,public". */
-static weir_status split_search_path(weir_ingest__ingest *ingest, const char *text, weir_error *error) {
+static weir_status split_search_path(ingest_run *ingest, const char *text, weir_error *error) {
     size_t count = 1;
     for (const char *at = text; (at = strchr(at, ',')) != NULL; at++)
         count++;
@@ -95,7 +109,7 @@ static weir_status split_search_path(weir_ingest__ingest *ingest, const char *te
 }
 
 /* What is said of CSV files, on the command line and in the schema. */
-static weir_status prepare_csv(weir_ingest__ingest *ingest, weir_error *error) {
+static weir_status prepare_csv(ingest_run *ingest, weir_error *error) {
     const weir_csv_options *given = &ingest->context.options->csv;
     weir_ingest__csv_options *line = &ingest->csv.line;
     const weir_ingest__schema *schema = &ingest->schema;
@@ -127,7 +141,7 @@ static weir_status prepare_csv(weir_ingest__ingest *ingest, weir_error *error) {
 }
 
 /* CSV options need CSV files. */
-static weir_status check_csv(const weir_ingest__ingest *ingest, weir_error *error) {
+static weir_status check_csv(const ingest_run *ingest, weir_error *error) {
     const weir_ingest__csv_options *line = &ingest->csv.line;
     char shown[400];
     bool has_csv = false;
@@ -156,7 +170,7 @@ static weir_status check_csv(const weir_ingest__ingest *ingest, weir_error *erro
 
 /* Whether every table is scanned once: a draft looks at the rows before they are read, and queries load the
  * tables that they name. */
-static bool reads_once(const weir_ingest__ingest *ingest) {
+static bool reads_once(const ingest_run *ingest) {
     const weir_ingest__schema *schema = &ingest->schema;
     bool has_query = false;
     for (uint32_t t = 0; t < schema->table_count; t++)
@@ -173,7 +187,7 @@ static uint64_t memory_of_source(const weir_ingest_options *options) {
 }
 
 /* A schema that is given is read before the source is opened: it may say where names are found. */
-static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
+static weir_status prepare_source(ingest_run *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->context.options;
     weir_status status = WEIR_OK;
     if (reads_schema && options->schema)
@@ -195,23 +209,22 @@ static weir_status prepare_source(weir_ingest__ingest *ingest, bool reads_schema
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
-static void prepare(weir_ingest__ingest *ingest, const weir_env *env, const weir_env *given_env,
-                    weir__spill *spill, const weir_ingest_options *options) {
+static void prepare(ingest_run *ingest, const weir_env *env, const weir_env *given_env, weir__spill *spill,
+                    const weir_ingest_options *options) {
     memset(ingest, 0, sizeof *ingest);
     weir_ingest__context_init(&ingest->context, env, given_env, spill, options);
     weir__arena_init(&ingest->arena, env);
     weir__arena_init(&ingest->schema.arena, env);
-    weir_ingest__dictionary_init(&ingest->texts, env);
 }
 
-static weir_status begin(weir_ingest__ingest *ingest, bool reads_schema, weir_error *error) {
+static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *error) {
     bool has_tables = ingest->context.options->arrow_table_count > 0;
     if (!ingest->context.options->source == !has_tables)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
     WEIR__TRY(weir_ingest__check_preset(ingest->context.options->preset, error));
-    WEIR__TRY(weir_ingest__like_open(ingest, error));
-    WEIR__TRY(weir_ingest__base_open(ingest, error));
+    WEIR__TRY(weir_ingest__like_open(&ingest->context, &ingest->like, error));
+    WEIR__TRY(weir_ingest__base_open(&ingest->context, &ingest->base, error));
     WEIR__TRY(prepare_source(ingest, reads_schema, error));
     WEIR__TRY(open_sessions(ingest, error));
     WEIR__TRY(
@@ -219,105 +232,33 @@ static weir_status begin(weir_ingest__ingest *ingest, bool reads_schema, weir_er
     return check_csv(ingest, error);
 }
 
-static void release_table(weir_ingest__ingest *ingest, weir_ingest__table_plan *table) {
-    const weir_env *env = ingest->context.env;
-    for (uint32_t p = 0; table->parts && p < table->part_count; p++) {
-        weir_ingest__part_release(env, table, &table->parts[p]);
-        table->parts[p].strings.env = env;
-        weir__arena_release(&table->parts[p].strings);
-    }
-    for (uint32_t i = 0; i < table->time_count; i++)
-        weir__release(env, table->times[i].values);
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        if (table->data)
-            weir_ingest__column_data_release(env, &table->data[c]);
-        if (table->categories)
-            weir_ingest__dictionary_release(&table->categories[c]);
-        if (table->category_ranks)
-            weir__release(env, table->category_ranks[c]);
-    }
-    weir__release(env, table->row_key_hashes);
-}
-
-static void release_edge(const weir_env *env, weir_ingest__edge_plan *edge) {
-    weir__release(env, edge->parents);
-    weir__release(env, edge->starts);
-    weir__release(env, edge->child_rows);
-    weir__release(env, edge->child_times);
-}
-
-static void release_task(const weir_env *env, weir_ingest__task_plan *task) {
-    weir__release(env, task->rows);
-    weir__release(env, task->times);
-    weir__release(env, task->weights);
-    weir__release(env, task->numbers);
-    weir__release(env, task->integers);
-    weir__release(env, task->nulls);
-    weir__release(env, task->category_ranks);
-    weir__release(env, task->held_out);
-    weir__release(env, task->known);
-    for (int i = 0; i < WEIR_STORE__LABEL_LISTS; i++) {
-        weir__release(env, task->labels[i].times);
-        weir__release(env, task->labels[i].starts);
-        weir__release(env, task->labels[i].rows);
-    }
-    weir__release(env, task->link.rows);
-    weir__release(env, task->link.places);
-    weir__release(env, task->link.times);
-    weir__release(env, task->link.reference_times);
-    weir__release(env, task->link.reference_places);
-    weir_ingest__dictionary_release(&task->categories);
-    weir__arena_release(&task->strings);
-}
-
-/* What the phases made; the plan and the store's description stay. */
-static void release_rows(weir_ingest__ingest *ingest) {
-    const weir_env *env = ingest->context.env;
-    if (ingest->has_released_rows)
-        return;
-    ingest->has_released_rows = true;
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        release_table(ingest, &ingest->tables[t]);
-        if (ingest->key_indexes && ingest->key_indexes[t])
-            weir_ingest__key_index_release(ingest->key_indexes[t]);
-    }
-    for (uint32_t e = 0; e < ingest->edge_count; e++)
-        release_edge(env, &ingest->edges[e]);
-    for (uint32_t i = 0; i < ingest->task_count; i++)
-        release_task(env, &ingest->tasks[i]);
-    weir_ingest__dictionary_release(&ingest->texts);
-    weir__release(env, ingest->text_order);
-    weir__release(env, ingest->category_texts);
-    weir__release(env, ingest->category_columns);
-}
-
-static void end(weir_ingest__ingest *ingest) {
-    release_rows(ingest);
+static void end(ingest_run *ingest) {
+    weir_ingest__description_release(&ingest->description);
+    weir_ingest__plan_release(&ingest->plan);
     if (ingest->schema.document.env)
         weir_ingest__schema_release(&ingest->schema);
     weir_ingest__catalog_release(&ingest->catalog);
     weir_ingest__context_close_sessions(&ingest->context);
-    weir_ingest__base_close(ingest);
-    weir_store_close(ingest->like);
+    weir_ingest__base_close(ingest->base);
+    weir_store_close(ingest->like.store);
     weir__arena_release(&ingest->arena);
 }
 
 /* What a source says when it is interrupted is not what happened. */
-static weir_status say_if_cancelled(const weir_ingest__ingest *ingest, weir_status status,
-                                    weir_error *error) {
+static weir_status say_if_cancelled(const ingest_run *ingest, weir_status status, weir_error *error) {
     return status != WEIR_OK && atomic_load(&ingest->context.is_cancelled) ? weir_ingest__cancelled(error)
                                                                            : status;
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
-static weir_status draft(weir_ingest__ingest *ingest, weir_bytes *schema, weir_error *error) {
+static weir_status draft(ingest_run *ingest, weir_bytes *schema, weir_error *error) {
     WEIR__TRY(weir_ingest__catalog_keep_drafted(&ingest->catalog, error));
-    return weir_ingest__draft_schema(ingest, schema, error);
+    return weir_ingest__draft_schema(&ingest->context, &ingest->catalog, &ingest->source, schema, error);
 }
 
 /* Where no schema is given, the draft is read as one. */
-static weir_status draft_and_read(weir_ingest__ingest *ingest, weir_error *error) {
+static weir_status draft_and_read(ingest_run *ingest, weir_error *error) {
     weir_bytes text;
     WEIR__TRY(draft(ingest, &text, error));
     weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, text.data, text.size,
@@ -327,7 +268,7 @@ static weir_status draft_and_read(weir_ingest__ingest *ingest, weir_error *error
 }
 
 typedef struct draft_work {
-    weir_ingest__ingest *ingest;
+    ingest_run *ingest;
     weir_bytes *schema;
     weir_status status;
     weir_error *error;
@@ -344,7 +285,7 @@ static void draft_now(void *context) {
 static __attribute__((noinline)) weir_status
 draft_all(const weir_env *env, const weir_ingest_options *options, weir_bytes *schema, weir_error *error) {
     env = weir__env_or_default(env);
-    weir_ingest__ingest *ingest = weir__allocate(env, 1, sizeof *ingest);
+    ingest_run *ingest = weir__allocate(env, 1, sizeof *ingest);
     if (!ingest)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
     draft_work work = {.ingest = ingest, .schema = schema, .error = error};
@@ -388,91 +329,121 @@ weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *gi
 
 /* ---- Everything ------------------------------------------------------------------------------ */
 
-typedef struct timed_phase {
-    weir_status (*run)(weir_ingest__ingest *ingest, weir_error *error);
-    uint64_t *spent_ns;
-} timed_phase;
+/* The stages that have rows. */
+typedef struct row_stages {
+    weir_ingest__parts parts;
+    weir_ingest__ordered ordered;
+    weir_ingest__linked linked;
+    weir_ingest__tasks tasks;
+    weir_ingest__statistics statistics;
+} row_stages;
 
-static weir_status run_phases(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    const weir_env *env = ingest->context.env;
-    const timed_phase phases[] = {
-        {weir_ingest__read_rows, &report->read_ns},     {weir_ingest__order_rows, &report->order_ns},
-        {weir_ingest__number_texts, &report->order_ns}, {weir_ingest__match_keys, &report->match_ns},
-        {weir_ingest__make_tasks, &report->tasks_ns},   {weir_ingest__make_statistics, &report->order_ns},
-    };
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        uint64_t began = env->now_ns(env->context);
-        weir_status status = phases[i].run(ingest, error);
-        *phases[i].spent_ns += env->now_ns(env->context) - began;
-        if (status != WEIR_OK)
-            return status;
-        if (atomic_load_explicit(&ingest->context.is_cancelled, memory_order_relaxed))
-            return weir_ingest__cancelled(error);
-    }
-    return WEIR_OK;
+/* Counts the time of a phase that has ended, and begins the next; an ingest that was cancelled ends here. */
+static weir_status end_phase(const weir_ingest__context *context, weir_status status, uint64_t *began,
+                             uint64_t *spent, weir_error *error) {
+    uint64_t now = context->env->now_ns(context->env->context);
+    *spent += now - *began;
+    *began = now;
+    bool is_cancelled = atomic_load_explicit(&context->is_cancelled, memory_order_relaxed);
+    return status == WEIR_OK && is_cancelled ? weir_ingest__cancelled(error) : status;
 }
 
-static void fill_report(const weir_ingest__ingest *ingest, weir_ingest_report *report) {
-    memcpy(report->store_hash, ingest->info.store_hash, WEIR_HASH_SIZE);
+static weir_status run_phases(ingest_run *ingest, weir_ingest__keeper *keeper, row_stages *stages,
+                              weir_ingest_report *report, weir_error *error) {
+    weir_ingest__context *context = &ingest->context;
+    uint64_t began = context->env->now_ns(context->env->context);
+    weir_status status =
+        weir_ingest__read_rows(context, &ingest->plan, ingest->base, keeper, &stages->parts, error);
+    WEIR__TRY(end_phase(context, status, &began, &report->read_ns, error));
+    status = weir_ingest__order_rows(context, &stages->parts, &stages->ordered, error);
+    WEIR__TRY(end_phase(context, status, &began, &report->order_ns, error));
+    status = weir_ingest__link_rows(context, &stages->ordered, &stages->linked, error);
+    if (status == WEIR_OK)
+        weir_ingest__ordered_drop_foreign_keys(&stages->ordered);
+    WEIR__TRY(end_phase(context, status, &began, &report->match_ns, error));
+    status = weir_ingest__make_tasks(context, &stages->linked, &stages->tasks, error);
+    WEIR__TRY(end_phase(context, status, &began, &report->tasks_ns, error));
+    status = weir_ingest__make_statistics(context, &stages->tasks, &stages->statistics, error);
+    return end_phase(context, status, &began, &report->order_ns, error);
+}
+
+static void release_stages(row_stages *stages) {
+    weir_ingest__statistics_release(&stages->statistics);
+    weir_ingest__tasks_release(&stages->tasks);
+    weir_ingest__linked_release(&stages->linked);
+    weir_ingest__ordered_release(&stages->ordered);
+    weir_ingest__parts_release(&stages->parts);
+}
+
+static void fill_report(const ingest_run *ingest, weir_ingest_report *report) {
+    const weir_store_info *info = &ingest->description.info;
+    memcpy(report->store_hash, info->store_hash, WEIR_HASH_SIZE);
     report->drafted = ingest->context.options->schema == NULL;
-    report->tables = ingest->table_count;
-    report->rows = ingest->info.row_count;
-    report->texts = ingest->text_count;
+    report->tables = info->table_count;
+    report->rows = info->row_count;
+    report->texts = info->text_count;
     report->source_bytes = ingest->catalog.size_bytes;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        report->ignored_columns += ingest->tables[t].source->column_count - ingest->tables[t].column_count;
-    for (uint32_t e = 0; e < ingest->edge_count; e++) {
-        report->edges += ingest->info_edges[e].edges;
-        report->dangling += ingest->info_edges[e].dangling;
+    for (uint32_t t = 0; t < info->table_count; t++)
+        report->ignored_columns +=
+            ingest->plan.tables[t].source->column_count - ingest->plan.tables[t].column_count;
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        report->edges += info->edges[e].edges;
+        report->dangling += info->edges[e].dangling;
     }
-    for (uint32_t c = 0; c < ingest->info.table_column_count; c++)
-        report->not_finite += ingest->info_columns[c].not_finite;
-    for (uint32_t i = 0; i < ingest->task_count; i++) {
-        report->seeds += ingest->info_tasks[i].seed_count;
-        report->dropped_seeds += ingest->info_tasks[i].dropped;
+    for (uint32_t c = 0; c < info->table_column_count; c++)
+        report->not_finite += info->columns[c].not_finite;
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        report->seeds += info->tasks[i].seed_count;
+        report->dropped_seeds += info->tasks[i].dropped;
     }
     report->warnings = ingest->context.warning_count;
     report->total_ns = ingest->context.env->now_ns(ingest->context.env->context) - ingest->context.started_ns;
 }
 
 /* A whole store under its temporary name, looked at by whoever wants to. */
-static weir_status make_store(weir_ingest__ingest *ingest, weir_store__writer *store,
+static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, weir_store__writer *store,
                               weir_ingest_report *report, weir_error *error) {
-    const weir_ingest_options *options = ingest->context.options;
-    weir_status status = run_phases(ingest, report, error);
+    weir_ingest__context *context = &ingest->context;
+    const weir_ingest_options *options = context->options;
+    row_stages stages = {0};
+    weir_status status = run_phases(ingest, keeper, &stages, report, error);
     if (status == WEIR_OK)
-        status = weir_ingest__like_report(ingest, error);
+        status = weir_ingest__like_report(context, &stages.tasks, error);
     if (status == WEIR_OK)
-        status = weir_ingest__warn_of_times(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__write_store(ingest, store, report, error);
-    release_rows(ingest); /* all is in the file: who inspects it has the memory */
+        status = weir_ingest__warn_of_times(context, &stages.tasks, &stages.statistics, error);
+    if (status == WEIR_OK) {
+        weir_ingest__describe_rows(&ingest->description, &stages.tasks, &stages.statistics);
+        status = weir_ingest__write_store(context, &stages.tasks, &ingest->description, store, report, error);
+    }
+    release_stages(&stages); /* all is in the file: who inspects it has the memory */
     if (status == WEIR_OK && options->inspect)
-        status = options->inspect(options->inspect_context, store->file.temporary, weir_ingest__tell,
-                                  &ingest->context, error);
-    return status == WEIR_OK ? refuse_warnings(ingest, error) : status;
+        status = options->inspect(options->inspect_context, store->file.temporary, weir_ingest__tell, context,
+                                  error);
+    return status == WEIR_OK ? refuse_warnings(context, error) : status;
 }
 
 /* The store takes its name, then the list of kept rows, then the manifest; their texts, and what is told, are
  * ready by then.
  * Abandons or commits store and manifest. */
-static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer *store,
+static weir_status commit_files(ingest_run *ingest, weir_ingest__keeper *keeper, weir_store__writer *store,
                                 weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
+    const weir_store_info *info = &ingest->description.info;
     weir_bytes text = {0};
-    weir_status status = weir_ingest__prepare_manifest(ingest, report->store_path, report->manifest_path,
-                                                       &text, &report->manifest_kept, error);
+    weir_status status =
+        weir_ingest__prepare_manifest(&ingest->context, info, report->store_path, report->manifest_path,
+                                      &text, &report->manifest_kept, error);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_write(manifest, text.data, text.size, error);
     if (status == WEIR_OK)
-        status = weir_ingest__base_tell(ingest, error);
+        status = weir_ingest__base_tell(ingest->base, &ingest->context, info, error);
     if (status == WEIR_OK)
-        status = weir_ingest__keep_prepare(ingest, error);
+        status = weir_ingest__keep_prepare(keeper, ingest->base, ingest->catalog.name, info, error);
     if (status == WEIR_OK)
         status = weir_store__writer_commit(store, error);
     else
         weir_store__writer_abandon(store);
     if (status == WEIR_OK)
-        status = weir_ingest__keep_commit(ingest, error);
+        status = weir_ingest__keep_commit(keeper, error);
     if (status == WEIR_OK && !report->manifest_kept)
         status = weir__atomic_commit(manifest, error);
     if (status != WEIR_OK || report->manifest_kept)
@@ -484,10 +455,10 @@ static weir_status commit_files(weir_ingest__ingest *ingest, weir_store__writer 
 /* Both files are open, and so locked, before a row is read: another ingest into them is refused at once, a
  * folder that cannot be written is found out before the work, and if no manifest can be written there is no
  * new store either. */
-static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_report *report,
-                                  weir_error *error) {
+static weir_status read_and_write(ingest_run *ingest, weir_ingest_report *report, weir_error *error) {
     weir__atomic_file manifest;
     weir_store__writer store;
+    weir_ingest__keeper *keeper = NULL;
     WEIR__TRY(weir__atomic_open(&manifest, ingest->context.env, report->manifest_path, WEIR_INGEST__OPERATOR,
                                 error));
     weir_status status = weir_store__writer_open(&store, ingest->context.env, report->store_path, error);
@@ -495,45 +466,43 @@ static weir_status read_and_write(weir_ingest__ingest *ingest, weir_ingest_repor
         weir__atomic_abandon(&manifest);
         return status;
     }
-    status = weir_ingest__keep_open(ingest, report->store_path, error);
+    status = weir_ingest__keep_open(&ingest->context, report->store_path, &keeper, error);
     if (status == WEIR_OK)
-        status = make_store(ingest, &store, report, error);
+        status = make_store(ingest, keeper, &store, report, error);
     if (status == WEIR_OK) {
-        status = commit_files(ingest, &store, &manifest, report, error);
-        report->kept_bytes = weir_ingest__keep_bytes(ingest);
+        status = commit_files(ingest, keeper, &store, &manifest, report, error);
+        report->kept_bytes = weir_ingest__keep_bytes(keeper);
     } else {
         weir_store__writer_abandon(&store);
         weir__atomic_abandon(&manifest);
     }
-    weir_ingest__keep_close(ingest);
+    weir_ingest__keep_close(keeper);
     return status;
 }
 
-static weir_status run(weir_ingest__ingest *ingest, weir_ingest_report *report, weir_error *error) {
-    weir_status status = ingest->context.options->schema ? WEIR_OK : draft_and_read(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__like_trim(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__plan_make(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__like_check(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__base_plan(ingest, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__choose_targets(ingest, report, error);
-    if (status == WEIR_OK)
-        status = weir__spill_place(ingest->context.spill, report->store_path, error);
-    if (status == WEIR_OK)
-        warn_early(ingest);
-    if (status == WEIR_OK)
-        status = read_and_write(ingest, report, error);
-    if (status == WEIR_OK)
-        fill_report(ingest, report);
-    return status;
+static weir_status run(ingest_run *ingest, weir_ingest_report *report, weir_error *error) {
+    weir_ingest__context *context = &ingest->context;
+    const weir_env *env = context->env;
+    if (!context->options->schema)
+        WEIR__TRY(draft_and_read(ingest, error));
+    WEIR__TRY(weir_ingest__like_trim(context, &ingest->like, &ingest->schema, error));
+    WEIR__TRY(weir_ingest__complete_catalog(context, &ingest->schema, &ingest->catalog, error));
+    WEIR__TRY(
+        weir_ingest__plan_make(env, &ingest->schema, &ingest->catalog, &ingest->like, &ingest->plan, error));
+    WEIR__TRY(weir_ingest__describe_store(env, &ingest->plan, &ingest->description, error));
+    WEIR__TRY(weir_ingest__like_check(&ingest->like, &ingest->description, error));
+    WEIR__TRY(weir_ingest__base_plan(ingest->base, context, &ingest->plan, error));
+    WEIR__TRY(
+        weir_ingest__choose_targets(env, context->options, ingest->description.info.name, report, error));
+    WEIR__TRY(weir__spill_place(context->spill, report->store_path, error));
+    warn_early(ingest);
+    WEIR__TRY(read_and_write(ingest, report, error));
+    fill_report(ingest, report);
+    return WEIR_OK;
 }
 
 typedef struct ingest_work {
-    weir_ingest__ingest *ingest;
+    ingest_run *ingest;
     weir_ingest_report *report;
     weir_status status;
     weir_error *error;
@@ -547,7 +516,7 @@ static void ingest_now(void *context) {
     end(work->ingest);
 }
 
-static weir_status ingest_with(const weir_env *env, weir_ingest__ingest *ingest, weir__spill *spill,
+static weir_status ingest_with(const weir_env *env, ingest_run *ingest, weir__spill *spill,
                                const weir_ingest_options *options, weir_ingest_report *report,
                                weir_error *error) {
     ingest_work work = {.ingest = ingest, .report = report, .error = error};
@@ -562,7 +531,7 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
                                                         const weir_ingest_options *options,
                                                         weir_ingest_report *report, weir_error *error) {
     uint64_t memory = options->memory ? options->memory : env->memory_size(env->context) / 2;
-    weir_ingest__ingest *ingest = weir__allocate(env, 1, sizeof *ingest);
+    ingest_run *ingest = weir__allocate(env, 1, sizeof *ingest);
     weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
     weir__spill *spill = NULL;
     weir_status status =

@@ -35,7 +35,8 @@ typedef struct kept_table {
     uint32_t time;              /* the column that is its time, or WEIR_NONE */
     kept_part *parts;
     uint32_t part_count;
-    const weir_ingest__run_table *base; /* whose files are taken over, or NULL */
+    const weir_ingest__run_table *base; /* whose files are taken over, or NULL, */
+    uint32_t base_parts;                /* and how many parts they are read in */
 } kept_table;
 
 struct weir_ingest__keeper {
@@ -47,6 +48,7 @@ struct weir_ingest__keeper {
     uint64_t bytes;         /* of the files that the list names */
     kept_table *tables;     /* as many as ingest has, from weir_ingest__keep_tables on */
     uint32_t table_count;
+    weir__arena arena; /* of the tables */
 };
 
 typedef struct weir_ingest__keeper keeper;
@@ -153,15 +155,18 @@ static weir_status prepare_folder(keeper *k, weir_error *error) {
     return status;
 }
 
-weir_status weir_ingest__keep_open(weir_ingest__ingest *ingest, const char *store_path, weir_error *error) {
-    const weir_env *env = ingest->context.env;
-    if (!ingest->context.options->keep_rows)
+weir_status weir_ingest__keep_open(const weir_ingest__context *context, const char *store_path,
+                                   weir_ingest__keeper **out, weir_error *error) {
+    const weir_env *env = context->env;
+    *out = NULL;
+    if (!context->options->keep_rows)
         return WEIR_OK;
-    keeper *k = ingest->keeper = weir__allocate_zero(env, 1, sizeof *k);
+    keeper *k = *out = weir__allocate_zero(env, 1, sizeof *k);
     size_t size = strlen(store_path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!k)
         return no_memory(error, sizeof *k);
     k->env = k->list.env = env;
+    weir__arena_init(&k->arena, env);
     k->list.file = -1;
     k->folder = weir__allocate(env, size, 1);
     if (!k->folder)
@@ -178,38 +183,41 @@ uint32_t weir_ingest__keep_time(const weir_ingest__table_plan *plan) {
     return column == WEIR_NONE || plan->columns[column].form.format ? WEIR_NONE : column;
 }
 
-static weir_status begin_table(weir_ingest__ingest *ingest, const weir_ingest__table_plan *plan,
+static weir_status begin_table(keeper *k, const weir_ingest__table_plan *plan, uint32_t part_count,
                                kept_table *table, weir_error *error) {
-    weir__arena *arena = &ingest->arena;
+    weir__arena *arena = &k->arena;
     table->time = weir_ingest__keep_time(plan);
-    table->base = weir_ingest__base_files(ingest, WEIR__NARROW(uint32_t, plan - ingest->tables));
     table->run = (weir_ingest__run_table){.name = plan->name,
                                           .sql = plan->source->is_given ? plan->source->query : NULL,
                                           .column_count = plan->column_count};
     table->run.columns = weir__arena_take_zero(arena, plan->column_count, sizeof *table->run.columns);
-    table->parts = weir__arena_take_zero(arena, plan->part_count, sizeof *table->parts);
+    table->parts = weir__arena_take_zero(arena, part_count, sizeof *table->parts);
     if (!table->run.columns || !table->parts)
-        return no_memory(error, plan->part_count * sizeof *table->parts);
-    table->part_count = plan->part_count;
+        return no_memory(error, part_count * sizeof *table->parts);
+    table->part_count = part_count;
     for (uint32_t c = 0; c < plan->column_count; c++)
         table->run.columns[c] = plan->source->columns[plan->positions[c]];
     for (uint32_t p = 0; p < table->part_count; p++) {
-        table->parts[p].env = ingest->context.env;
+        table->parts[p].env = k->env;
         table->parts[p].file = -1;
     }
     return WEIR_OK;
 }
 
-weir_status weir_ingest__keep_tables(weir_ingest__ingest *ingest, weir_error *error) {
-    keeper *k = ingest->keeper;
+weir_status weir_ingest__keep_tables(weir_ingest__keeper *k, const struct weir_ingest__base *base,
+                                     const weir_ingest__parts *parts, weir_error *error) {
+    const weir_ingest__plan *plan = parts->plan;
     if (!k)
         return WEIR_OK;
-    k->tables = weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *k->tables);
+    k->tables = weir__arena_take_zero(&k->arena, plan->table_count, sizeof *k->tables);
     if (!k->tables)
-        return no_memory(error, ingest->table_count * sizeof *k->tables);
-    k->table_count = ingest->table_count;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        WEIR__TRY(begin_table(ingest, &ingest->tables[t], &k->tables[t], error));
+        return no_memory(error, plan->table_count * sizeof *k->tables);
+    k->table_count = plan->table_count;
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        k->tables[t].base = weir_ingest__base_files(base, t);
+        k->tables[t].base_parts = weir_ingest__base_parts(base, t);
+        WEIR__TRY(begin_table(k, &plan->tables[t], parts->tables[t].count, &k->tables[t], error));
+    }
     return WEIR_OK;
 }
 
@@ -282,14 +290,13 @@ static bool note_greatest(const weir_env *env, greatest *g, const weir_ingest__v
     return true;
 }
 
-weir_status weir_ingest__keep_row(weir_ingest__ingest *ingest, uint32_t table, uint32_t part_number,
+weir_status weir_ingest__keep_row(weir_ingest__keeper *k, uint32_t table, uint32_t part_number,
                                   const weir_ingest__value *row, weir_error *error) {
-    const keeper *k = ingest->keeper;
     if (!k)
         return WEIR_OK;
     kept_table *to = &k->tables[table];
     kept_part *part = &to->parts[part_number];
-    bool is_there = to->base && part_number < weir_ingest__base_parts(ingest, table);
+    bool is_there = to->base && part_number < to->base_parts;
     if (to->run.column_count == 0 || is_there)
         return WEIR_OK;
     if (part->file < 0)
@@ -300,9 +307,8 @@ weir_status weir_ingest__keep_row(weir_ingest__ingest *ingest, uint32_t table, u
     return weir_ingest__run_writer_rest(&part->out, error);
 }
 
-weir_status weir_ingest__keep_end(weir_ingest__ingest *ingest, uint32_t table, uint32_t part_number,
+weir_status weir_ingest__keep_end(weir_ingest__keeper *k, uint32_t table, uint32_t part_number,
                                   weir_error *error) {
-    keeper *k = ingest->keeper;
     kept_part *part = k ? &k->tables[table].parts[part_number] : NULL;
     if (!part || part->file < 0)
         return WEIR_OK;
@@ -447,8 +453,7 @@ static weir_status take_over(const keeper *k, const char *folder, const char *na
     return status;
 }
 
-static weir_status take_files(const weir_ingest__ingest *ingest, const keeper *k, weir_error *error) {
-    const char *folder = weir_ingest__base_folder(ingest);
+static weir_status take_files(const keeper *k, const char *folder, weir_error *error) {
     for (uint32_t t = 0; t < k->table_count; t++) {
         const weir_ingest__run_table *table = k->tables[t].base;
         for (uint32_t f = 0; table && f < table->file_count; f++)
@@ -457,22 +462,20 @@ static weir_status take_files(const weir_ingest__ingest *ingest, const keeper *k
     return WEIR_OK;
 }
 
-weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *error) {
-    keeper *k = ingest->keeper;
+weir_status weir_ingest__keep_prepare(weir_ingest__keeper *k, const struct weir_ingest__base *base,
+                                      const char *name, const weir_store_info *info, weir_error *error) {
     weir_json_writer w;
     if (!k)
         return WEIR_OK;
-    WEIR__TRY(take_files(ingest, k, error));
-    const char *name =
-        ingest->catalog.name && *ingest->catalog.name ? ingest->catalog.name : ingest->info.name;
+    WEIR__TRY(take_files(k, weir_ingest__base_folder(base), error));
     weir_json_writer_memory(&w, k->env);
     weir_json_object(&w);
     weir_json_key(&w, "format");
     weir_json_text(&w, WEIR_INGEST__RUN_FORMAT);
     weir_json_key(&w, "name");
-    weir_json_text(&w, name);
+    weir_json_text(&w, name && *name ? name : info->name);
     weir_json_key(&w, "store");
-    weir_json_hex(&w, ingest->info.store_hash, WEIR_HASH_SIZE);
+    weir_json_hex(&w, info->store_hash, WEIR_HASH_SIZE);
     put_tables(&w, k, "tables", false);
     put_tables(&w, k, "queries", true);
     weir_json_end_object(&w);
@@ -485,8 +488,8 @@ weir_status weir_ingest__keep_prepare(weir_ingest__ingest *ingest, weir_error *e
     return status;
 }
 
-uint64_t weir_ingest__keep_bytes(const weir_ingest__ingest *ingest) {
-    return ingest->keeper ? ingest->keeper->bytes : 0;
+uint64_t weir_ingest__keep_bytes(const weir_ingest__keeper *k) {
+    return k ? k->bytes : 0;
 }
 
 /* Removes what the list does not name. */
@@ -499,8 +502,7 @@ static void sweep_folder(const keeper *k) {
 
 /* Whoever calls this holds the manifest's lock: no other ingest of this store begins before the folder is
  * swept. */
-weir_status weir_ingest__keep_commit(weir_ingest__ingest *ingest, weir_error *error) {
-    keeper *k = ingest->keeper;
+weir_status weir_ingest__keep_commit(weir_ingest__keeper *k, weir_error *error) {
     if (!k)
         return WEIR_OK;
     WEIR__TRY(weir__atomic_commit(&k->list, error));
@@ -517,8 +519,7 @@ static void release_part(kept_part *part) {
     weir__release(part->env, part->latest.text);
 }
 
-void weir_ingest__keep_close(weir_ingest__ingest *ingest) {
-    keeper *k = ingest->keeper;
+void weir_ingest__keep_close(weir_ingest__keeper *k) {
     if (!k)
         return;
     for (uint32_t t = 0; t < k->table_count; t++)
@@ -529,6 +530,6 @@ void weir_ingest__keep_close(weir_ingest__ingest *ingest) {
     weir__atomic_abandon(&k->list);
     weir__release(k->env, k->list_path);
     weir__release(k->env, k->folder);
+    weir__arena_release(&k->arena);
     weir__release(k->env, k);
-    ingest->keeper = NULL;
 }

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/convert.h"
+#include "ingest/key.h"
 #include "store/keys.h"
 
 static const weir_ingest__string *string_of(weir_ingest__key key) {
@@ -161,14 +162,13 @@ void weir_ingest__values_describe(const weir_ingest__column_data *data, const ui
     }
 }
 
-void weir_ingest__row_key_describe(const weir_ingest__table_plan *table,
-                                   const weir_ingest__column_data *columns, uint32_t row, char *out,
-                                   size_t size) {
+void weir_ingest__row_key_describe(const weir_ingest__column_data *data, const uint32_t *columns,
+                                   uint32_t count, uint32_t row, char *out, size_t size) {
     static const char before[] = ", key ";
     out[0] = 0;
-    if (table->primary_key_count == 0 || size <= sizeof before)
+    if (count == 0 || size <= sizeof before)
         return;
     memcpy(out, before, sizeof before);
-    weir_ingest__values_describe(columns, table->primary_key, table->primary_key_count, row,
-                                 out + sizeof before - 1, size - sizeof before + 1);
+    weir_ingest__values_describe(data, columns, count, row, out + sizeof before - 1,
+                                 size - sizeof before + 1);
 }

@@ -2,8 +2,8 @@
  * the rows are sorted by, by a search: first among samples, which stay in the processor's cache, then among
  * the rows of one sample, which lie together. Any other key is found by a hash table of row numbers. Keys of
  * several columns are hashed and compared column by column. */
-
-#include "ingest/state.h"
+#include "ingest/key.h"
+#include "ingest/phase_context.h"
 
 enum { SAMPLE_ROWS = 64 };
 
@@ -17,14 +17,12 @@ static bool is_dense(const weir_ingest__column_data *column, uint32_t row_count)
     return true;
 }
 
-/* Whether the rows are sorted by these columns, which are integers. */
-static bool is_sorted(const weir_ingest__table_plan *table, const uint32_t *columns, uint32_t column_count) {
-    if (column_count != table->primary_key_count)
-        return false;
-    for (uint32_t i = 0; i < column_count; i++)
-        if (columns[i] != table->primary_key[i] || table->data[columns[i]].tags)
-            return false;
-    return true;
+/* Whether the rows are sorted by integers. */
+static bool is_sorted(const weir_ingest__key_columns *of) {
+    bool is_sorted = of->are_sorted;
+    for (uint32_t i = 0; i < of->column_count; i++)
+        is_sorted = is_sorted && !of->data[of->columns[i]].tags;
+    return is_sorted;
 }
 
 static uint32_t sample_count(uint32_t row_count) {
@@ -32,23 +30,24 @@ static uint32_t sample_count(uint32_t row_count) {
 }
 
 static bool take_samples(weir_ingest__key_index *index) {
-    uint32_t count = sample_count(index->row_count);
-    index->samples = weir__allocate(index->env, (size_t)count * index->column_count, sizeof *index->samples);
+    uint32_t count = sample_count(index->of.row_count);
+    index->samples =
+        weir__allocate(index->env, (size_t)count * index->of.column_count, sizeof *index->samples);
     for (uint32_t i = 0; index->samples && i < count; i++)
-        for (uint32_t c = 0; c < index->column_count; c++)
-            index->samples[(size_t)i * index->column_count + c] =
-                (int64_t)index->data[index->columns[c]].keys[(size_t)i * SAMPLE_ROWS];
+        for (uint32_t c = 0; c < index->of.column_count; c++)
+            index->samples[(size_t)i * index->of.column_count + c] =
+                (int64_t)index->of.data[index->of.columns[c]].keys[(size_t)i * SAMPLE_ROWS];
     return index->samples != NULL;
 }
 
 /* How many samples are not greater than the key. */
 static uint32_t count_samples(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
-    uint32_t low = 0, high = sample_count(index->row_count);
+    uint32_t low = 0, high = sample_count(index->of.row_count);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const int64_t *sample = index->samples + (size_t)middle * index->column_count;
+        const int64_t *sample = index->samples + (size_t)middle * index->of.column_count;
         uint32_t c = 0;
-        while (c + 1 < index->column_count && sample[c] == (int64_t)keys[c].payload)
+        while (c + 1 < index->of.column_count && sample[c] == (int64_t)keys[c].payload)
             c++;
         if (sample[c] <= (int64_t)keys[c].payload)
             low = middle + 1;
@@ -60,8 +59,8 @@ static uint32_t count_samples(const weir_ingest__key_index *index, const weir_in
 
 /* The order of a row and a key. */
 static int compare_row(const weir_ingest__key_index *index, uint32_t row, const weir_ingest__key *keys) {
-    for (uint32_t c = 0; c < index->column_count; c++) {
-        int64_t a = (int64_t)index->data[index->columns[c]].keys[row], b = (int64_t)keys[c].payload;
+    for (uint32_t c = 0; c < index->of.column_count; c++) {
+        int64_t a = (int64_t)index->of.data[index->of.columns[c]].keys[row], b = (int64_t)keys[c].payload;
         if (a != b)
             return a < b ? -1 : 1;
     }
@@ -72,7 +71,7 @@ static uint32_t search(const weir_ingest__key_index *index, const weir_ingest__k
     uint32_t sample = count_samples(index, keys);
     if (sample == 0)
         return WEIR_NONE;
-    uint32_t low = (sample - 1) * SAMPLE_ROWS, rest = index->row_count - low;
+    uint32_t low = (sample - 1) * SAMPLE_ROWS, rest = index->of.row_count - low;
     uint32_t high = low + (rest < SAMPLE_ROWS ? rest : SAMPLE_ROWS);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -103,15 +102,15 @@ static uint64_t hash_of(const weir_ingest__key *keys, uint32_t count) {
 }
 
 static bool has_values(const weir_ingest__key_index *index, uint32_t row, const weir_ingest__key *keys) {
-    for (uint32_t i = 0; i < index->column_count; i++)
-        if (!weir_ingest__key_equal(weir_ingest__key_at(&index->data[index->columns[i]], row), keys[i]))
+    for (uint32_t i = 0; i < index->of.column_count; i++)
+        if (!weir_ingest__key_equal(weir_ingest__key_at(&index->of.data[index->of.columns[i]], row), keys[i]))
             return false;
     return true;
 }
 
 /* The slot of a key, or the free one where it belongs. */
 static uint32_t *find_slot(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
-    for (uint64_t at = hash_of(keys, index->column_count) & index->slot_mask;;
+    for (uint64_t at = hash_of(keys, index->of.column_count) & index->slot_mask;;
          at = (at + 1) & index->slot_mask) {
         uint32_t *slot = &index->slots[at];
         if (*slot == 0 || has_values(index, *slot - 1, keys))
@@ -119,18 +118,11 @@ static uint32_t *find_slot(const weir_ingest__key_index *index, const weir_inges
     }
 }
 
-static bool has_null(const weir_ingest__key *keys, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (keys[i].tag == WEIR_INGEST__KEY_NULL)
-            return true;
-    return false;
-}
-
 static void fill(weir_ingest__key_index *index, weir_ingest__key *keys, uint32_t *duplicate) {
-    for (uint32_t r = 0; r < index->row_count; r++) {
-        for (uint32_t i = 0; i < index->column_count; i++)
-            keys[i] = weir_ingest__key_at(&index->data[index->columns[i]], r);
-        if (has_null(keys, index->column_count))
+    for (uint32_t r = 0; r < index->of.row_count; r++) {
+        for (uint32_t i = 0; i < index->of.column_count; i++)
+            keys[i] = weir_ingest__key_at(&index->of.data[index->of.columns[i]], r);
+        if (weir_ingest__keys_have_null(keys, index->of.column_count))
             continue;
         uint32_t *slot = find_slot(index, keys);
         if (*slot != 0 && *duplicate == WEIR_NONE)
@@ -139,27 +131,23 @@ static void fill(weir_ingest__key_index *index, weir_ingest__key *keys, uint32_t
     }
 }
 
-weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__table_plan *table,
-                                        const uint32_t *columns, uint32_t column_count,
+weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__key_columns *of,
                                         weir_ingest__key_index *out, uint32_t *duplicate, weir_error *error) {
-    *out = (weir_ingest__key_index){.env = env,
-                                    .data = table->data,
-                                    .columns = columns,
-                                    .column_count = column_count,
-                                    .row_count = table->row_count};
+    const weir_ingest__column_data *first = of->column_count == 1 ? &of->data[of->columns[0]] : NULL;
+    *out = (weir_ingest__key_index){.env = env, .of = *of};
     *duplicate = WEIR_NONE;
-    out->is_dense = column_count == 1 && is_dense(&table->data[columns[0]], table->row_count);
+    out->is_dense = first && is_dense(first, of->row_count);
     if (out->is_dense) {
-        out->first_key = (int64_t)table->data[columns[0]].keys[0];
+        out->first_key = (int64_t)first->keys[0];
         return WEIR_OK;
     }
-    if (is_sorted(table, columns, column_count))
+    if (is_sorted(of))
         return take_samples(out) ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
     uint64_t slots = 16;
-    while (slots < (uint64_t)table->row_count * 2)
+    while (slots < (uint64_t)of->row_count * 2)
         slots *= 2;
     out->slot_mask = slots - 1;
-    weir_ingest__key *keys = weir__allocate(env, column_count, sizeof *keys);
+    weir_ingest__key *keys = weir__allocate(env, of->column_count, sizeof *keys);
     out->slots = weir__allocate_zero(env, slots, sizeof *out->slots);
     bool has_memory = keys && out->slots;
     if (has_memory)
@@ -170,22 +158,21 @@ weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__
 }
 
 void weir_ingest__key_index_release(weir_ingest__key_index *index) {
-    if (index->env)
+    if (index->env) {
         weir__release(index->env, index->slots);
-    if (index->env)
         weir__release(index->env, index->samples);
-    index->slots = NULL;
-    index->samples = NULL;
+    }
+    *index = (weir_ingest__key_index){0};
 }
 
 uint32_t weir_ingest__key_index_find(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
-    if (has_null(keys, index->column_count))
+    if (weir_ingest__keys_have_null(keys, index->of.column_count))
         return WEIR_NONE;
-    if ((index->is_dense || index->samples) && !are_whole(keys, index->column_count))
+    if ((index->is_dense || index->samples) && !are_whole(keys, index->of.column_count))
         return WEIR_NONE;
     if (index->is_dense) {
         uint64_t row = keys->payload - (uint64_t)index->first_key;
-        return (int64_t)keys->payload >= index->first_key && row < index->row_count
+        return (int64_t)keys->payload >= index->first_key && row < index->of.row_count
                    ? WEIR__NARROW(uint32_t, row)
                    : WEIR_NONE;
     }
@@ -196,41 +183,18 @@ uint32_t weir_ingest__key_index_find(const weir_ingest__key_index *index, const 
 }
 
 uint32_t weir_ingest__key_index_ranges(const weir_ingest__key_index *index, uint64_t most) {
-    uint64_t bytes = (uint64_t)index->row_count * index->column_count * sizeof(uint64_t);
+    uint64_t bytes = (uint64_t)index->of.row_count * index->of.column_count * sizeof(uint64_t);
     uint64_t ranges = index->samples ? bytes / most + 1 : 1;
-    uint64_t samples = sample_count(index->row_count);
+    uint64_t samples = sample_count(index->of.row_count);
     return WEIR__NARROW(uint32_t, ranges < samples ? ranges : samples ? samples : 1);
 }
 
 uint32_t weir_ingest__key_index_range(const weir_ingest__key_index *index, const weir_ingest__key *keys,
                                       uint32_t range_count) {
-    if (range_count == 1 || has_null(keys, index->column_count) || !are_whole(keys, index->column_count))
+    if (range_count == 1 || weir_ingest__keys_have_null(keys, index->of.column_count) ||
+        !are_whole(keys, index->of.column_count))
         return 0;
     uint64_t sample = count_samples(index, keys);
-    return WEIR__NARROW(uint32_t, (sample ? sample - 1 : 0) * range_count / sample_count(index->row_count));
-}
-
-weir_status weir_ingest__index_keys(weir_ingest__ingest *ingest, weir_error *error) {
-    ingest->key_indexes =
-        weir__arena_take_zero(&ingest->arena, ingest->table_count, sizeof *ingest->key_indexes);
-    if (!ingest->key_indexes)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
-    for (uint32_t i = 0; i < 2 * ingest->task_count; i++) {
-        const weir_ingest__task_plan *task = &ingest->tasks[i / 2];
-        bool is_of_destination = i % 2 == 1;
-        uint32_t t = is_of_destination ? task->link.table : task->anchor_table;
-        if (is_of_destination ? !weir_ingest__is_link(task->schema) : !task->schema->query)
-            continue;
-        if (ingest->key_indexes[t])
-            continue;
-        uint32_t duplicate;
-        const weir_ingest__table_plan *table = &ingest->tables[t];
-        weir_ingest__key_index *index = weir__arena_take_zero(&ingest->arena, 1, sizeof *index);
-        if (!index)
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *index);
-        ingest->key_indexes[t] = index;
-        WEIR__TRY(weir_ingest__key_index_make(ingest->context.env, table, table->primary_key,
-                                              table->primary_key_count, index, &duplicate, error));
-    }
-    return WEIR_OK;
+    return WEIR__NARROW(uint32_t,
+                        (sample ? sample - 1 : 0) * range_count / sample_count(index->of.row_count));
 }

@@ -13,14 +13,12 @@ static int compare_known(const void *context, uint64_t a, uint64_t b) {
 }
 
 /* Those of the `count` seeds of `sorted` that are below `end`, as a list. */
-static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+static bool make_list(const weir_env *env, uint32_t anchor_rows, const weir_ingest__task *task,
                       const weir_ingest__sort_item *sorted, uint32_t count, uint64_t end,
                       weir_ingest__label_list *list) {
-    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
-    const weir_env *env = ingest->context.env;
     list->times = weir__allocate(env, (size_t)count + 1, sizeof *list->times);
     list->rows = weir__allocate(env, (size_t)count + 1, sizeof *list->rows);
-    list->starts = weir__allocate_zero(env, (size_t)anchor->row_count + 1, sizeof *list->starts);
+    list->starts = weir__allocate_zero(env, (size_t)anchor_rows + 1, sizeof *list->starts);
     if (!list->times || !list->rows || !list->starts)
         return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -31,48 +29,55 @@ static bool make_list(const weir_ingest__ingest *ingest, const weir_ingest__task
         list->rows[list->count++] = WEIR__NARROW(uint32_t, seed);
         list->starts[(size_t)task->rows[seed] + 1]++;
     }
-    for (uint32_t r = 0; r < anchor->row_count; r++)
+    for (uint32_t r = 0; r < anchor_rows; r++)
         list->starts[r + 1] += list->starts[r];
     return true;
 }
 
-weir_status weir_ingest__make_label_lists(weir_ingest__ingest *ingest, weir_ingest__task_plan *task,
-                                          weir_task *info, weir_error *error) {
-    const weir_env *env = ingest->context.env;
+weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_rows, weir_ingest__task *task,
+                                          weir_error *error) {
     uint32_t count = 0;
     if (task->seed_count > WEIR_STORE__ROWS_MAX)
         return weir__fail(
             error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
             "task %s: it has more than 2^32 - 2 seeds, which cannot be rows of their own; leave "
             "out horizon and label_known_column",
-            task->schema->name);
+            task->plan->schema->name);
     weir_ingest__sort_item *items = weir__allocate(env, (size_t)task->seed_count + 1, sizeof *items);
     for (uint64_t i = 0; i < task->seed_count && items; i++)
         if (task->known[i] != WEIR_TIME_NEVER)
             items[count++] = (weir_ingest__sort_item){task->rows[i], i};
-    bool is_fine = items && weir_ingest__sort(env, items, count, compare_known, task->known) &&
-                   make_list(ingest, task, items, count, task->seed_count, &task->labels[0]) &&
-                   make_list(ingest, task, items, count, info->split_start[WEIR_TRAIN + 1], &task->labels[1]);
+    bool is_fine =
+        items && weir_ingest__sort(env, items, count, compare_known, task->known) &&
+        make_list(env, anchor_rows, task, items, count, task->seed_count, &task->labels[0]) &&
+        make_list(env, anchor_rows, task, items, count, task->split_start[WEIR_TRAIN + 1], &task->labels[1]);
     weir__release(env, items);
-    info->labels.count = task->labels[0].count;
-    info->train_labels.count = task->labels[1].count;
     return is_fine ? WEIR_OK
                    : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->seed_count * sizeof *items);
 }
 
+void weir_ingest__label_lists_release(const weir_env *env, weir_ingest__task *task) {
+    for (int i = 0; i < WEIR_STORE__LABEL_LISTS; i++) {
+        weir__release(env, task->labels[i].times);
+        weir__release(env, task->labels[i].starts);
+        weir__release(env, task->labels[i].rows);
+    }
+}
+
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-void weir_ingest__write_labels(const weir_ingest__ingest *ingest, weir_store__writer *w) {
-    for (uint32_t t = 0; t < ingest->task_count; t++) {
-        const weir_ingest__task_plan *task = &ingest->tasks[t];
-        uint32_t anchors = ingest->tables[task->anchor_table].row_count;
+void weir_ingest__write_labels(const weir_ingest__encoder *e) {
+    weir_store__writer *w = e->writer;
+    for (uint32_t t = 0; t < e->plan->task_count; t++) {
+        const weir_ingest__task *task = &e->tasks->list[t];
+        uint32_t anchors = e->ordered->tables[task->plan->anchor_table].row_count;
         for (int i = 0; i < WEIR_STORE__LABEL_LISTS && task->known; i++) {
             const weir_ingest__label_list *list = &task->labels[i];
             weir_store__writer_begin(w, WEIR_STORE__SECTION_LABELS);
             weir_store__writer_align(w, WEIR_STORE__LABEL_ALIGNMENT);
             weir_store__writer_put_longs(w, list->times, list->count);
             weir_store__writer_put_words(w, list->starts, (size_t)anchors + 1);
-            weir_store__writer_put_rows(w, list->rows, list->count, ingest->info.first_task_number);
+            weir_store__writer_put_rows(w, list->rows, list->count, e->description->info.first_task_number);
         }
     }
 }

@@ -10,14 +10,14 @@
 
 #include "store/reader.h"
 
-static const weir_store_info *earlier(const weir_ingest__ingest *ingest) {
-    return weir_store_describe(ingest->like);
+static const weir_store_info *earlier(const weir_ingest__like *like) {
+    return weir_store_describe(like->store);
 }
 
-weir_status weir_ingest__like_open(weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->context.options->like)
-        return WEIR_OK;
-    return weir_store_open(ingest->context.env, ingest->context.options->like, &ingest->like, error);
+weir_status weir_ingest__like_open(const weir_ingest__context *context, weir_ingest__like *out,
+                                   weir_error *error) {
+    *out = (weir_ingest__like){.path = context->options->like};
+    return out->path ? weir_store_open(context->env, out->path, &out->store, error) : WEIR_OK;
 }
 
 /* ---- Finding by name ------------------------------------------------------------------------- */
@@ -53,71 +53,77 @@ static uint32_t find_task(const weir_store_info *info, const char *name) {
     return WEIR_NONE;
 }
 
-uint32_t weir_ingest__like_edge(const weir_ingest__ingest *ingest, const char *table, const char *key) {
-    uint32_t t = ingest->like ? find_table(earlier(ingest), table) : WEIR_NONE;
-    return t == WEIR_NONE ? WEIR_NONE : find_edge(earlier(ingest), t, key);
+uint32_t weir_ingest__like_edge(const weir_ingest__like *like, const char *table, const char *key) {
+    uint32_t t = like->store ? find_table(earlier(like), table) : WEIR_NONE;
+    return t == WEIR_NONE ? WEIR_NONE : find_edge(earlier(like), t, key);
 }
 
 /* ---- Leaving out ----------------------------------------------------------------------------- */
 
-static void leave_out(weir_ingest__ingest *ingest, const char *table, const char *column, const char *task,
+typedef struct trimmer {
+    weir_ingest__context *context;
+    const weir_ingest__like *like;
+    weir_ingest__schema *schema;
+} trimmer;
+
+static void leave_out(const trimmer *by, const char *table, const char *column, const char *task,
                       const char *what, const char *name) {
-    weir_ingest__warn(&ingest->context, "like_left_out", table, column, task,
+    weir_ingest__warn(by->context, "like_left_out", table, column, task,
                       "%s %.150s%s%.150s is not in %.300s: it is left out", what,
-                      table && column ? table : "", table && column ? "." : "", name,
-                      ingest->context.options->like);
+                      table && column ? table : "", table && column ? "." : "", name, by->like->path);
 }
 
-static void trim_columns(weir_ingest__ingest *ingest, weir_ingest__schema_table *table, uint32_t number) {
+static void trim_columns(const trimmer *by, weir_ingest__schema_table *table, uint32_t number) {
     for (uint32_t c = 0; c < table->column_count; c++) {
         weir_ingest__schema_column *column = &table->columns[c];
-        if (column->stype == WEIR_IGNORED || find_column(earlier(ingest), number, column->name) != WEIR_NONE)
+        if (column->stype == WEIR_IGNORED ||
+            find_column(earlier(by->like), number, column->name) != WEIR_NONE)
             continue;
-        leave_out(ingest, table->name, column->name, NULL, "column", column->name);
+        leave_out(by, table->name, column->name, NULL, "column", column->name);
         column->stype = WEIR_IGNORED;
     }
 }
 
-static void trim_keys(weir_ingest__ingest *ingest, weir_ingest__schema_table *table, uint32_t number) {
+static void trim_keys(const trimmer *by, weir_ingest__schema_table *table, uint32_t number) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < table->foreign_key_count; i++) {
         const weir_ingest__schema_key *key = &table->foreign_keys[i];
-        if (find_edge(earlier(ingest), number, key->name) != WEIR_NONE &&
-            find_table(earlier(ingest), key->table) != WEIR_NONE)
+        if (find_edge(earlier(by->like), number, key->name) != WEIR_NONE &&
+            find_table(earlier(by->like), key->table) != WEIR_NONE)
             table->foreign_keys[kept++] = *key;
         else
-            leave_out(ingest, table->name, key->name, NULL, "foreign key", key->name);
+            leave_out(by, table->name, key->name, NULL, "foreign key", key->name);
     }
     table->foreign_key_count = kept;
 }
 
-static void trim_tables(weir_ingest__ingest *ingest) {
-    weir_ingest__schema *schema = &ingest->schema;
+static void trim_tables(const trimmer *by) {
+    weir_ingest__schema *schema = by->schema;
     uint32_t kept = 0;
     for (uint32_t t = 0; t < schema->table_count; t++) {
         weir_ingest__schema_table table = schema->tables[t];
-        uint32_t number = find_table(earlier(ingest), table.name);
+        uint32_t number = find_table(earlier(by->like), table.name);
         if (number == WEIR_NONE) {
-            leave_out(ingest, table.name, NULL, NULL, "table", table.name);
+            leave_out(by, table.name, NULL, NULL, "table", table.name);
             continue;
         }
-        trim_columns(ingest, &table, number);
-        trim_keys(ingest, &table, number);
+        trim_columns(by, &table, number);
+        trim_keys(by, &table, number);
         schema->tables[kept++] = table;
     }
     schema->table_count = kept;
 }
 
-static void trim_tasks(weir_ingest__ingest *ingest) {
-    weir_ingest__schema *schema = &ingest->schema;
+static void trim_tasks(const trimmer *by) {
+    weir_ingest__schema *schema = by->schema;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < schema->task_count; i++) {
         weir_ingest__schema_task task = schema->tasks[i];
         uint32_t drops = 0;
-        if (find_task(earlier(ingest), task.name) == WEIR_NONE ||
+        if (find_task(earlier(by->like), task.name) == WEIR_NONE ||
             !weir_ingest__schema_find_table(schema, task.anchor_table) ||
             (task.destination_table && !weir_ingest__schema_find_table(schema, task.destination_table))) {
-            leave_out(ingest, NULL, NULL, task.name, "task", task.name);
+            leave_out(by, NULL, NULL, task.name, "task", task.name);
             continue;
         }
         for (uint32_t d = 0; d < task.drop_column_count; d++)
@@ -164,15 +170,16 @@ static weir_status check_times(const weir_ingest__schema *schema, const weir_ing
     return WEIR_OK;
 }
 
-weir_status weir_ingest__like_trim(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (!ingest->like)
+weir_status weir_ingest__like_trim(weir_ingest__context *context, const weir_ingest__like *like,
+                                   weir_ingest__schema *schema, weir_error *error) {
+    trimmer by = {context, like, schema};
+    if (!like->store)
         return WEIR_OK;
-    trim_tables(ingest);
-    trim_tasks(ingest);
-    for (uint32_t t = 0; t < ingest->schema.table_count && status == WEIR_OK; t++)
-        status = check_times(&ingest->schema, &ingest->schema.tables[t], error);
-    return status;
+    trim_tables(&by);
+    trim_tasks(&by);
+    for (uint32_t t = 0; t < schema->table_count; t++)
+        WEIR__TRY(check_times(schema, &schema->tables[t], error));
+    return WEIR_OK;
 }
 
 /* ---- The order of columns -------------------------------------------------------------------- */
@@ -192,33 +199,32 @@ static bool is_in_order(const weir_store_info *info, uint32_t table,
     return true;
 }
 
-void weir_ingest__like_positions(const weir_ingest__ingest *ingest, const char *name,
+void weir_ingest__like_positions(const weir_ingest__like *like, const char *name,
                                  const weir_ingest__catalog_table *source, uint32_t *positions) {
-    uint32_t table = ingest->like ? find_table(earlier(ingest), name) : WEIR_NONE;
+    uint32_t table = like->store ? find_table(earlier(like), name) : WEIR_NONE;
     uint32_t count = 0;
-    if (table == WEIR_NONE || is_in_order(earlier(ingest), table, source)) {
+    if (table == WEIR_NONE || is_in_order(earlier(like), table, source)) {
         for (uint32_t i = 0; i < source->column_count; i++)
             positions[i] = i;
         return;
     }
-    const weir_table *t = &earlier(ingest)->tables[table];
+    const weir_table *t = &earlier(like)->tables[table];
     for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
-        const char *column = earlier(ingest)->columns[c].name;
+        const char *column = earlier(like)->columns[c].name;
         uint32_t at = weir_ingest__catalog_find_column(source, column);
-        if (at != WEIR_NONE &&
-            find_column(earlier(ingest), table, column) == c) /* damaged, it has it twice */
+        if (at != WEIR_NONE && find_column(earlier(like), table, column) == c) /* damaged, it has it twice */
             positions[count++] = at;
     }
     for (uint32_t i = 0; i < source->column_count; i++)
-        if (find_column(earlier(ingest), table, source->columns[i].name) == WEIR_NONE)
+        if (find_column(earlier(like), table, source->columns[i].name) == WEIR_NONE)
             positions[count++] = i;
 }
 
 /* ---- Fitting --------------------------------------------------------------------------------- */
 
-static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, const char *format, ...)
+static weir_status misfit(const weir_ingest__like *like, weir_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, const char *format, ...) {
+static weir_status misfit(const weir_ingest__like *like, weir_error *error, const char *format, ...) {
     char what[500];
     va_list arguments;
     va_start(arguments, format);
@@ -226,7 +232,7 @@ static weir_status misfit(const weir_ingest__ingest *ingest, weir_error *error, 
     va_end(arguments);
     return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                       "the data and the schema do not fit %.300s: %s; use the schema that it was made with",
-                      ingest->context.options->like, what);
+                      like->path, what);
 }
 
 static bool is_same_text(const char *a, const char *b) {
@@ -254,132 +260,136 @@ static bool is_same_time(const weir_table *a, uint32_t column_a, uint32_t time_a
     return is_same;
 }
 
-static weir_status check_columns(weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
-    const weir_store_info *was = earlier(ingest);
-    const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
+static weir_status check_columns(const weir_ingest__like *like, const weir_ingest__description *is,
+                                 uint32_t t, weir_error *error) {
+    const weir_store_info *was = earlier(like);
+    const weir_table *table = &is->tables[t], *old = &was->tables[t];
     for (uint32_t i = 0; i < old->column_count; i++) {
         const weir_column *from = &was->columns[old->column_start + i];
-        if (i >= table->column_count ||
-            !is_same_text(ingest->info_columns[table->column_start + i].name, from->name))
-            return misfit(ingest, error, "column %.100s.%.100s is missing", table->name, from->name);
-        weir_column *column = &ingest->info_columns[table->column_start + i];
+        if (i >= table->column_count || !is_same_text(is->columns[table->column_start + i].name, from->name))
+            return misfit(like, error, "column %.100s.%.100s is missing", table->name, from->name);
+        weir_column *column = &is->columns[table->column_start + i];
         if (column->stype != from->stype)
-            return misfit(ingest, error, "column %.100s.%.100s is %s, but was %s", table->name, from->name,
+            return misfit(like, error, "column %.100s.%.100s is %s, but was %s", table->name, from->name,
                           weir_stype_name(column->stype), weir_stype_name(from->stype));
         if (!is_same_time(table, column->known_at, column->known_time, old, from->known_at, from->known_time))
-            return misfit(ingest, error, "the cells of column %.100s.%.100s are known from another time on",
+            return misfit(like, error, "the cells of column %.100s.%.100s are known from another time on",
                           table->name, from->name);
         column->description = from->description;
     }
     return WEIR_OK;
 }
 
-static weir_status check_edges(const weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
-    const weir_store_info *was = earlier(ingest);
-    const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
+static weir_status check_edges(const weir_ingest__like *like, const weir_ingest__description *is, uint32_t t,
+                               weir_error *error) {
+    const weir_store_info *was = earlier(like);
+    const weir_table *table = &is->tables[t], *old = &was->tables[t];
     for (uint32_t i = 0; i < old->edge_count; i++) {
         const weir_edge *from = &was->edges[old->edge_start + i];
-        if (i >= table->edge_count ||
-            !is_same_text(ingest->info_edges[table->edge_start + i].name, from->name))
-            return misfit(ingest, error, "foreign key %.100s.%.100s is missing", table->name, from->name);
-        const weir_edge *edge = &ingest->info_edges[table->edge_start + i];
+        if (i >= table->edge_count || !is_same_text(is->edges[table->edge_start + i].name, from->name))
+            return misfit(like, error, "foreign key %.100s.%.100s is missing", table->name, from->name);
+        const weir_edge *edge = &is->edges[table->edge_start + i];
         if (edge->parent_table != from->parent_table)
-            return misfit(ingest, error, "foreign key %.100s.%.100s leads to another table", table->name,
+            return misfit(like, error, "foreign key %.100s.%.100s leads to another table", table->name,
                           from->name);
         if (!is_same_time(table, edge->known_at, edge->known_time, old, from->known_at, from->known_time))
-            return misfit(ingest, error, "foreign key %.100s.%.100s is known from another time on",
-                          table->name, from->name);
+            return misfit(like, error, "foreign key %.100s.%.100s is known from another time on", table->name,
+                          from->name);
     }
     return WEIR_OK;
 }
 
-static weir_status check_tables(weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_store_info *was = earlier(ingest);
+static weir_status check_tables(const weir_ingest__like *like, const weir_ingest__description *is,
+                                weir_error *error) {
+    const weir_store_info *was = earlier(like);
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++) {
-        const weir_table *table = &ingest->info_tables[t], *old = &was->tables[t];
-        if (t >= ingest->table_count || !is_same_text(table->name, old->name))
-            return misfit(ingest, error, "table %.100s is missing", old->name);
-        status = check_columns(ingest, t, error);
+        const weir_table *table = &is->tables[t], *old = &was->tables[t];
+        if (t >= is->info.table_count || !is_same_text(table->name, old->name))
+            return misfit(like, error, "table %.100s is missing", old->name);
+        status = check_columns(like, is, t, error);
         if (status == WEIR_OK && !is_same_time(table, table->temporal_column, table->temporal_time, old,
                                                old->temporal_column, old->temporal_time))
-            status = misfit(ingest, error, "the rows of table %.100s have another time", table->name);
+            status = misfit(like, error, "the rows of table %.100s have another time", table->name);
     }
     for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++)
-        status = check_edges(ingest, t, error);
+        status = check_edges(like, is, t, error);
     return status;
 }
 
-static weir_status check_tasks(const weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_store_info *was = earlier(ingest);
+static weir_status check_tasks(const weir_ingest__like *like, const weir_ingest__description *is,
+                               weir_error *error) {
+    const weir_store_info *was = earlier(like);
     for (uint32_t i = 0; i < was->task_count; i++) {
-        const weir_task *task = &ingest->info_tasks[i], *old = &was->tasks[i];
+        const weir_task *task = &is->tasks[i], *old = &was->tasks[i];
         bool is_same = task->is_cell == old->is_cell && task->stype == old->stype &&
                        task->column == old->column && task->anchor_table == old->anchor_table &&
                        is_same_text(task->target_column, old->target_column);
         if (!is_same)
-            return misfit(ingest, error, "task %.100s is about another target", old->name);
+            return misfit(like, error, "task %.100s is about another target", old->name);
         if (task->link.is_link != old->link.is_link || task->link.table != old->link.table ||
             task->link.edge != old->link.edge)
-            return misfit(ingest, error, "task %.100s is about other links", old->name);
+            return misfit(like, error, "task %.100s is about other links", old->name);
         if (task->has_label_times != old->has_label_times || task->has_horizon != old->has_horizon ||
             (task->has_horizon && task->horizon != old->horizon) ||
             (task->label_known_column && !is_same_text(task->label_known_column, old->label_known_column)))
-            return misfit(ingest, error, "the labels of task %.100s are known at another time", old->name);
-        if (task->has_label_times && !is_same_text(ingest->info_columns[task->observed_column].name,
-                                                   was->columns[old->observed_column].name))
-            return misfit(ingest, error, "task %.100s has another observation_time_column", old->name);
+            return misfit(like, error, "the labels of task %.100s are known at another time", old->name);
+        if (task->has_label_times &&
+            !is_same_text(is->columns[task->observed_column].name, was->columns[old->observed_column].name))
+            return misfit(like, error, "task %.100s has another observation_time_column", old->name);
         if (task->before_anchor != old->before_anchor)
-            return misfit(ingest, error, "task %.100s has another before_anchor", old->name);
+            return misfit(like, error, "task %.100s has another before_anchor", old->name);
         if (memcmp(task->column_dropped, old->column_dropped, was->column_count) != 0 ||
             memcmp(task->edge_hidden, old->edge_hidden, was->edge_count) != 0 ||
             task->drops_target != old->drops_target)
-            return misfit(ingest, error, "task %.100s drops other columns", old->name);
+            return misfit(like, error, "task %.100s drops other columns", old->name);
     }
     return WEIR_OK;
 }
 
-weir_status weir_ingest__like_check(weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->like)
+weir_status weir_ingest__like_check(const weir_ingest__like *like, weir_ingest__description *description,
+                                    weir_error *error) {
+    if (!like->store)
         return WEIR_OK;
-    const weir_store_info *was = earlier(ingest), *is = &ingest->info;
-    weir_status status = check_tables(ingest, error);
+    const weir_store_info *was = earlier(like), *is = &description->info;
+    weir_status status = check_tables(like, description, error);
     if (status == WEIR_OK &&
         (is->table_count != was->table_count || is->table_column_count != was->table_column_count ||
          is->edge_count != was->edge_count))
-        status = misfit(ingest, error, "it has other tables, columns or foreign keys");
+        status = misfit(like, error, "it has other tables, columns or foreign keys");
     for (uint32_t i = 0; i < was->task_count && status == WEIR_OK; i++)
         if (i >= is->task_count || !is_same_text(is->tasks[i].name, was->tasks[i].name))
-            status = misfit(ingest, error, "task %.100s is missing", was->tasks[i].name);
+            status = misfit(like, error, "task %.100s is missing", was->tasks[i].name);
     if (status == WEIR_OK && (is->task_count != was->task_count || is->column_count != was->column_count))
-        status = misfit(ingest, error, "it has other tasks");
-    return status == WEIR_OK ? check_tasks(ingest, error) : status;
+        status = misfit(like, error, "it has other tasks");
+    return status == WEIR_OK ? check_tasks(like, description, error) : status;
 }
 
-weir_status weir_ingest__like_check_embeddings(const weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->like)
+weir_status weir_ingest__like_check_embeddings(const weir_ingest__like *like, const weir_store_info *is,
+                                               weir_error *error) {
+    if (!like->store)
         return WEIR_OK;
-    const weir_store_info *was = earlier(ingest), *is = &ingest->info;
+    const weir_store_info *was = earlier(like);
     if (is->embedding_dim == was->embedding_dim &&
         is_same_text(is->embedding_provider, was->embedding_provider))
         return WEIR_OK;
-    return misfit(ingest, error, "embeddings are %.50s of %u dimensions, but were %.50s of %u",
+    return misfit(like, error, "embeddings are %.50s of %u dimensions, but were %.50s of %u",
                   is->embedding_provider, is->embedding_dim, was->embedding_provider, was->embedding_dim);
 }
 
 /* ---- Categories ------------------------------------------------------------------------------ */
 
-weir_status weir_ingest__like_categories(const weir_ingest__ingest *ingest, uint32_t column_idx,
+weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t column_idx,
                                          weir_ingest__dictionary *dictionary, weir__arena *arena,
                                          uint32_t *count, weir_error *error) {
     weir_text before = {"", 0};
     *count = WEIR_NONE;
-    if (!ingest->like || column_idx == WEIR_NONE ||
-        earlier(ingest)->columns[column_idx].stype != WEIR_CATEGORICAL)
+    if (!like->store || column_idx == WEIR_NONE ||
+        earlier(like)->columns[column_idx].stype != WEIR_CATEGORICAL)
         return WEIR_OK;
-    const weir_column *column = &earlier(ingest)->columns[column_idx];
+    const weir_column *column = &earlier(like)->columns[column_idx];
     for (uint32_t i = 0; i < column->category_count; i++) {
-        weir_text text = weir_store_category(ingest->like, column->category_start + i);
+        weir_text text = weir_store_category(like->store, column->category_start + i);
         size_t least = text.size < before.size ? text.size : before.size;
         int order = memcmp(before.data, text.data, least);
         uint32_t number;
@@ -387,7 +397,7 @@ weir_status weir_ingest__like_categories(const weir_ingest__ingest *ingest, uint
             return weir__fail(error, WEIR_STORE_CORRUPT, WEIR_INGEST__OPERATOR,
                               "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
                               "on it",
-                              column->name, ingest->context.options->like);
+                              column->name, like->path);
         if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
         before = text;
@@ -408,40 +418,36 @@ uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *
 
 enum { LEAST_VALUES = 30 };
 
-static void warn_if_shifted(weir_ingest__ingest *ingest, const weir_column *column,
-                            const weir_statistics *is) {
-    const weir_statistics *was = &earlier(ingest)->columns[column - ingest->info_columns].statistics;
-    const char *table = ingest->info_tables[column->table].name;
-    if (is->count < LEAST_VALUES || was->count == 0 || !(fabs(is->mean - was->mean) > 2 * was->std))
+void weir_ingest__like_statistics(weir_ingest__context *context, const weir_ingest__plan *plan,
+                                  weir_ingest__statistics *statistics) {
+    if (!plan->like->store)
         return;
-    weir_ingest__warn(
-        &ingest->context, "like_shifted", table, column->name, NULL,
-        "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a standard "
-        "deviation of %.6g when the model was trained",
-        table, column->name, is->mean, was->mean, was->std);
+    const weir_store_info *earlier_store = earlier(plan->like);
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        for (uint32_t c = 0; c < plan->tables[t].column_count; c++) {
+            const weir_ingest__column_plan *column = &plan->tables[t].columns[c];
+            if (column->stype != WEIR_NUMERICAL)
+                continue;
+            const weir_statistics *was = &earlier_store->columns[column->column_idx].statistics;
+            weir_statistics *is = &statistics->columns[column->column_idx];
+            if (is->count >= LEAST_VALUES && was->count > 0 && fabs(is->mean - was->mean) > 2 * was->std)
+                weir_ingest__warn(
+                    context, "like_shifted", plan->tables[t].name, column->name, NULL,
+                    "the values of %.150s.%.150s have shifted: their mean is %.6g, but was %.6g with a "
+                    "standard deviation of %.6g when the model was trained",
+                    plan->tables[t].name, column->name, is->mean, was->mean, was->std);
+            *is = *was;
+        }
+    statistics->timestamps = earlier_store->timestamps;
+    statistics->has_until = earlier_store->has_statistics_until;
+    statistics->until = earlier_store->statistics_until;
 }
 
-void weir_ingest__like_statistics(weir_ingest__ingest *ingest) {
-    if (!ingest->like)
-        return;
-    const weir_store_info *was = earlier(ingest);
-    for (uint32_t c = 0; c < ingest->info.table_column_count; c++) {
-        weir_column *column = &ingest->info_columns[c];
-        if (column->stype != WEIR_NUMERICAL)
-            continue;
-        warn_if_shifted(ingest, column, &column->statistics);
-        column->statistics = was->columns[c].statistics;
-    }
-    ingest->info.timestamps = was->timestamps;
-    ingest->info.has_statistics_until = was->has_statistics_until;
-    ingest->info.statistics_until = was->statistics_until;
-}
-
-bool weir_ingest__like_target_statistics(const weir_ingest__ingest *ingest, uint32_t column_idx,
+bool weir_ingest__like_target_statistics(const weir_ingest__like *like, uint32_t column_idx,
                                          weir_statistics *out) {
-    if (ingest->like)
-        *out = earlier(ingest)->columns[column_idx].statistics;
-    return ingest->like != NULL;
+    if (like->store)
+        *out = earlier(like)->columns[column_idx].statistics;
+    return like->store != NULL;
 }
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
@@ -474,27 +480,29 @@ static weir_key_value key_value(weir_ingest__key key) {
     return value;
 }
 
-static uint64_t find_row(const weir_ingest__ingest *ingest, uint32_t table, uint32_t row) {
+static uint64_t find_row(const weir_ingest__like *like, const weir_ingest__table *anchor, uint32_t table,
+                         uint32_t row) {
     enum { PARTS_MAX = 64 };
     weir_key_value values[PARTS_MAX];
-    const weir_ingest__table_plan *anchor = &ingest->tables[table];
-    if (anchor->primary_key_count > PARTS_MAX)
+    weir_ingest__key_columns of = weir_ingest__primary_key_of(anchor);
+    if (of.column_count > PARTS_MAX)
         return WEIR_NO_ROW;
-    for (uint32_t i = 0; i < anchor->primary_key_count; i++)
-        values[i] = key_value(weir_ingest__key_at(&anchor->data[anchor->primary_key[i]], row));
-    return weir_store_find_row(ingest->like, table, values, anchor->primary_key_count);
+    for (uint32_t i = 0; i < of.column_count; i++)
+        values[i] = key_value(weir_ingest__key_at(&of.data[of.columns[i]], row));
+    return weir_store_find_row(like->store, table, values, of.column_count);
 }
 
-bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, uint32_t row, int64_t time,
+bool weir_ingest__like_split(const weir_ingest__like *like, const weir_ingest__table *anchor,
+                             uint32_t anchor_number, uint32_t task, uint32_t row, int64_t time,
                              weir_ingest__like_row *found, uint8_t *split) {
     uint32_t splits = 0;
     uint8_t one = 0;
-    if (!ingest->like)
+    if (!like->store)
         return false;
     if (found->row != row)
-        *found = (weir_ingest__like_row){row, find_row(ingest, ingest->tasks[task].anchor_table, row)};
+        *found = (weir_ingest__like_row){row, find_row(like, anchor, anchor_number, row)};
     for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NO_ROW; s++)
-        if (weir_store__find_seed_in(ingest->like, task, (weir_split)s, found->found, time) != WEIR_NO_ROW) {
+        if (weir_store__find_seed_in(like->store, task, (weir_split)s, found->found, time) != WEIR_NO_ROW) {
             one = s;
             splits++;
         }
@@ -505,37 +513,41 @@ bool weir_ingest__like_split(const weir_ingest__ingest *ingest, uint32_t task, u
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-static void warn_of_column(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table, uint32_t c) {
-    uint64_t cells = table->new_categories ? table->new_categories[c] : 0;
-    if (cells > 0)
-        weir_ingest__warn(
-            &ingest->context, "like_new_categories", table->name, table->columns[c].name, NULL,
-            "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
-            "null, as the model knows no others",
-            (unsigned long long)cells, table->row_count, table->name, table->columns[c].name,
-            ingest->context.options->like);
+static void warn_of_columns(weir_ingest__context *context, const char *path,
+                            const weir_ingest__table *table) {
+    for (uint32_t c = 0; c < table->plan->column_count; c++) {
+        const char *name = table->plan->name, *column = table->plan->columns[c].name;
+        if (table->new_categories[c] > 0)
+            weir_ingest__warn(
+                context, "like_new_categories", name, column, NULL,
+                "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
+                "null, as the model knows no others",
+                (unsigned long long)table->new_categories[c], table->row_count, name, column, path);
+    }
 }
 
-weir_status weir_ingest__like_report(weir_ingest__ingest *ingest, weir_error *error) {
-    if (!ingest->like)
+weir_status weir_ingest__like_report(weir_ingest__context *context, const weir_ingest__tasks *tasks,
+                                     weir_error *error) {
+    const weir_ingest__like *like = tasks->plan->like;
+    if (!like->store)
         return WEIR_OK;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        for (uint32_t c = 0; c < ingest->tables[t].column_count; c++)
-            warn_of_column(ingest, &ingest->tables[t], c);
-    for (uint32_t i = 0; i < ingest->task_count; i++) {
-        const weir_ingest__task_plan *task = &ingest->tasks[i];
-        bool has_keys = earlier(ingest)->tables[task->anchor_table].key_form != WEIR_KEYS_NONE;
+    for (uint32_t t = 0; t < tasks->plan->table_count; t++)
+        warn_of_columns(context, like->path, &tasks->ordered->tables[t]);
+    for (uint32_t i = 0; i < tasks->plan->task_count; i++) {
+        const weir_ingest__task *task = &tasks->list[i];
+        const weir_ingest__schema_task *schema = task->plan->schema;
+        bool has_keys = earlier(like)->tables[task->plan->anchor_table].key_form != WEIR_KEYS_NONE;
         if (task->new_categories > 0)
             weir_ingest__warn(
-                &ingest->context, "like_new_categories", NULL, NULL, task->schema->name,
+                context, "like_new_categories", NULL, NULL, schema->name,
                 "%llu targets of task %.150s are categories that %.300s does not have: they are null",
-                (unsigned long long)task->new_categories, task->schema->name, ingest->context.options->like);
-        if (!has_keys && task->schema->split.method != WEIR_INGEST__SPLIT_HASH)
+                (unsigned long long)task->new_categories, schema->name, like->path);
+        if (!has_keys && schema->split.method != WEIR_INGEST__SPLIT_HASH)
             weir_ingest__note(
-                &ingest->context, "like_splits",
+                context, "like_splits",
                 "the seeds of task %.150s are split as the schema says: %.300s keeps no keys of their "
                 "table to look them up by",
-                task->schema->name, ingest->context.options->like);
+                schema->name, like->path);
     }
-    return weir_store_status(ingest->like, error);
+    return weir_store_status(like->store, error);
 }

@@ -14,16 +14,16 @@ static int64_t time_of_rank(uint64_t rank) {
     return (int64_t)(rank ^ (uint64_t)1 << 63);
 }
 
-static bool order_destinations(const weir_env *env, const weir_ingest__table_plan *table,
-                               weir_ingest__link_plan *link) {
-    uint32_t count = table->row_count;
+static bool order_destinations(const weir_env *env, const weir_ingest__linked *linked, uint32_t table,
+                               weir_ingest__links *link) {
+    uint32_t count = linked->ordered->tables[table].row_count;
     weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     link->rows = weir__allocate(env, count, sizeof *link->rows);
     link->places = weir__allocate(env, count, sizeof *link->places);
     link->times = weir__allocate(env, count, sizeof *link->times);
     bool is_fine = items && link->rows && link->places && link->times;
     for (uint32_t row = 0; is_fine && row < count; row++)
-        items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(table, row)), row};
+        items[row] = (weir_ingest__sort_item){rank_of_time(weir_ingest__row_time(linked, table, row)), row};
     is_fine = is_fine && weir_ingest__sort(env, items, count, NULL, NULL);
     for (uint32_t place = 0; is_fine && place < count; place++) {
         link->rows[place] = WEIR__NARROW(uint32_t, items[place].index);
@@ -39,11 +39,9 @@ static int compare_children(const void *context, uint64_t a, uint64_t b) {
     return (rows[a] > rows[b]) - (rows[a] < rows[b]);
 }
 
-static bool order_references(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link) {
-    const weir_env *env = ingest->context.env;
-    const weir_ingest__edge_plan *edge = &ingest->edges[link->edge];
-    uint32_t count = WEIR__NARROW(uint32_t, ingest->info_edges[link->edge].edges);
-    uint32_t parents = ingest->tables[link->table].row_count;
+static bool order_references(const weir_env *env, const weir_ingest__edge *edge, uint32_t parents,
+                             weir_ingest__links *link) {
+    uint32_t count = WEIR__NARROW(uint32_t, edge->count);
     weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     uint32_t *places = weir__allocate(env, count, sizeof *places); /* by entry of the children's lists */
     link->reference_times = weir__allocate(env, count, sizeof *link->reference_times);
@@ -65,30 +63,41 @@ static bool order_references(const weir_ingest__ingest *ingest, weir_ingest__lin
     return is_fine;
 }
 
-weir_status weir_ingest__make_link(const weir_ingest__ingest *ingest, weir_ingest__link_plan *link,
-                                   weir_error *error) {
-    const weir_ingest__table_plan *table = &ingest->tables[link->table];
-    if (order_destinations(ingest->context.env, table, link) &&
-        (link->edge == WEIR_NONE || order_references(ingest, link)))
+weir_status weir_ingest__make_links(const weir_env *env, const weir_ingest__linked *linked,
+                                    const weir_ingest__task_plan *plan, weir_ingest__links *out,
+                                    weir_error *error) {
+    uint32_t count = linked->ordered->tables[plan->link_table].row_count;
+    if (order_destinations(env, linked, plan->link_table, out) &&
+        (plan->link_edge == WEIR_NONE || order_references(env, &linked->edges[plan->link_edge], count, out)))
         return WEIR_OK;
-    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *link->times);
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *out->times);
+}
+
+void weir_ingest__links_release(const weir_env *env, weir_ingest__links *links) {
+    weir__release(env, links->rows);
+    weir__release(env, links->places);
+    weir__release(env, links->times);
+    weir__release(env, links->reference_times);
+    weir__release(env, links->reference_places);
 }
 
 /* ---- Writing them ------------------------------------------------------------------------------ */
 
-void weir_ingest__write_links(const weir_ingest__ingest *ingest, weir_store__writer *w) {
-    for (uint32_t t = 0; t < ingest->task_count; t++) {
-        const weir_ingest__link_plan *link = &ingest->tasks[t].link;
-        if (!weir_ingest__is_link(ingest->tasks[t].schema))
+void weir_ingest__write_links(const weir_ingest__encoder *e) {
+    weir_store__writer *w = e->writer;
+    for (uint32_t t = 0; t < e->plan->task_count; t++) {
+        const weir_ingest__task_plan *plan = &e->plan->tasks[t];
+        const weir_ingest__links *link = &e->tasks->list[t].links;
+        if (!weir_ingest__is_link(plan->schema))
             continue;
-        const weir_ingest__table_plan *table = &ingest->tables[link->table];
-        uint64_t references = link->edge == WEIR_NONE ? 0 : ingest->info_edges[link->edge].edges;
+        uint32_t count = e->ordered->tables[plan->link_table].row_count;
+        uint64_t references = plan->link_edge == WEIR_NONE ? 0 : e->linked->edges[plan->link_edge].count;
         weir_store__writer_begin(w, WEIR_STORE__SECTION_LINKS);
         weir_store__writer_align(w, WEIR_STORE__LINK_ALIGNMENT);
-        weir_store__writer_put_longs(w, link->times, table->row_count);
+        weir_store__writer_put_longs(w, link->times, count);
         weir_store__writer_put_longs(w, link->reference_times, references);
-        weir_store__writer_put_rows(w, link->rows, table->row_count,
-                                    ingest->info_tables[link->table].first_number);
+        weir_store__writer_put_rows(w, link->rows, count,
+                                    e->description->tables[plan->link_table].first_number);
         weir_store__writer_put_words(w, link->reference_places, references);
     }
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/stages.h"
 #include "store/manifest_write.h"
 
 enum { FILE_SIZE_MAX = 256 << 20, CHANGES_TOLD = 20 };
@@ -67,7 +67,7 @@ static weir_status compare_with_default(const weir_env *env, const weir_store_in
 
 /* Whether the manifest that stands there is not what ingest wrote, for the store beside it or for the new
  * one. A store that cannot be opened tells nothing. */
-static weir_status look_for_edits(const weir_ingest__ingest *ingest, const char *store_path,
+static weir_status look_for_edits(const weir_env *env, const weir_store_info *info, const char *store_path,
                                   const weir_cbor_writer *found, bool *is_edited, weir_error *error) {
     weir_cbor_value document = weir_cbor_view(found->data), size;
     weir_store__manifest_settings settings = {.preset = preset_of(&document)};
@@ -76,13 +76,12 @@ static weir_status look_for_edits(const weir_ingest__ingest *ingest, const char 
     weir_status status = WEIR_OK;
     if (weir_cbor_get(&document, "global_batch_size", &size) &&
         weir_cbor_get_uint(&size, &settings.batch_size)) {
-        status =
-            compare_with_default(ingest->context.env, &ingest->info, &settings, found, &is_default, error);
+        status = compare_with_default(env, info, &settings, found, &is_default, error);
         if (status == WEIR_OK && !is_default)
-            status = weir_store_open(ingest->context.env, store_path, &old, error);
+            status = weir_store_open(env, store_path, &old, error);
         if (old)
-            status = compare_with_default(ingest->context.env, weir_store_describe(old), &settings, found,
-                                          &is_default, error);
+            status =
+                compare_with_default(env, weir_store_describe(old), &settings, found, &is_default, error);
         weir_store_close(old);
     }
     *is_edited = !is_default;
@@ -91,16 +90,16 @@ static weir_status look_for_edits(const weir_ingest__ingest *ingest, const char 
 
 /* ---- What would change ----------------------------------------------------------------------- */
 
-static void tell(weir_ingest__ingest *ingest, const char *path, const char *what,
+static void tell(weir_ingest__context *context, const char *path, const char *what,
                  const weir_cbor_value *key) {
     char message[512];
     snprintf(message, sizeof message, "%s %.*s", what,
              key->number < 300 ? WEIR__NARROW(int, key->number) : 300, (const char *)key->data);
-    weir_ingest__note(&ingest->context, "manifest_kept", "%s: %s", path, message);
+    weir_ingest__note(context, "manifest_kept", "%s: %s", path, message);
 }
 
 /* Members of `datasets` that differ: added, gone, or with another hash or number of samples. */
-static uint32_t tell_datasets(weir_ingest__ingest *ingest, const char *path, const weir_cbor_value *kept,
+static uint32_t tell_datasets(weir_ingest__context *context, const char *path, const weir_cbor_value *kept,
                               const weir_cbor_value *fresh) {
     weir_cbor_value old_list = {0}, new_list = {0}, key, value, other;
     uint32_t count = 0;
@@ -116,7 +115,7 @@ static uint32_t tell_datasets(weir_ingest__ingest *ingest, const char *path, con
         bool is_same = is_there && (size_t)(weir_cbor_skip(other.item) - other.item) == size &&
                        memcmp(value.item, other.item, size) == 0;
         if (!is_same && count++ < CHANGES_TOLD)
-            tell(ingest, path, is_there ? "another hash or number of samples in" : "a new dataset,", &key);
+            tell(context, path, is_there ? "another hash or number of samples in" : "a new dataset,", &key);
     }
     it = weir_cbor_children(&old_list);
     while (has_old && weir_cbor_next(&it, &key, &value)) {
@@ -124,18 +123,18 @@ static uint32_t tell_datasets(weir_ingest__ingest *ingest, const char *path, con
         snprintf(name, sizeof name, "%.*s", key.number < 500 ? WEIR__NARROW(int, key.number) : 500,
                  (const char *)key.data);
         if (!(has_new && weir_cbor_get(&new_list, name, &other)) && count++ < CHANGES_TOLD)
-            tell(ingest, path, "the store no longer has", &key);
+            tell(context, path, "the store no longer has", &key);
     }
     return count;
 }
 
-static void tell_changes(weir_ingest__ingest *ingest, const char *path, const weir_cbor_writer *found,
+static void tell_changes(weir_ingest__context *context, const char *path, const weir_cbor_writer *found,
                          const weir_cbor_writer *fresh) {
     weir_cbor_value kept = weir_cbor_view(found->data), made = weir_cbor_view(fresh->data);
-    weir_ingest__note(&ingest->context, "manifest_kept", "%s was edited and is kept as it is", path);
-    if (tell_datasets(ingest, path, &kept, &made) > 0)
+    weir_ingest__note(context, "manifest_kept", "%s was edited and is kept as it is", path);
+    if (tell_datasets(context, path, &kept, &made) > 0)
         weir_ingest__note(
-            &ingest->context, "manifest_kept",
+            context, "manifest_kept",
             "%s does not fit the new store; --update-manifest brings its datasets up to date and keeps the "
             "rest, --replace-manifest writes it anew",
             path);
@@ -157,53 +156,54 @@ static bool is_absent(const weir_error *error) {
 }
 
 /* One that is there but cannot be read is an error: it may have been edited. */
-static weir_status look_at_standing(const weir_ingest__ingest *ingest, const char *store_path,
+static weir_status look_at_standing(const weir_env *env, const weir_store_info *info, const char *store_path,
                                     const char *path, standing *out, weir_error *error) {
     size_t size = 0;
     weir_error unread;
     *out = (standing){0};
-    weir_status status = weir__file_read(ingest->context.env, path, FILE_SIZE_MAX, &out->text, &size,
-                                         WEIR_INGEST__OPERATOR, &unread);
+    weir_status status =
+        weir__file_read(env, path, FILE_SIZE_MAX, &out->text, &size, WEIR_INGEST__OPERATOR, &unread);
     if (status != WEIR_OK) {
         if (error)
             *error = unread;
         return is_absent(&unread) ? WEIR_OK : status;
     }
-    status = read_json(ingest->context.env, (const char *)out->text, size, path, &out->document, error);
+    status = read_json(env, (const char *)out->text, size, path, &out->document, error);
     out->is_readable = status == WEIR_OK;
     out->is_edited = true;
     if (out->is_readable)
-        status = look_for_edits(ingest, store_path, &out->document, &out->is_edited, error);
+        status = look_for_edits(env, info, store_path, &out->document, &out->is_edited, error);
     return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
 }
 
-static weir_status keep(weir_ingest__ingest *ingest, const char *path, const standing *old,
+static weir_status keep(weir_ingest__context *context, const char *path, const standing *old,
                         const weir_bytes *text, weir_error *error) {
     weir_cbor_writer fresh = {0};
     weir_status status = WEIR_OK;
     if (!old->is_readable) {
         weir_ingest__note(
-            &ingest->context, "manifest_kept",
+            context, "manifest_kept",
             "%s is not JSON that can be read, and is kept as it is; --replace-manifest writes it anew", path);
         return WEIR_OK;
     }
-    status = read_json(ingest->context.env, text->data, text->size, "a manifest", &fresh, error);
+    status = read_json(context->env, text->data, text->size, "a manifest", &fresh, error);
     if (status == WEIR_OK)
-        tell_changes(ingest, path, &old->document, &fresh);
+        tell_changes(context, path, &old->document, &fresh);
     weir_cbor_release(&fresh);
     return status;
 }
 
-weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const char *store_path,
-                                          const char *path, weir_bytes *text, bool *is_kept,
-                                          weir_error *error) {
-    weir_manifest_mode mode = ingest->context.options->manifest_mode;
-    weir_store__manifest_settings settings = {.batch_size = ingest->context.options->batch_size,
-                                              .preset = ingest->context.options->preset};
+weir_status weir_ingest__prepare_manifest(weir_ingest__context *context, const weir_store_info *info,
+                                          const char *store_path, const char *path, weir_bytes *text,
+                                          bool *is_kept, weir_error *error) {
+    weir_manifest_mode mode = context->options->manifest_mode;
+    weir_store__manifest_settings settings = {.batch_size = context->options->batch_size,
+                                              .preset = context->options->preset};
     weir_cbor_value document = {0}, size;
     standing old = {0};
-    weir_status status =
-        mode == WEIR_MANIFEST_REPLACE ? WEIR_OK : look_at_standing(ingest, store_path, path, &old, error);
+    weir_status status = mode == WEIR_MANIFEST_REPLACE
+                             ? WEIR_OK
+                             : look_at_standing(context->env, info, store_path, path, &old, error);
     if (status == WEIR_OK && old.is_readable) {
         document = weir_cbor_view(old.document.data);
         if (settings.batch_size == 0 && weir_cbor_get(&document, "global_batch_size", &size))
@@ -213,12 +213,12 @@ weir_status weir_ingest__prepare_manifest(weir_ingest__ingest *ingest, const cha
         settings.given = old.is_edited && mode == WEIR_MANIFEST_UPDATE ? &document : NULL;
     }
     if (status == WEIR_OK)
-        status = weir_store__manifest_write(ingest->context.env, &ingest->info, &settings, text, error);
+        status = weir_store__manifest_write(context->env, info, &settings, text, error);
     *is_kept = status == WEIR_OK && old.is_edited && (mode == WEIR_MANIFEST_KEEP || !old.is_readable);
     if (*is_kept)
-        status = keep(ingest, path, &old, text, error);
+        status = keep(context, path, &old, text, error);
     if (old.document.env)
         weir_cbor_release(&old.document);
-    weir__release(ingest->context.env, old.text);
+    weir__release(context->env, old.text);
     return status;
 }

@@ -2,7 +2,7 @@
  * then runs of equal numbers by a comparison. Sorted input costs one look. */
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/key.h"
 
 static bool is_sorted(const weir_ingest__sort_item *items, uint64_t count) {
     for (uint64_t i = 1; i < count; i++)

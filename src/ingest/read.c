@@ -17,7 +17,7 @@
 #include "ingest/base_rows.h"
 #include "ingest/kept_rows.h"
 #include "ingest/read_arrays.h"
-#include "ingest/state.h"
+#include "ingest/stages.h"
 
 enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024, SMALL_CAPACITY = 65536 };
 
@@ -35,10 +35,8 @@ void weir_ingest__column_data_release(const weir_env *env, weir_ingest__column_d
     *column = (weir_ingest__column_data){0};
 }
 
-/* The strings stay: they belong to whoever took them over, or are freed with the table. */
-void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_plan *table,
-                               weir_ingest__part *part) {
-    for (uint32_t c = 0; c < table->column_count; c++) {
+static void release_part(const weir_env *env, uint32_t column_count, weir_ingest__part *part) {
+    for (uint32_t c = 0; c < column_count; c++) {
         if (part->columns)
             weir_ingest__column_data_release(env, &part->columns[c]);
         if (part->dictionaries)
@@ -54,20 +52,22 @@ void weir_ingest__part_release(const weir_env *env, const weir_ingest__table_pla
     weir__release(env, part->unsaid);
     if (part->row_writer.env)
         weir_cbor_release(&part->row_writer);
-    part->columns = NULL;
-    part->dictionaries = NULL;
-    part->row_keys = NULL;
-    part->nulls = part->not_finite = NULL;
-    part->unsaid = NULL;
-    part->row_writer.env = NULL;
+    weir__arena_release(&part->strings);
 }
 
-static weir_status part_init(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
-                             weir_ingest__part *part, weir_error *error) {
-    const weir_env *env = ingest->context.env;
-    uint32_t count = table->column_count;
+void weir_ingest__parts_release(weir_ingest__parts *parts) {
+    for (uint32_t t = 0; parts->tables && t < parts->plan->table_count; t++)
+        for (uint32_t p = 0; p < parts->tables[t].count; p++)
+            release_part(parts->env, parts->plan->tables[t].column_count, &parts->tables[t].list[p]);
+    weir__arena_release(&parts->arena);
+    *parts = (weir_ingest__parts){0};
+}
+
+static weir_status part_init(const weir_ingest__context *context, uint32_t count, weir_ingest__part *part,
+                             weir_error *error) {
+    const weir_env *env = context->env;
     weir__arena_init(&part->strings, env);
-    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(ingest->context.spill));
+    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(context->spill));
     weir_cbor_writer_memory(&part->row_writer, env);
     part->columns = weir__allocate_zero(env, count, sizeof *part->columns);
     part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
@@ -120,7 +120,7 @@ static bool make_room(const weir_env *env, const weir_ingest__table_plan *table,
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
 typedef struct row_reader {
-    weir_ingest__ingest *ingest;
+    const weir_env *env;
     const weir_ingest__table_plan *table;
     weir_ingest__part *part;
     bool is_short_of_memory;
@@ -162,7 +162,7 @@ static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest
     if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
         return false;
     if (key.tag != WEIR_INGEST__KEY_INT && !column->tags) {
-        const weir_env *env = r->ingest->context.env;
+        const weir_env *env = r->env;
         column->tags = env->allocate(env->context, r->part->capacity);
         if (!column->tags)
             return false;
@@ -332,14 +332,6 @@ static const weir_ingest__value *check_text(uint32_t row, uint32_t c, const weir
     return &null;
 }
 
-static void keep_first_fault(row_reader *r, const weir_ingest__row_fault *fault) {
-    weir_ingest__part *part = r->part;
-    if (!fault->is_set)
-        return;
-    if (!part->fault.is_set || compare_rows(r->table, part, fault->row, part, part->fault.row) < 0)
-        part->fault = *fault;
-}
-
 /* What of a cell is stored. */
 typedef enum cell_part { ITS_VALUE = 1, ITS_KEY = 2 } cell_part;
 
@@ -368,14 +360,16 @@ static bool store_row(row_reader *r, const weir_ingest__value *cells) {
     const weir_ingest__table_plan *table = r->table;
     weir_ingest__part *part = r->part;
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->ingest->context.env, table, part, 1))
+    if (!make_room(r->env, table, part, 1))
         return false;
     for (uint32_t c = 0; c < table->column_count; c++)
         if (!store_cell(r, part->row_count, c, &cells[c], ITS_VALUE | ITS_KEY, &fault))
             return false;
     if (table->primary_key_count == 0 && !store_row_key(r, cells, fault.is_set))
         return false;
-    keep_first_fault(r, &fault);
+    if (fault.is_set &&
+        (!part->fault.is_set || compare_rows(table, part, fault.row, part, part->fault.row) < 0))
+        part->fault = fault;
     part->row_count++;
     return true;
 }
@@ -417,7 +411,7 @@ static bool store_column(row_reader *r, const weir_ingest__rows *rows, uint32_t 
 /* Whether the rows are stored; not if one of them has a fault. */
 static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->ingest->context.env, r->table, r->part, rows->row_count))
+    if (!make_room(r->env, r->table, r->part, rows->row_count))
         return false;
     for (uint32_t c = 0; c < r->table->column_count; c++)
         if (!store_column(r, rows, c, &fault) || fault.is_set)
@@ -434,20 +428,16 @@ static const weir_ingest__value *row_of(const weir_ingest__rows *rows, uint32_t 
     return room ? room : rows->cells + row * column_count;
 }
 
-static bool store_one_by_one(row_reader *r, const weir_ingest__rows *rows) {
+static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
     uint32_t count = r->table->column_count;
-    weir_ingest__value *room =
-        rows->arrays ? weir__allocate(r->ingest->context.env, count, sizeof *room) : NULL;
+    if (rows->arrays && !r->part->fault.is_set && store_columns(r, rows))
+        return WEIR_OK;
+    weir_ingest__value *room = rows->arrays ? weir__allocate(r->env, count, sizeof *room) : NULL;
     bool fits = room || !rows->arrays;
     for (size_t i = 0; i < rows->row_count && fits; i++)
         fits = store_row(r, row_of(rows, count, i, room));
-    weir__release(r->ingest->context.env, room);
-    return fits;
-}
-
-static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
-    bool has_columns = rows->arrays && !r->part->fault.is_set;
-    if ((has_columns && store_columns(r, rows)) || store_one_by_one(r, rows))
+    weir__release(r->env, room);
+    if (fits)
         return WEIR_OK;
     if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
         return weir_ingest__too_many_rows(r->table->name, error);
@@ -455,77 +445,22 @@ static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir
 }
 
 /* Rows go to the folder of kept ones, unless a fault makes all of this end in an error. */
-static weir_status keep_rows(const row_reader *r, uint32_t part, const weir_ingest__rows *rows,
-                             weir_error *error) {
-    const weir_env *env = r->ingest->context.env;
-    uint32_t count = r->table->column_count, table = WEIR__NARROW(uint32_t, r->table - r->ingest->tables);
+static weir_status keep_rows(const row_reader *r, struct weir_ingest__keeper *keeper, uint32_t table,
+                             uint32_t part, const weir_ingest__rows *rows, weir_error *error) {
+    uint32_t count = r->table->column_count;
     weir_status status = WEIR_OK;
-    if (!r->ingest->keeper || r->part->fault.is_set)
+    if (!keeper || r->part->fault.is_set)
         return WEIR_OK;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(env, count, sizeof *room) : NULL;
+    weir_ingest__value *room = rows->arrays ? weir__allocate(r->env, count, sizeof *room) : NULL;
     if (rows->arrays && !room)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *room);
     for (size_t i = 0; i < rows->row_count && status == WEIR_OK; i++)
-        status = weir_ingest__keep_row(r->ingest, table, part, row_of(rows, count, i, room), error);
-    weir__release(env, room);
+        status = weir_ingest__keep_row(keeper, table, part, row_of(rows, count, i, room), error);
+    weir__release(r->env, room);
     return status;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
-
-/* The rows of a part: kept ones come first, and of a table that has some, the source's new ones. */
-static weir_status open_part(weir_ingest__ingest *ingest, weir_ingest__source *session,
-                             const weir_ingest__table_plan *table, uint32_t number, weir_ingest__cursor **out,
-                             weir_error *error) {
-    uint32_t t = WEIR__NARROW(uint32_t, table - ingest->tables), kept = weir_ingest__base_parts(ingest, t);
-    if (number < kept)
-        return weir_ingest__base_scan_kept(ingest, t, number, out, error);
-    if (kept > 0)
-        return weir_ingest__base_scan_new(ingest, session, t, out, error);
-    return weir_ingest__source_scan(session, table->source, table->positions, table->column_count, number,
-                                    table->part_count, out, error);
-}
-
-static weir_status read_part(weir_ingest__ingest *ingest, weir_ingest__source *session,
-                             weir_ingest__table_plan *table, uint32_t number, weir_error *error) {
-    weir_ingest__part *part = &table->parts[number];
-    weir_ingest__cursor *cursor = NULL;
-    weir_status status = part_init(ingest, table, part, error);
-    if (status == WEIR_OK)
-        status = open_part(ingest, session, table, number, &cursor, error);
-    if (status != WEIR_OK)
-        return weir_ingest__plan_blame_query(table->source, status, error);
-    row_reader reader = {.ingest = ingest, .table = table, .part = part};
-    cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
-    weir_ingest__rows rows;
-    uint64_t unreported = 0;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
-        status = store_rows(&reader, &rows, error);
-        if (status == WEIR_OK)
-            status = keep_rows(&reader, number, &rows, error);
-        if (status == WEIR_OK)
-            status = weir_ingest__put_texts_aside(ingest, part, false, error);
-        if (status != WEIR_OK)
-            break;
-        unreported += rows.row_count;
-        if (unreported < ADVANCE_EVERY)
-            continue;
-        if (!weir_ingest__advance(&ingest->context, unreported)) {
-            status = weir_ingest__cancelled(error);
-            break;
-        }
-        unreported = 0;
-        if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
-            break;
-    }
-    (void)weir_ingest__advance(&ingest->context, unreported);
-    cursor->close(cursor);
-    if (status == WEIR_OK)
-        status = weir_ingest__keep_end(ingest, WEIR__NARROW(uint32_t, table - ingest->tables), number, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__put_texts_aside(ingest, part, true, error);
-    return weir_ingest__plan_blame_query(table->source, status, error);
-}
 
 typedef struct read_piece {
     uint32_t table;
@@ -535,21 +470,78 @@ typedef struct read_piece {
 } read_piece;
 
 typedef struct read_work {
-    weir_ingest__ingest *ingest;
-    read_piece *pieces;
+    weir_ingest__context *context;
+    struct weir_ingest__base *base;
+    struct weir_ingest__keeper *keeper;
+    weir_ingest__parts *parts;
+    const read_piece *pieces;
+    atomic_bool *has_failed; /* a worker has: the others stop early */
 } read_work;
 
-static void run_piece(void *context, size_t index, uint32_t worker) {
-    read_work *work = context;
-    weir_ingest__ingest *ingest = work->ingest;
-    weir_ingest__table_plan *table = &ingest->tables[work->pieces[index].table];
-    weir_ingest__part *part = &table->parts[work->pieces[index].part];
-    if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
+/* The rows of a part: kept ones come first, and of a table that has some, the source's new ones. */
+static weir_status open_part(const read_work *work, weir_ingest__source *session, const read_piece *piece,
+                             weir_ingest__cursor **out, weir_error *error) {
+    const weir_ingest__table_plan *table = &work->parts->plan->tables[piece->table];
+    if (piece->is_kept)
+        return weir_ingest__base_scan_kept(work->base, piece->table, piece->part, out, error);
+    if (weir_ingest__base_parts(work->base, piece->table) > 0)
+        return weir_ingest__base_scan_new(work->base, session, piece->table, out, error);
+    return weir_ingest__source_scan(session, table->source, table->positions, table->column_count,
+                                    piece->part, work->parts->tables[piece->table].count, out, error);
+}
+
+static weir_status read_part(const read_work *work, weir_ingest__source *session, const read_piece *piece,
+                             weir_ingest__part *part, weir_error *error) {
+    weir_ingest__context *context = work->context;
+    const weir_ingest__table_plan *table = &work->parts->plan->tables[piece->table];
+    weir_ingest__cursor *cursor = NULL;
+    weir_status status = part_init(context, table->column_count, part, error);
+    if (status == WEIR_OK)
+        status = open_part(work, session, piece, &cursor, error);
+    if (status != WEIR_OK)
+        return weir_ingest__plan_blame_query(table->source, status, error);
+    row_reader reader = {.env = context->env, .table = table, .part = part};
+    cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
+    weir_ingest__rows rows;
+    uint64_t unreported = 0;
+    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+        status = store_rows(&reader, &rows, error);
+        if (status == WEIR_OK)
+            status = keep_rows(&reader, work->keeper, piece->table, piece->part, &rows, error);
+        if (status == WEIR_OK)
+            status = weir_ingest__put_texts_aside(context, part, false, error);
+        if (status != WEIR_OK)
+            break;
+        unreported += rows.row_count;
+        if (unreported < ADVANCE_EVERY)
+            continue;
+        if (!weir_ingest__advance(context, unreported)) {
+            status = weir_ingest__cancelled(error);
+            break;
+        }
+        unreported = 0;
+        if (atomic_load_explicit(work->has_failed, memory_order_relaxed))
+            break;
+    }
+    (void)weir_ingest__advance(context, unreported);
+    cursor->close(cursor);
+    if (status == WEIR_OK)
+        status = weir_ingest__keep_end(work->keeper, piece->table, piece->part, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__put_texts_aside(context, part, true, error);
+    return weir_ingest__plan_blame_query(table->source, status, error);
+}
+
+static void run_piece(void *argument, size_t index, uint32_t worker) {
+    const read_work *work = argument;
+    const read_piece *piece = &work->pieces[index];
+    weir_ingest__part *part = &work->parts->tables[piece->table].list[piece->part];
+    if (atomic_load_explicit(work->has_failed, memory_order_relaxed))
         return;
-    weir_ingest__source *session = work->pieces[index].is_kept ? NULL : ingest->context.sessions[worker];
-    part->status = read_part(ingest, session, table, work->pieces[index].part, &part->error);
+    weir_ingest__source *session = piece->is_kept ? NULL : work->context->sessions[worker];
+    part->status = read_part(work, session, piece, part, &part->error);
     if (part->status != WEIR_OK)
-        atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
+        atomic_store_explicit(work->has_failed, true, memory_order_relaxed);
 }
 
 /* Kept rows first: they say which of the source's are new. */
@@ -564,25 +556,13 @@ static int larger_first(const void *a, const void *b) {
     return x->part < y->part ? -1 : x->part > y->part;
 }
 
-static size_t count_parts(weir_ingest__ingest *ingest) {
-    size_t count = 0;
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        uint64_t rows = ingest->tables[t].source->row_estimate;
-        uint32_t kept = weir_ingest__base_parts(ingest, t);
-        ingest->tables[t].part_count = kept > 0                ? kept + 1
-                                       : rows >= PART_ROWS_MIN ? ingest->context.session_count
-                                                               : 1;
-        count += ingest->tables[t].part_count;
-    }
-    return count;
-}
-
 /* The fault of the first row over all parts of a table, as an error. */
-static weir_status report_fault(const weir_ingest__table_plan *table, weir_error *error) {
+static weir_status report_fault(const weir_ingest__table_plan *table, const weir_ingest__table_parts *parts,
+                                weir_error *error) {
     const weir_ingest__part *first = NULL;
     char key[200];
-    for (uint32_t p = 0; p < table->part_count; p++) {
-        const weir_ingest__part *part = &table->parts[p];
+    for (uint32_t p = 0; p < parts->count; p++) {
+        const weir_ingest__part *part = &parts->list[p];
         if (part->fault.is_set &&
             (!first || compare_rows(table, part, part->fault.row, first, first->fault.row) < 0))
             first = part;
@@ -590,7 +570,8 @@ static weir_status report_fault(const weir_ingest__table_plan *table, weir_error
     if (!first)
         return WEIR_OK;
     const weir_ingest__row_fault *fault = &first->fault;
-    weir_ingest__row_key_describe(table, first->columns, fault->row, key, sizeof key);
+    weir_ingest__row_key_describe(first->columns, table->primary_key, table->primary_key_count, fault->row,
+                                  key, sizeof key);
     weir_status status = weir__fail(error, fault->status, WEIR_INGEST__OPERATOR, "table %s, column %s%s: %s",
                                     table->name, table->columns[fault->column].name, key, fault->what);
     weir__note_text(error, "table", table->name, strlen(table->name));
@@ -601,13 +582,13 @@ static weir_status report_fault(const weir_ingest__table_plan *table, weir_error
 
 /* Integers of times that count seconds because the schema does not say otherwise: what cannot be is refused,
  * what can is said. */
-static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
-                               weir_error *error) {
+static weir_status check_units(weir_ingest__context *context, const weir_ingest__table_plan *table,
+                               const weir_ingest__table_parts *parts, weir_error *error) {
     for (uint32_t c = 0; c < table->column_count; c++) {
         weir_ingest__unsaid unsaid = {0};
         char span[100];
-        for (uint32_t p = 0; p < table->part_count; p++)
-            weir_ingest__unsaid_join(&unsaid, &table->parts[p].unsaid[c]);
+        for (uint32_t p = 0; p < parts->count; p++)
+            weir_ingest__unsaid_join(&unsaid, &parts->list[p].unsaid[c]);
         if (unsaid.count == 0)
             continue;
         const char *doubt = weir_ingest__unsaid_doubt(&unsaid);
@@ -616,7 +597,7 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
                                             "$.tables.%s.columns.%s:", table->name, table->columns[c].name);
         weir_ingest__unsaid_span(&unsaid, span, sizeof span);
         weir_ingest__warn(
-            &ingest->context, "unit_not_given", table->name, table->columns[c].name, NULL,
+            context, "unit_not_given", table->name, table->columns[c].name, NULL,
             "%s.%s holds integers and the schema does not say their \"unit\": taken as seconds, they are %s; "
             "write \"unit\": \"s\" if that is right",
             table->name, table->columns[c].name, span);
@@ -625,74 +606,89 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
 }
 
 /* Failures of the source first, in the order of tables and parts; then faults of rows. */
-static weir_status report(weir_ingest__ingest *ingest, weir_error *error) {
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        for (uint32_t p = 0; p < ingest->tables[t].part_count; p++) {
-            const weir_ingest__part *part = &ingest->tables[t].parts[p];
+static weir_status report(weir_ingest__context *context, const weir_ingest__parts *parts, weir_error *error) {
+    const weir_ingest__plan *plan = parts->plan;
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        for (uint32_t p = 0; p < parts->tables[t].count; p++) {
+            const weir_ingest__part *part = &parts->tables[t].list[p];
             if (part->status == WEIR_OK)
                 continue;
             if (error)
                 *error = part->error;
             return part->status;
         }
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        weir_status status = report_fault(&ingest->tables[t], error);
-        if (status == WEIR_OK)
-            status = check_units(ingest, &ingest->tables[t], error);
-        if (status != WEIR_OK)
-            return status;
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        WEIR__TRY(report_fault(&plan->tables[t], &parts->tables[t], error));
+        WEIR__TRY(check_units(context, &plan->tables[t], &parts->tables[t], error));
     }
     return WEIR_OK;
 }
 
-/* What there is to read, in the order in which it is begun; *kept_count of it are parts of kept rows. False
- * if memory is short. */
-static bool make_pieces(weir_ingest__ingest *ingest, read_piece *pieces, size_t *count, size_t *kept_count,
-                        uint64_t *total) {
-    bool is_fine = true;
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        weir_ingest__table_plan *table = &ingest->tables[t];
-        uint32_t kept = weir_ingest__base_parts(ingest, t);
-        uint64_t kept_rows = weir_ingest__base_rows(ingest, t), rows = table->source->row_estimate;
+static weir_status make_parts(const weir_ingest__context *context, const weir_ingest__plan *plan,
+                              const struct weir_ingest__base *base, weir_ingest__parts *out, size_t *count,
+                              weir_error *error) {
+    weir_status status = WEIR_OK;
+    *out = (weir_ingest__parts){.plan = plan, .env = context->env};
+    weir__arena_init(&out->arena, context->env);
+    out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
+    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++) {
+        weir_ingest__table_parts *parts = &out->tables[t];
+        uint32_t kept = weir_ingest__base_parts(base, t);
+        bool is_large = plan->tables[t].source->row_estimate >= PART_ROWS_MIN;
+        uint32_t wanted = kept > 0 ? kept + 1 : is_large ? context->session_count : 1;
+        parts->list = weir_ingest__take(&out->arena, wanted, sizeof *parts->list, &status, error);
+        parts->count = parts->list ? wanted : 0;
+        *count += parts->count;
+    }
+    return status;
+}
+
+/* What there is to read, in the order in which it is begun; *kept_count of it are parts of kept rows. */
+static void list_pieces(const weir_ingest__parts *parts, const struct weir_ingest__base *base,
+                        read_piece *pieces, size_t *kept_count, uint64_t *total) {
+    size_t count = 0;
+    for (uint32_t t = 0; t < parts->plan->table_count; t++) {
+        uint32_t kept = weir_ingest__base_parts(base, t), part_count = parts->tables[t].count;
+        uint64_t kept_rows = weir_ingest__base_rows(base, t);
+        uint64_t rows = parts->plan->tables[t].source->row_estimate;
         rows = rows > kept_rows ? rows - kept_rows : 0;
-        table->parts = weir__arena_take_zero(&ingest->arena, table->part_count, sizeof *table->parts);
-        is_fine = is_fine && table->parts;
-        if (!table->parts)
-            table->part_count = 0;
         *total += kept_rows + rows;
-        for (uint32_t p = 0; p < table->part_count; p++) {
+        for (uint32_t p = 0; p < part_count; p++) {
             bool is_kept = p < kept;
-            uint64_t share = is_kept ? kept_rows / kept : rows / (table->part_count - kept);
-            pieces[(*count)++] = (read_piece){.table = t, .part = p, .rows = share, .is_kept = is_kept};
+            uint64_t share = is_kept ? kept_rows / kept : rows / (part_count - kept);
+            pieces[count++] = (read_piece){.table = t, .part = p, .rows = share, .is_kept = is_kept};
             *kept_count += is_kept;
         }
     }
-    if (*count > 0)
-        qsort(pieces, *count, sizeof *pieces, larger_first);
-    return is_fine;
+    if (count > 0)
+        qsort(pieces, count, sizeof *pieces, larger_first);
 }
 
-static weir_status read_pieces(weir_ingest__ingest *ingest, read_piece *pieces, size_t count,
-                               size_t kept_count, weir_error *error) {
-    read_work kept = {ingest, pieces}, work = {ingest, pieces + kept_count};
-    WEIR__TRY(weir_ingest__keep_tables(ingest, error));
-    weir__parallel(ingest->context.env, ingest->context.threads, kept_count, run_piece, &kept);
-    WEIR__TRY(weir_ingest__base_join(ingest, error));
-    weir__parallel(ingest->context.env, ingest->context.session_count, count - kept_count, run_piece, &work);
-    WEIR__TRY(report(ingest, error));
-    return weir_ingest__base_check(ingest, error);
-}
-
-weir_status weir_ingest__read_rows(weir_ingest__ingest *ingest, weir_error *error) {
-    size_t capacity = count_parts(ingest), count = 0, kept_count = 0;
+weir_status weir_ingest__read_rows(weir_ingest__context *context, const weir_ingest__plan *plan,
+                                   struct weir_ingest__base *base, struct weir_ingest__keeper *keeper,
+                                   weir_ingest__parts *out, weir_error *error) {
+    size_t count = 0, kept_count = 0;
     uint64_t total = 0;
-    read_piece *pieces = weir__allocate_zero(ingest->context.env, capacity, sizeof *pieces);
+    atomic_bool has_failed = false;
+    WEIR__TRY(make_parts(context, plan, base, out, &count, error));
+    read_piece *pieces = weir__allocate_zero(context->env, count, sizeof *pieces);
     if (!pieces)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *pieces);
-    bool is_fine = make_pieces(ingest, pieces, &count, &kept_count, &total);
-    weir_ingest__begin_phase(&ingest->context, "read", total, ingest->catalog.size_bytes);
-    weir_status status = is_fine ? read_pieces(ingest, pieces, count, kept_count, error)
-                                 : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
-    weir__release(ingest->context.env, pieces);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *pieces);
+    list_pieces(out, base, pieces, &kept_count, &total);
+    weir_ingest__begin_phase(context, "read", total, plan->catalog->size_bytes);
+    read_work work = {context, base, keeper, out, pieces, &has_failed};
+    weir_status status = weir_ingest__keep_tables(keeper, base, out, error);
+    if (status == WEIR_OK) {
+        weir__parallel(context->env, context->threads, kept_count, run_piece, &work);
+        status = weir_ingest__base_join(base, error);
+    }
+    work.pieces = pieces + kept_count;
+    if (status == WEIR_OK) {
+        weir__parallel(context->env, context->session_count, count - kept_count, run_piece, &work);
+        status = report(context, out, error);
+    }
+    if (status == WEIR_OK)
+        status = weir_ingest__base_check(base, error);
+    weir__release(context->env, pieces);
     return status;
 }

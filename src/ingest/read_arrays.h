@@ -3,7 +3,7 @@
 #ifndef WEIR_INGEST_READ_ARRAYS_H
 #define WEIR_INGEST_READ_ARRAYS_H
 
-#include "ingest/state.h"
+#include "ingest/stages.h"
 
 /* Value `row` of an array, as a cell. */
 void weir_ingest__array_value(const weir_ingest__array *array, size_t row, weir_ingest__value *out);

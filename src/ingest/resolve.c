@@ -1,5 +1,4 @@
-/* The plan: schema and catalog together, with numbers for names. Tables stand in bytewise order of name and
- * columns in declared order from here on, so that every later phase can simply count. */
+/* The plan: schema and catalog together, with numbers for names. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +19,9 @@ weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, cons
     return failed;
 }
 
-void *weir_ingest__plan_take(weir_ingest__ingest *ingest, size_t count, size_t size, weir_status *status,
-                             weir_error *error) {
-    void *memory = weir__arena_take_zero(&ingest->arena, count, size);
+void *weir_ingest__take(weir__arena *arena, size_t count, size_t size, weir_status *status,
+                        weir_error *error) {
+    void *memory = weir__arena_take_zero(arena, count, size);
     if (!memory && *status == WEIR_OK)
         *status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * size);
     return memory;
@@ -37,9 +36,9 @@ weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *tabl
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, message, "$.tables.%s.query", table->name);
 }
 
-static uint32_t find_table(const weir_ingest__ingest *ingest, const char *name) {
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        if (strcmp(ingest->tables[t].name, name) == 0)
+static uint32_t find_table(const weir_ingest__plan *plan, const char *name) {
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        if (strcmp(plan->tables[t].name, name) == 0)
             return t;
     return WEIR_NONE;
 }
@@ -125,78 +124,78 @@ static weir_status refuse_unknown(const weir_ingest__catalog *catalog, const cha
     return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID, what, "$.tables.%s", name);
 }
 
-static weir_status provide_view(weir_ingest__ingest *ingest, const weir_ingest__schema_table *described,
-                                weir_error *error) {
+static weir_status complete_table(const weir_ingest__context *context, weir_ingest__catalog *catalog,
+                                  const weir_ingest__schema_table *described, weir_error *error) {
     uint32_t count;
-    weir_ingest__catalog_table *table =
-        weir_ingest__catalog_find_table(&ingest->catalog, described->name, &count);
+    weir_ingest__catalog_table *table = weir_ingest__catalog_find_table(catalog, described->name, &count);
     if (count > 1)
         return weir_ingest__plan_refuse(
             error, WEIR_SCHEMA_INVALID,
             "is the name of several tables of the source; say which with \"query\"", "$.tables.%s",
             described->name);
     if (!table)
-        return refuse_unknown(&ingest->catalog, described->name, error);
-    return weir_ingest__catalog_complete(ingest->context.sessions[0], &ingest->catalog, table, error);
+        return refuse_unknown(catalog, described->name, error);
+    return weir_ingest__catalog_complete(context->sessions[0], catalog, table, error);
 }
 
-/* Adds the schema's queries to the catalog and completes the views that it names, so that every table of the
- * schema is in the catalog with its columns. */
-static weir_status provide_tables(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < ingest->schema.table_count && status == WEIR_OK; t++) {
-        const weir_ingest__schema_table *described = &ingest->schema.tables[t];
-        if (!described->query) {
-            status = provide_view(ingest, described, error);
-            continue;
-        }
-        status = weir_ingest__catalog_add_query(ingest->context.sessions[0], &ingest->catalog,
-                                                described->name, described->query, error);
-        if (status == WEIR_SOURCE_ERROR)
-            status = weir_ingest__plan_blame_query(&ingest->catalog.tables[ingest->catalog.table_count - 1],
-                                                   status, error);
+weir_status weir_ingest__complete_catalog(const weir_ingest__context *context,
+                                          const weir_ingest__schema *schema, weir_ingest__catalog *catalog,
+                                          weir_error *error) {
+    for (uint32_t t = 0; t < schema->table_count; t++) {
+        const weir_ingest__schema_table *described = &schema->tables[t];
+        weir_status status = WEIR_OK;
+        if (!described->query)
+            status = complete_table(context, catalog, described, error);
+        else
+            status = weir_ingest__catalog_add_query(context->sessions[0], catalog, described->name,
+                                                    described->query, error);
+        if (status == WEIR_SOURCE_ERROR && described->query)
+            status = weir_ingest__plan_blame_query(&catalog->tables[catalog->table_count - 1], status, error);
+        if (status != WEIR_OK)
+            return status;
     }
-    return status;
+    return WEIR_OK;
 }
 
-static const weir_ingest__catalog_table *find_source(const weir_ingest__ingest *ingest,
+static const weir_ingest__catalog_table *find_source(const weir_ingest__catalog *catalog,
                                                      const weir_ingest__schema_table *described) {
-    uint32_t count;
+    uint32_t count, i = 0;
     if (!described->query)
-        return weir_ingest__catalog_find_table(&ingest->catalog, described->name, &count);
-    uint32_t i = 0;
-    while (!ingest->catalog.tables[i].is_given ||
-           strcmp(ingest->catalog.tables[i].name, described->name) != 0)
+        return weir_ingest__catalog_find_table(catalog, described->name, &count);
+    while (!catalog->tables[i].is_given || strcmp(catalog->tables[i].name, described->name) != 0)
         i++;
-    return &ingest->catalog.tables[i];
+    return &catalog->tables[i];
 }
 
-static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__schema_table *described,
+static weir_status plan_table(weir_ingest__plan *plan, const weir_ingest__schema_table *described,
                               weir_ingest__table_plan *table, weir_error *error) {
     weir_status status = WEIR_OK;
     table->name = described->name;
     table->temporal = WEIR_INGEST__KNOWN_WITH_ROW;
-    table->source = find_source(ingest, described);
+    table->keeps_primary_keys = described->keeps_keys;
+    table->source = find_source(plan->catalog, described);
     status = check_names(described, table->source, error);
     if (status != WEIR_OK)
         return status;
     uint32_t declared = table->source->column_count;
-    uint32_t *order = weir_ingest__plan_take(ingest, declared, sizeof *order, &status, error);
-    table->columns = weir_ingest__plan_take(ingest, declared, sizeof *table->columns, &status, error);
-    table->places = weir_ingest__plan_take(ingest, declared, sizeof *table->places, &status, error);
-    table->positions = weir_ingest__plan_take(ingest, declared, sizeof *table->positions, &status, error);
-    table->primary_key = weir_ingest__plan_take(ingest, described->primary_key_count,
-                                                sizeof *table->primary_key, &status, error);
+    uint32_t *order = weir_ingest__take(&plan->arena, declared, sizeof *order, &status, error);
+    table->columns = weir_ingest__take(&plan->arena, declared, sizeof *table->columns, &status, error);
+    table->places = weir_ingest__take(&plan->arena, declared, sizeof *table->places, &status, error);
+    table->positions = weir_ingest__take(&plan->arena, declared, sizeof *table->positions, &status, error);
+    table->primary_key = weir_ingest__take(&plan->arena, described->primary_key_count,
+                                           sizeof *table->primary_key, &status, error);
     if (status != WEIR_OK)
         return status;
-    weir_ingest__like_positions(ingest, described->name, table->source, order);
+    weir_ingest__like_positions(plan->like, described->name, table->source, order);
     for (uint32_t i = 0; i < declared; i++) {
         uint32_t position = order[i];
         weir_ingest__column_plan column;
         table->places[position] = i;
-        plan_column(&ingest->schema, described, table->source->columns[position].name, position, &column);
+        plan_column(plan->schema, described, table->source->columns[position].name, position, &column);
         if (column.stype == WEIR_IGNORED && !weir_ingest__keeps_keys(&column))
             continue;
+        if (column.stype != WEIR_IGNORED)
+            column.column_idx = plan->table_column_count++;
         table->positions[table->column_count] = position;
         table->columns[table->column_count++] = column;
     }
@@ -205,18 +204,17 @@ static weir_status plan_table(weir_ingest__ingest *ingest, const weir_ingest__sc
     return WEIR_OK;
 }
 
-static weir_status plan_tables(weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_ingest__schema *schema = &ingest->schema;
+static weir_status plan_tables(weir_ingest__plan *plan, weir_error *error) {
+    const weir_ingest__schema *schema = plan->schema;
     weir_status status = WEIR_OK;
     if (schema->table_count > WEIR_STORE__TABLES_MAX)
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the schema's $.tables has %u tables; a store has at most %d", schema->table_count,
                           WEIR_STORE__TABLES_MAX);
-    ingest->tables =
-        weir_ingest__plan_take(ingest, schema->table_count, sizeof *ingest->tables, &status, error);
+    plan->tables = weir_ingest__take(&plan->arena, schema->table_count, sizeof *plan->tables, &status, error);
     for (uint32_t t = 0; t < schema->table_count && status == WEIR_OK; t++) {
-        ingest->table_count = t + 1;
-        status = plan_table(ingest, &schema->tables[t], &ingest->tables[t], error);
+        plan->table_count = t + 1;
+        status = plan_table(plan, &schema->tables[t], &plan->tables[t], error);
     }
     return status;
 }
@@ -224,10 +222,10 @@ static weir_status plan_tables(weir_ingest__ingest *ingest, weir_error *error) {
 /* ---- Edges ----------------------------------------------------------------------------------- */
 
 /* The numbers of columns in a table's plan. */
-static weir_status find_columns(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
+static weir_status find_columns(weir_ingest__plan *plan, const weir_ingest__table_plan *table,
                                 const char *const *names, uint32_t count, uint32_t **out, weir_error *error) {
     weir_status status = WEIR_OK;
-    *out = weir_ingest__plan_take(ingest, count, sizeof **out, &status, error);
+    *out = weir_ingest__take(&plan->arena, count, sizeof **out, &status, error);
     for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
         (*out)[i] = find_column(table, names[i]);
         if ((*out)[i] == WEIR_NONE)
@@ -236,22 +234,22 @@ static weir_status find_columns(weir_ingest__ingest *ingest, const weir_ingest__
     return status;
 }
 
-static weir_status plan_edge(weir_ingest__ingest *ingest, uint32_t t, const weir_ingest__schema_key *key,
+static weir_status plan_edge(weir_ingest__plan *plan, uint32_t t, const weir_ingest__schema_key *key,
                              weir_ingest__edge_plan *edge, weir_error *error) {
     *edge =
         (weir_ingest__edge_plan){.key = key,
                                  .table = t,
-                                 .like = weir_ingest__like_edge(ingest, ingest->tables[t].name, key->name),
-                                 .parent_table = find_table(ingest, key->table)};
+                                 .like = weir_ingest__like_edge(plan->like, plan->tables[t].name, key->name),
+                                 .parent_table = find_table(plan, key->table)};
     weir_status status =
-        find_columns(ingest, &ingest->tables[t], key->columns, key->column_count, &edge->columns, error);
+        find_columns(plan, &plan->tables[t], key->columns, key->column_count, &edge->columns, error);
     if (status == WEIR_OK)
-        status = find_columns(ingest, &ingest->tables[edge->parent_table], key->to, key->column_count,
+        status = find_columns(plan, &plan->tables[edge->parent_table], key->to, key->column_count,
                               &edge->parent_columns, error);
     if (status == WEIR_SCHEMA_INVALID)
         return weir_ingest__plan_refuse(error, WEIR_SCHEMA_INVALID,
                                         "names a column that the source's table does not have",
-                                        "$.tables.%s: foreign key %s", ingest->tables[t].name, key->name);
+                                        "$.tables.%s: foreign key %s", plan->tables[t].name, key->name);
     return status;
 }
 
@@ -269,21 +267,21 @@ static int compare_edges(const void *a, const void *b) {
     return strcmp(x->key->name, y->key->name);
 }
 
-static weir_status plan_edges(weir_ingest__ingest *ingest, weir_error *error) {
-    const weir_ingest__schema *schema = &ingest->schema;
+static weir_status plan_edges(weir_ingest__plan *plan, weir_error *error) {
+    const weir_ingest__schema *schema = plan->schema;
     weir_status status = WEIR_OK;
     size_t count = 0;
     for (uint32_t t = 0; t < schema->table_count; t++)
         count += schema->tables[t].foreign_key_count;
-    weir_ingest__edge_plan *edges = weir_ingest__plan_take(ingest, count, sizeof *edges, &status, error);
+    weir_ingest__edge_plan *edges = weir_ingest__take(&plan->arena, count, sizeof *edges, &status, error);
     uint32_t next = 0;
     for (uint32_t t = 0; t < schema->table_count; t++)
         for (uint32_t i = 0; i < schema->tables[t].foreign_key_count && status == WEIR_OK; i++)
-            status = plan_edge(ingest, t, &schema->tables[t].foreign_keys[i], &edges[next++], error);
+            status = plan_edge(plan, t, &schema->tables[t].foreign_keys[i], &edges[next++], error);
     if (status == WEIR_OK && count > 0)
         qsort(edges, count, sizeof *edges, compare_edges);
-    ingest->edges = edges;
-    ingest->edge_count = status == WEIR_OK ? WEIR__NARROW(uint32_t, count) : 0;
+    plan->edges = edges;
+    plan->edge_count = status == WEIR_OK ? WEIR__NARROW(uint32_t, count) : 0;
     return status;
 }
 
@@ -324,7 +322,7 @@ static weir_ingest__schema_time known_at_of(const weir_ingest__schema_table *tab
 }
 
 /* An edge is known when all of its columns are: the different times that they have, in their order. */
-static weir_status plan_edge_time(weir_ingest__ingest *ingest, weir_ingest__table_plan *table,
+static weir_status plan_edge_time(weir_ingest__plan *plan, weir_ingest__table_plan *table,
                                   const weir_ingest__schema_table *described, weir_ingest__edge_plan *edge,
                                   weir_error *error) {
     weir_status status = WEIR_OK;
@@ -334,7 +332,7 @@ static weir_status plan_edge_time(weir_ingest__ingest *ingest, weir_ingest__tabl
         return WEIR_OK;
     }
     weir_ingest__schema_time *times =
-        weir_ingest__plan_take(ingest, key->column_count, sizeof *times, &status, error);
+        weir_ingest__take(&plan->arena, key->column_count, sizeof *times, &status, error);
     uint32_t count = 0;
     for (uint32_t i = 0; i < key->column_count && status == WEIR_OK; i++) {
         const weir_ingest__schema_column *column =
@@ -352,14 +350,14 @@ static weir_status plan_edge_time(weir_ingest__ingest *ingest, weir_ingest__tabl
     return status;
 }
 
-static weir_status plan_times(weir_ingest__ingest *ingest, uint32_t t, weir_error *error) {
-    weir_ingest__table_plan *table = &ingest->tables[t];
-    const weir_ingest__schema_table *described = &ingest->schema.tables[t];
+static weir_status plan_times(weir_ingest__plan *plan, uint32_t t, weir_error *error) {
+    weir_ingest__table_plan *table = &plan->tables[t];
+    const weir_ingest__schema_table *described = &plan->schema->tables[t];
     weir_status status = WEIR_OK;
     size_t most = 1 + (size_t)table->column_count + described->foreign_key_count;
-    table->times = weir_ingest__plan_take(ingest, most, sizeof *table->times, &status, error);
+    table->times = weir_ingest__take(&plan->arena, most, sizeof *table->times, &status, error);
     weir_ingest__schema_time *known =
-        weir_ingest__plan_take(ingest, table->column_count, sizeof *known, &status, error);
+        weir_ingest__take(&plan->arena, table->column_count, sizeof *known, &status, error);
     if (status != WEIR_OK)
         return status;
     table->temporal = plan_known(table, &described->temporal, described->temporal.count > 0 ? 1 : 0);
@@ -371,9 +369,9 @@ static weir_status plan_times(weir_ingest__ingest *ingest, uint32_t t, weir_erro
         if (table->columns[c].stype != WEIR_IGNORED)
             table->columns[c].known = plan_known(table, &known[c], known[c].count > 0 ? 1 : 0);
     }
-    for (uint32_t e = 0; e < ingest->edge_count && status == WEIR_OK; e++)
-        if (ingest->edges[e].table == t)
-            status = plan_edge_time(ingest, table, described, &ingest->edges[e], error);
+    for (uint32_t e = 0; e < plan->edge_count && status == WEIR_OK; e++)
+        if (plan->edges[e].table == t)
+            status = plan_edge_time(plan, table, described, &plan->edges[e], error);
     return status;
 }
 
@@ -386,11 +384,11 @@ static bool can_be_own_task(const weir_ingest__table_plan *table, uint32_t c) {
 }
 
 /* table.column; with #2, #3, … behind it where the names of others read the same. */
-static char *own_task_name(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table,
-                           const char *column, weir_status *status, weir_error *error) {
-    const weir_ingest__schema *schema = &ingest->schema;
+static char *own_task_name(weir_ingest__plan *plan, const weir_ingest__schema_task *tasks,
+                           uint32_t task_count, const weir_ingest__table_plan *table, const char *column,
+                           weir_status *status, weir_error *error) {
     size_t size = strlen(table->name) + strlen(column) + 16;
-    char *name = weir_ingest__plan_take(ingest, size, 1, status, error);
+    char *name = weir_ingest__take(&plan->arena, size, 1, status, error);
     bool is_taken = name != NULL;
     for (uint32_t number = 1; is_taken; number++) {
         if (number == 1)
@@ -398,8 +396,8 @@ static char *own_task_name(weir_ingest__ingest *ingest, const weir_ingest__table
         else
             snprintf(name, size, "%s.%s#%u", table->name, column, number);
         is_taken = false;
-        for (uint32_t i = 0; i < schema->task_count && !is_taken; i++)
-            is_taken = strcmp(schema->tasks[i].name, name) == 0;
+        for (uint32_t i = 0; i < task_count && !is_taken; i++)
+            is_taken = strcmp(tasks[i].name, name) == 0;
     }
     return name;
 }
@@ -409,39 +407,40 @@ static int compare_task_names(const void *a, const void *b) {
 }
 
 /* Without tasks every column that can be one is a cell task over all rows of its table. */
-static weir_status make_own_tasks(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_ingest__schema *schema = &ingest->schema;
+static weir_status make_own_tasks(weir_ingest__plan *plan, const weir_ingest__schema_task **out,
+                                  uint32_t *task_count, weir_error *error) {
     weir_status status = WEIR_OK;
-    size_t count = 0;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        count += ingest->tables[t].column_count;
-    schema->tasks = weir_ingest__plan_take(ingest, count, sizeof *schema->tasks, &status, error);
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        for (uint32_t c = 0; c < ingest->tables[t].column_count && status == WEIR_OK; c++) {
-            const weir_ingest__table_plan *table = &ingest->tables[t];
+    size_t most = 0;
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        most += plan->tables[t].column_count;
+    weir_ingest__schema_task *tasks = weir_ingest__take(&plan->arena, most, sizeof *tasks, &status, error);
+    *out = tasks;
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        for (uint32_t c = 0; c < plan->tables[t].column_count && status == WEIR_OK; c++) {
+            const weir_ingest__table_plan *table = &plan->tables[t];
             if (!can_be_own_task(table, c))
                 continue;
-            const char *name = own_task_name(ingest, table, table->columns[c].name, &status, error);
+            const char *name =
+                own_task_name(plan, tasks, *task_count, table, table->columns[c].name, &status, error);
             if (!name)
                 break;
-            schema->tasks[schema->task_count++] =
-                (weir_ingest__schema_task){.name = name,
-                                           .anchor_table = table->name,
-                                           .target_column = table->columns[c].name,
-                                           .target_stype = table->columns[c].stype,
-                                           .kind = WEIR_INGEST__KIND_CELL,
-                                           .split = {.permille = {800, 100, 100}}};
+            tasks[(*task_count)++] = (weir_ingest__schema_task){.name = name,
+                                                                .anchor_table = table->name,
+                                                                .target_column = table->columns[c].name,
+                                                                .target_stype = table->columns[c].stype,
+                                                                .kind = WEIR_INGEST__KIND_CELL,
+                                                                .split = {.permille = {800, 100, 100}}};
         }
-    if (status == WEIR_OK && schema->task_count > 0)
-        qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_task_names);
+    if (status == WEIR_OK && *task_count > 0)
+        qsort(tasks, *task_count, sizeof *tasks, compare_task_names);
     return status;
 }
 
-static weir_status plan_task(weir_ingest__ingest *ingest, const weir_ingest__schema_task *described,
+static weir_status plan_task(weir_ingest__plan *plan, const weir_ingest__schema_task *described,
                              weir_ingest__task_plan *task, weir_error *error) {
     task->schema = described;
-    task->anchor_table = find_table(ingest, described->anchor_table);
-    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
+    task->anchor_table = find_table(plan, described->anchor_table);
+    const weir_ingest__table_plan *anchor = &plan->tables[task->anchor_table];
     task->target = find_column(anchor, described->target_column);
     bool is_cell_possible =
         task->target != WEIR_NONE && anchor->columns[task->target].stype == described->target_stype;
@@ -450,12 +449,12 @@ static weir_status plan_task(weir_ingest__ingest *ingest, const weir_ingest__sch
                      !described->observation_time_column);
     if (weir_ingest__is_link(described)) {
         const weir_ingest__schema_name *by = &described->popularity;
-        task->link.table = find_table(ingest, described->destination_table);
-        task->link.edge = WEIR_NONE;
-        for (uint32_t e = 0; by->table && e < ingest->edge_count; e++)
-            if (strcmp(ingest->tables[ingest->edges[e].table].name, by->table) == 0 &&
-                strcmp(ingest->edges[e].key->name, by->column) == 0)
-                task->link.edge = e;
+        task->link_table = find_table(plan, described->destination_table);
+        task->link_edge = WEIR_NONE;
+        for (uint32_t e = 0; by->table && e < plan->edge_count; e++)
+            if (strcmp(plan->tables[plan->edges[e].table].name, by->table) == 0 &&
+                strcmp(plan->edges[e].key->name, by->column) == 0)
+                task->link_edge = e;
     }
     if (task->is_cell && (described->has_horizon || described->label_known_column))
         return weir_ingest__plan_refuse(
@@ -470,29 +469,35 @@ static weir_status plan_task(weir_ingest__ingest *ingest, const weir_ingest__sch
     return WEIR_OK;
 }
 
-static weir_status plan_tasks(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_ingest__schema *schema = &ingest->schema;
-    weir_status status = schema->has_tasks ? WEIR_OK : make_own_tasks(ingest, error);
-    ingest->tasks = weir_ingest__plan_take(ingest, schema->task_count, sizeof *ingest->tasks, &status, error);
-    for (uint32_t i = 0; i < schema->task_count && status == WEIR_OK; i++) {
-        weir_ingest__dictionary_init(&ingest->tasks[i].categories, ingest->context.env);
-        weir__arena_init(&ingest->tasks[i].strings, ingest->context.env);
-        ingest->task_count = i + 1;
-        ingest->tasks[i].like_categories = WEIR_NONE;
-        status = plan_task(ingest, &schema->tasks[i], &ingest->tasks[i], error);
+static weir_status plan_tasks(weir_ingest__plan *plan, weir_error *error) {
+    const weir_ingest__schema_task *described = plan->schema->tasks;
+    uint32_t count = plan->schema->task_count, next_derived = plan->table_column_count;
+    weir_status status = plan->schema->has_tasks ? WEIR_OK : make_own_tasks(plan, &described, &count, error);
+    plan->tasks = weir_ingest__take(&plan->arena, count, sizeof *plan->tasks, &status, error);
+    for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
+        weir_ingest__task_plan *task = &plan->tasks[plan->task_count++];
+        status = plan_task(plan, &described[i], task, error);
+        if (status == WEIR_OK)
+            task->column_idx = task->is_cell
+                                   ? plan->tables[task->anchor_table].columns[task->target].column_idx
+                                   : next_derived++;
     }
     return status;
 }
 
-weir_status weir_ingest__plan_make(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_status status = provide_tables(ingest, error);
-    if (status == WEIR_OK)
-        status = plan_tables(ingest, error);
-    if (status == WEIR_OK)
-        status = plan_edges(ingest, error);
-    for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++)
-        status = plan_times(ingest, t, error);
-    if (status == WEIR_OK)
-        status = plan_tasks(ingest, error);
-    return status == WEIR_OK ? weir_ingest__describe_store(ingest, error) : status;
+weir_status weir_ingest__plan_make(const weir_env *env, const weir_ingest__schema *schema,
+                                   const weir_ingest__catalog *catalog, const weir_ingest__like *like,
+                                   weir_ingest__plan *out, weir_error *error) {
+    *out = (weir_ingest__plan){.schema = schema, .catalog = catalog, .like = like};
+    weir__arena_init(&out->arena, env);
+    WEIR__TRY(plan_tables(out, error));
+    WEIR__TRY(plan_edges(out, error));
+    for (uint32_t t = 0; t < out->table_count; t++)
+        WEIR__TRY(plan_times(out, t, error));
+    return plan_tasks(out, error);
+}
+
+void weir_ingest__plan_release(weir_ingest__plan *plan) {
+    weir__arena_release(&plan->arena);
+    *plan = (weir_ingest__plan){0};
 }

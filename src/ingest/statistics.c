@@ -99,9 +99,8 @@ weir_statistics weir_ingest__statistics_of(const double *values, uint64_t count)
 /* ---- Columns of tables ----------------------------------------------------------------------- */
 
 typedef struct statistics_item {
-    const weir_ingest__table_plan *table;
     value_column column;
-    weir_column *info;
+    weir_statistics *out;
     column_sums sums;
 } statistics_item;
 
@@ -115,7 +114,7 @@ static void sum_item(void *context, size_t index, uint32_t worker) {
     statistics_item *item = &((statistics_work *)context)->items[index];
     (void)worker;
     if (item->column.numbers)
-        item->info->statistics = statistics_of(&item->column);
+        *item->out = statistics_of(&item->column);
     else
         sum_values(&item->column, &item->sums);
 }
@@ -128,32 +127,32 @@ static void square_item(void *context, size_t index, uint32_t worker) {
         sum_squares(&item->column, work->timestamp_mean, &item->sums);
 }
 
-static size_t collect_items(weir_ingest__ingest *ingest, statistics_item *items) {
+static size_t collect_items(const weir_ingest__tasks *tasks, const weir_ingest__statistics *out,
+                            statistics_item *items) {
     size_t count = 0;
-    for (uint32_t t = 0; t < ingest->table_count; t++) {
-        const weir_ingest__table_plan *table = &ingest->tables[t];
-        for (uint32_t c = 0; c < table->column_count; c++) {
-            weir_stype stype = table->columns[c].stype;
+    for (uint32_t t = 0; t < tasks->plan->table_count; t++) {
+        const weir_ingest__table *table = &tasks->ordered->tables[t];
+        for (uint32_t c = 0; c < table->plan->column_count; c++) {
+            weir_stype stype = table->plan->columns[c].stype;
             if (stype != WEIR_NUMERICAL && stype != WEIR_TIMESTAMP)
                 continue;
             statistics_item *item = &items[count++];
-            *item = (statistics_item){.table = table,
-                                      .info = &ingest->info_columns[table->columns[c].column_idx]};
+            *item = (statistics_item){.out = &out->columns[table->plan->columns[c].column_idx]};
             item->column.count = table->row_count;
             if (stype == WEIR_NUMERICAL)
                 item->column.numbers = table->data[c].values;
             else
                 item->column.times = table->data[c].values;
-            if (ingest->info.has_statistics_until) {
-                item->column.row_times = weir_ingest__known_times(table, table->temporal);
-                item->column.until = ingest->info.statistics_until;
+            if (out->has_until) {
+                item->column.row_times = weir_ingest__known_times(tasks->linked, t, table->plan->temporal);
+                item->column.until = out->until;
             }
         }
     }
     return count;
 }
 
-static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_work *work) {
+static weir_statistics sum_timestamps(const weir_ingest__context *context, statistics_work *work) {
     double sum = 0.0, squares = 0.0;
     uint64_t count = 0;
     bool are_equal = true;
@@ -170,7 +169,7 @@ static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_wo
         are_equal = are_equal && item->sums.are_equal && item->sums.first == first->first;
     }
     work->timestamp_mean = mean_of(sum, count);
-    weir__parallel(ingest->context.env, ingest->context.threads, work->count, square_item, work);
+    weir__parallel(context->env, context->threads, work->count, square_item, work);
     for (size_t i = 0; i < work->count; i++)
         if (!work->items[i].column.numbers)
             squares += work->items[i].sums.squares;
@@ -179,30 +178,36 @@ static weir_statistics sum_timestamps(weir_ingest__ingest *ingest, statistics_wo
 
 /* ---- Until when ------------------------------------------------------------------------------ */
 
+int64_t weir_ingest__seed_time(const weir_ingest__tasks *tasks, uint32_t number, uint64_t seed) {
+    const weir_ingest__task *task = &tasks->list[number];
+    if (task->times)
+        return task->times[seed];
+    int64_t time = weir_ingest__row_time(tasks->linked, task->plan->anchor_table, task->rows[seed]);
+    return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
+}
+
 /* The last time of a task's train split; false if it has no end. */
-static bool end_of_train(const weir_ingest__ingest *ingest, uint32_t number, int64_t *out) {
-    const weir_ingest__task_plan *task = &ingest->tasks[number];
-    const weir_ingest__schema_split *split = &task->schema->split;
-    uint64_t train_count = ingest->info_tasks[number].split_start[1];
-    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
+static bool end_of_train(const weir_ingest__tasks *tasks, uint32_t number, int64_t *out) {
+    const weir_ingest__task *task = &tasks->list[number];
+    const weir_ingest__schema_split *split = &task->plan->schema->split;
+    uint64_t train_count = task->split_start[1];
     if (split->method == WEIR_INGEST__SPLIT_TEMPORAL)
         *out = split->val - 1;
     if (split->method != WEIR_INGEST__SPLIT_COLUMN)
         return split->method == WEIR_INGEST__SPLIT_TEMPORAL;
     *out = INT64_MIN;
     for (uint64_t i = 0; i < train_count; i++) {
-        int64_t time = task->times ? task->times[i] : weir_ingest__row_time(anchor, task->rows[i]);
-        time = time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
+        int64_t time = weir_ingest__seed_time(tasks, number, i);
         *out = time > *out ? time : *out;
     }
     return train_count > 0 && *out != INT64_MAX;
 }
 
-bool weir_ingest__earliest_end_of_train(const weir_ingest__ingest *ingest, int64_t *out, uint32_t *task) {
+bool weir_ingest__earliest_end_of_train(const weir_ingest__tasks *tasks, int64_t *out, uint32_t *task) {
     bool has_end = false;
     int64_t end;
-    for (uint32_t i = 0; i < ingest->task_count; i++)
-        if (end_of_train(ingest, i, &end) && (!has_end || end < *out)) {
+    for (uint32_t i = 0; i < tasks->plan->task_count; i++)
+        if (end_of_train(tasks, i, &end) && (!has_end || end < *out)) {
             *out = end;
             *task = i;
             has_end = true;
@@ -210,16 +215,16 @@ bool weir_ingest__earliest_end_of_train(const weir_ingest__ingest *ingest, int64
     return has_end;
 }
 
-static weir_status choose_end(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_store_info *info = &ingest->info;
+static weir_status choose_end(const weir_ingest__tasks *tasks, weir_ingest__statistics *out,
+                              weir_error *error) {
+    const weir_ingest__schema *schema = tasks->plan->schema;
     uint32_t task;
-    if (ingest->like) /* its own end is taken later; here all rows count, to see whether they have shifted */
-        return WEIR_OK;
-    info->has_statistics_until =
-        ingest->schema.has_statistics_until || ingest->schema.has_statistics_until_train;
-    info->statistics_until = ingest->schema.statistics_until;
-    if (ingest->schema.has_statistics_until_train &&
-        !weir_ingest__earliest_end_of_train(ingest, &info->statistics_until, &task))
+    if (weir_ingest__like_is_open(tasks->plan->like))
+        return WEIR_OK; /* its own end is taken later; here all rows count, to see whether they have shifted
+                         */
+    out->has_until = schema->has_statistics_until || schema->has_statistics_until_train;
+    out->until = schema->statistics_until;
+    if (schema->has_statistics_until_train && !weir_ingest__earliest_end_of_train(tasks, &out->until, &task))
         return weir_ingest__plan_refuse(
             error, WEIR_SCHEMA_INVALID,
             "is \"train\", but no task has train seeds with observation times; give a time",
@@ -227,16 +232,29 @@ static weir_status choose_end(weir_ingest__ingest *ingest, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir_ingest__make_statistics(weir_ingest__ingest *ingest, weir_error *error) {
-    WEIR__TRY(choose_end(ingest, error));
-    size_t capacity = ingest->info.table_column_count;
-    statistics_work work = {.items = weir__allocate_zero(ingest->context.env, capacity, sizeof *work.items)};
-    if (!work.items)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, capacity * sizeof *work.items);
-    work.count = collect_items(ingest, work.items);
-    weir__parallel(ingest->context.env, ingest->context.threads, work.count, sum_item, &work);
-    ingest->info.timestamps = sum_timestamps(ingest, &work);
-    weir__release(ingest->context.env, work.items);
-    weir_ingest__like_statistics(ingest);
-    return WEIR_OK;
+weir_status weir_ingest__make_statistics(weir_ingest__context *context, const weir_ingest__tasks *tasks,
+                                         weir_ingest__statistics *out, weir_error *error) {
+    size_t count = tasks->plan->table_column_count;
+    *out = (weir_ingest__statistics){.env = context->env};
+    WEIR__TRY(choose_end(tasks, out, error));
+    statistics_work work = {.items = weir__allocate_zero(context->env, count, sizeof *work.items)};
+    out->columns = weir__allocate_zero(context->env, count, sizeof *out->columns);
+    bool has_memory = work.items && out->columns;
+    for (size_t c = 0; c < count && has_memory; c++)
+        out->columns[c].std = 1;
+    if (has_memory) {
+        work.count = collect_items(tasks, out, work.items);
+        weir__parallel(context->env, context->threads, work.count, sum_item, &work);
+        out->timestamps = sum_timestamps(context, &work);
+        weir_ingest__like_statistics(context, tasks->plan, out);
+    }
+    weir__release(context->env, work.items);
+    return has_memory ? WEIR_OK
+                      : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *work.items);
+}
+
+void weir_ingest__statistics_release(weir_ingest__statistics *statistics) {
+    if (statistics->env)
+        weir__release(statistics->env, statistics->columns);
+    *statistics = (weir_ingest__statistics){0};
 }

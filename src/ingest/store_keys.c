@@ -18,7 +18,7 @@ static uint32_t width_of(uint64_t largest) {
     return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
 }
 
-static void choose_integers(const weir_ingest__table_plan *table, const weir_ingest__column_data *column,
+static void choose_integers(const weir_ingest__table *table, const weir_ingest__column_data *column,
                             weir_table *info) {
     uint32_t count = table->row_count;
     info->key_first = count ? (int64_t)column->keys[0] : 0;
@@ -38,17 +38,17 @@ static void write_integers(weir_store__writer *w, const weir_ingest__column_data
 
 /* ---- Any keys -------------------------------------------------------------------------------- */
 
-bool weir_ingest__primary_key_cbor(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w) {
+bool weir_ingest__primary_key_cbor(const weir_ingest__table *table, uint32_t row, weir_cbor_writer *w) {
     weir_cbor_restart(w);
     w->size = 0;
-    if (table->primary_key_count > 1)
-        weir_cbor_array(w, table->primary_key_count);
-    for (uint32_t i = 0; i < table->primary_key_count; i++)
-        weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->primary_key[i]], row), w);
+    if (table->plan->primary_key_count > 1)
+        weir_cbor_array(w, table->plan->primary_key_count);
+    for (uint32_t i = 0; i < table->plan->primary_key_count; i++)
+        weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->plan->primary_key[i]], row), w);
     return weir_cbor_finish(w, NULL) == WEIR_OK;
 }
 
-static bool measure_items(const weir_ingest__table_plan *table, weir_cbor_writer *w, weir_table *info) {
+static bool measure_items(const weir_ingest__table *table, weir_cbor_writer *w, weir_table *info) {
     bool is_fine = true;
     info->key_form = WEIR_KEYS_CBOR;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
@@ -59,7 +59,7 @@ static bool measure_items(const weir_ingest__table_plan *table, weir_cbor_writer
 }
 
 /* The offsets stand before the items, so the keys are composed twice. */
-static bool write_items(const weir_ingest__table_plan *table, weir_cbor_writer *key, weir_store__writer *w) {
+static bool write_items(const weir_ingest__table *table, weir_cbor_writer *key, weir_store__writer *w) {
     bool is_fine = true;
     uint64_t offset = 0;
     for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
@@ -78,36 +78,37 @@ static bool write_items(const weir_ingest__table_plan *table, weir_cbor_writer *
 
 /* ---- All tables ------------------------------------------------------------------------------ */
 
-static const weir_ingest__column_data *integers_of(const weir_ingest__table_plan *table) {
-    const weir_ingest__column_data *first = &table->data[table->primary_key[0]];
-    return table->primary_key_count == 1 && !first->tags ? first : NULL;
+static const weir_ingest__column_data *integers_of(const weir_ingest__table *table) {
+    const weir_ingest__column_data *first = &table->data[table->plan->primary_key[0]];
+    return table->plan->primary_key_count == 1 && !first->tags ? first : NULL;
 }
 
-weir_status weir_ingest__choose_key_forms(weir_ingest__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__choose_key_forms(const weir_ingest__encoder *e, weir_error *error) {
     weir_cbor_writer w;
     bool is_fine = true;
-    weir_cbor_writer_memory(&w, ingest->context.env);
-    for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
-        const weir_ingest__table_plan *table = &ingest->tables[t];
-        if (!ingest->schema.tables[t].keeps_keys)
+    weir_cbor_writer_memory(&w, e->context->env);
+    for (uint32_t t = 0; t < e->plan->table_count && is_fine; t++) {
+        const weir_ingest__table *table = &e->ordered->tables[t];
+        if (!table->plan->keeps_primary_keys)
             continue;
         const weir_ingest__column_data *integers = integers_of(table);
         if (integers)
-            choose_integers(table, integers, &ingest->info_tables[t]);
+            choose_integers(table, integers, &e->description->tables[t]);
         else
-            is_fine = measure_items(table, &w, &ingest->info_tables[t]);
+            is_fine = measure_items(table, &w, &e->description->tables[t]);
     }
     weir_cbor_release(&w);
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
 }
 
-weir_status weir_ingest__write_keys(weir_ingest__ingest *ingest, weir_store__writer *w, weir_error *error) {
+weir_status weir_ingest__write_keys(const weir_ingest__encoder *e, weir_error *error) {
+    weir_store__writer *w = e->writer;
     weir_cbor_writer key;
     bool is_fine = true;
-    weir_cbor_writer_memory(&key, ingest->context.env);
-    for (uint32_t t = 0; t < ingest->table_count && is_fine; t++) {
-        const weir_ingest__table_plan *table = &ingest->tables[t];
-        const weir_table *info = &ingest->info_tables[t];
+    weir_cbor_writer_memory(&key, e->context->env);
+    for (uint32_t t = 0; t < e->plan->table_count && is_fine; t++) {
+        const weir_ingest__table *table = &e->ordered->tables[t];
+        const weir_table *info = &e->description->tables[t];
         if (info->key_form == WEIR_KEYS_NONE)
             continue;
         weir_store__writer_begin(w, WEIR_STORE__SECTION_KEYS);

@@ -18,12 +18,11 @@ static weir_status refuse(weir_error *error, const char *path, const char *what)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static weir_status choose_names(const weir_ingest__ingest *ingest, weir_ingest_report *report,
-                                weir_error *error) {
-    const weir_ingest_options *options = ingest->context.options;
+static weir_status choose_names(const weir_ingest_options *options, const char *name,
+                                weir_ingest_report *report, weir_error *error) {
     size_t capacity = sizeof report->store_path;
     int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
-                               : snprintf(report->store_path, capacity, "%s.weir", ingest->info.name);
+                               : snprintf(report->store_path, capacity, "%s.weir", name);
     if (size < 0 || (size_t)size >= capacity)
         return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the output's path is too long");
     size_t stem = (size_t)size;
@@ -130,11 +129,10 @@ static weir_status check_kept(const weir_ingest_options *options, const char *st
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_ingest_report *report,
-                                        weir_error *error) {
-    const weir_ingest_options *options = ingest->context.options;
+weir_status weir_ingest__choose_targets(const weir_env *env, const weir_ingest_options *options,
+                                        const char *name, weir_ingest_report *report, weir_error *error) {
     const char *store = report->store_path, *manifest = report->manifest_path;
-    WEIR__TRY(choose_names(ingest, report, error));
+    WEIR__TRY(choose_names(options, name, report, error));
     if (is_same_file(store, manifest))
         return refuse(error, store, "cannot be both the store and the manifest");
     if (options->source && is_same_file(options->source, store))
@@ -150,6 +148,6 @@ weir_status weir_ingest__choose_targets(const weir_ingest__ingest *ingest, weir_
     if (options->like && is_same_file(options->like, manifest))
         return refuse(error, manifest, "is the store of --like; the manifest must be another file");
     WEIR__TRY(check_kept(options, store, error));
-    WEIR__TRY(check_store(ingest->context.env, store, error));
-    return check_manifest(ingest->context.env, manifest, error);
+    WEIR__TRY(check_store(env, store, error));
+    return check_manifest(env, manifest, error);
 }

@@ -20,8 +20,7 @@ typedef struct raw_seed {
     double weight;
     union {
         double number;
-        int64_t
-            integer; /* microseconds, 0 or 1, a number in the task's categories, or a destination's place */
+        int64_t integer; /* microseconds, 0 or 1, a number in `categories`, or a destination's place */
     };
     uint32_t row; /* in the anchor table */
     bool is_null;
@@ -29,27 +28,25 @@ typedef struct raw_seed {
 } raw_seed;
 
 typedef struct seed_reader {
-    weir_ingest__ingest *ingest;
-    weir_ingest__task_plan *task;
+    weir_ingest__context *context;
+    const weir_ingest__linked *linked;
+    const weir_ingest__schema_task *schema;
+    weir_ingest__task *task;
     uint32_t number; /* of the task */
-    const weir_ingest__table_plan *anchor;
-    const weir_ingest__key_index *index;
+    const weir_ingest__table *anchor;
+    const weir_ingest__key_index *index, *destinations;
     weir_ingest__key *keys;            /* of one row of the query */
     weir_ingest__dictionary key_texts; /* keeps the texts of keys once */
     raw_seed *seeds;
     size_t capacity;
     uint64_t count;
-    uint64_t dropped;
-    uint64_t early;        /* observed before their anchor */
-    uint64_t late;         /* pairs whose destination was not there yet, */
-    uint64_t repeated;     /* and that were there already */
     uint32_t *key_columns; /* of the query, one per column of the primary key, the destination's after */
     uint32_t target_column, time_column, weight_column, known_column, split_column; /* WEIR_NONE */
 } seed_reader;
 
 static weir_status refuse(const seed_reader *r, const char *what, const char *detail, weir_error *error) {
-    return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR, "task %s: %s%s", r->task->schema->name,
-                      what, detail);
+    return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR, "task %s: %s%s", r->schema->name, what,
+                      detail);
 }
 
 /* ---- Rows of the query ----------------------------------------------------------------------- */
@@ -66,26 +63,19 @@ static weir_status find_query_column(const seed_reader *r, const weir_ingest__cu
 }
 
 static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->schema;
     const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
     const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
     uint32_t *of_destination = r->key_columns + described->anchor_key_count;
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < described->anchor_key_count && status == WEIR_OK; i++)
-        status = find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error);
-    for (uint32_t i = 0; i < described->destination_key_count && status == WEIR_OK; i++)
-        status = find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error);
-    if (status == WEIR_OK)
-        status = find_query_column(r, cursor, target, &r->target_column, error);
-    if (status == WEIR_OK)
-        status = find_query_column(r, cursor, described->observation_time_column, &r->time_column, error);
-    if (status == WEIR_OK)
-        status = find_query_column(r, cursor, described->weight_column, &r->weight_column, error);
-    if (status == WEIR_OK)
-        status = find_query_column(r, cursor, described->label_known_column, &r->known_column, error);
-    if (status == WEIR_OK)
-        status = find_query_column(r, cursor, split, &r->split_column, error);
-    return status;
+    for (uint32_t i = 0; i < described->anchor_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error));
+    for (uint32_t i = 0; i < described->destination_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error));
+    WEIR__TRY(find_query_column(r, cursor, target, &r->target_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->observation_time_column, &r->time_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->weight_column, &r->weight_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->label_known_column, &r->known_column, error));
+    return find_query_column(r, cursor, split, &r->split_column, error);
 }
 
 static weir_status refuse_value(const seed_reader *r, const char *column, const weir_ingest__value *value,
@@ -99,7 +89,7 @@ static weir_status refuse_value(const seed_reader *r, const char *column, const 
 /* Converts a target into the seed; a null one stays null. */
 static weir_status read_target(seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
                                weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->schema;
     char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
     weir_ingest__bytes text;
     uint32_t category = 0;
@@ -108,8 +98,8 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
     if (described->target_stype == WEIR_NUMERICAL) {
         fit = weir_ingest__to_number(value, &seed->number);
     } else if (described->target_stype == WEIR_TIMESTAMP) {
-        fit = weir_ingest__to_time(value, &described->form, r->task->is_cell ? NULL : &r->task->unsaid_target,
-                                   &seed->integer);
+        fit = weir_ingest__to_time(value, &described->form,
+                                   r->task->plan->is_cell ? NULL : &r->task->unsaid_target, &seed->integer);
     } else if (described->target_stype == WEIR_BOOLEAN) {
         fit = weir_ingest__to_boolean(value, &truth);
         seed->integer = truth;
@@ -119,7 +109,7 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "task %s: column %s: text that is not UTF-8", described->name,
                               described->target_column);
-        if (fit == WEIR_INGEST__FITS && !r->task->is_cell &&
+        if (fit == WEIR_INGEST__FITS && !r->task->plan->is_cell &&
             !weir_ingest__dictionary_intern(&r->task->categories, &r->task->strings, text.data, text.size,
                                             &category))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
@@ -139,46 +129,37 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
 
 /* The anchor row's time, or "sees everything" where it has none. */
 static int64_t anchor_time(const seed_reader *r, uint32_t row) {
-    int64_t time = weir_ingest__row_time(r->anchor, row);
+    int64_t time = weir_ingest__row_time(r->linked, r->task->plan->anchor_table, row);
     return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
 }
 
-static weir_status read_time(const seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
-                             weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
-    weir_ingest__fit fit = weir_ingest__to_time(value, &described->form, &r->task->unsaid_time, &seed->time);
-    if (fit == WEIR_INGEST__UNFIT)
-        return refuse_value(r, described->observation_time_column, value,
-                            "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
-                            "\"format\" in the task",
-                            error);
-    if (fit == WEIR_INGEST__IS_NULL && weir_ingest__is_link(described))
-        return refuse(r, "the query gives a pair whose observation time is null, in column ",
-                      described->observation_time_column, error);
-    if (fit == WEIR_INGEST__IS_NULL)
-        seed->time = anchor_time(r, seed->row);
-    return WEIR_OK;
+/* A time of the query; if that is null, *out stays what it is. */
+static weir_status read_time(const seed_reader *r, const char *column, const weir_ingest__value *value,
+                             int64_t *out, bool *is_null, weir_error *error) {
+    weir_ingest__fit fit = weir_ingest__to_time(value, &r->schema->form, &r->task->unsaid_time, out);
+    *is_null = fit == WEIR_INGEST__IS_NULL;
+    if (fit != WEIR_INGEST__UNFIT)
+        return WEIR_OK;
+    return refuse_value(r, column, value,
+                        "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
+                        "\"format\" in the task",
+                        error);
 }
 
 /* When the label of a seed is known, which is complete otherwise. */
 static weir_status read_known(const seed_reader *r, const weir_ingest__value *cells, raw_seed *seed,
                               weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
     int64_t known = WEIR_TIME_NEVER;
-    if (described->has_horizon) {
-        if (__builtin_add_overflow(seed->time, described->horizon, &known))
-            known = WEIR_TIME_NEVER;
+    bool is_null = false;
+    if (r->schema->has_horizon) {
+        is_null = __builtin_add_overflow(seed->time, r->schema->horizon, &known);
     } else {
-        const weir_ingest__value *value = &cells[r->known_column];
-        weir_ingest__fit fit = weir_ingest__to_time(value, &described->form, &r->task->unsaid_time, &known);
-        if (fit == WEIR_INGEST__UNFIT)
-            return refuse_value(r, described->label_known_column, value,
-                                "is not a time that is read here: write it in ISO 8601, or say \"unit\" or "
-                                "\"format\" in the task",
-                                error);
-        known = fit != WEIR_INGEST__FITS ? WEIR_TIME_NEVER : known > seed->time ? known : seed->time;
+        WEIR__TRY(
+            read_time(r, r->schema->label_known_column, &cells[r->known_column], &known, &is_null, error));
+        known = known > seed->time ? known : seed->time;
     }
-    seed->known = seed->is_null || seed->time == INT64_MAX ? WEIR_TIME_NEVER : known;
+    is_null = is_null || seed->is_null || seed->time == INT64_MAX;
+    seed->known = is_null ? WEIR_TIME_NEVER : known;
     return WEIR_OK;
 }
 
@@ -186,7 +167,7 @@ static weir_status read_weight(const seed_reader *r, const weir_ingest__value *v
                                weir_error *error) {
     double weight = 0;
     if (weir_ingest__to_number(value, &weight) != WEIR_INGEST__FITS || weight < 0)
-        return refuse_value(r, r->task->schema->weight_column, value,
+        return refuse_value(r, r->schema->weight_column, value,
                             "is not a weight: a finite number that is at least 0", error);
     seed->weight = weight + 0.0; /* -0 becomes 0 */
     return WEIR_OK;
@@ -201,17 +182,7 @@ static weir_status read_split(const seed_reader *r, const weir_ingest__value *va
             return WEIR_OK;
         }
     }
-    return refuse_value(r, r->task->schema->split.column, value, "is not train, val or test", error);
-}
-
-/* A seed before its anchor is counted, and moved where the task says so. */
-static void check_early(seed_reader *r, raw_seed *seed) {
-    int64_t since = weir_ingest__row_time(r->anchor, seed->row);
-    if (seed->time >= since)
-        return;
-    r->early++;
-    if (r->task->schema->before_anchor == WEIR_BEFORE_ANCHOR_MOVE)
-        seed->time = since;
+    return refuse_value(r, r->schema->split.column, value, "is not train, val or test", error);
 }
 
 /* The row that columns of the query are the key of, or WEIR_NONE. */
@@ -225,55 +196,53 @@ static weir_status find_row(seed_reader *r, const weir_ingest__key_index *index,
     return WEIR_OK;
 }
 
-static weir_status read_destination(seed_reader *r, const weir_ingest__value *cells, raw_seed *seed,
-                                    bool *is_dropped, weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
-    uint32_t row = WEIR_NONE;
-    weir_status status =
-        find_row(r, r->ingest->key_indexes[r->task->link.table], r->key_columns + described->anchor_key_count,
-                 described->destination_key_count, cells, &row, error);
-    *is_dropped |= row == WEIR_NONE;
-    seed->integer = row == WEIR_NONE ? 0 : r->task->link.places[row];
-    return status;
-}
-
 static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, weir_error *error) {
+    const weir_ingest__schema_task *described = r->schema;
+    weir_ingest__task *task = r->task;
     raw_seed seed = {0};
-    bool is_link = weir_ingest__is_link(r->task->schema);
-    weir_status status =
-        find_row(r, r->index, r->key_columns, r->task->schema->anchor_key_count, cells, &seed.row, error);
-    bool is_dropped = seed.row == WEIR_NONE;
-    if (status == WEIR_OK)
-        status = is_link ? read_destination(r, cells, &seed, &is_dropped, error)
-                         : read_target(r, &cells[r->target_column], &seed, error);
-    if (status == WEIR_OK && !is_dropped) {
+    bool is_link = weir_ingest__is_link(described);
+    uint32_t destination = 0;
+    WEIR__TRY(find_row(r, r->index, r->key_columns, described->anchor_key_count, cells, &seed.row, error));
+    if (is_link)
+        WEIR__TRY(find_row(r, r->destinations, r->key_columns + described->anchor_key_count,
+                           described->destination_key_count, cells, &destination, error));
+    else
+        WEIR__TRY(read_target(r, &cells[r->target_column], &seed, error));
+    bool is_dropped = seed.row == WEIR_NONE || destination == WEIR_NONE;
+    if (!is_dropped) {
+        int64_t since = weir_ingest__row_time(r->linked, task->plan->anchor_table, seed.row);
+        if (is_link)
+            seed.integer = task->links.places[destination];
+        seed.time = anchor_time(r, seed.row);
+        bool is_null = false;
         if (r->time_column != WEIR_NONE)
-            status = read_time(r, &cells[r->time_column], &seed, error);
-        else
-            seed.time = anchor_time(r, seed.row);
-        if (status == WEIR_OK)
-            check_early(r, &seed);
+            WEIR__TRY(read_time(r, described->observation_time_column, &cells[r->time_column], &seed.time,
+                                &is_null, error));
+        if (is_null && is_link)
+            return refuse(r, "the query gives a pair whose observation time is null, in column ",
+                          described->observation_time_column, error);
+        task->early += seed.time < since;
+        if (seed.time < since && described->before_anchor == WEIR_BEFORE_ANCHOR_MOVE)
+            seed.time = since;
+        if (weir_ingest__has_label_times(described))
+            WEIR__TRY(read_known(r, cells, &seed, error));
+        if (r->weight_column != WEIR_NONE)
+            WEIR__TRY(read_weight(r, &cells[r->weight_column], &seed, error));
     }
-    if (status == WEIR_OK && !is_dropped && weir_ingest__has_label_times(r->task->schema))
-        status = read_known(r, cells, &seed, error);
-    if (status == WEIR_OK && !is_dropped && r->weight_column != WEIR_NONE)
-        status = read_weight(r, &cells[r->weight_column], &seed, error);
-    if (status == WEIR_OK && r->split_column != WEIR_NONE)
-        status = read_split(r, &cells[r->split_column], &seed, error);
-    if (status != WEIR_OK)
-        return status;
+    if (r->split_column != WEIR_NONE)
+        WEIR__TRY(read_split(r, &cells[r->split_column], &seed, error));
     if (is_dropped) {
-        r->dropped++;
+        task->dropped++;
         return WEIR_OK;
     }
-    if (is_link && r->task->link.times[seed.integer] > seed.time) {
-        r->late++;
+    if (is_link && task->links.times[seed.integer] > seed.time) {
+        task->links.late++;
         return WEIR_OK;
     }
     void *seeds = r->seeds;
     if (is_link && r->count == WEIR_STORE__ROWS_MAX)
         return refuse(r, "it has more than 2^32 - 2 pairs; take fewer in its query", "", error);
-    if (!weir__grow(r->ingest->context.env, &seeds, &r->capacity, r->count + 1, sizeof seed))
+    if (!weir__grow(r->context->env, &seeds, &r->capacity, r->count + 1, sizeof seed))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof seed);
     r->seeds = seeds;
     r->seeds[r->count++] = seed;
@@ -302,34 +271,35 @@ static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
             continue;
-        if (!weir_ingest__advance(&r->ingest->context, unreported))
+        if (!weir_ingest__advance(r->context, unreported))
             return weir_ingest__cancelled(error);
         unreported = 0;
     }
-    (void)weir_ingest__advance(&r->ingest->context, unreported);
+    (void)weir_ingest__advance(r->context, unreported);
     return blame_task(r, status, error);
 }
 
 static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir_error *error) {
     weir_ingest__cursor *cursor = NULL;
-    const weir_ingest__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->schema;
     uint32_t key_count = described->anchor_key_count + described->destination_key_count;
-    weir_ingest__asked_key anchor = {"anchor", r->task->anchor_table, described->anchor_key,
+    weir_ingest__asked_key anchor = {"anchor", r->task->plan->anchor_table, described->anchor_key,
                                      described->anchor_key_count};
-    weir_ingest__asked_key destination = {"destination", r->task->link.table, described->destination_key,
-                                          described->destination_key_count};
-    r->keys = weir__allocate_zero(r->ingest->context.env, key_count, sizeof *r->keys);
-    r->key_columns = weir__allocate_zero(r->ingest->context.env, key_count, sizeof *r->key_columns);
+    weir_ingest__asked_key destination = {"destination", r->task->plan->link_table,
+                                          described->destination_key, described->destination_key_count};
+    r->keys = weir__allocate_zero(r->context->env, key_count, sizeof *r->keys);
+    r->key_columns = weir__allocate_zero(r->context->env, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, key_count * sizeof *r->keys);
-    weir_status status = session->kind->query(session, r->task->schema->query, &cursor, error);
+    weir_status status = session->kind->query(session, r->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
     if (status == WEIR_OK)
-        status = weir_ingest__check_asked_key(r->ingest, r->task, &anchor, cursor, r->key_columns, error);
+        status =
+            weir_ingest__check_asked_key(r->linked->plan, r->schema, &anchor, cursor, r->key_columns, error);
     if (status == WEIR_OK)
-        status = weir_ingest__check_asked_key(r->ingest, r->task, &destination, cursor,
+        status = weir_ingest__check_asked_key(r->linked->plan, r->schema, &destination, cursor,
                                               r->key_columns + described->anchor_key_count, error);
     if (status == WEIR_OK)
         status = read_cursor(r, cursor, error);
@@ -340,14 +310,14 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
 /* A task that weir makes itself: every row of the table. */
 static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->count = r->anchor->row_count;
-    r->seeds = weir__allocate_zero(r->ingest->context.env, r->count, sizeof *r->seeds);
+    r->seeds = weir__allocate_zero(r->context->env, r->count, sizeof *r->seeds);
     if (!r->seeds)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *r->seeds);
     for (uint32_t row = 0; row < r->anchor->row_count; row++) {
         r->seeds[row].row = row;
         r->seeds[row].time = anchor_time(r, row);
     }
-    (void)weir_ingest__advance(&r->ingest->context, r->count);
+    (void)weir_ingest__advance(r->context, r->count);
     return WEIR_OK;
 }
 
@@ -355,8 +325,8 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
 
 /* The order of canonical CBOR: integers by size with the negative ones last, floats by their bits, text
  * shorter first; null (f6) comes after all of them but the floats (fb). */
-static int compare_targets(const weir_ingest__task_plan *task, const raw_seed *a, const raw_seed *b) {
-    weir_stype stype = task->schema->target_stype;
+static int compare_targets(const weir_ingest__task *task, const raw_seed *a, const raw_seed *b) {
+    weir_stype stype = task->plan->schema->target_stype;
     if (a->is_null || b->is_null) {
         int order = a->is_null - b->is_null;
         return stype == WEIR_NUMERICAL ? -order : order;
@@ -372,31 +342,25 @@ static int compare_targets(const weir_ingest__task_plan *task, const raw_seed *a
     return x < y ? -1 : x > y;
 }
 
-typedef struct seed_order {
-    const weir_ingest__task_plan *task;
-    const raw_seed *seeds;
-} seed_order;
-
 static int compare_seeds(const void *context, uint64_t a, uint64_t b) {
-    const seed_order *order = context;
-    const raw_seed *x = &order->seeds[a], *y = &order->seeds[b];
+    const seed_reader *r = context;
+    const raw_seed *x = &r->seeds[a], *y = &r->seeds[b];
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
-    int by_target = order->task->is_cell ? 0 : compare_targets(order->task, x, y);
+    int by_target = r->task->plan->is_cell ? 0 : compare_targets(r->task, x, y);
     if (by_target || x->weight != y->weight)
         return by_target ? by_target : x->weight < y->weight ? -1 : 1;
     return (x->known > y->known) - (x->known < y->known);
 }
 
 static weir_status sort_seeds(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->ingest->context.env;
-    seed_order order = {r->task, r->seeds};
+    const weir_env *env = r->context->env;
     weir_ingest__sort_item *items = weir__allocate(env, r->count, sizeof *items);
     raw_seed *sorted = weir__allocate(env, r->count, sizeof *sorted);
     bool is_fine = items && sorted;
     for (uint64_t i = 0; is_fine && i < r->count; i++)
         items[i] = (weir_ingest__sort_item){r->seeds[i].row, i};
-    is_fine = is_fine && weir_ingest__sort(env, items, r->count, compare_seeds, &order);
+    is_fine = is_fine && weir_ingest__sort(env, items, r->count, compare_seeds, r);
     for (uint64_t i = 0; is_fine && i < r->count; i++)
         sorted[i] = r->seeds[items[i].index];
     weir__release(env, items);
@@ -421,7 +385,7 @@ static void drop_repeated(seed_reader *r) {
         if (kept == 0 || !is_of_same_list(seed, last) || seed->integer != last->integer)
             r->seeds[kept++] = *seed;
     }
-    r->repeated = r->count - kept;
+    r->task->links.repeated = r->count - kept;
     r->count = kept;
 }
 
@@ -443,49 +407,36 @@ static weir_status split_seed_of(const weir_ingest__schema_task *task, weir_seed
     return status;
 }
 
-/* XXH64 of the CBOR of a row's primary key, or of what the row is sorted by. */
-static bool row_hash(const weir_ingest__table_plan *table, uint32_t row, weir_cbor_writer *w, uint64_t *out) {
-    if (table->primary_key_count == 0) {
-        *out = table->row_key_hashes[row];
-        return true;
-    }
-    if (!weir_ingest__primary_key_cbor(table, row, w))
-        return false;
-    *out = XXH64(w->data, w->size, 0);
-    return true;
-}
-
-static uint8_t split_of_bucket(const weir_ingest__schema_split *split, uint64_t bucket) {
-    if (bucket < split->permille[0])
-        return WEIR_TRAIN;
-    return bucket < split->permille[0] + split->permille[1] ? WEIR_VAL : WEIR_TEST;
-}
-
 static weir_status split_by_hash(seed_reader *r, weir_error *error) {
-    const weir_ingest__schema_task *described = r->task->schema;
+    const weir_ingest__schema_task *described = r->schema;
+    const weir_ingest__schema_split *split = &described->split;
     weir_seed seed;
     weir_cbor_writer w;
     bool has_memory = true;
-    weir_status status = split_seed_of(described, &seed, error);
-    weir_cbor_writer_memory(&w, r->ingest->context.env);
-    for (uint64_t i = 0; i < r->count && has_memory && status == WEIR_OK; i++) {
-        uint64_t n;
-        if (i > 0 && r->seeds[i].row == r->seeds[i - 1].row) {
-            r->seeds[i].split = r->seeds[i - 1].split;
+    WEIR__TRY(split_seed_of(described, &seed, error));
+    weir_cbor_writer_memory(&w, r->context->env);
+    for (uint64_t i = 0; i < r->count && has_memory; i++) {
+        raw_seed *at = &r->seeds[i];
+        if (i > 0 && at->row == at[-1].row) {
+            at->split = at[-1].split;
             continue;
         }
-        has_memory = row_hash(r->anchor, r->seeds[i].row, &w, &n);
-        if (!has_memory)
-            break;
-        weir_random random = weir_philox(seed, WEIR_DOMAIN_SPLIT, n);
-        r->seeds[i].split = split_of_bucket(&described->split, ((random.k0 >> 32) * 1000) >> 32);
+        uint64_t n = 0; /* XXH64 of the CBOR of the row's primary key, or of what the row is sorted by */
+        if (r->anchor->plan->primary_key_count == 0)
+            n = r->anchor->row_key_hashes[at->row];
+        else if ((has_memory = weir_ingest__primary_key_cbor(r->anchor, at->row, &w)))
+            n = XXH64(w.data, w.size, 0);
+        uint64_t bucket = ((weir_philox(seed, WEIR_DOMAIN_SPLIT, n).k0 >> 32) * 1000) >> 32;
+        at->split = bucket < split->permille[0]                        ? WEIR_TRAIN
+                    : bucket < split->permille[0] + split->permille[1] ? WEIR_VAL
+                                                                       : WEIR_TEST;
     }
     weir_cbor_release(&w);
-    return has_memory ? status : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
 }
 
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
-    const weir_ingest__schema_split *split = &r->task->schema->split;
+    const weir_ingest__schema_split *split = &r->schema->split;
     weir_status status = split->method == WEIR_INGEST__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
     for (uint64_t i = 0; split->method == WEIR_INGEST__SPLIT_TEMPORAL && i < r->count; i++) {
         int64_t time = r->seeds[i].time;
@@ -493,21 +444,20 @@ static weir_status split_seeds(seed_reader *r, weir_error *error) {
     }
     weir_ingest__like_row found = WEIR_INGEST__LIKE_ROW;
     for (uint64_t i = 0; i < r->count && status == WEIR_OK; i++)
-        (void)weir_ingest__like_split(r->ingest, r->number, r->seeds[i].row, r->seeds[i].time, &found,
+        (void)weir_ingest__like_split(r->linked->plan->like, r->anchor, r->task->plan->anchor_table,
+                                      r->number, r->seeds[i].row, r->seeds[i].time, &found,
                                       &r->seeds[i].split);
     return status;
 }
 
 /* Counts the lists of a link task, each of which is in one split. */
-static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error *error) {
-    info->link.late = r->late;
-    info->link.repeated = r->repeated;
+static weir_status count_lists(const seed_reader *r, weir_error *error) {
     for (uint64_t i = 0; i < r->count; i++) {
         bool is_first = i == 0 || !is_of_same_list(&r->seeds[i], &r->seeds[i - 1]);
-        info->link.lists += is_first;
+        r->task->links.lists += is_first;
         if (!is_first && r->seeds[i].split != r->seeds[i - 1].split)
             return refuse(r, "the pairs of one source and one time are in two splits, by column ",
-                          r->task->schema->split.column, error);
+                          r->schema->split.column, error);
     }
     return WEIR_OK;
 }
@@ -515,23 +465,22 @@ static weir_status count_lists(const seed_reader *r, weir_task *info, weir_error
 /* ---- What the file holds --------------------------------------------------------------------- */
 
 static weir_status allocate_output(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->ingest->context.env;
-    weir_ingest__task_plan *task = r->task;
-    bool is_fine = true;
+    const weir_env *env = r->context->env;
+    weir_ingest__task *task = r->task;
     task->rows = weir__allocate(env, r->count, sizeof *task->rows);
-    is_fine = task->rows != NULL;
-    if (task->schema->observation_time_column)
+    bool is_fine = task->rows != NULL;
+    if (r->schema->observation_time_column)
         is_fine = (task->times = weir__allocate(env, r->count, sizeof *task->times)) && is_fine;
-    if (task->schema->weight_column)
+    if (r->schema->weight_column)
         is_fine = (task->weights = weir__allocate(env, r->count, sizeof *task->weights)) && is_fine;
-    if (weir_ingest__has_label_times(task->schema))
+    if (weir_ingest__has_label_times(r->schema))
         is_fine = (task->known = weir__allocate(env, r->count, sizeof *task->known)) && is_fine;
-    if (task->is_cell) {
+    if (task->plan->is_cell) {
         task->held_out = weir__allocate_zero(env, weir__bits_size(r->anchor->row_count), 1);
         is_fine = is_fine && task->held_out;
     } else {
         task->nulls = weir__allocate(env, r->count, 1);
-        if (task->schema->target_stype == WEIR_NUMERICAL)
+        if (r->schema->target_stype == WEIR_NUMERICAL)
             is_fine = (task->numbers = weir__allocate(env, r->count, sizeof *task->numbers)) && is_fine;
         else
             is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
@@ -541,7 +490,7 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
 }
 
 static void place_seed(seed_reader *r, const raw_seed *seed, uint64_t place) {
-    weir_ingest__task_plan *task = r->task;
+    weir_ingest__task *task = r->task;
     task->rows[place] = seed->row;
     if (task->times)
         task->times[place] = seed->time;
@@ -559,101 +508,128 @@ static void place_seed(seed_reader *r, const raw_seed *seed, uint64_t place) {
         task->integers[place] = seed->integer;
 }
 
-static void group_by_split(seed_reader *r, weir_task *info) {
-    uint64_t next[WEIR_SPLITS] = {0};
+static void group_by_split(seed_reader *r) {
+    uint64_t next[WEIR_SPLITS] = {0}, *start = r->task->split_start;
     for (uint64_t i = 0; i < r->count; i++)
         next[r->seeds[i].split]++;
     for (int split = 0; split < WEIR_SPLITS; split++) {
-        info->split_start[split + 1] = info->split_start[split] + next[split];
-        next[split] = info->split_start[split];
+        start[split + 1] = start[split] + next[split];
+        next[split] = start[split];
     }
     for (uint64_t i = 0; i < r->count; i++)
         place_seed(r, &r->seeds[i], next[r->seeds[i].split]++);
-    r->task->seed_count = info->seed_count = r->count;
-    info->dropped = r->dropped;
-    r->task->early = r->early;
-    info->early_seeds = info->before_anchor == WEIR_BEFORE_ANCHOR_KEEP ? 0 : r->early;
+    r->task->seed_count = r->count;
 }
 
 /* A derived numerical target has statistics of its own, over the seeds in order, or over those of train. */
-static weir_status describe_targets(seed_reader *r, weir_column *column, weir_error *error) {
-    const weir_env *env = r->ingest->context.env;
-    weir_ingest__task_plan *task = r->task;
-    if (task->schema->target_stype == WEIR_CATEGORICAL) {
+static weir_status describe_targets(seed_reader *r, weir_error *error) {
+    const weir_env *env = r->context->env;
+    weir_ingest__task *task = r->task;
+    if (r->schema->target_stype == WEIR_CATEGORICAL) {
         if (task->like_categories != WEIR_NONE)
             task->categories.count = task->like_categories; /* no seed has one of the others */
         task->category_ranks = weir_ingest__rank_strings(env, &task->categories);
         if (!task->category_ranks)
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->categories.count);
     }
-    if (task->schema->target_stype != WEIR_NUMERICAL)
+    if (r->schema->target_stype != WEIR_NUMERICAL)
         return WEIR_OK;
     for (uint64_t i = 0; i < r->count; i++) {
-        bool is_counted = !task->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
+        bool is_counted = !r->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;
         task->numbers[i] = r->seeds[i].is_null || !is_counted ? NAN : r->seeds[i].number;
     }
-    if (!weir_ingest__like_target_statistics(r->ingest, r->ingest->info_tasks[r->number].column,
-                                             &column->statistics))
-        column->statistics = weir_ingest__statistics_of(task->numbers, r->count);
+    if (!weir_ingest__like_target_statistics(r->linked->plan->like, task->plan->column_idx,
+                                             &task->statistics))
+        task->statistics = weir_ingest__statistics_of(task->numbers, r->count);
     return WEIR_OK;
 }
 
-static weir_status finish_seeds(seed_reader *r, uint32_t number, weir_error *error) {
-    weir_task *info = &r->ingest->info_tasks[number];
-    bool is_link = weir_ingest__is_link(r->task->schema);
-    weir_status status = r->task->schema->query ? sort_seeds(r, error) : WEIR_OK;
-    if (status == WEIR_OK && is_link)
+static weir_status finish_seeds(seed_reader *r, weir_error *error) {
+    bool is_link = weir_ingest__is_link(r->schema);
+    if (r->schema->query)
+        WEIR__TRY(sort_seeds(r, error));
+    if (is_link)
         drop_repeated(r);
-    if (status == WEIR_OK)
-        status = split_seeds(r, error);
-    if (status == WEIR_OK && is_link)
-        status = count_lists(r, info, error);
-    if (status == WEIR_OK)
-        status = allocate_output(r, error);
-    if (status == WEIR_OK && !r->task->is_cell)
-        status = describe_targets(r, &r->ingest->info_columns[info->column], error);
-    if (status == WEIR_OK)
-        group_by_split(r, info);
-    if (status == WEIR_OK && r->task->known)
-        status = weir_ingest__make_label_lists(r->ingest, r->task, info, error);
-    info->seed_times = (const uint8_t *)r->task->times;
+    WEIR__TRY(split_seeds(r, error));
+    if (is_link)
+        WEIR__TRY(count_lists(r, error));
+    WEIR__TRY(allocate_output(r, error));
+    if (!r->task->plan->is_cell)
+        WEIR__TRY(describe_targets(r, error));
+    group_by_split(r);
+    return r->task->known
+               ? weir_ingest__make_label_lists(r->context->env, r->anchor->row_count, r->task, error)
+               : WEIR_OK;
+}
+
+/* ---- All tasks ------------------------------------------------------------------------------- */
+
+typedef struct task_work {
+    weir_ingest__context *context;
+    weir_ingest__tasks *out;
+    weir_ingest__key_index *indexes; /* a table: of its primary key, if a query's rows are looked up in it */
+    atomic_bool has_failed;          /* a worker has, and not for its task alone: the others stop early */
+} task_work;
+
+static weir_status make_seeds(seed_reader *r, uint32_t worker, weir_error *error) {
+    weir_ingest__task *task = r->task;
+    if (!task->plan->is_cell)
+        WEIR__TRY(weir_ingest__like_categories(r->linked->plan->like, task->plan->column_idx,
+                                               &task->categories, &task->strings, &task->like_categories,
+                                               error));
+    if (weir_ingest__is_link(r->schema))
+        WEIR__TRY(weir_ingest__make_links(r->context->env, r->linked, task->plan, &task->links, error));
+    WEIR__TRY(r->schema->query ? read_query(r, r->context->sessions[worker], error)
+                               : take_all_rows(r, error));
+    return finish_seeds(r, error);
+}
+
+static weir_status run_task(void *argument, size_t index, uint32_t worker, weir_error *error) {
+    task_work *work = argument;
+    const weir_ingest__task_plan *plan = &work->out->plan->tasks[index];
+    const weir_env *env = work->context->env;
+    seed_reader r = {.context = work->context,
+                     .linked = work->out->linked,
+                     .schema = plan->schema,
+                     .task = &work->out->list[index],
+                     .number = WEIR__NARROW(uint32_t, index),
+                     .anchor = &work->out->ordered->tables[plan->anchor_table],
+                     .index = &work->indexes[plan->anchor_table],
+                     .destinations = &work->indexes[plan->link_table]};
+    if (atomic_load_explicit(&work->has_failed, memory_order_relaxed))
+        return WEIR_OK;
+    weir_ingest__dictionary_init(&r.key_texts, env);
+    weir_status status = make_seeds(&r, worker, error);
+    if (status != WEIR_OK && status != WEIR_TASK_INVALID)
+        atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
+    weir_ingest__dictionary_release(&r.key_texts);
+    weir__release(env, r.keys);
+    weir__release(env, r.key_columns);
+    weir__release(env, r.seeds);
     return status;
 }
 
-static void run_task(void *context, size_t index, uint32_t worker) {
-    weir_ingest__ingest *ingest = context;
-    weir_ingest__task_plan *task = &ingest->tasks[index];
-    seed_reader r = {.ingest = ingest,
-                     .task = task,
-                     .number = WEIR__NARROW(uint32_t, index),
-                     .anchor = &ingest->tables[task->anchor_table],
-                     .index = ingest->key_indexes[task->anchor_table]};
-    if (atomic_load_explicit(&ingest->has_failed, memory_order_relaxed))
-        return;
-    weir_ingest__dictionary_init(&r.key_texts, ingest->context.env);
-    task->status = task->is_cell ? WEIR_OK
-                                 : weir_ingest__like_categories(ingest, ingest->info_tasks[index].column,
-                                                                &task->categories, &task->strings,
-                                                                &task->like_categories, &task->error);
-    if (task->status == WEIR_OK && weir_ingest__is_link(task->schema))
-        task->status = weir_ingest__make_link(ingest, &task->link, &task->error);
-    if (task->status == WEIR_OK)
-        task->status = task->schema->query ? read_query(&r, ingest->context.sessions[worker], &task->error)
-                                           : take_all_rows(&r, &task->error);
-    if (task->status == WEIR_OK)
-        task->status = finish_seeds(&r, WEIR__NARROW(uint32_t, index), &task->error);
-    if (task->status != WEIR_OK && task->status != WEIR_TASK_INVALID)
-        atomic_store_explicit(&ingest->has_failed, true, memory_order_relaxed);
-    weir_ingest__dictionary_release(&r.key_texts);
-    weir__release(ingest->context.env, r.keys);
-    weir__release(ingest->context.env, r.key_columns);
-    weir__release(ingest->context.env, r.seeds);
+/* An index over the key of every table that a query's anchors and destinations are looked up in. */
+static weir_status index_keys(task_work *work, weir_error *error) {
+    const weir_ingest__plan *plan = work->out->plan;
+    for (uint32_t i = 0; i < 2 * plan->task_count; i++) {
+        const weir_ingest__task_plan *task = &plan->tasks[i / 2];
+        bool is_of_destination = i % 2 == 1;
+        uint32_t t = is_of_destination ? task->link_table : task->anchor_table, duplicate;
+        if (is_of_destination ? !weir_ingest__is_link(task->schema) : !task->schema->query)
+            continue;
+        weir_ingest__key_columns of = weir_ingest__primary_key_of(&work->out->ordered->tables[t]);
+        if (!work->indexes[t].env)
+            WEIR__TRY(
+                weir_ingest__key_index_make(work->context->env, &of, &work->indexes[t], &duplicate, error));
+    }
+    return WEIR_OK;
 }
 
 /* Integers of times that count seconds because the task does not say otherwise. */
-static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
+static weir_status check_units(weir_ingest__context *context, const weir_ingest__task *task,
                                weir_error *error) {
-    const weir_ingest__schema_task *described = task->schema;
+    const weir_ingest__schema_task *described = task->plan->schema;
     weir_ingest__unsaid unsaid = task->unsaid_time;
     char span[100];
     weir_ingest__unsaid_join(&unsaid, &task->unsaid_target);
@@ -664,26 +640,61 @@ static weir_status check_units(weir_ingest__ingest *ingest, const weir_ingest__t
         return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, doubt, "$.tasks.%s:", described->name);
     weir_ingest__unsaid_span(&unsaid, span, sizeof span);
     weir_ingest__warn(
-        &ingest->context, "unit_not_given", NULL, NULL, described->name,
+        context, "unit_not_given", NULL, NULL, described->name,
         "the query of task %s gives times as integers, and the task does not say their \"unit\": taken as "
         "seconds, they are %s; write \"unit\": \"s\" if that is right",
         described->name, span);
     return WEIR_OK;
 }
 
-weir_status weir_ingest__make_tasks(weir_ingest__ingest *ingest, weir_error *error) {
-    weir_ingest__begin_phase(&ingest->context, "tasks", 0, 0);
-    weir_status status = weir_ingest__index_keys(ingest, error);
-    if (status != WEIR_OK)
-        return status;
-    weir__parallel(ingest->context.env, ingest->context.session_count, ingest->task_count, run_task, ingest);
-    for (uint32_t i = 0; i < ingest->task_count; i++)
-        if (ingest->tasks[i].status != WEIR_OK) {
-            if (error)
-                *error = ingest->tasks[i].error;
-            return ingest->tasks[i].status;
-        }
-    for (uint32_t i = 0; i < ingest->task_count && status == WEIR_OK; i++)
-        status = check_units(ingest, &ingest->tasks[i], error);
+weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_ingest__linked *linked,
+                                    weir_ingest__tasks *out, weir_error *error) {
+    const weir_ingest__plan *plan = linked->plan;
+    const weir_env *env = context->env;
+    weir_status status = WEIR_OK;
+    *out = (weir_ingest__tasks){.plan = plan, .ordered = linked->ordered, .linked = linked, .env = env};
+    weir__arena_init(&out->arena, env);
+    out->list = weir_ingest__take(&out->arena, plan->task_count, sizeof *out->list, &status, error);
+    for (uint32_t i = 0; i < plan->task_count && out->list; i++) {
+        out->list[i].plan = &plan->tasks[i];
+        out->list[i].like_categories = WEIR_NONE;
+        weir_ingest__dictionary_init(&out->list[i].categories, env);
+        weir__arena_init(&out->list[i].strings, env);
+    }
+    task_work work = {.context = context, .out = out};
+    work.indexes = weir_ingest__take(&out->arena, plan->table_count, sizeof *work.indexes, &status, error);
+    weir_ingest__begin_phase(context, "tasks", 0, 0);
+    if (status == WEIR_OK)
+        status = index_keys(&work, error);
+    if (status == WEIR_OK)
+        status =
+            weir_ingest__for_each(context, context->session_count, plan->task_count, run_task, &work, error);
+    for (uint32_t t = 0; t < plan->table_count && work.indexes; t++)
+        weir_ingest__key_index_release(&work.indexes[t]);
+    for (uint32_t i = 0; i < plan->task_count && status == WEIR_OK; i++)
+        status = check_units(context, &out->list[i], error);
     return status;
+}
+
+static void release_task(const weir_env *env, weir_ingest__task *task) {
+    weir__release(env, task->rows);
+    weir__release(env, task->times);
+    weir__release(env, task->weights);
+    weir__release(env, task->numbers);
+    weir__release(env, task->integers);
+    weir__release(env, task->nulls);
+    weir__release(env, task->category_ranks);
+    weir__release(env, task->held_out);
+    weir__release(env, task->known);
+    weir_ingest__label_lists_release(env, task);
+    weir_ingest__links_release(env, &task->links);
+    weir_ingest__dictionary_release(&task->categories);
+    weir__arena_release(&task->strings);
+}
+
+void weir_ingest__tasks_release(weir_ingest__tasks *tasks) {
+    for (uint32_t i = 0; tasks->list && i < tasks->plan->task_count; i++)
+        release_task(tasks->env, &tasks->list[i]);
+    weir__arena_release(&tasks->arena);
+    *tasks = (weir_ingest__tasks){0};
 }

@@ -12,7 +12,7 @@
  * leave a trace. */
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/stages.h"
 
 enum { GROUP_BITS = 10, GROUPS = 1 << GROUP_BITS };
 
@@ -107,13 +107,13 @@ static bool put_aside(const weir_env *env, weir_ingest__part *part) {
     return true;
 }
 
-weir_status weir_ingest__put_texts_aside(weir_ingest__ingest *ingest, weir_ingest__part *part, bool is_end,
-                                         weir_error *error) {
-    uint64_t most = weir__spill_share(ingest->context.spill) / ingest->context.session_count / TEXT_COST;
-    bool is_due = is_end ? weir__spill_is_used(ingest->context.spill) : part->texts.count > most;
+weir_status weir_ingest__put_texts_aside(const weir_ingest__context *context, weir_ingest__part *part,
+                                         bool is_end, weir_error *error) {
+    uint64_t most = weir__spill_share(context->spill) / context->session_count / TEXT_COST;
+    bool is_due = is_end ? weir__spill_is_used(context->spill) : part->texts.count > most;
     if (part->texts.count == 0 || !is_due)
         return WEIR_OK;
-    if (!put_aside(ingest->context.env, part))
+    if (!put_aside(context->env, part))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, part->texts.count * sizeof(void *));
     if (is_end)
         weir_ingest__dictionary_release(&part->texts);
@@ -130,38 +130,39 @@ typedef struct part_place {
 } part_place;
 
 /* The parts of all tables, one after the other; false at the end. */
-static bool next_part(const weir_ingest__ingest *ingest, uint32_t *t, uint32_t *p, part_place *out) {
-    for (; *t < ingest->table_count; ++*t, *p = 0)
-        if (*p < ingest->tables[*t].part_count) {
-            *out = (part_place){&ingest->tables[*t], &ingest->tables[*t].parts[*p]};
+static bool next_part(const weir_ingest__parts *parts, uint32_t *t, uint32_t *p, part_place *out) {
+    for (; *t < parts->plan->table_count; ++*t, *p = 0)
+        if (*p < parts->tables[*t].count) {
+            *out = (part_place){&parts->plan->tables[*t], &parts->tables[*t].list[*p]};
             ++*p;
             return true;
         }
     return false;
 }
 
-#define FOR_EACH_PART(ingest, place) for (uint32_t t_ = 0, p_ = 0; next_part(ingest, &t_, &p_, &(place));)
+#define FOR_EACH_PART(parts, place) for (uint32_t t_ = 0, p_ = 0; next_part(parts, &t_, &p_, &(place));)
 
 /* ---- In memory ------------------------------------------------------------------------------- */
 
-static void take_largest(weir_ingest__ingest *ingest) {
+static void take_largest(const weir_ingest__parts *parts, weir_ingest__dictionary *texts) {
     weir_ingest__part *largest = NULL;
     part_place place;
-    FOR_EACH_PART(ingest, place) {
+    FOR_EACH_PART(parts, place) {
         if (place.part->texts.count > (largest ? largest->texts.count : 0))
             largest = place.part;
     }
     if (!largest)
         return;
-    ingest->texts = largest->texts;
-    weir_ingest__dictionary_init(&largest->texts, ingest->context.env);
+    *texts = largest->texts;
+    weir_ingest__dictionary_init(&largest->texts, parts->env);
     largest->owns_text_numbers = true;
 }
 
 /* ---- In sets --------------------------------------------------------------------------------- */
 
 typedef struct set_work {
-    weir_ingest__ingest *ingest;
+    const weir_ingest__context *context;
+    const weir_ingest__parts *parts;
     uint32_t *firsts; /* by number among all sets: the number of its first appearance */
     uint32_t range_count;
     atomic_bool is_short_of_memory;
@@ -194,7 +195,7 @@ static bool find_firsts(const weir_ingest__text_set *set, uint32_t first_group, 
 
 static void find_in_range(void *context, size_t index, uint32_t worker) {
     set_work *work = context;
-    const weir_env *env = weir__spill_memory_env(work->ingest->context.spill);
+    const weir_env *env = weir__spill_memory_env(work->context->spill);
     uint32_t first = WEIR__NARROW(uint32_t, index * GROUPS / work->range_count);
     uint32_t end = WEIR__NARROW(uint32_t, (index + 1) * GROUPS / work->range_count);
     range_texts texts = {0};
@@ -202,11 +203,11 @@ static void find_in_range(void *context, size_t index, uint32_t worker) {
     (void)worker;
     weir_ingest__dictionary_init(&texts.dictionary, env);
     weir__arena_init(&texts.strings, env);
-    FOR_EACH_PART(work->ingest, place) {
+    FOR_EACH_PART(work->parts, place) {
         for (size_t i = 0; i < place.part->text_set_count && !work->is_short_of_memory; i++) {
             if (!find_firsts(&place.part->text_sets[i], first, end, &texts, work->firsts))
                 work->is_short_of_memory = true;
-            weir__spill_look(work->ingest->context.spill);
+            weir__spill_look(work->context->spill);
         }
     }
     weir__release(env, texts.numbers);
@@ -230,12 +231,12 @@ static void renumber(const part_place *place, const uint32_t *firsts) {
 }
 
 /* Numbers the sets' texts one after the other, and lists them; their bytes are counted. */
-static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir_error *error) {
-    weir_ingest__dictionary *texts = &ingest->texts;
+static weir_status list_texts(const weir_ingest__parts *parts, weir_ingest__dictionary *texts,
+                              uint64_t *bytes, weir_error *error) {
     uint64_t count = 0;
     part_place place;
     *bytes = 0;
-    FOR_EACH_PART(ingest, place) {
+    FOR_EACH_PART(parts, place) {
         for (size_t i = 0; i < place.part->text_set_count; i++) {
             weir_ingest__text_set *set = &place.part->text_sets[i];
             set->base = WEIR__LOW(uint32_t, count);
@@ -246,57 +247,59 @@ static weir_status list_texts(weir_ingest__ingest *ingest, uint64_t *bytes, weir
     if (count >= UINT32_MAX)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "the source has more than 2^32-2 texts; leave some columns out");
-    texts->strings = weir__allocate(ingest->context.env, count, sizeof *texts->strings);
+    texts->strings = weir__allocate(parts->env, count, sizeof *texts->strings);
     if (!texts->strings)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *texts->strings);
     texts->count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
 }
 
-static void take_strings(weir_ingest__ingest *ingest, weir_ingest__part *part) {
+static void take_strings(const weir_env *env, weir_ingest__part *part, weir_ingest__dictionary *texts) {
     for (size_t i = 0; i < part->text_set_count; i++) {
         const weir_ingest__text_set *set = &part->text_sets[i];
-        memcpy(ingest->texts.strings + set->base, set->strings, set->count * sizeof *set->strings);
+        memcpy(texts->strings + set->base, set->strings, set->count * sizeof *set->strings);
     }
-    weir_ingest__text_sets_release(ingest->context.env, part);
+    weir_ingest__text_sets_release(env, part);
     part->owns_text_numbers = true;
 }
 
-static weir_status join_sets(weir_ingest__ingest *ingest, weir_error *error) {
-    set_work work = {.ingest = ingest};
+static weir_status join_sets(const weir_ingest__context *context, const weir_ingest__parts *parts,
+                             weir_ingest__dictionary *texts, weir_error *error) {
+    set_work work = {.context = context, .parts = parts};
     part_place place;
-    uint64_t bytes, share = 2 * weir__spill_share(ingest->context.spill) / ingest->context.threads;
-    WEIR__TRY(list_texts(ingest, &bytes, error));
-    work.firsts = weir__allocate(ingest->context.env, ingest->texts.count, sizeof *work.firsts);
+    uint64_t bytes, share = 2 * weir__spill_share(context->spill) / context->threads;
+    WEIR__TRY(list_texts(parts, texts, &bytes, error));
+    work.firsts = weir__allocate(context->env, texts->count, sizeof *work.firsts);
     if (!work.firsts)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->texts.count * sizeof *work.firsts);
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, texts->count * sizeof *work.firsts);
     work.range_count = bytes / share < GROUPS ? WEIR__LOW(uint32_t, bytes / share) + 1 : GROUPS;
-    weir__parallel(ingest->context.env, ingest->context.threads, work.range_count, find_in_range, &work);
+    weir__parallel(context->env, context->threads, work.range_count, find_in_range, &work);
     if (!work.is_short_of_memory)
-        FOR_EACH_PART(ingest, place) {
+        FOR_EACH_PART(parts, place) {
             renumber(&place, work.firsts);
-            take_strings(ingest, place.part);
-            weir__spill_look(ingest->context.spill);
+            take_strings(parts->env, place.part, texts);
+            weir__spill_look(context->spill);
         }
-    weir__release(ingest->context.env, work.firsts);
+    weir__release(context->env, work.firsts);
     return work.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, (size_t)bytes)
                                    : WEIR_OK;
 }
 
-weir_status weir_ingest__join_texts(weir_ingest__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__join_texts(const weir_ingest__context *context, weir_ingest__parts *parts,
+                                    weir_ingest__dictionary *texts, weir_error *error) {
     part_place place;
     bool has_sets = false;
-    FOR_EACH_PART(ingest, place) {
+    FOR_EACH_PART(parts, place) {
         has_sets = has_sets || place.part->text_set_count > 0;
     }
     if (!has_sets) {
-        take_largest(ingest);
+        take_largest(parts, texts);
         return WEIR_OK;
     }
-    FOR_EACH_PART(ingest, place) {
-        if (place.part->texts.count > 0 && !put_aside(ingest->context.env, place.part))
+    FOR_EACH_PART(parts, place) {
+        if (place.part->texts.count > 0 && !put_aside(context->env, place.part))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, place.part->texts.count);
         weir_ingest__dictionary_release(&place.part->texts);
     }
-    return join_sets(ingest, error);
+    return join_sets(context, parts, texts, error);
 }

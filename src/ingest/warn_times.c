@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ingest/state.h"
+#include "ingest/like.h"
 #include "weir_tool/store_tools.h"
 
 static bool has_time(const weir_ingest__table_plan *table) {
@@ -12,22 +12,13 @@ static bool has_time(const weir_ingest__table_plan *table) {
 
 /* ---- The middle of all observation times --------------------------------------------------------- */
 
-static int64_t seed_time(const weir_ingest__ingest *ingest, const weir_ingest__task_plan *task,
-                         uint64_t seed) {
-    const weir_ingest__table_plan *anchor = &ingest->tables[task->anchor_table];
-    if (task->times)
-        return task->times[seed];
-    int64_t time = weir_ingest__row_time(anchor, task->rows[seed]);
-    return time == WEIR_TIME_ALWAYS ? INT64_MAX : time;
-}
-
 /* How many seeds have each next byte, of those whose time begins with `known` in its first `bytes` bytes. */
-static void count_bytes(const weir_ingest__ingest *ingest, uint64_t known, unsigned bytes,
+static void count_bytes(const weir_ingest__tasks *tasks, uint64_t known, unsigned bytes,
                         uint64_t counts[256]) {
     memset(counts, 0, 256 * sizeof *counts);
-    for (uint32_t t = 0; t < ingest->task_count; t++)
-        for (uint64_t i = 0; i < ingest->tasks[t].seed_count; i++) {
-            int64_t time = seed_time(ingest, &ingest->tasks[t], i);
+    for (uint32_t t = 0; t < tasks->plan->task_count; t++)
+        for (uint64_t i = 0; i < tasks->list[t].seed_count; i++) {
+            int64_t time = weir_ingest__seed_time(tasks, t, i);
             uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
             if (time != INT64_MAX && (bytes == 0 || bits >> (64 - 8 * bytes) == known))
                 counts[bits >> (56 - 8 * bytes) & 255]++;
@@ -36,10 +27,10 @@ static void count_bytes(const weir_ingest__ingest *ingest, uint64_t known, unsig
 
 /* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False if no
  * seed has a time. */
-static bool median_time(const weir_ingest__ingest *ingest, int64_t *out) {
+static bool median_time(const weir_ingest__tasks *tasks, int64_t *out) {
     uint64_t counts[256], known = 0, rank = 0;
     for (unsigned bytes = 0; bytes < 8; bytes++) {
-        count_bytes(ingest, known, bytes, counts);
+        count_bytes(tasks, known, bytes, counts);
         uint64_t total = 0;
         for (int i = 0; i < 256; i++)
             total += counts[i];
@@ -67,20 +58,20 @@ typedef struct way {
 
 /* The table with a time that is reached first, WEIR_NONE if there is none; and the edge type + 1 by which
  * each table was reached. Tables are visited in the order in which they are reached. */
-static uint32_t reach_time(const weir_ingest__ingest *ingest, uint32_t from, uint32_t *queue,
+static uint32_t reach_time(const weir_ingest__plan *plan, uint32_t from, uint32_t *queue,
                            uint32_t *reached_by) {
     uint32_t begin = 0, end = 0;
-    memset(reached_by, 0, ingest->table_count * sizeof *reached_by);
+    memset(reached_by, 0, plan->table_count * sizeof *reached_by);
     queue[end++] = from;
     while (begin < end) {
         uint32_t table = queue[begin++];
-        for (uint32_t e = 0; e < ingest->edge_count; e++) {
-            uint32_t parent = ingest->edges[e].parent_table;
-            if (ingest->edges[e].table != table || parent == from || reached_by[parent])
+        for (uint32_t e = 0; e < plan->edge_count; e++) {
+            uint32_t parent = plan->edges[e].parent_table;
+            if (plan->edges[e].table != table || parent == from || reached_by[parent])
                 continue;
             reached_by[parent] = e + 1;
             queue[end++] = parent;
-            if (has_time(&ingest->tables[parent]))
+            if (has_time(&plan->tables[parent]))
                 return parent;
         }
     }
@@ -88,24 +79,24 @@ static uint32_t reach_time(const weir_ingest__ingest *ingest, uint32_t from, uin
 }
 
 /* The shortest way, of several the first in order of edge types; its table is WEIR_NONE if there is none. */
-static weir_status find_way(const weir_ingest__ingest *ingest, uint32_t from, way *out, weir_error *error) {
-    const weir_env *env = ingest->context.env;
-    uint32_t *queue = weir__allocate(env, ingest->table_count, sizeof *queue);
-    uint32_t *reached_by = weir__allocate(env, ingest->table_count, sizeof *reached_by);
+static weir_status find_way(const weir_env *env, const weir_ingest__plan *plan, uint32_t from, way *out,
+                            weir_error *error) {
+    uint32_t *queue = weir__allocate(env, plan->table_count, sizeof *queue);
+    uint32_t *reached_by = weir__allocate(env, plan->table_count, sizeof *reached_by);
     weir_status status = WEIR_OK;
     *out = (way){.table = WEIR_NONE};
     if (queue && reached_by)
-        out->table = reach_time(ingest, from, queue, reached_by);
+        out->table = reach_time(plan, from, queue, reached_by);
     else
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, ingest->table_count * sizeof *queue);
+        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, plan->table_count * sizeof *queue);
     uint32_t table = out->table;
-    for (uint32_t t = table; table != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+    for (uint32_t t = table; table != WEIR_NONE && t != from; t = plan->edges[reached_by[t] - 1].table)
         if (out->edge_count++ == WEIR_INGEST__TIME_KEYS_MAX) {
             out->table = table = WEIR_NONE;
             break;
         }
     uint32_t place = out->edge_count;
-    for (uint32_t t = table; table != WEIR_NONE && t != from; t = ingest->edges[reached_by[t] - 1].table)
+    for (uint32_t t = table; table != WEIR_NONE && t != from; t = plan->edges[reached_by[t] - 1].table)
         out->edges[--place] = reached_by[t] - 1;
     weir__release(env, queue);
     weir__release(env, reached_by);
@@ -113,14 +104,13 @@ static weir_status find_way(const weir_ingest__ingest *ingest, uint32_t from, wa
 }
 
 /* What to write as temporal_column: the keys of the way, then what says the last table's time. */
-static void describe_way(const weir_ingest__ingest *ingest, const way *found, char *out, size_t size) {
-    const weir_ingest__table_plan *last = &ingest->tables[found->table];
+static void describe_way(const weir_ingest__plan *plan, const way *found, char *out, size_t size) {
+    const weir_ingest__table_plan *last = &plan->tables[found->table];
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < found->edge_count && used < size; i++)
-        used +=
-            (size_t)snprintf(out + used, size - used, "%s -> %s.", ingest->edges[found->edges[i]].key->name,
-                             ingest->tables[ingest->edges[found->edges[i]].parent_table].name);
+        used += (size_t)snprintf(out + used, size - used, "%s -> %s.", plan->edges[found->edges[i]].key->name,
+                                 plan->tables[plan->edges[found->edges[i]].parent_table].name);
     if (used >= size)
         return;
     if (last->temporal.column != WEIR_NONE) {
@@ -131,115 +121,115 @@ static void describe_way(const weir_ingest__ingest *ingest, const way *found, ch
     uint32_t table = found->table;
     for (uint32_t i = 0; i < path->count && used < size; i++) {
         const weir_ingest__schema_key *key =
-            i + 1 < path->count ? weir_ingest__schema_find_key(&ingest->schema.tables[table], path->names[i])
+            i + 1 < path->count ? weir_ingest__schema_find_key(&plan->schema->tables[table], path->names[i])
                                 : NULL;
         used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", path->names[i], key ? " -> " : "",
                                  key ? key->table : "", key ? "." : "");
-        for (uint32_t t = 0; key && t < ingest->table_count; t++)
-            if (strcmp(ingest->tables[t].name, key->table) == 0)
+        for (uint32_t t = 0; key && t < plan->table_count; t++)
+            if (strcmp(plan->tables[t].name, key->table) == 0)
                 table = t;
     }
 }
 
-static uint64_t count_later_rows(const weir_ingest__ingest *ingest, uint32_t t, const way *found,
+static uint64_t count_later_rows(const weir_ingest__tasks *tasks, uint32_t t, const way *found,
                                  int64_t time) {
     uint64_t later = 0;
-    for (uint32_t r = 0; r < ingest->tables[t].row_count; r++) {
+    for (uint32_t r = 0; r < tasks->ordered->tables[t].row_count; r++) {
         uint32_t row = r;
-        for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++) {
-            const weir_ingest__edge_plan *edge = &ingest->edges[found->edges[i]];
-            row = edge->parents[row];
-        }
-        later += row != WEIR_NONE && weir_ingest__row_time(&ingest->tables[found->table], row) > time ? 1 : 0;
+        for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++)
+            row = tasks->linked->edges[found->edges[i]].parents[row];
+        later += row != WEIR_NONE && weir_ingest__row_time(tasks->linked, found->table, row) > time ? 1 : 0;
     }
     return later;
 }
 
-static weir_status warn_of_table(weir_ingest__ingest *ingest, uint32_t t, const int64_t *median,
-                                 weir_error *error) {
-    const weir_ingest__table_plan *table = &ingest->tables[t];
+static weir_status warn_of_table(weir_ingest__context *context, const weir_ingest__tasks *tasks, uint32_t t,
+                                 const int64_t *median, weir_error *error) {
+    const weir_ingest__plan *plan = tasks->plan;
     way found;
-    weir_status status = find_way(ingest, t, &found, error);
+    weir_status status = find_way(context->env, plan, t, &found, error);
     if (status != WEIR_OK || found.table == WEIR_NONE)
         return status;
     char path[400], time[40], seen[300] = "";
-    describe_way(ingest, &found, path, sizeof path);
+    describe_way(plan, &found, path, sizeof path);
     if (median) {
         weir_timestamp_format(*median, time);
         snprintf(seen, sizeof seen,
                  "; a seed in the middle (%s) sees %llu of them from the future, by the time of their %s",
-                 time, (unsigned long long)count_later_rows(ingest, t, &found, *median),
-                 ingest->tables[found.table].name);
+                 time, (unsigned long long)count_later_rows(tasks, t, &found, *median),
+                 plan->tables[found.table].name);
     }
     weir_ingest__warn(
-        &ingest->context, "table_without_time", table->name, NULL, NULL,
+        context, "table_without_time", plan->tables[t].name, NULL, NULL,
         "table %s has no time, so every seed sees all of its %u rows%s; say since when they exist, such as "
         "\"temporal_column\": \"%s\"",
-        table->name, table->row_count, seen, path);
+        plan->tables[t].name, tasks->ordered->tables[t].row_count, seen, path);
     return WEIR_OK;
 }
 
 /* ---- Rows, seeds, statistics ------------------------------------------------------------------- */
 
-static void warn_of_rows(weir_ingest__ingest *ingest, const weir_ingest__table_plan *table) {
+static void warn_of_rows(weir_ingest__context *context, const weir_ingest__tasks *tasks, uint32_t t) {
+    const weir_ingest__table *table = &tasks->ordered->tables[t];
     uint64_t without = 0;
     for (uint32_t r = 0; r < table->row_count; r++)
-        without += weir_ingest__row_time(table, r) == WEIR_TIME_ALWAYS ? 1 : 0;
+        without += weir_ingest__row_time(tasks->linked, t, r) == WEIR_TIME_ALWAYS ? 1 : 0;
     if (without > 0)
-        weir_ingest__warn(&ingest->context, "rows_without_time", table->name, NULL, NULL,
+        weir_ingest__warn(context, "rows_without_time", table->plan->name, NULL, NULL,
                           "%llu of %u rows of %s have no time (%s), so every seed sees them",
-                          (unsigned long long)without, table->row_count, table->name,
-                          table->temporal.time == WEIR_NONE ? "it is null"
-                                                            : "no row on the way, or null there");
+                          (unsigned long long)without, table->row_count, table->plan->name,
+                          table->plan->temporal.time == WEIR_NONE ? "it is null"
+                                                                  : "no row on the way, or null there");
 }
 
-static void warn_of_seeds(weir_ingest__ingest *ingest, const weir_ingest__task_plan *task) {
-    if (task->early == 0 || task->schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
+static void warn_of_seeds(weir_ingest__context *context, const weir_ingest__task *task) {
+    const weir_ingest__schema_task *schema = task->plan->schema;
+    if (task->early == 0 || schema->before_anchor != WEIR_BEFORE_ANCHOR_KEEP)
         return;
     weir_ingest__warn(
-        &ingest->context, "seeds_before_anchor", NULL, NULL, task->schema->name,
+        context, "seeds_before_anchor", NULL, NULL, schema->name,
         "%llu of %llu seeds of task %s are observed before their row of %s exists, and see nothing of it; "
         "say \"before_anchor\": \"show_known\" (its columns are known from their known_at on) or \"move\" "
         "(observe it when it exists)",
-        (unsigned long long)task->early, (unsigned long long)task->seed_count, task->schema->name,
-        task->schema->anchor_table);
+        (unsigned long long)task->early, (unsigned long long)task->seed_count, schema->name,
+        schema->anchor_table);
 }
 
-static void warn_of_statistics(weir_ingest__ingest *ingest) {
+static void warn_of_statistics(weir_ingest__context *context, const weir_ingest__tasks *tasks) {
+    const weir_ingest__plan *plan = tasks->plan;
     int64_t end = 0;
     uint32_t task = 0;
     uint64_t later = 0;
     char time[40];
-    if (ingest->like || ingest->info.has_statistics_until ||
-        !weir_ingest__earliest_end_of_train(ingest, &end, &task))
+    if (!weir_ingest__earliest_end_of_train(tasks, &end, &task))
         return;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        for (uint32_t r = 0; r < ingest->tables[t].row_count && has_time(&ingest->tables[t]); r++)
-            later += weir_ingest__row_time(&ingest->tables[t], r) > end ? 1 : 0;
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        for (uint32_t r = 0; r < tasks->ordered->tables[t].row_count && has_time(&plan->tables[t]); r++)
+            later += weir_ingest__row_time(tasks->linked, t, r) > end ? 1 : 0;
     if (later == 0)
         return;
     weir_timestamp_format(end, time);
     weir_ingest__warn(
-        &ingest->context, "statistics_after_train", NULL, NULL, ingest->tasks[task].schema->name,
+        context, "statistics_after_train", NULL, NULL, plan->tasks[task].schema->name,
         "means and deviations are over all rows, also %llu that are later than the train split of task %s, "
         "which ends at %s; say \"statistics_until\": \"train\" to leave them out",
-        (unsigned long long)later, ingest->tasks[task].schema->name, time);
+        (unsigned long long)later, plan->tasks[task].schema->name, time);
 }
 
-weir_status weir_ingest__warn_of_times(weir_ingest__ingest *ingest, weir_error *error) {
+weir_status weir_ingest__warn_of_times(weir_ingest__context *context, const weir_ingest__tasks *tasks,
+                                       const weir_ingest__statistics *statistics, weir_error *error) {
+    const weir_ingest__plan *plan = tasks->plan;
     int64_t median = 0;
-    bool has_median = median_time(ingest, &median);
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < ingest->table_count && status == WEIR_OK; t++)
-        if (ingest->tables[t].row_count > 0 && !has_time(&ingest->tables[t]))
-            status = warn_of_table(ingest, t, has_median ? &median : NULL, error);
-    if (status != WEIR_OK)
-        return status;
-    for (uint32_t t = 0; t < ingest->table_count; t++)
-        if (has_time(&ingest->tables[t]))
-            warn_of_rows(ingest, &ingest->tables[t]);
-    for (uint32_t i = 0; i < ingest->task_count; i++)
-        warn_of_seeds(ingest, &ingest->tasks[i]);
-    warn_of_statistics(ingest);
+    bool has_median = median_time(tasks, &median);
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        if (tasks->ordered->tables[t].row_count > 0 && !has_time(&plan->tables[t]))
+            WEIR__TRY(warn_of_table(context, tasks, t, has_median ? &median : NULL, error));
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        if (has_time(&plan->tables[t]))
+            warn_of_rows(context, tasks, t);
+    for (uint32_t i = 0; i < plan->task_count; i++)
+        warn_of_seeds(context, &tasks->list[i]);
+    if (!weir_ingest__like_is_open(plan->like) && !statistics->has_until)
+        warn_of_statistics(context, tasks);
     return WEIR_OK;
 }
