@@ -38,13 +38,14 @@ void cli_progress_line(const char *line) {
     fflush(stderr);
 }
 
-/* The rows, and if it is known the bytes, that a phase has done; and what does not fit into memory. */
+/* The rows, and if it is known the bytes, that a phase has done; and what does not fit into memory. A total
+ * that was passed was an estimate, or a draft that looks again: nobody knows what is left. */
 static void print_state(FILE *out, const cli_progress *progress, const weir_progress *state) {
     char done_bytes[32], total_bytes[32], spilled_bytes[32];
     double spent_s = (double)(state->elapsed_ns - progress->phase_began_ns) * 1e-9;
     fprintf(out, "%-6s ", state->phase);
-    if (state->total > 0) {
-        double share = state->done < state->total ? (double)state->done / (double)state->total : 1;
+    if (state->total > 0 && state->done <= state->total) {
+        double share = (double)state->done / (double)state->total;
         cli_progress_bar(out, share);
         if (share > 0.01 && spent_s > 0.5)
             fprintf(out, "%.0f s left  ", spent_s * (1 - share) / share);

@@ -213,13 +213,33 @@ static weir_status describe_database(const weir_ingest__duck_session *session, w
                : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(session->options->location));
 }
 
+/* A row of (number of rows). */
+static bool take_count(void *context, const weir_ingest__value *cells) {
+    *(uint64_t *)context = cells[0].type == WEIR_INGEST__INT ? (uint64_t)cells[0].integer : 0;
+    return true;
+}
+
+/* The rows of Parquet files, which say it at their ends. It only shows progress: what cannot be counted is
+ * not known, and a file that is damaged is refused when it is read. */
+static uint64_t count_rows(weir_ingest__duck_session *session, const weir_ingest__catalog_table *table) {
+    weir_ingest__sql sql = {.env = session->base.env};
+    uint64_t count = 0;
+    weir_ingest__sql_add(&sql, "SELECT count(*) FROM %s", table->sql_name);
+    bool is_counted =
+        !sql.failed && for_each_row(session, sql.data, table->name, take_count, &count, NULL) == WEIR_OK;
+    weir_ingest__sql_release(&sql);
+    return is_counted ? count : 0;
+}
+
 /* A view of files is read as a table. */
-static void take_as_files(const weir_ingest__duck_session *session, weir_ingest__catalog_table *table) {
+static void take_as_files(weir_ingest__duck_session *session, weir_ingest__catalog_table *table) {
     const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
     table->is_view = table->is_hidden = false;
+    table->is_one_part = true;
     for (size_t t = 0; t < files->files.count; t++)
         if (files->files.tables[t].is_csv && strcmp(files->files.tables[t].name, table->name) == 0)
             table->csv = &files->tables[t];
+    table->row_estimate = table->csv ? table->csv->row_count : count_rows(session, table);
 }
 
 static weir_status fill(weir_ingest__duck_session *session, weir_ingest__catalog *out, weir_error *error) {

@@ -634,8 +634,9 @@ static weir_status make_parts(const weir_ingest__context *context, const weir_in
     for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++) {
         weir_ingest__table_parts *parts = &out->tables[t];
         uint32_t kept = weir_ingest__base_parts(base, t);
-        bool is_large = plan->tables[t].source->row_estimate >= PART_ROWS_MIN;
-        uint32_t wanted = kept > 0 ? kept + 1 : is_large ? context->session_count : 1;
+        const weir_ingest__catalog_table *source = plan->tables[t].source;
+        bool is_shared = source->row_estimate >= PART_ROWS_MIN && !source->is_one_part;
+        uint32_t wanted = kept > 0 ? kept + 1 : is_shared ? context->session_count : 1;
         parts->list = weir_ingest__take(&out->arena, wanted, sizeof *parts->list, &status, error);
         parts->count = parts->list ? wanted : 0;
         *count += parts->count;

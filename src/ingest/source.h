@@ -136,6 +136,7 @@ typedef struct weir_ingest__catalog_table {
     weir_ingest__catalog_key *foreign_keys;
     uint32_t foreign_key_count;
     uint64_t row_estimate; /* for progress and for sharing work out; 0: unknown */
+    bool is_one_part;      /* scan would give all rows to part 0 */
     const struct weir_ingest__csv_table
         *csv;     /* of CSV files: what was found of them, while the source is open */
     void *detail; /* the source's own, one block from the catalog's env, freed with it */

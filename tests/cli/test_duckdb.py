@@ -277,6 +277,15 @@ class WithTheLibrary(Base):
         self.assertIn([["i", 30000], ["t", "not a number"]], rows(done, "late"))
         self.assertEqual(len(rows(scan(self.path("da[t]a*"), "--sessions", "3"), "late")), 30001)
 
+    def test_progress_knows_the_rows(self):
+        """Of Parquet files from their ends, of CSV files beside them from looking at them."""
+        os.mkdir(self.path("files"))
+        self.make("x.duckdb", *(f"COPY (SELECT i AS id FROM range({count}) t(i)) TO '{self.path('files')}/t{count}.parquet'"
+                                for count in (100000, 7)))  # fmt: skip
+        self.write("files/c.csv", "id\n" + "".join(f"{i}\n" for i in range(30)))
+        catalog = lines(scan(self.path("files")))[0]
+        self.assertEqual(catalog["estimates"], {"t100000": 100000, "t7": 7, "c": 30})
+
     def test_folders_with_values(self):
         """As without DuckDB, which is needed for the Parquet file only."""
         for year, month, total in (("2013", "01", 5), ("NA", "02", 6), ("2014", "__HIVE_DEFAULT_PARTITION__", 7)):

@@ -155,6 +155,13 @@ static void print_catalog(const scanner *s) {
         write_table(&w, &s->catalog.tables[i]);
     }
     weir_json_end_object(&w);
+    weir_json_key(&w, "estimates");
+    weir_json_object(&w);
+    for (uint32_t i = 0; i < s->catalog.table_count; i++) {
+        weir_json_key(&w, s->catalog.tables[i].name);
+        weir_json_uint(&w, s->catalog.tables[i].row_estimate);
+    }
+    weir_json_end_object(&w);
     weir_json_key(&w, "skipped");
     weir_json_array(&w);
     for (uint32_t i = 0; i < s->catalog.skipped_count; i++)
