@@ -196,6 +196,18 @@ static weir_status prepare_insert(database *d, const weir_ingest__catalog_table 
     return status;
 }
 
+/* All in one transaction: the end of each looks at every page that was written before. There is no journal
+ * to go back by, so it ends in the same way after a failure, when nobody reads what it left. */
+static weir_status copy_all(database *d, const weir_ingest__catalog_table *table, weir_ingest__cursor *cursor,
+                            sqlite3_stmt *insert, weir_error *error) {
+    if (sqlite3_exec(d->connection, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
+        return fail(d, d->connection, "load a table", error);
+    weir_status status = copy_rows(d, table, cursor, insert, error);
+    if (sqlite3_exec(d->connection, "COMMIT", NULL, NULL, NULL) != SQLITE_OK && status == WEIR_OK)
+        status = fail(d, d->connection, "load a table", error);
+    return status;
+}
+
 static weir_status load_table(database *d, weir_ingest__source *session, uint32_t number, weir_error *error) {
     const weir_ingest__catalog_table *table = &d->catalog.tables[number];
     sqlite3_stmt *insert = NULL;
@@ -210,7 +222,7 @@ static weir_status load_table(database *d, weir_ingest__source *session, uint32_
     if (status == WEIR_OK)
         status = session->kind->scan(session, table, columns, table->column_count, 0, 1, &cursor, error);
     if (status == WEIR_OK)
-        status = copy_rows(d, table, cursor, insert, error);
+        status = copy_all(d, table, cursor, insert, error);
     if (cursor)
         cursor->close(cursor);
     sqlite3_finalize(insert);
