@@ -279,6 +279,27 @@ class Forms(unittest.TestCase):
         [price] = [column for column in self.info()["columns"] if column["name"] == "price"]
         self.assertEqual(price["mean"], 2 * 27 / 5)
 
+    def test_a_table_may_be_cut_in_parts(self):
+        """As one of more than 2^32 - 2 rows must be: rows and edges are those of the whole."""
+        self.assertIsNone(self.ingest()[0])
+        whole = self.info()
+        parts = {"early": "at < '2024-01-05'", "late": "at >= '2024-01-05' OR at IS NULL"}
+        tables = {name: {**TABLES["invoices"], "query": f"SELECT * FROM invoices WHERE {rows}"} for name, rows in parts.items()}
+        tables["customers"] = TABLES["customers"]
+        tables["lines"] = {"primary_key": ["invoice_id", "n"], "columns": {"price": {"stype": "numerical"}},
+                           "foreign_keys": [{"columns": ["invoice_id"], "table": name, "name": name} for name in parts]}
+        for number in ("1", "2"):
+            (self.folder / "s.json").write_text(json.dumps({"name": "s", "tables": tables, "tasks": {}}))
+            self.weir("ingest", "shop.sqlite", "--schema", "s.json", "-o", "s.weir", "--format", number)
+            cut = self.info()
+            self.assertEqual(cut["rows"], whole["rows"])
+            self.assertEqual(sum(edge["edges"] for edge in cut["edges"]), sum(edge["edges"] for edge in whole["edges"]))
+            self.assertEqual([[table["name"], table["rows"]] for table in cut["tables"]],
+                             [["customers", 3], ["early", 1], ["late", 3], ["lines", 5]])  # fmt: skip
+            lines = {edge["parent_table"]: edge["edges"] for edge in cut["edges"] if edge["table"] == "lines"}
+            self.assertEqual(lines, {"early": 1, "late": 4})
+            self.assertTrue(self.weir("verify", "s.weir")[1] is None)
+
     def test_schemas_are_for_other_databases(self):
         failure, _, wrong = self.ingest(search_path=["sales"])
         self.assertIsNone(wrong)

@@ -1,4 +1,4 @@
-"""Tables of pyarrow, pandas, polars and DuckDB through Arrow's C stream interface: one store, and that of Parquet files
+"""Tables of pyarrow, pandas, polars, DuckDB and ADBC drivers through Arrow's C stream interface: one store, and that of Parquet files
 of the same rows.
 
 Environments: tables
@@ -6,6 +6,7 @@ Environments: tables
 
 import datetime
 import os
+import sqlite3
 import tempfile
 import unittest
 import warnings
@@ -15,8 +16,9 @@ from typing import Any
 
 from support import require
 
-require("pyarrow", "pandas", "polars", "duckdb")
+require("pyarrow", "pandas", "polars", "duckdb", "adbc_driver_sqlite")
 
+import adbc_driver_sqlite.dbapi  # noqa: E402
 import duckdb  # noqa: E402
 import pandas  # noqa: E402
 import polars  # noqa: E402
@@ -97,6 +99,21 @@ class Tables(unittest.TestCase):
         query = "SELECT * FROM 'files/{}.parquet' ORDER BY id DESC"
         self.check({name: connection.cursor().sql(query.format(name)) for name in self.tables})
         self.check({name: lambda name=name: connection.cursor().sql(query.format(name)) for name in self.tables})
+
+    def test_adbc(self) -> None:
+        """A driver's result is a stream; the store is that of the database itself."""
+        rows = [(i, i % 40 if i % 9 else None, f"note {i % 30}" if i % 7 else None, i / 8) for i in range(5000)]
+        with sqlite3.connect("adbc.sqlite") as database:
+            database.execute("CREATE TABLE visits (id INTEGER PRIMARY KEY, up INTEGER, note TEXT, x REAL)")
+            database.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
+        database.close()
+        schema = {"name": "adbc", "tables": {"visits": {"primary_key": "id", "columns": {
+            "up": {"stype": "identifier", "foreign_key": "visits.id"}, "note": {"stype": "text"}, "x": {"stype": "numerical"}}}}}  # fmt: skip
+        expected = weir.ingest("adbc.sqlite", "adbc.weir", schema=schema, embeddings=False).store_hash
+        with adbc_driver_sqlite.dbapi.connect("adbc.sqlite") as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM visits")
+            report = weir.ingest({"visits": cursor.fetch_arrow()}, "driver.weir", schema=schema, embeddings=False)
+        self.assertEqual(report.store_hash, expected)
 
     def test_a_producer_that_fails_in_the_middle(self) -> None:
         def batches() -> Any:
