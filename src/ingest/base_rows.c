@@ -12,6 +12,8 @@
 #include "weir_tool/documents.h"
 #include "weir_tool/store_tools.h"
 
+#define DAY ((int64_t)86400 * 1000000) /* in microseconds */
+
 typedef enum reading { READ_WHOLE, READ_FROM_CUT, READ_COMPARED } reading;
 
 /* A row that the source has to give again, as often as it was kept. */
@@ -55,7 +57,7 @@ struct weir_ingest__base {
     weir_ingest__source *source; /* of the kept rows */
     weir_ingest__catalog catalog;
     int64_t given_cut;  /* a time, if one is given */
-    char given_day[40]; /* of it */
+    char given_day[40]; /* before it */
     const weir_ingest__plan *plan;
     base_table *tables; /* of the plan */
     uint32_t table_count;
@@ -111,7 +113,7 @@ static weir_status read_cut(const char *text, base *b, weir_error *error) {
                           "the cut of the base is %.60s, which is no time; write it as 2013-01-31 or "
                           "2013-01-31T10:00:00Z",
                           text);
-    weir_timestamp_format(b->given_cut, b->given_day);
+    weir_timestamp_format(b->given_cut - DAY, b->given_day);
     b->given_day[strcspn(b->given_day, "T")] = 0;
     return WEIR_OK;
 }
@@ -187,7 +189,8 @@ static const weir_ingest__run_table *find_kept(const base *b, const char *name) 
 }
 
 /* The first value of a column, of the type of `latest`, that is not before the cut that was given; of texts,
- * whose forms say a time of day in many ways, the first of its day. */
+ * whose forms say a time of day in many ways, the first of the day before: west of UTC it is that day still.
+ */
 static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
                                    const weir_ingest__value *latest) {
     static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,

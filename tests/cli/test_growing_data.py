@@ -385,15 +385,23 @@ class Based(WithShop):
         self.execute("UPDATE visits SET page = 'other' WHERE at = 1704067200 + 86400 * 2")
         self.execute("DELETE FROM visits WHERE at = 1704067200 + 86400 * 3 + 5")
         self.refuse("has changed", "x.weir", "--base", self.folder / "day.weir")
-        told = self.check("next.weir", "--base-cut", "2024-01-02")
+        told = self.check("next.weir", "--base-cut", "2024-01-03")
         self.assertEqual(told["orders"], {"how": "from the cut", "reused": 40, "read": 80, "new": 80})
-        self.assertEqual(told["visits"], {"how": "from the cut", "reused": 0, "read": 117, "new": 117})
-        told = self.check("next.weir", "--base-cut", "2024-01-02T00:00:00Z", "--base-check", "full")
+        self.assertEqual(told["visits"], {"how": "from the cut", "reused": 40, "read": 77, "new": 77})
+        told = self.check("next.weir", "--base-cut", "2024-01-03T00:00:00Z", "--base-check", "full")
         self.assertEqual(told["orders"], {"how": "compared", "reused": 40, "read": 120, "new": 80})
         self.refuse("table orders has changed .*: before 2024-01-03 it has 81 rows, and had 80: rows came late",
-                    "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-03 12:00:00")
+                    "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-04 12:00:00")
         self.refuse("table orders has changed .*: 2 of its 120 rows were deleted or changed", "x.weir", "--base",
-                    self.folder / "day.weir", "--base-cut", "2024-01-03", "--base-check", "full")
+                    self.folder / "day.weir", "--base-cut", "2024-01-04", "--base-check", "full")
+
+    def test_a_cut_and_texts_with_an_offset(self):
+        """In the west it is the day before still."""
+        self.execute("UPDATE orders SET at = '2024-01-01T23:30:00-05:00' WHERE id = 1003")
+        self.shop.grow()
+        self.ingest("day.weir", "--keep-rows")
+        self.execute("UPDATE orders SET total = 99 WHERE id = 1003")
+        self.check("next.weir", "--base-cut", "2024-01-02T04:30:00Z")
 
     def test_what_was_kept_after_a_cut(self):
         self.shop.grow()

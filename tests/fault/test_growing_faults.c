@@ -193,7 +193,7 @@ static void faults_elsewhere(void **state) {
 static void faults_with_a_cut_and_a_full_check(void **state) {
     growing *g = *state;
     make_base(g);
-    g->cut = "2024-01-02";
+    g->cut = "2024-01-03";
     g->check = WEIR_BASE_FULL;
     assert_true(sweep_faults(grow_elsewhere, base_is_untouched, g) >= 300);
 }
