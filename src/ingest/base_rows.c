@@ -353,13 +353,20 @@ static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row,
                              weir_error *error) {
     const base_table *table = cursor->table;
     kept_rows *part = cursor->part;
-    int order = weir_ingest__run_compare_values(&row[table->time], &table->cut);
-    if (weir_ingest__run_compare_values(&row[table->time], &table->kept->latest) > 0)
+    const weir_ingest__value *time = &row[table->time];
+    int order = weir_ingest__run_compare_values(time, &table->cut);
+    if (weir_ingest__run_compare_values(time, &table->kept->latest) > 0)
         return weir__fail(
             error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
             "the kept rows of table %s go further than their list says: the folder was changed; "
             "ingest without a base",
             table->kept->name);
+    if (table->drops && table->cut.type == WEIR_INGEST__TEXT && time->type != WEIR_INGEST__TEXT &&
+        time->type != WEIR_INGEST__NULL)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "table %s has times that are texts and times that are numbers, which one cut does "
+                          "not part; ingest without --base-cut",
+                          table->kept->name);
     *is_used = !table->drops || order < 0;
     if (!*is_used || (order < 0 && table->how == READ_FROM_CUT)) {
         part->below += *is_used;

@@ -403,6 +403,15 @@ class Based(WithShop):
         self.execute("UPDATE orders SET total = 99 WHERE id = 1003")
         self.check("next.weir", "--base-cut", "2024-01-02T04:30:00Z")
 
+    def test_a_cut_and_times_of_two_kinds(self):
+        """A number is before every text, and so before the cut, whatever it says."""
+        self.execute("UPDATE visits SET at = '2024-01-02 00:00:09' WHERE at > 1704067200 + 86400 + 8")
+        self.ingest("day.weir", "--keep-rows")
+        self.execute("UPDATE visits SET page = 'other' WHERE at = 1704067200 + 86400")
+        for options in ([], ["--base-check", "full"]):
+            self.refuse("table visits has times that are texts and times that are numbers", "x.weir", "--base",
+                        self.folder / "day.weir", "--base-cut", "2024-01-02", *options)
+
     def test_what_was_kept_after_a_cut(self):
         self.shop.grow()
         self.execute("UPDATE orders SET total = 99 WHERE at > '2024-01-01 12'")
