@@ -12,7 +12,7 @@
 
 /* A new folder; remove_folder takes it away with the files that were made with path_in. */
 static inline void make_folder(char folder[64]) {
-    snprintf(folder, 64, "/tmp/weir-test-XXXXXX");
+    snprintf(folder, 64, "%s/weir-test-XXXXXX", scratch_root());
     assert_non_null(mkdtemp(folder));
 }
 

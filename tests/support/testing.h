@@ -56,6 +56,9 @@ weir_manifest *manifest_of_numbers(uint64_t cardinality, uint64_t global_batch_s
 
 enum { SCRATCH_PATH = 256 };
 
+/* Where scratch folders are made: TMPDIR, or in memory if there is room, so that nothing waits for a disk. */
+const char *scratch_root(void);
+
 /* A new empty folder, and its removal with all that is in it (plain files only). */
 void scratch_make(char path[SCRATCH_PATH]);
 void scratch_remove(const char *path);
