@@ -327,13 +327,14 @@ static void test_every_truncation_is_found(void **state) {
     write_trace(&r, path);
     memory_file *file = memory_env_file(&memory, path);
     size_t size = file->size;
-    for (size_t cut = 0; cut < size; cut++) {
+    for (size_t cut = 0; cut < size; cut += test_stride()) {
         file->size = cut;
         weir_status status = read_all(path, &records, &has_end, &error);
         assert_true(status == WEIR_TRACE_CORRUPT || (status == WEIR_OK && !has_end));
         whole_records += status == WEIR_OK;
     }
-    assert_int_equal(whole_records, STEPS + 1); /* after the header and after each step */
+    if (test_stride() == 1) /* after the header and after each step */
+        assert_int_equal(whole_records, STEPS + 1);
     run_close(&r);
 }
 
