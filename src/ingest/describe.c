@@ -14,46 +14,6 @@ static uint32_t column_idx_of(const weir_ingest__table_plan *table, uint32_t col
     return column == WEIR_NONE ? WEIR_NONE : table->columns[column].column_idx;
 }
 
-static void describe_columns(describer *d, uint32_t t) {
-    const weir_ingest__table_plan *table = &d->plan->tables[t];
-    weir_table *info = &d->out->tables[t];
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        const weir_ingest__column_plan *column = &table->columns[c];
-        if (column->column_idx == WEIR_NONE)
-            continue;
-        info->column_count++;
-        d->out->columns[column->column_idx] =
-            (weir_column){.name = column->name,
-                          .description = column->description,
-                          .table = t,
-                          .task = WEIR_NONE,
-                          .stype = column->stype,
-                          .known_at = column_idx_of(table, column->known.column),
-                          .known_time = column->known.time,
-                          .statistics = {.std = 1}};
-    }
-}
-
-static void describe_edges(describer *d, uint32_t t) {
-    const weir_ingest__table_plan *table = &d->plan->tables[t];
-    for (uint32_t e = 0; e < d->plan->edge_count; e++) {
-        const weir_ingest__edge_plan *edge = &d->plan->edges[e];
-        if (edge->table != t)
-            continue;
-        bool is_one = edge->key->column_count == 1;
-        d->out->tables[t].edge_count++;
-        d->out->edges[e] =
-            (weir_edge){.name = edge->key->name,
-                        .table = t,
-                        .column = is_one ? table->columns[edge->columns[0]].column_idx : WEIR_NONE,
-                        .columns = edge->key->columns,
-                        .column_count = edge->key->column_count,
-                        .parent_table = edge->parent_table,
-                        .known_at = column_idx_of(table, edge->known.column),
-                        .known_time = edge->known.time};
-    }
-}
-
 /* The paths of a table's stored times are the schema's. */
 static weir_status describe_times(describer *d, uint32_t t, weir_error *error) {
     const weir_ingest__table_plan *table = &d->plan->tables[t];
@@ -91,8 +51,37 @@ static weir_status describe_table(describer *d, uint32_t t, uint32_t *column_sta
                          .temporal_time = table->temporal.time,
                          .primary_key = names,
                          .primary_key_count = table->primary_key_count};
-    describe_columns(d, t);
-    describe_edges(d, t);
+    for (uint32_t c = 0; c < table->column_count; c++) {
+        const weir_ingest__column_plan *column = &table->columns[c];
+        if (column->column_idx == WEIR_NONE)
+            continue;
+        info->column_count++;
+        d->out->columns[column->column_idx] =
+            (weir_column){.name = column->name,
+                          .description = column->description,
+                          .table = t,
+                          .task = WEIR_NONE,
+                          .stype = column->stype,
+                          .known_at = column_idx_of(table, column->known.column),
+                          .known_time = column->known.time,
+                          .statistics = {.std = 1}};
+    }
+    for (uint32_t e = 0; e < d->plan->edge_count; e++) {
+        const weir_ingest__edge_plan *edge = &d->plan->edges[e];
+        if (edge->table != t)
+            continue;
+        bool is_one = edge->key->column_count == 1;
+        info->edge_count++;
+        d->out->edges[e] =
+            (weir_edge){.name = edge->key->name,
+                        .table = t,
+                        .column = is_one ? table->columns[edge->columns[0]].column_idx : WEIR_NONE,
+                        .columns = edge->key->columns,
+                        .column_count = edge->key->column_count,
+                        .parent_table = edge->parent_table,
+                        .known_at = column_idx_of(table, edge->known.column),
+                        .known_time = edge->known.time};
+    }
     *column_start += info->column_count;
     *edge_start += info->edge_count;
     WEIR__TRY(describe_times(d, t, error));

@@ -93,16 +93,12 @@ static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_erro
 }
 
 static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
-    weir_status status = weir_ingest__draft_profile(draft, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__draft_keys(draft, error);
-    if (status == WEIR_OK) {
-        weir_ingest__draft_types(draft);
-        status = weir_ingest__draft_times(draft, error);
-    }
-    if (status == WEIR_OK)
-        status = weir_ingest__draft_tasks(draft, error);
-    return status == WEIR_OK ? give(draft, schema, error) : status;
+    WEIR__TRY(weir_ingest__draft_profile(draft, error));
+    WEIR__TRY(weir_ingest__draft_keys(draft, error));
+    weir_ingest__draft_types(draft);
+    WEIR__TRY(weir_ingest__draft_times(draft, error));
+    WEIR__TRY(weir_ingest__draft_tasks(draft, error));
+    return give(draft, schema, error);
 }
 
 weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_ingest__catalog *catalog,

@@ -184,8 +184,6 @@ struct weir_ingest__draft_table {
     uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */
     weir_ingest__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
     uint64_t rank;             /* by row count, for tasks */
-    weir_status status;
-    weir_error error;
 };
 
 typedef struct weir_ingest__draft_task {

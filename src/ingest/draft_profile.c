@@ -251,8 +251,10 @@ weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table, c
                      context, error);
 }
 
-static weir_status profile_table(weir_ingest__draft *draft, weir_ingest__source *session,
-                                 weir_ingest__draft_table *table, weir_error *error) {
+static weir_status profile_table(void *argument, size_t index, uint32_t worker, weir_error *error) {
+    weir_ingest__draft *draft = argument;
+    weir_ingest__source *session = draft->context->sessions[worker];
+    weir_ingest__draft_table *table = &draft->tables[index];
     uint32_t count = table->source->column_count;
     uint32_t *positions = weir__allocate(draft->env, count, sizeof *positions);
     row_view view = {draft, table};
@@ -272,24 +274,12 @@ static weir_status profile_table(weir_ingest__draft *draft, weir_ingest__source 
     return status;
 }
 
-static void run_table(void *context, size_t index, uint32_t worker) {
-    weir_ingest__draft *draft = context;
-    weir_ingest__draft_table *table = &draft->tables[index];
-    table->status = profile_table(draft, draft->context->sessions[worker], table, &table->error);
-}
-
 weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error) {
     uint64_t total = 0;
     for (uint32_t t = 0; t < draft->table_count; t++)
         total += draft->tables[t].source->row_estimate;
     compile_formats(draft);
     weir_ingest__begin_phase(draft->context, "draft", total, draft->catalog->size_bytes);
-    weir__parallel(draft->env, draft->context->session_count, draft->table_count, run_table, draft);
-    for (uint32_t t = 0; t < draft->table_count; t++)
-        if (draft->tables[t].status != WEIR_OK) {
-            if (error)
-                *error = draft->tables[t].error;
-            return draft->tables[t].status;
-        }
-    return WEIR_OK;
+    return weir_ingest__for_each(draft->context, draft->context->session_count, draft->table_count,
+                                 profile_table, draft, error);
 }

@@ -11,8 +11,7 @@ typedef struct embed_batch {
     weir_ingest__bytes *list;
     size_t count;
     uint16_t *vectors;
-    weir_status status;
-    weir_error error;
+    bool is_short_of_memory;
 } embed_batch;
 
 /* Text number i of a section; made in the arena where it does not lie somewhere already. False: no memory. */
@@ -65,12 +64,14 @@ static bool text_text(const weir_ingest__encoder *e, uint32_t index, weir__arena
     return true;
 }
 
-static void run_batch(void *context, size_t index, uint32_t worker) {
-    embed_batch *batch = &((embed_batch *)context)[index];
+static weir_status run_batch(void *argument, size_t index, uint32_t worker, weir_error *error) {
+    embed_batch *batch = &((embed_batch *)argument)[index];
     (void)worker;
-    if (batch->status == WEIR_OK && batch->count > 0)
-        batch->status = batch->embedder->kind->embed(batch->embedder, batch->list, batch->count,
-                                                     batch->vectors, &batch->error);
+    if (batch->is_short_of_memory)
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, 1);
+    return batch->count > 0 ? batch->embedder->kind->embed(batch->embedder, batch->list, batch->count,
+                                                           batch->vectors, error)
+                            : WEIR_OK;
 }
 
 static void put_vectors(weir_store__writer *w, uint16_t *vectors, size_t count) {
@@ -87,7 +88,7 @@ static uint32_t fill_wave(const weir_ingest__encoder *e, embed_batch *batches, u
         weir__arena_release(&batch->texts);
         for (batch->count = 0; batch->count < batch->embedder->batch_max && first < count; first++)
             if (!make(e, first, &batch->texts, &batch->list[batch->count++]))
-                batch->status = weir__out_of_memory(&batch->error, WEIR_INGEST__EMBED_OPERATOR, 1);
+                batch->is_short_of_memory = true;
     }
     return first;
 }
@@ -99,15 +100,9 @@ static weir_status write_section(const weir_ingest__encoder *e, embed_batch *bat
     weir_store__writer_begin(w, kind);
     for (uint32_t first = 0; first < count;) {
         uint32_t next = fill_wave(e, batches, callers, make, first, count);
-        weir__parallel(e->context->env, callers, callers, run_batch, batches);
-        for (uint32_t b = 0; b < callers; b++) {
-            if (batches[b].status != WEIR_OK) {
-                if (error)
-                    *error = batches[b].error;
-                return batches[b].status;
-            }
+        WEIR__TRY(weir_ingest__for_each(e->context, callers, callers, run_batch, batches, error));
+        for (uint32_t b = 0; b < callers; b++)
             put_vectors(w, batches[b].vectors, batches[b].count * batches[b].embedder->dim);
-        }
         if (!weir_ingest__advance(e->context, next - first))
             return weir_ingest__cancelled(error);
         first = next;

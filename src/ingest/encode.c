@@ -79,10 +79,12 @@ static void compose_column(const row_block *block, const weir_ingest__table *tab
     }
 }
 
-static void compose_block(const row_block *block) {
+static void compose_block(void *argument, size_t index, uint32_t worker) {
+    const row_block *block = &((const row_block *)argument)[index];
     const weir_ingest__encoder *e = block->e;
     const weir_ingest__table *table = &e->ordered->tables[block->table];
     const weir_table *layout = &e->description->tables[block->table];
+    (void)worker;
     assert(block->first + block->count <= table->row_count && "rows that the table does not have");
     memset(block->bytes, 0, (size_t)block->count * layout->stride);
     for (uint32_t c = 0; c < table->plan->column_count; c++)
@@ -104,11 +106,6 @@ static void compose_block(const row_block *block) {
     }
 }
 
-static void run_block(void *context, size_t index, uint32_t worker) {
-    (void)worker;
-    compose_block(&((row_block *)context)[index]);
-}
-
 /* A wave of blocks is composed in parallel, then written in order. */
 static weir_status write_table(const weir_ingest__encoder *e, uint32_t t, row_block *blocks,
                                weir_error *error) {
@@ -124,7 +121,7 @@ static weir_status write_table(const weir_ingest__encoder *e, uint32_t t, row_bl
             blocks[count] = (row_block){e, t, first, part, blocks[count].bytes};
             first += part;
         }
-        weir__parallel(e->context->env, e->context->threads, count, run_block, blocks);
+        weir__parallel(e->context->env, e->context->threads, count, compose_block, blocks);
         for (uint32_t i = 0; i < count; i++)
             weir_store__writer_put(e->writer, blocks[i].bytes, (size_t)blocks[i].count * stride);
         if (!weir_ingest__advance(e->context, first - start))

@@ -209,14 +209,6 @@ static weir_status prepare_source(ingest_run *ingest, bool reads_schema, weir_er
     return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
 }
 
-static void prepare(ingest_run *ingest, const weir_env *env, const weir_env *given_env, weir__spill *spill,
-                    const weir_ingest_options *options) {
-    memset(ingest, 0, sizeof *ingest);
-    weir_ingest__context_init(&ingest->context, env, given_env, spill, options);
-    weir__arena_init(&ingest->arena, env);
-    weir__arena_init(&ingest->schema.arena, env);
-}
-
 static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *error) {
     bool has_tables = ingest->context.options->arrow_table_count > 0;
     if (!ingest->context.options->source == !has_tables)
@@ -244,12 +236,6 @@ static void end(ingest_run *ingest) {
     weir__arena_release(&ingest->arena);
 }
 
-/* What a source says when it is interrupted is not what happened. */
-static weir_status say_if_cancelled(const ingest_run *ingest, weir_status status, weir_error *error) {
-    return status != WEIR_OK && atomic_load(&ingest->context.is_cancelled) ? weir_ingest__cancelled(error)
-                                                                           : status;
-}
-
 /* ---- The schema ------------------------------------------------------------------------------ */
 
 static weir_status draft(ingest_run *ingest, weir_bytes *schema, weir_error *error) {
@@ -267,36 +253,6 @@ static weir_status draft_and_read(ingest_run *ingest, weir_error *error) {
     return status;
 }
 
-typedef struct draft_work {
-    ingest_run *ingest;
-    weir_bytes *schema;
-    weir_status status;
-    weir_error *error;
-} draft_work;
-
-static void draft_now(void *context) {
-    draft_work *work = context;
-    work->status = begin(work->ingest, false, work->error);
-    if (work->status == WEIR_OK)
-        work->status = draft(work->ingest, work->schema, work->error);
-    end(work->ingest);
-}
-
-static __attribute__((noinline)) weir_status
-draft_all(const weir_env *env, const weir_ingest_options *options, weir_bytes *schema, weir_error *error) {
-    env = weir__env_or_default(env);
-    ingest_run *ingest = weir__allocate(env, 1, sizeof *ingest);
-    if (!ingest)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
-    draft_work work = {.ingest = ingest, .schema = schema, .error = error};
-    prepare(ingest, env, env, NULL, options);
-    weir_ingest__watch(&ingest->context, draft_now, &work);
-    weir_status status = say_if_cancelled(ingest, work.status, error);
-    weir_ingest__context_release(&ingest->context);
-    weir__release(env, ingest);
-    return status;
-}
-
 /* What is told beside the store is the caller's if all went well. */
 static void begin_telling(const weir_ingest_options *options) {
     if (options->reasons)
@@ -310,21 +266,6 @@ static void end_telling(const weir_ingest_options *options, weir_status status) 
         weir_bytes_release(options->reasons);
     if (options->base_report && status != WEIR_OK)
         weir_bytes_release(options->base_report);
-}
-
-weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_bytes *schema,
-                              weir_error *error) {
-    weir_ingest_options options;
-    *schema = (weir_bytes){0};
-    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
-    begin_telling(&options);
-    weir__floating kept = weir__enter_floating();
-    weir_status status = draft_all(env, &options, schema, error);
-    weir__leave_floating(&kept);
-    if (status != WEIR_OK)
-        weir_bytes_release(schema);
-    end_telling(&options, status);
-    return status;
 }
 
 /* ---- Everything ------------------------------------------------------------------------------ */
@@ -503,27 +444,42 @@ static weir_status run(ingest_run *ingest, weir_ingest_report *report, weir_erro
 
 typedef struct ingest_work {
     ingest_run *ingest;
-    weir_ingest_report *report;
+    weir_ingest_report *report; /* NULL: a schema is drafted, and nothing is written */
+    weir_bytes *schema;
     weir_status status;
     weir_error *error;
 } ingest_work;
 
-static void ingest_now(void *context) {
-    ingest_work *work = context;
-    work->status = begin(work->ingest, true, work->error);
+static void do_work(void *argument) {
+    ingest_work *work = argument;
+    work->status = begin(work->ingest, work->report != NULL, work->error);
     if (work->status == WEIR_OK)
-        work->status = run(work->ingest, work->report, work->error);
+        work->status = work->report ? run(work->ingest, work->report, work->error)
+                                    : draft(work->ingest, work->schema, work->error);
     end(work->ingest);
 }
 
-static weir_status ingest_with(const weir_env *env, ingest_run *ingest, weir__spill *spill,
-                               const weir_ingest_options *options, weir_ingest_report *report,
-                               weir_error *error) {
-    ingest_work work = {.ingest = ingest, .report = report, .error = error};
-    prepare(ingest, weir__spill_env(spill), env, spill, options);
-    weir_ingest__watch(&ingest->context, ingest_now, &work);
-    weir_status status = weir__spill_explain(spill, say_if_cancelled(ingest, work.status, error), error);
+/* Ingests, or drafts a schema, while the caller is told how it goes. `spill` is NULL for a draft. */
+static __attribute__((noinline)) weir_status run_watched(const weir_env *env, weir__spill *spill,
+                                                         const weir_ingest_options *options,
+                                                         weir_ingest_report *report, weir_bytes *schema,
+                                                         weir_error *error) {
+    const weir_env *own = spill ? weir__spill_env(spill) : env;
+    ingest_run *ingest = weir__allocate_zero(env, 1, sizeof *ingest);
+    if (!ingest)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
+    ingest_work work = {.ingest = ingest, .report = report, .schema = schema, .error = error};
+    weir_ingest__context_init(&ingest->context, own, env, spill, options);
+    weir__arena_init(&ingest->arena, own);
+    weir__arena_init(&ingest->schema.arena, own);
+    weir_ingest__watch(&ingest->context, do_work, &work);
+    weir_status status = work.status;
+    if (status != WEIR_OK && atomic_load(&ingest->context.is_cancelled))
+        status = weir_ingest__cancelled(error); /* what an interrupted source says is not what happened */
+    if (spill)
+        status = weir__spill_explain(spill, status, error);
     weir_ingest__context_release(&ingest->context);
+    weir__release(env, ingest);
     return status;
 }
 
@@ -531,22 +487,34 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
                                                         const weir_ingest_options *options,
                                                         weir_ingest_report *report, weir_error *error) {
     uint64_t memory = options->memory ? options->memory : env->memory_size(env->context) / 2;
-    ingest_run *ingest = weir__allocate(env, 1, sizeof *ingest);
-    weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
     weir__spill *spill = NULL;
-    weir_status status =
-        ingest && own ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
+    weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
+    if (!own)
+        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *own);
+    weir_status status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
     if (status == WEIR_OK)
-        status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
-    if (status == WEIR_OK)
-        status = ingest_with(env, ingest, spill, options, own, error);
+        status = run_watched(env, spill, options, own, NULL, error);
     if (status == WEIR_OK)
         own->spilled_bytes = weir__spill_peak(spill);
     if (status == WEIR_OK && report)
         *report = *own;
     weir__spill_close(spill);
     weir__release(env, own);
-    weir__release(env, ingest);
+    return status;
+}
+
+weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_bytes *schema,
+                              weir_error *error) {
+    weir_ingest_options options;
+    *schema = (weir_bytes){0};
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_ingest_options, WEIR_INGEST__OPERATOR, error));
+    begin_telling(&options);
+    weir__floating kept = weir__enter_floating();
+    weir_status status = run_watched(weir__env_or_default(env), NULL, &options, NULL, schema, error);
+    weir__leave_floating(&kept);
+    if (status != WEIR_OK)
+        weir_bytes_release(schema);
+    end_telling(&options, status);
     return status;
 }
 

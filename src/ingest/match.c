@@ -55,13 +55,6 @@ static followed_path follow(const weir_ingest__linked *linked, uint32_t table,
     return out;
 }
 
-/* WEIR_TIME_ALWAYS where a key on the way has no match, or the value is null. */
-static int64_t time_at(const followed_path *path, uint32_t row) {
-    for (uint32_t i = 0; i < path->count && row != WEIR_NONE; i++)
-        row = path->parents[i][row];
-    return row == WEIR_NONE ? WEIR_TIME_ALWAYS : path->times[row];
-}
-
 /* Rows of a table are looked up in blocks, which threads share. */
 enum { LOOK_UP_ROWS = 1 << 18 };
 
@@ -73,14 +66,17 @@ typedef struct time_work {
     atomic_ullong nulls;
 } time_work;
 
-/* The latest of the paths' times, null where one is. */
+/* The latest of the paths' times; null if one of them is, or a key on the way has no match. */
 static int64_t latest_at(const time_work *work, uint32_t row) {
     int64_t latest = WEIR_TIME_ALWAYS;
     for (uint32_t p = 0; p < work->path_count; p++) {
-        int64_t value = time_at(&work->paths[p], row);
-        if (value == WEIR_TIME_ALWAYS)
+        const followed_path *path = &work->paths[p];
+        uint32_t at = row;
+        for (uint32_t i = 0; i < path->count && at != WEIR_NONE; i++)
+            at = path->parents[i][at];
+        if (at == WEIR_NONE || path->times[at] == WEIR_TIME_ALWAYS)
             return WEIR_TIME_ALWAYS;
-        latest = value > latest ? value : latest;
+        latest = path->times[at] > latest ? path->times[at] : latest;
     }
     return latest;
 }
@@ -114,15 +110,6 @@ static weir_status look_up_time(const weir_ingest__context *context, const weir_
     out->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
     return has_memory ? WEIR_OK
                       : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, row_count * sizeof *out->values);
-}
-
-static weir_status look_up_times(const weir_ingest__context *context, const weir_ingest__linked *linked,
-                                 weir_error *error) {
-    for (uint32_t t = 0; t < linked->plan->table_count; t++)
-        for (uint32_t i = 0; i < linked->plan->tables[t].time_count; i++)
-            WEIR__TRY(look_up_time(context, linked, t, &linked->plan->tables[t].times[i],
-                                   &linked->times[t][i], error));
-    return WEIR_OK;
 }
 
 /* ---- Parents --------------------------------------------------------------------------------- */
@@ -421,7 +408,9 @@ weir_status weir_ingest__link_rows(weir_ingest__context *context, const weir_ing
     weir_ingest__begin_phase(context, "match", total, 0);
     link_work work = {context, out};
     WEIR__TRY(weir_ingest__for_each(context, context->threads, plan->edge_count, find_parents, &work, error));
-    WEIR__TRY(look_up_times(context, out, error));
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        for (uint32_t i = 0; i < plan->tables[t].time_count; i++)
+            WEIR__TRY(look_up_time(context, out, t, &plan->tables[t].times[i], &out->times[t][i], error));
     return weir_ingest__for_each(context, context->threads, plan->edge_count, make_children, &work, error);
 }
 

@@ -5,28 +5,6 @@
 #include "base/bytes.h"
 #include "ingest/encode.h"
 
-/* ---- Integers ---------------------------------------------------------------------------------- */
-
-static bool is_range(const weir_ingest__column_data *column, uint32_t count) {
-    for (uint32_t r = 1; r < count; r++)
-        if (column->keys[r] != column->keys[0] + r)
-            return false;
-    return true;
-}
-
-static uint32_t width_of(uint64_t largest) {
-    return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
-}
-
-static void choose_integers(const weir_ingest__table *table, const weir_ingest__column_data *column,
-                            weir_table *info) {
-    uint32_t count = table->row_count;
-    info->key_first = count ? (int64_t)column->keys[0] : 0;
-    info->key_form = is_range(column, count) ? WEIR_KEYS_RANGE : WEIR_KEYS_PACKED;
-    if (info->key_form == WEIR_KEYS_PACKED)
-        info->key_width = width_of(column->keys[count - 1] - column->keys[0]);
-}
-
 static void write_integers(weir_store__writer *w, const weir_ingest__column_data *column,
                            const weir_table *info) {
     for (uint32_t r = 0; r < info->row_count && info->key_form == WEIR_KEYS_PACKED; r++) {
@@ -36,8 +14,6 @@ static void write_integers(weir_store__writer *w, const weir_ingest__column_data
     }
 }
 
-/* ---- Any keys -------------------------------------------------------------------------------- */
-
 bool weir_ingest__primary_key_cbor(const weir_ingest__table *table, uint32_t row, weir_cbor_writer *w) {
     weir_cbor_restart(w);
     w->size = 0;
@@ -46,16 +22,6 @@ bool weir_ingest__primary_key_cbor(const weir_ingest__table *table, uint32_t row
     for (uint32_t i = 0; i < table->plan->primary_key_count; i++)
         weir_ingest__key_cbor(weir_ingest__key_at(&table->data[table->plan->primary_key[i]], row), w);
     return weir_cbor_finish(w, NULL) == WEIR_OK;
-}
-
-static bool measure_items(const weir_ingest__table *table, weir_cbor_writer *w, weir_table *info) {
-    bool is_fine = true;
-    info->key_form = WEIR_KEYS_CBOR;
-    for (uint32_t r = 0; r < table->row_count && is_fine; r++) {
-        is_fine = weir_ingest__primary_key_cbor(table, r, w);
-        info->key_size += w->size;
-    }
-    return is_fine;
 }
 
 /* The offsets stand before the items, so the keys are composed twice. */
@@ -89,13 +55,25 @@ weir_status weir_ingest__choose_key_forms(const weir_ingest__encoder *e, weir_er
     weir_cbor_writer_memory(&w, e->context->env);
     for (uint32_t t = 0; t < e->plan->table_count && is_fine; t++) {
         const weir_ingest__table *table = &e->ordered->tables[t];
+        weir_table *info = &e->description->tables[t];
+        uint32_t count = table->row_count;
         if (!table->plan->keeps_primary_keys)
             continue;
         const weir_ingest__column_data *integers = integers_of(table);
-        if (integers)
-            choose_integers(table, integers, &e->description->tables[t]);
-        else
-            is_fine = measure_items(table, &w, &e->description->tables[t]);
+        info->key_form = integers ? WEIR_KEYS_RANGE : WEIR_KEYS_CBOR;
+        for (uint32_t r = 0; r < count && !integers && is_fine; r++) {
+            is_fine = weir_ingest__primary_key_cbor(table, r, &w);
+            info->key_size += w.size;
+        }
+        if (!integers || count == 0)
+            continue;
+        info->key_first = (int64_t)integers->keys[0];
+        for (uint32_t r = 1; r < count && info->key_form == WEIR_KEYS_RANGE; r++)
+            if (integers->keys[r] != integers->keys[0] + r)
+                info->key_form = WEIR_KEYS_PACKED;
+        uint64_t most = integers->keys[count - 1] - integers->keys[0];
+        if (info->key_form == WEIR_KEYS_PACKED)
+            info->key_width = most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? 2 : most <= UINT32_MAX ? 4 : 8;
     }
     weir_cbor_release(&w);
     return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
