@@ -5,8 +5,7 @@
 
 #include "ingest/dictionary.h"
 
-static const weir_ingest__string *copy_string(weir__arena *arena, const char *bytes, size_t size,
-                                              uint64_t hash) {
+static weir_ingest__string *copy_string(weir__arena *arena, const char *bytes, size_t size, uint64_t hash) {
     weir_ingest__string *string =
         size > WEIR_INGEST__STRING_MAX ? NULL : weir__arena_take(arena, sizeof *string + size);
     if (!string)
@@ -17,7 +16,7 @@ static const weir_ingest__string *copy_string(weir__arena *arena, const char *by
     return string;
 }
 
-const weir_ingest__string *weir_ingest__string_new(weir__arena *arena, const char *bytes, size_t size) {
+weir_ingest__string *weir_ingest__string_new(weir__arena *arena, const char *bytes, size_t size) {
     return copy_string(arena, bytes, size, XXH3_64bits(bytes, size));
 }
 

@@ -14,7 +14,7 @@ typedef struct weir_ingest__string {
 enum { WEIR_INGEST__STRING_MAX = INT32_MAX };
 
 /* A copy of bytes in an arena; NULL if memory is short. */
-const weir_ingest__string *weir_ingest__string_new(weir__arena *arena, const char *bytes, size_t size);
+weir_ingest__string *weir_ingest__string_new(weir__arena *arena, const char *bytes, size_t size);
 int weir_ingest__string_compare(const weir_ingest__string *a, const weir_ingest__string *b); /* bytewise */
 
 typedef struct weir_ingest__dictionary_slot {

@@ -24,7 +24,13 @@ enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024, SMALL
 /* ---- A part's memory ------------------------------------------------------------------------- */
 
 size_t weir_ingest__value_size(weir_stype stype) {
-    static const size_t sizes[] = {1, 8, 8, 1, 4, 4, 0};
+    static const size_t sizes[] = {[WEIR_IDENTIFIER] = sizeof(uint8_t),
+                                   [WEIR_NUMERICAL] = sizeof(double),
+                                   [WEIR_TIMESTAMP] = sizeof(int64_t),
+                                   [WEIR_BOOLEAN] = sizeof(uint8_t),
+                                   [WEIR_CATEGORICAL] = sizeof(uint32_t),
+                                   [WEIR_TEXT] = sizeof(uint32_t),
+                                   [WEIR_IGNORED] = 0};
     return sizes[stype];
 }
 
@@ -312,8 +318,7 @@ static bool store_row_key(row_reader *r, const weir_ingest__value *cells, bool h
                             has_bad_text);
     if (weir_cbor_finish(w, NULL) != WEIR_OK)
         return false;
-    weir_ingest__string *key =
-        (weir_ingest__string *)weir_ingest__string_new(&part->strings, (const char *)w->data, w->size);
+    weir_ingest__string *key = weir_ingest__string_new(&part->strings, (const char *)w->data, w->size);
     if (!key)
         return false;
     key->hash = XXH64(w->data, w->size, 0);
