@@ -1,6 +1,8 @@
 /* A graph as a document again, and its identity: graph_hash covers the whole meaning with all defaults
  * filled in, so two files that say the same have one hash. Keys are written in the order of canonical CBOR.
  */
+#include <string.h>
+
 #include "base/stream.h"
 #include "plan/graph.h"
 #include "weir_tool/plan_tools.h"
@@ -144,108 +146,58 @@ void weir_graph_write_cbor(const weir_graph *graph, weir_cbor_writer *w) {
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-static void json_ids(const weir_graph *graph, weir_json_writer *w, const char *key, const uint32_t *indexes,
-                     size_t count) {
-    weir_json_key(w, key);
-    weir_json_array(w);
-    for (size_t i = 0; i < count; i++) {
-        weir_text id = weir__name(&graph->tensor_ids, indexes[i]);
-        weir_json_text_n(w, id.data, id.size);
-    }
-    weir_json_end_array(w);
-}
+/* The keys in the order in which people read them. */
+static const char *const graph_keys[] = {"format",  "name", "tensors", "nodes",
+                                         "outputs", "step", "order",   NULL};
+static const char *const tensor_keys[] = {
+    "id", "shape", "dtype", "role", "arena", "alias_of", "alias_offset", "saved_for_backward", NULL};
+static const char *const node_keys[] = {"id", "op", "inputs", "outputs", "inplace", "saves", "cost", NULL};
 
-static void json_text(weir_json_writer *w, const char *key, weir_text text) {
-    weir_json_key(w, key);
-    weir_json_text_n(w, text.data, text.size);
-}
-
-static void json_tensor(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
-    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
-    weir_json_object(w);
-    json_text(w, "id", weir__name(&graph->tensor_ids, index));
-    weir_json_key(w, "shape");
+/* A dimension that JSON readers may not take for an integer is a text. */
+static void json_shape(weir_json_writer *w, const weir_cbor_value *shape) {
+    weir_cbor_iterator it = weir_cbor_children(shape);
+    weir_cbor_value item;
     weir_json_array(w);
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        uint64_t dimension = graph->dimensions[tensor->first_dimension + i];
-        if (dimension > INT64_MAX)
-            weir_json_uint_text(w, dimension);
+    while (weir_cbor_next(&it, NULL, &item)) {
+        if (item.number > INT64_MAX)
+            weir_json_uint_text(w, item.number);
         else
-            weir_json_uint(w, dimension);
+            weir_json_uint(w, item.number);
     }
     weir_json_end_array(w);
-    weir_json_key(w, "dtype");
-    weir_json_text(w, weir_tensor_type_name((weir_tensor_type)tensor->type));
-    if (tensor->role != WEIR_ROLE_ACTIVATION) {
-        weir_json_key(w, "role");
-        weir_json_text(w, weir_tensor_role_name((weir_tensor_role)tensor->role));
-    }
-    if (!has_default_arena(tensor))
-        json_text(w, "arena", weir__name(&graph->arenas, tensor->arena));
-    if (tensor->alias_of != WEIR__NO_NAME) {
-        json_text(w, "alias_of", weir__name(&graph->tensor_ids, tensor->alias_of));
-        if (tensor->alias_offset > 0) {
-            weir_json_key(w, "alias_offset");
-            weir_json_uint(w, tensor->alias_offset);
-        }
-    }
-    if (tensor->saved_for_backward != WEIR_CHOICE_DEFAULT) {
-        weir_json_key(w, "saved_for_backward");
-        weir_json_bool(w, tensor->saved_for_backward == WEIR_CHOICE_TRUE);
-    }
-    weir_json_end_object(w);
 }
 
-static void json_node(const weir_graph *graph, weir_json_writer *w, uint32_t index) {
-    const weir_plan__node *node = &graph->nodes[index];
+static void json_map(weir_json_writer *w, const weir_cbor_value *map, const char *const *keys) {
+    weir_cbor_value value, item;
     weir_json_object(w);
-    json_text(w, "id", weir__name(&graph->node_ids, index));
-    json_text(w, "op", weir__name(&graph->ops, node->op));
-    json_ids(graph, w, "inputs", weir_plan__inputs(graph, node), node->input_count);
-    json_ids(graph, w, "outputs", weir_plan__node_outputs(graph, node), node->output_count);
-    if (node->given_inplace != WEIR_CHOICE_DEFAULT) {
-        weir_json_key(w, "inplace");
-        weir_json_bool(w, node->inplace);
-    }
-    if (node->given_saves != WEIR_SAVES_DEFAULT) {
-        weir_json_key(w, "saves");
-        weir_json_text(w, weir_plan__saves_name(node->saves_inputs, node->saves_output));
-    }
-    if (node->has_cost) {
-        weir_json_key(w, "cost");
-        weir_json_uint(w, node->cost);
+    for (; *keys; keys++) {
+        if (!weir_cbor_get(map, *keys, &value))
+            continue;
+        bool is_tensors = strcmp(*keys, "tensors") == 0;
+        weir_json_key(w, *keys);
+        if (is_tensors || strcmp(*keys, "nodes") == 0) {
+            weir_cbor_iterator it = weir_cbor_children(&value);
+            weir_json_array(w);
+            while (weir_cbor_next(&it, NULL, &item))
+                json_map(w, &item, is_tensors ? tensor_keys : node_keys);
+            weir_json_end_array(w);
+        } else if (strcmp(*keys, "shape") == 0)
+            json_shape(w, &value);
+        else
+            weir_json_value(w, &value);
     }
     weir_json_end_object(w);
 }
 
 void weir_graph_write_json(const weir_graph *graph, weir_json_writer *w) {
-    weir_json_object(w);
-    weir_json_key(w, "format");
-    weir_json_text(w, "weir-graph/1");
-    json_text(w, "name", graph->name);
-    weir_json_key(w, "tensors");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
-        json_tensor(graph, w, i);
-    weir_json_end_array(w);
-    weir_json_key(w, "nodes");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
-        json_node(graph, w, i);
-    weir_json_end_array(w);
-    json_ids(graph, w, "outputs", graph->outputs, graph->output_count);
-    if (graph->steps_in_backward) {
-        weir_json_key(w, "step");
-        weir_json_text(w, "backward");
-    }
-    if (graph->has_order) {
-        weir_json_key(w, "order");
-        weir_json_array(w);
-        for (size_t i = 0; i < graph->order_count; i++) {
-            weir_text id = weir__name(&graph->order, graph->order_indexes[i]);
-            weir_json_text_n(w, id.data, id.size);
-        }
-        weir_json_end_array(w);
-    }
-    weir_json_end_object(w);
+    weir_cbor_writer cbor;
+    weir_cbor_writer_memory(&cbor, graph->env);
+    weir_graph_write_cbor(graph, &cbor);
+    weir_status status = weir_cbor_finish(&cbor, NULL);
+    if (status == WEIR_OK) {
+        weir_cbor_value root = weir_cbor_view(cbor.data);
+        json_map(w, &root, graph_keys);
+    } else
+        w->status = status;
+    weir_cbor_release(&cbor);
 }
