@@ -251,24 +251,25 @@ static weir_status write_files(const plan_call *call, weir_text title, const wei
     return status;
 }
 
+/* Writes the files that are wanted, then shows the plan. */
+static int show(const plan_call *call, weir_text title, const weir_plan *plan) {
+    weir_error error;
+    if (write_files(call, title, plan, &error) != WEIR_OK)
+        return cli_fail(&error, call->as_json);
+    return call->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, call->graph);
+}
+
 static int plan_graph(const cli_command *self, const plan_call *call) {
     weir_error error;
     plan_inputs inputs = {0};
     weir_plan *plan = NULL;
-    int code;
     if (call->token && !cli_hex(call->token, &inputs.token, &inputs.token_size))
         return cli_usage(self, "--token takes hex digits, two a byte");
     weir_status status = read_inputs(call, &inputs, &error);
     if (status == WEIR_OK)
         status = make_plan(call, &inputs, &plan, &error);
-    if (status == WEIR_OK)
-        status = write_files(call, title_of(call, inputs.graph), plan, &error);
-    if (status != WEIR_OK)
-        code = cli_fail(&error, call->as_json);
-    else if (call->as_json)
-        code = cli_plan_print_json(plan);
-    else
-        code = cli_plan_print_table(plan, call->graph);
+    int code =
+        status == WEIR_OK ? show(call, title_of(call, inputs.graph), plan) : cli_fail(&error, call->as_json);
     weir_plan_close(plan);
     free_inputs(&inputs);
     return code;
@@ -298,16 +299,9 @@ static int show_saved(const cli_command *self, const plan_call *call) {
             call->graph);
     weir_error error;
     weir_plan *plan = NULL;
-    int code;
     weir_status status = weir_plan_restore_file(NULL, call->graph, &plan, &error);
-    if (status == WEIR_OK)
-        status = write_files(call, name_of_file(call->graph), plan, &error);
-    if (status != WEIR_OK)
-        code = cli_fail(&error, call->as_json);
-    else if (call->as_json)
-        code = cli_plan_print_json(plan);
-    else
-        code = cli_plan_print_table(plan, call->graph);
+    int code =
+        status == WEIR_OK ? show(call, name_of_file(call->graph), plan) : cli_fail(&error, call->as_json);
     weir_plan_close(plan);
     return code;
 }

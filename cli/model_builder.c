@@ -35,6 +35,20 @@ bool model_start(model *m, const char *name, const char *dtype, const char *usua
     return m->status == WEIR_OK;
 }
 
+const void *model_start_size(model *m, const model_family *family, const model_options *options,
+                             weir_error *error) {
+    const char *wanted = options->size ? options->size : family->size;
+    const char *size = family->sizes;
+    char name[64];
+    for (size_t i = 0; i < family->count; i++, size += family->stride)
+        if (strcmp(wanted, *(const char *const *)(const void *)size) == 0) {
+            snprintf(name, sizeof name, "%s-%s", family->name, wanted);
+            return model_start(m, name, options->dtype, family->dtype, error) ? size : NULL;
+        }
+    m->status = model_refuse(error, "size", wanted, family->choices);
+    return NULL;
+}
+
 void model_set_prefix(model *m, const char *prefix, uint64_t number) {
     snprintf(m->prefix, sizeof m->prefix, prefix, (unsigned long long)number);
 }

@@ -41,6 +41,24 @@ static inline uint64_t or_default(uint64_t given, uint64_t usual) {
 
 /* Starts a graph; false if the dtype is unknown. */
 bool model_start(model *m, const char *name, const char *dtype, const char *usual_dtype, weir_error *error);
+
+/* A family of models that come in sizes. */
+typedef struct model_family {
+    const char *name;
+    const char *dtype;   /* the usual one … */
+    const char *size;    /* … and size */
+    const char *choices; /* "small, medium or large" */
+    const void *sizes;   /* structs that begin with their name, a const char * */
+    size_t count;
+    size_t stride;
+} model_family;
+#define MODEL_SIZES(list)                                                                                    \
+    .sizes = (list), .count = sizeof(list) / sizeof((list)[0]), .stride = sizeof((list)[0])
+
+/* Starts the graph of the size that is wanted and gives its struct; NULL, and *error says why, if there is
+ * no such size or dtype. */
+const void *model_start_size(model *m, const model_family *family, const model_options *options,
+                             weir_error *error);
 void model_set_prefix(model *m, const char *prefix, uint64_t number);
 
 model_id model_tensor(model *m, const char *name, weir_tensor_role role, weir_tensor_type type,

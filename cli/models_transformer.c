@@ -103,18 +103,16 @@ static weir_status build_gpt2(model *m, const gpt2_size *size, const model_optio
     return finish_head(m, options, &logits, batch, sequence, graph);
 }
 
+static const model_family gpt2 = {.name = "gpt2",
+                                  .dtype = "f32",
+                                  .size = "small",
+                                  .choices = "small, medium, large or xl",
+                                  MODEL_SIZES(gpt2_sizes)};
+
 weir_status model_gpt2(const model_options *options, weir_graph **graph, weir_error *error) {
-    const char *wanted = options->size ? options->size : "small";
-    char name[64];
     model m;
-    for (size_t i = 0; i < sizeof gpt2_sizes / sizeof gpt2_sizes[0]; i++)
-        if (strcmp(wanted, gpt2_sizes[i].name) == 0) {
-            snprintf(name, sizeof name, "gpt2-%s", wanted);
-            if (!model_start(&m, name, options->dtype, "f32", error))
-                return m.status;
-            return build_gpt2(&m, &gpt2_sizes[i], options, graph);
-        }
-    return model_refuse(error, "size", wanted, "small, medium, large or xl");
+    const gpt2_size *size = model_start_size(&m, &gpt2, options, error);
+    return size ? build_gpt2(&m, size, options, graph) : m.status;
 }
 
 /* ---- Llama ------------------------------------------------------------------------------------- */
@@ -195,16 +193,14 @@ static weir_status build_llama(model *m, const llama_size *size, const model_opt
     return finish_head(m, options, &logits, batch, sequence, graph);
 }
 
+static const model_family llama = {.name = "llama",
+                                   .dtype = "bf16",
+                                   .size = "7b",
+                                   .choices = "7b, 8b, 13b, 70b or 405b",
+                                   MODEL_SIZES(llama_sizes)};
+
 weir_status model_llama(const model_options *options, weir_graph **graph, weir_error *error) {
-    const char *wanted = options->size ? options->size : "7b";
-    char name[64];
     model m;
-    for (size_t i = 0; i < sizeof llama_sizes / sizeof llama_sizes[0]; i++)
-        if (strcmp(wanted, llama_sizes[i].name) == 0) {
-            snprintf(name, sizeof name, "llama-%s", wanted);
-            if (!model_start(&m, name, options->dtype, "bf16", error))
-                return m.status;
-            return build_llama(&m, &llama_sizes[i], options, graph);
-        }
-    return model_refuse(error, "size", wanted, "7b, 8b, 13b, 70b or 405b");
+    const llama_size *size = model_start_size(&m, &llama, options, error);
+    return size ? build_llama(&m, size, options, graph) : m.status;
 }

@@ -132,18 +132,16 @@ static weir_status build_resnet(model *m, const resnet_size *size, const model_o
     return model_finish(m, &loss, graph);
 }
 
+static const model_family resnet = {.name = "resnet",
+                                    .dtype = "f32",
+                                    .size = "50",
+                                    .choices = "18, 34, 50, 101 or 152",
+                                    MODEL_SIZES(resnet_sizes)};
+
 weir_status model_resnet(const model_options *options, weir_graph **graph, weir_error *error) {
-    const char *wanted = options->size ? options->size : "50";
-    char name[64];
     model m;
-    for (size_t i = 0; i < sizeof resnet_sizes / sizeof resnet_sizes[0]; i++)
-        if (strcmp(wanted, resnet_sizes[i].name) == 0) {
-            snprintf(name, sizeof name, "resnet-%s", wanted);
-            if (!model_start(&m, name, options->dtype, "f32", error))
-                return m.status;
-            return build_resnet(&m, &resnet_sizes[i], options, graph);
-        }
-    return model_refuse(error, "size", wanted, "18, 34, 50, 101 or 152");
+    const resnet_size *size = model_start_size(&m, &resnet, options, error);
+    return size ? build_resnet(&m, size, options, graph) : m.status;
 }
 
 /* ---- U-Net ------------------------------------------------------------------------------------- */
