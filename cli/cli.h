@@ -68,7 +68,7 @@ int cli_usage(const cli_command *command, const char *format, ...) __attribute__
 /* Prints the record ({"error": …} on stdout, or a line on stderr) and returns CLI_FAILED. */
 int cli_fail(const weir_error *error, bool as_json);
 
-/* Prints what the writer holds and a newline, and releases it. Returns CLI_OK, or CLI_FAILED where it could
+/* Prints what the writer holds and a newline, and releases it. Returns CLI_OK, or CLI_FAILED if it could
  * not be written or made. */
 int cli_print_json(weir_json_writer *w);
 
@@ -124,7 +124,7 @@ typedef struct cli_output {
 /* Opens it; the path must outlive it. IO_ERROR, OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status cli_output_open(cli_output *output, const char *path, weir_error *error);
 
-/* Closes the stream and gives the file its name. Where that fails, or anything before it did on the stream,
+/* Closes the stream and gives the file its name. If that fails, or anything before it did on the stream,
  * the temporary file is removed; IO_ERROR. */
 WEIR_CHECKED weir_status cli_output_finish(cli_output *output, weir_error *error);
 

@@ -122,7 +122,7 @@ const cli_command cli_graph = {
     .help =
         "  gpt2     --size small (default), medium, large, xl\n"
         "  llama    --size 7b (default), 8b, 13b, 70b, 405b: grouped-query attention and FFN as published\n"
-        "  resnet   --size 50 (default), 18, 34, 101, 152; --image pixels a side (224)\n"
+        "  resnet   --size 50 (default), 18, 34, 101, 152; --image pixels per side (224)\n"
         "  unet     --layers depth (4), --image (512)\n"
         "  chain    --nodes in-place operators one after the other (8)\n"
         "  random   --nodes operators (64) with --seed (0)\n"
@@ -133,7 +133,7 @@ const cli_command cli_graph = {
         "  --seq N    tokens of a sequence\n"
         "  --batch N  sequences or images\n"
         "  --dtype T  of parameters and activations: f32, bf16, f16 …\n"
-        "  --image N  pixels a side\n"
+        "  --image N  pixels per side\n"
         "  --nodes N  operators of a chain or a random graph (at most 10000000)\n"
         "  --seed N   of a random graph\n"
         "  --flash    attention as one operator that keeps no scores\n"

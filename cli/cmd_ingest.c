@@ -104,11 +104,13 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_ingest = {
     .name = "ingest",
     .summary = "make a store from a database",
-    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F] [--update-manifest | "
-             "--replace-manifest] "
-             "[--batch-size N] [--preset P] [--like STORE] [--keep-rows] [--base STORE [--base-check "
-             "count|full] [--base-cut TIME]] [--html F] [--strict] [--threads N] "
-             "[--memory SIZE] [--no-embeddings] [--format N] " CLI_SOURCE_USAGE " [--json]",
+    .usage = "weir ingest SOURCE [--schema F] [-o OUT.weir] [--manifest F]\n"
+             "                   [--update-manifest | --replace-manifest] [--batch-size N] [--preset P]\n"
+             "                   [--like STORE] [--keep-rows]\n"
+             "                   [--base STORE [--base-check count|full] [--base-cut TIME]]\n"
+             "                   [--html F] [--strict] [--threads N] [--memory SIZE]\n"
+             "                   [--no-embeddings] [--format N]\n"
+             "                   " CLI_SOURCE_USAGE " [--json]",
     .help = CLI_SOURCE_HELP
     "  --schema F        what to read and what it means (default: drafted, see weir schema)\n"
     "  -o, --output F    the store (default: NAME.weir, by the schema's name)\n"
@@ -125,10 +127,9 @@ const cli_command cli_ingest = {
     "  --keep-rows       also keep the rows that were read, in the folder OUT.weir.rows: runs of rows, of "
     "which\n"
     "                    'weir assemble' makes a store again without the source\n"
-    "  --base STORE      a store whose rows were kept: of the source, read only rows that are new, where it "
-    "can\n"
-    "                    say which (docs/store.md). The store is the same as without; if rows of the base\n"
-    "                    changed, it says which table, and writes nothing. CSV files are read whole\n"
+    "  --base STORE      a store whose rows were kept: of the source, read only rows that are new, if it\n"
+    "                    can tell which (docs/store.md). The store is the same as without; if rows of the\n"
+    "                    base changed, it says which table, and writes nothing. CSV files are read whole\n"
     "  --base-check C    count: let the source count the rows that are not read (the default); full: read "
     "all\n"
     "                    rows and compare them\n"
@@ -138,10 +139,8 @@ const cli_command cli_ingest = {
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
     "  --threads N       (default: the number of processors); the store is the same for any number\n"
-    "  --memory SIZE     what it may take of memory, such as 512MiB or 2GiB, from 64MiB on (default: half "
-    "of\n"
-    "                    what the machine has); what is more lies in a file without a name beside the "
-    "store,\n"
+    "  --memory SIZE     how much memory it may use, such as 512MiB or 2GiB, at least 64MiB (default: half\n"
+    "                    of what the machine has); the rest goes to an unnamed file beside the store,\n"
     "                    which is the same for any size\n"
     "  --no-embeddings   leave the embeddings out\n"
     "  --format N        2: the format of stores of more than 2^32 - 2 rows, although these are fewer, to "

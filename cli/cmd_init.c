@@ -336,9 +336,9 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_init = {
     .name = "init",
     .summary = "ask what to predict, then make a schema, a store and a page",
-    .usage =
-        "weir init SOURCE [--target TABLE.COLUMN | --yes] [--dir D] [--force] [--strict] " CLI_SOURCE_USAGE
-        " [--threads N] [--json]",
+    .usage = "weir init SOURCE [--target TABLE.COLUMN | --yes] [--dir D] [--force] [--strict]\n"
+             "                   " CLI_SOURCE_USAGE "\n"
+             "                   [--threads N] [--json]",
     .help = CLI_SOURCE_HELP
     "  --target T.C      what to predict (default: asked)\n"
     "  --yes             take what is proposed, ask nothing\n"

@@ -47,7 +47,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     uint8_t *token = NULL;
     size_t token_size = 0;
     if (token_text && !cli_hex(token_text, &token, &token_size))
-        return cli_usage(self, "--token takes hex digits, two a byte");
+        return cli_usage(self, "--token takes hex digits, two per byte");
     weir_error error;
     weir_manifest *manifest = NULL;
     int result;

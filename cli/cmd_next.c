@@ -214,7 +214,7 @@ const cli_command cli_next = {
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
             "  --trace FILE     record the steps, and a failure, for 'weir replay', 'diff' and 'merge'\n"
             "  --trace-indices  with the indices themselves\n"
-            "  --json           one JSON object a step: indices, valid_count, cursor_next, metadata\n",
+            "  --json           one JSON object per step: indices, valid_count, cursor_next, metadata\n",
     .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "
                "--count 2\n",
     .run = run,

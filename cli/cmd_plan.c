@@ -264,7 +264,7 @@ static int plan_graph(const cli_command *self, const plan_call *call) {
     plan_inputs inputs = {0};
     weir_plan *plan = NULL;
     if (call->token && !cli_hex(call->token, &inputs.token, &inputs.token_size))
-        return cli_usage(self, "--token takes hex digits, two a byte");
+        return cli_usage(self, "--token takes hex digits, two per byte");
     weir_status status = read_inputs(call, &inputs, &error);
     if (status == WEIR_OK)
         status = make_plan(call, &inputs, &plan, &error);

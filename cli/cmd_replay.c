@@ -91,18 +91,16 @@ const cli_command cli_replay = {
     .name = "replay",
     .summary = "re-execute a trace and compare every field",
     .usage = "weir replay TRACE [--store S]… [--manifest M] [--json]",
-    .help = "  TRACE          the trace of one rank; it holds its manifest\n"
-            "  --store S      build the batches again too and compare their digests; once for each store\n"
-            "  --manifest M   replay with this file instead (it must have the same hashes)\n"
-            "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"status\", \"indices\",\n"
-            "                 \"checked_digests\", \"unchecked_digests\", \"checked_sample_digests\",\n"
-            "                 \"unchecked_sample_digests\", \"memory_records\"}\n\n"
-            "Also judged are the sequence of the steps, memory records, a failure, and the run_end. The "
-            "first field that "
-            "differs is\n"
-            "REPLAY_DIVERGENCE with both values. Exit status: 0 whole and equal, 1 not equal or an error, 3 "
-            "equal,\n"
-            "but the trace is cut, 4 equal, and the run failed.\n",
+    .help =
+        "  TRACE          the trace of one rank; it holds its manifest\n"
+        "  --store S      build the batches again too and compare their digests; once for each store\n"
+        "  --manifest M   replay with this file instead (it must have the same hashes)\n"
+        "  --json         {\"equal\", \"steps\", \"samples\", \"complete\", \"status\", \"indices\",\n"
+        "                 \"checked_digests\", \"unchecked_digests\", \"checked_sample_digests\",\n"
+        "                 \"unchecked_sample_digests\", \"memory_records\"}\n\n"
+        "Also judged are the sequence of the steps, memory records, a failure, and the run_end. The\n"
+        "first field that differs is REPLAY_DIVERGENCE with both values. Exit status: 0 whole and equal,\n"
+        "1 not equal or an error, 3 equal, but the trace is cut, 4 equal, and the run failed.\n",
     .example = "  weir next --manifest m.json --dataset a --count 100 --trace run.trace > steps\n  weir "
                "replay run.trace\n",
     .run = run,

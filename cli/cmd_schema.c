@@ -129,9 +129,10 @@ static int run(const cli_command *self, int argc, char **argv) {
 const cli_command cli_schema = {
     .name = "schema",
     .summary = "draft a schema from a database",
-    .usage = "weir schema SOURCE [-o FILE] [--explain] " CLI_SOURCE_USAGE
-             " [--threads N] [--json] | weir schema --check "
-             "FILE | weir schema --json-schema",
+    .usage = "weir schema SOURCE [-o FILE] [--explain] [--threads N] [--json]\n"
+             "                   " CLI_SOURCE_USAGE "\n"
+             "       weir schema --check FILE\n"
+             "       weir schema --json-schema",
     .help = CLI_SOURCE_HELP
     "  -o, --output F    write the draft there, and the reasons beside it (NAME.notes.md)\n"
     "  --explain         print the reasons for each choice instead of the draft\n"

@@ -6,7 +6,7 @@
 
 typedef struct demo_run_files {
     const char *store, *manifest;   /* that are there */
-    const char *trace, *checkpoint; /* made anew */
+    const char *trace, *checkpoint; /* written again */
 } demo_run_files;
 
 /* Runs, and says how it went. */

@@ -28,7 +28,7 @@ enum {
 #define DEMO_SCALE_MIN UINT64_C(1000)
 #define DEMO_SCALE_MAX UINT64_C(1000000000)
 
-/* How the making goes on; called some times a second. */
+/* How far the database is; called a few times per second. */
 typedef void (*demo_progress)(void *context, uint64_t done, uint64_t total);
 
 typedef struct demo_counts {
@@ -38,7 +38,7 @@ typedef struct demo_counts {
 
 extern const char *const demo_table_names[DEMO_TABLES];
 
-/* Whether a file is at `path`, and IO_ERROR if it is one that is no demo shop. */
+/* Whether a file is at `path`, and IO_ERROR if it is there and is not a demo shop. */
 WEIR_CHECKED weir_status demo_shop_check(const char *path, bool *is_there, weir_error *error);
 
 /* Writes a shop of about `scale` rows to a SQLite file, which is replaced if it is a demo shop already.

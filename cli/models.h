@@ -12,7 +12,7 @@ typedef struct model_options {
     uint64_t layers;
     uint64_t sequence;
     uint64_t batch;
-    uint64_t image; /* pixels a side */
+    uint64_t image; /* pixels per side */
     uint64_t nodes;
     uint64_t seed;
     bool flash;  /* one fused attention operator instead of scores and probabilities */
@@ -24,7 +24,7 @@ typedef weir_status model_maker(const model_options *options, weir_graph **graph
 typedef struct model_kind {
     const char *name;
     const char *sizes; /* the choices of --size, the default first; "" if there are none */
-    const char *takes; /* the options that it has a use for, each with a space before and behind */
+    const char *takes; /* the options that it has a use for, each with a space before and after */
     model_maker *make;
 } model_kind;
 

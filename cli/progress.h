@@ -1,4 +1,4 @@
-/* One line on a terminal that says how far long work is; silent where standard error is no terminal. */
+/* One line on a terminal that says how far long work is; silent if standard error is not a terminal. */
 #ifndef WEIR_CLI_PROGRESS_H
 #define WEIR_CLI_PROGRESS_H
 

@@ -7,7 +7,7 @@
 int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
     if (!selection->token_hex || cli_hex(selection->token_hex, &selection->token, &selection->token_size))
         return CLI_OK;
-    return cli_usage(self, "--token takes hex digits, two a byte");
+    return cli_usage(self, "--token takes hex digits, two per byte");
 }
 
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {

@@ -25,8 +25,8 @@ typedef struct cli_source_options {
     }
 
 #define CLI_SOURCE_USAGE                                                                                     \
-    "[--null T]... [--delimiter C] [--quote C] [--header | --no-header] [--pg-schema S] [--source-timeout "  \
-    "S]"
+    "[--null T]... [--delimiter C] [--quote C] [--header | --no-header]\n"                                   \
+    "                   [--pg-schema S] [--source-timeout S]"
 #define CLI_SOURCE_HELP                                                                                      \
     "  SOURCE            a SQLite or DuckDB file, postgresql://..., mysql://..., a .csv or .parquet file,\n" \
     "                    or a folder or pattern of such files\n"                                             \

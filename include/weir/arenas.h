@@ -76,8 +76,8 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_zero(weir_arenas *arenas, const ch
                                                    weir_error *error);
 
 /* CommitExecution_v1: a barrier over the arenas in name order (all work on their device is done); seals the
- * batch and gives its state hash, SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Repeated for one
- * batch it is the same. On the host it cannot fail. */
+ * batch and gives its state hash, SHA-256(CBOR(["tmmu_commit_v1", plan_hash, batch])). Calling it
+ * again for the same batch gives the same hash. On the host it cannot fail. */
 WEIR_API WEIR_CHECKED weir_status weir_arenas_commit(weir_arenas *arenas, uint64_t batch,
                                                      uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
@@ -112,7 +112,7 @@ WEIR_API WEIR_CHECKED weir_status weir_arenas_written(weir_arenas *arenas, const
 WEIR_API WEIR_CHECKED weir_status weir_arenas_prepare(weir_arenas *arenas, uint64_t batch,
                                                       uint8_t state_hash[WEIR_HASH_SIZE], weir_error *error);
 
-/* ---- Memory behind the addresses ---------------------------------------------------------------- */
+/* ---- Memory at the addresses -------------------------------------------------------------------- */
 
 /* Bytes that have a handle and no address: they can be mapped into several arenas at once (two models that
  * never run at the same time share them), and into other processes. */

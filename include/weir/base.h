@@ -43,7 +43,7 @@ typedef enum weir_status {
 } weir_status;
 
 /* "BATCH_SIZE_INCONSISTENT", and the meaning in words, of a status ("OK" and "success" for WEIR_OK; "UNKNOWN"
- * … for a number that is none). Static; any thread. */
+ * … for a number that is not a status). Static; any thread. */
 WEIR_API const char *weir_status_name(weir_status status);
 WEIR_API const char *weir_status_meaning(weir_status status);
 
@@ -165,8 +165,8 @@ typedef struct weir_env {
                 bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument);
 
     /* While mapped file memory is guarded, a page of it that cannot be read (the file was cut, the disk
-     * failed) gives zeros, from there to the end, and sets *failed to 1, where the process would die
-     * otherwise. `failed` must outlive the guard. 0 or -1. */
+     * failed) gives zeros, from there to the end, and sets *failed to 1; without the guard the process
+     * would die. `failed` must outlive the guard. 0 or -1. */
     int (*guard)(void *context, const void *memory, size_t size, uint32_t *failed);
     void (*unguard)(void *context, const void *memory);
 
@@ -178,7 +178,7 @@ typedef struct weir_env {
     int (*lock)(void *context, int file);
     int (*unlock)(void *context, int file);
 
-    /* Bytes that nobody can foresee. */
+    /* Unpredictable bytes, for keys and names. */
     int (*random)(void *context, void *out, size_t size);
 
     /* Bytes of memory that this process may have: the machine's, or its control group's if that is less. */
@@ -210,7 +210,8 @@ typedef struct weir_env {
     int (*claim)(void *context, int file, uint64_t offset, uint64_t size);
 
     /* Takes mapped file memory out of the process: the file keeps it, and it is read again when it is
-     * touched. `for_good`: nobody needs it any more, nor its place on the disk; what it holds then is open.
+     * touched. `for_good`: nobody needs it any more, nor its place on the disk; its contents are undefined
+     * then.
      */
     void (*forget)(void *context, const void *memory, size_t size, bool for_good);
 
@@ -240,7 +241,7 @@ typedef struct weir_progress {
     const char *phase;    /* of ingest "draft", "read", "order", "match", "tasks", "write", "embed"; static */
     uint64_t done;        /* rows, texts in "embed", chunks */
     uint64_t total;       /* an estimate; 0: unknown */
-    uint64_t done_bytes;  /* read, written or moved in this phase, where known */
+    uint64_t done_bytes;  /* read, written or moved in this phase, if known */
     uint64_t total_bytes; /* 0: unknown */
     uint64_t elapsed_ns;  /* since the call began */
     uint64_t spilled_bytes; /* of ingest: what lies in a file now, because memory is not enough */
@@ -270,9 +271,9 @@ typedef struct weir_pages {
     weir_status (*unmap)(void *context, void *at, size_t size, weir_error *error);
 } weir_pages;
 
-/* Memory that is not the environment's: pinned for a device, or the device's own. What it is given to must
- * be closed before what it comes from. Those from `clear` to `copy` are NULL if the processor reaches the
- * memory. */
+/* Memory that is not the environment's: pinned for a device, or the device's own. Close every
+ * handle that uses this memory before the device that owns it. The functions from `clear` to `copy` are NULL
+ * if the processor can access the memory. */
 typedef struct weir_memory {
     void *context;
     void *(*allocate)(void *context, size_t size, weir_error *error); /* zeroed, 256-byte aligned; or NULL */

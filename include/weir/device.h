@@ -22,7 +22,7 @@ typedef struct weir_device weir_device;
 typedef struct weir_device_options {
     size_t size;          /* sizeof(weir_device_options) */
     const char *library;  /* the driver; NULL: libcuda.so.1; "host": the host is the device */
-    const char *compiler; /* of kernels; NULL: libnvrtc.so where the system finds it */
+    const char *compiler; /* of kernels; NULL: libnvrtc.so as the system finds it */
     uint32_t ordinal;     /* which of the driver's devices */
 } weir_device_options;
 
@@ -46,7 +46,7 @@ WEIR_API WEIR_CHECKED weir_status weir_device_open(const weir_env *env, const we
 WEIR_API WEIR_CHECKED weir_status weir_device_open_named(const weir_env *env, const char *name,
                                                          weir_device **out, weir_error *error);
 
-/* What was made of the device must be gone before. */
+/* Close everything that was made from the device first. */
 WEIR_API void weir_device_close(weir_device *device);
 WEIR_API const weir_device_info *weir_device_describe(const weir_device *device);
 

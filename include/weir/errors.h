@@ -26,7 +26,7 @@
     X(1804, COUNTER_OVERFLOW, "contract", "a counter would pass 2^64-1")                                     \
     X(1901, REPLAY_DIVERGENCE, "replay", "a replayed step differs from its record")                          \
     X(2001, IO_ERROR, "io", "the operating system refused a file operation")                                 \
-    X(2002, OUT_OF_MEMORY, "memory", "memory could not be had")                                              \
+    X(2002, OUT_OF_MEMORY, "memory", "out of memory")                                                        \
     X(2003, STORE_CORRUPT, "store", "a store's bytes are damaged")                                           \
     X(2004, STORE_VERSION, "store", "a store was written by an incompatible version")                        \
     X(2005, SCHEMA_INVALID, "store", "a schema, or data that it describes, is not valid")                    \

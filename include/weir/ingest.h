@@ -92,7 +92,7 @@ typedef struct weir_ingest_options {
     bool keep_rows; /* writes the rows that were read into the folder STORE.rows, for an ingest of later rows
                        (docs/spec/09b-growing-data.md) */
     const char *base; /* the path of a store whose rows were kept: of the source, only rows that are new are
-                         read, where it can say which. The store is that of all rows. Or NULL */
+                         read, if it can tell which. The store is that of all rows. Or NULL */
     weir_base_check base_check;
     /* Takes how each table was read with a base, or NULL: JSON, an array of objects {table, how, reused,
      * read, new}, how being "whole", "from the cut" or "compared". Empty without a base; released by the
@@ -138,7 +138,7 @@ typedef struct weir_ingest_report {
  * be NULL. Starts threads of its own and ends them. SCHEMA_INVALID, SOURCE_ERROR, TASK_INVALID, IO_ERROR,
  * OUT_OF_MEMORY, CANCELLED, and what `inspect` returns; STORE_CORRUPT, STORE_VERSION (of `like` and `base`);
  * SOURCE_ERROR too if the base's rows changed. CONTRACT_VIOLATION if there is no source, or both a path and
- * Arrow tables, the preset is not known, base_cut is no time or is without a base, or memory is too little,
+ * Arrow tables, the preset is not known, base_cut is not a time or there is no base, or memory is too little,
  * before the source is opened; and if store or manifest would replace the source, the schema (if schema_name
  * is its path), the store of `like`, each other, or a file that is not of their kind, or kept rows the source
  * or runs of others, once the schema is known and before the rows are read for the store. Any thread; ingests

@@ -110,10 +110,10 @@ WEIR_API WEIR_CHECKED weir_status weir_graph_read(const weir_env *env, const voi
 WEIR_API WEIR_CHECKED weir_status weir_graph_read_file(const weir_env *env, const char *path,
                                                        weir_graph **graph, weir_error *error);
 
-/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms where it has
+/* Makes a graph of an ONNX model: its nodes in their order, operators in the table's terms if it has
  * them, initializers as parameters, constants as state. Weights are stepped over, not read. Every tensor
  * must have a full shape in the model: INVALID_IR_SHAPES names the first that has none, a symbolic
- * dimension, or an element type without a dtype. INVALID_IR for bytes that are no model (diagnostic
+ * dimension, or an element type without a dtype. INVALID_IR for bytes that are not a model (diagnostic
  * offset), subgraphs and sparse initializers; else as weir_graph_read. The _file form maps the file ("-" is
  * standard input). The caller owns *graph. */
 WEIR_API WEIR_CHECKED weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t size,
@@ -164,7 +164,7 @@ typedef struct weir_plan_options {
     size_t token_size;
     weir_document
         arenas; /* {"activations": {"capacity_bytes": n, "alignment_bytes": 128, "page_size": 4096}} */
-    weir_document order;      /* ["node id", …]; counts over the graph's own order */
+    weir_document order;      /* ["node id", …]; overrides the graph's own order */
     uint32_t effort_plus_one; /* 1 to 10 for effort 0 (one greedy pass) to 9; 0: the default */
     uint32_t threads;         /* 0 is 1; never changes the plan */
     /* Packing strategies to use, "corners,windows", so that what one is worth can be measured; NULL: all.
@@ -202,7 +202,7 @@ WEIR_API WEIR_CHECKED weir_status weir_plan_save(const weir_env *env, const weir
 
 /* Restores one, and checks it as hostile input: a plan that is accepted has no two live tensors on one
  * byte, and its numbers agree with each other. It has no token, no shapes, dtypes, roles and retention ratio
- * if the file does not say them, and its time is 0. CBOR_INVALID; INVALID_IR if the value is no
+ * if the file does not say them, and its time is 0. CBOR_INVALID; INVALID_IR if the value is not a
  * consistent plan. */
 WEIR_API WEIR_CHECKED weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size,
                                                     const char *name, weir_plan **plan, weir_error *error);
@@ -233,7 +233,7 @@ typedef struct weir_plan_arena {
     uint64_t page_size; /* 0: not given, or restored */
     bool has_capacity;
     uint64_t capacity;
-    uint64_t budget;      /* of live bytes where operators run again: at most the capacity */
+    uint64_t budget;      /* of live bytes if operators run again: at most the capacity */
     uint64_t lower_bound; /* the largest sum of live sizes, each rounded up to the alignment */
     uint64_t peak_bytes;  /* what memory the arena needs */
     uint64_t slot_bytes;  /* what it would need with the slots side by side */
@@ -256,7 +256,7 @@ typedef struct weir_plan_tensor {
     uint64_t birth;   /* live in [birth, death) */
     uint64_t death;
     bool is_alias;      /* it shares the place of `alias_of`, which lives at least as long */
-    weir_text alias_of; /* its owner: no alias itself */
+    weir_text alias_of; /* its owner, which is not an alias */
 } weir_plan_tensor;
 
 typedef struct weir_plan_slot {

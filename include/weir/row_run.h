@@ -45,7 +45,7 @@ typedef struct weir_row_run_options {
 
 #define WEIR_ROW_RUN_OPTIONS ((weir_row_run_options){.size = sizeof(weir_row_run_options)})
 
-/* Writes the rows of a table as runs: one, or as many as it takes where a row has a smaller key than the one
+/* Writes the rows of a table as runs: one, or a new one each time a row has a smaller key than the one
  * before it; none if there are no rows. Memory does not grow with the rows. SOURCE_ERROR (the table cannot be
  * read, a type is not read, text is not UTF-8), SCHEMA_INVALID (the key is not a list of its columns),
  * IO_ERROR (what `write` or `end` returned), OUT_OF_MEMORY, CONTRACT_VIOLATION. Any thread. */

@@ -155,11 +155,11 @@ typedef struct weir_taken {
  * given. Checkpoints that are due are saved first: they are of the state after the batches that were given
  * before, so a consumer that asks for the next batch must be done with those.
  *
- * At the end of the run the trace is finished and the last checkpoint saved. A step that no batch can be had
- * of (COUNTER_OVERFLOW, STORE_CORRUPT, IO_ERROR, DEVICE_ERROR, a transform's failure) fails at its place,
- * once: the trace ends with the failure, and a checkpoint of the state before it is saved; then CANCELLED.
- * CONTRACT_VIOLATION if too many batches are held (the run continues when one is released), and in a child of
- * fork. IO_ERROR if the trace or a checkpoint cannot be written. */
+ * At the end of the run the trace is finished and the last checkpoint saved. If the batch of a step
+ * cannot be built (COUNTER_OVERFLOW, STORE_CORRUPT, IO_ERROR, DEVICE_ERROR, a transform's failure), the call
+ * for that step fails, once: the trace ends with the failure, and a checkpoint of the state before it is
+ * saved; then CANCELLED. CONTRACT_VIOLATION if too many batches are held (the run continues when one is
+ * released), and in a child of fork. IO_ERROR if the trace or a checkpoint cannot be written. */
 WEIR_API WEIR_CHECKED weir_status weir_run_next(weir_run *run, weir_taken *out, weir_error *error);
 
 /* The same without waiting: *is_ready false if the next batch is not built yet. */

@@ -61,7 +61,7 @@ typedef struct weir_sampler_options {
     uint32_t rank;
     const void *token; /* NULL: the manifest's own */
     size_t token_size;
-    const uint64_t *store_cardinality; /* where a store serves the dataset: its number of samples, which must
+    const uint64_t *store_cardinality; /* if a store serves the dataset: its number of samples, which must
                                           be the manifest's */
     const weir_population *population; /* of this dataset and token, if training draws from one; else NULL */
     weir_cursor cursor;                /* where the caller begins: errors of opening carry its replay token */
@@ -71,11 +71,11 @@ typedef struct weir_sampler_options {
 typedef struct weir_step {
     weir_cursor cursor_before;
     weir_cursor cursor_next;
-    uint64_t count;                /* this rank's indices; but in strict train always micro_batch_size */
+    uint64_t count;                /* this rank's indices; in strict train always micro_batch_size */
     uint64_t valid_count;          /* of these, from the front, with a position inside the epoch */
     uint64_t effective_batch_size; /* global positions that the step consumes */
     uint64_t
-        blocks_materialized; /* distinct (epoch, block) pairs behind this rank's indices; 0 but in train */
+        blocks_materialized; /* distinct (epoch, block) pairs of this rank's indices; 0 except in train */
     uint64_t blocks_materialized_this_epoch; /* distinct blocks of this rank's samples of the cursor's
                                                 epoch, from the epoch's first step to this one */
     uint64_t sampler_block_size;

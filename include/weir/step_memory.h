@@ -43,8 +43,8 @@ WEIR_API WEIR_CHECKED weir_status weir_step_memory_open(const weir_env *env, wei
 WEIR_API void weir_step_memory_close(weir_step_memory *memory);
 
 /* The bounds of a step. The end of the second recorded step packs and takes the block; it waits for the
- * device then. If there is no room for the block, or too little memory to plan, requests go on to the pool,
- * and the failure is returned once. CONTRACT_VIOLATION: out of turn. */
+ * device then. If there is no room for the block, or too little memory to plan, requests are passed to the
+ * pool, and the failure is returned once. CONTRACT_VIOLATION: out of turn. */
 WEIR_API WEIR_CHECKED weir_status weir_step_memory_begin(weir_step_memory *memory, weir_error *error);
 WEIR_API WEIR_CHECKED weir_status weir_step_memory_end(weir_step_memory *memory, weir_error *error);
 

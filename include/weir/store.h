@@ -122,8 +122,8 @@ typedef struct weir_column {
     uint32_t slot;       /* offset of the value's slot in the record; WEIR_NONE for identifier and boolean */
     uint32_t null_bit;   /* number of the bit that is set if the cell is null */
     uint32_t bool_bit;   /* number of the value's bit of a boolean; else WEIR_NONE */
-    uint32_t known_at;   /* ColumnIdx of the timestamp column that says when the cell is known, as it holds (a
-                            timestamp column's own too), or WEIR_NONE */
+    uint32_t known_at;   /* ColumnIdx of the timestamp column that says when the cell is known, defaults
+                            applied (a timestamp column may name itself), or WEIR_NONE */
     uint32_t known_time; /* instead: a number in the table's `times`, or WEIR_NONE */
     uint32_t known_slot; /* offset of that time in the record; WEIR_NONE: known with the row */
     uint64_t nulls;
@@ -211,7 +211,7 @@ typedef struct weir_task {
     const uint8_t *seed_rows;  /* uint32: the anchor row's number */
     const uint8_t *seed_times; /* int64; NULL: the anchor row's time, 2^63-1 if that is always */
     const uint8_t
-        *seed_targets; /* 8 bytes a seed, in a link task its destination's place; NULL in a cell task */
+        *seed_targets; /* 8 bytes per seed, in a link task its destination's place; NULL in a cell task */
     const uint8_t *seed_nulls;   /* bits: a derived task's null targets; NULL in a cell task */
     const char *weight_column;   /* the query's column that the weights come from; NULL: there are none */
     const uint8_t *seed_weights; /* float64, finite and at least 0; or NULL */
@@ -273,8 +273,9 @@ typedef struct weir_store_options {
     const void
         *data; /* the store's bytes, if they lie in memory already (borrowed, 8-byte aligned); the path */
     size_t data_size; /* is what messages call it, then */
-    bool reads_ahead; /* builders ask for pages some time before they read them; always of a store that is
-                         larger than memory. If all of it is in memory that costs time and helps nobody */
+    bool reads_ahead; /* builders ask for pages some time before they read them; always for a store that is
+                         larger than memory. It costs time and gains nothing if all of the store is in memory
+                       */
 } weir_store_options;
 
 /* Opens a store; weir_store_open_with(env, path, NULL, …) is weir_store_open. IO_ERROR; STORE_CORRUPT (not a
@@ -291,8 +292,8 @@ WEIR_API WEIR_CHECKED weir_status weir_store_open_with(const weir_env *env, cons
 WEIR_API void weir_store_close(weir_store *store);
 
 /* Whether all that was read so far is what was written: STORE_CORRUPT names the section and the place of a
- * block that is damaged, IO_ERROR the store if it could not be read. Builders ask for every batch; who reads
- * through the accessors below asks when done. Any thread. */
+ * block that is damaged, IO_ERROR the store if it could not be read. Builders call it for every batch; a
+ * caller of the accessors below calls it when done. Any thread. */
 WEIR_API WEIR_CHECKED weir_status weir_store_status(const weir_store *store, weir_error *error);
 
 WEIR_API const weir_store_info *weir_store_describe(const weir_store *store);
@@ -303,10 +304,10 @@ WEIR_API WEIR_CHECKED weir_status weir_store_verify(const weir_store *store, uin
                                                     weir_error *error);
 
 /* ---- Accessors: safe on any bytes, not for inner loops ---------------------------------------
- * What they read is verified first, as the store's `verify` says; what is damaged is none (or 0), and
- * weir_store_status says so. */
+ * What they read is verified first, as the store's `verify` says; what is damaged reads as missing (or 0),
+ * and weir_store_status reports it. */
 
-/* The table of a row; WEIR_NONE for a row that is none. */
+/* The table of a row; WEIR_NONE if there is no such row. */
 WEIR_API uint32_t weir_store_table_of(const weir_store *store, uint64_t row);
 
 /* The RowIdx of a row of a table, by its number, as it stands in the file and in the tensor anchor_row; and
@@ -330,7 +331,7 @@ typedef struct weir_cell {
 WEIR_API bool weir_store_cell(const weir_store *store, uint64_t row, uint32_t column, weir_cell *out);
 
 /* ---- Keys: what joins predictions back to the database ----------------------------------------
- * A key has one value for each column of the primary key, as the source stored it. Stores keep them where
+ * A key has one value for each column of the primary key, as the source stored it. Stores keep them if
  * the schema says "keys": true. */
 typedef enum weir_key_type {
     WEIR_KEY_NONE, /* no such key */
@@ -351,7 +352,7 @@ typedef struct weir_key_value {
  * there is no such row or column. */
 WEIR_API bool weir_store_key(const weir_store *store, uint64_t row, uint32_t part, weir_key_value *out);
 
-/* The row of a table that has this key (one value a column of the primary key; an integer and a real that
+/* The row of a table that has this key (one value per column of the primary key; an integer and a real that
  * are equal are the same key), by binary search; WEIR_NO_ROW if there is none or the table keeps no keys. */
 WEIR_API uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                                       uint32_t count);
@@ -361,7 +362,7 @@ WEIR_API uint64_t weir_store_find_row(const weir_store *store, uint32_t table, c
 WEIR_API uint32_t weir_store_children(const weir_store *store, uint32_t edge, uint64_t parent_row,
                                       int64_t observation_time, uint32_t *count);
 
-/* Seed `index` of a task: false if there is none or its row is none. The target is that of the seed: in
+/* Seed `index` of a task: false if there is no such seed or row. The target is that of the seed: in
  * a cell task the row's own cell, in a link task true. */
 typedef struct weir_seed_row {
     uint64_t row;
@@ -372,7 +373,7 @@ typedef struct weir_seed_row {
 } weir_seed_row;
 WEIR_API bool weir_store_seed(const weir_store *store, uint32_t task, uint64_t index, weir_seed_row *out);
 
-/* The text of a category (its value) or of a text; empty for a number that is none. */
+/* The text of a category (its value) or of a text; empty if there is none with this number. */
 WEIR_API weir_text weir_store_category(const weir_store *store, uint32_t index);
 WEIR_API weir_text weir_store_text(const weir_store *store, uint32_t index);
 

@@ -28,7 +28,8 @@ const weir_build_part *weir_build_info(size_t *count);
 /* The i-th status of the table, WEIR_OK past its end: for programs that list them. */
 weir_status weir_status_at(size_t index);
 
-/* "data" … of a status; "none" for WEIR_OK, "UNKNOWN" for a number that is none. Static; any thread. */
+/* "data" … of a status; "none" for WEIR_OK, "UNKNOWN" for a number that is not a status. Static; any thread.
+ */
 const char *weir_status_subsystem(weir_status status);
 
 #endif

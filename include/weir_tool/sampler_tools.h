@@ -36,7 +36,7 @@ void weir_sampler_name_call(const weir_manifest *manifest, const weir_sampler_op
  * CONTRACT_VIOLATION for n = 0. */
 WEIR_CHECKED weir_status weir_block_permute(weir_seed seed, uint64_t n, uint64_t *out, weir_error *error);
 
-/* The index behind one local position of a block, by either map. CONTRACT_VIOLATION if the position is
+/* The index at one local position of a block, by either map. CONTRACT_VIOLATION if the position is
  * not in the block. Any thread. */
 WEIR_CHECKED weir_status weir_intra_block_map(weir_intra_block kind, weir_seed seed, uint64_t block_id,
                                               uint64_t block_size, uint64_t cardinality,

@@ -69,7 +69,7 @@ enum { WEIR_TIMESTAMP_FLOATS = 15 };
 void weir_timestamp_floats(int64_t micros, const weir_statistics *statistics,
                            float out[WEIR_TIMESTAMP_FLOATS]);
 
-/* ISO 8601 text (the contract's forms) as microseconds; false if it is none. And back,
+/* ISO 8601 text (the contract's forms) as microseconds; false if it is not one. And back,
  * "2024-02-29T12:34:56.789Z", for people. */
 bool weir_timestamp_parse(const char *text, size_t size, int64_t *micros);
 void weir_timestamp_format(int64_t micros, char out[40]);

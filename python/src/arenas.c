@@ -246,7 +246,7 @@ static PyObject *arenas_written(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* ---- Memory behind the addresses ---------------------------------------------------------------- */
+/* ---- Memory at the addresses -------------------------------------------------------------------- */
 
 static PyObject *arenas_pages(PyObject *self, PyObject *args) {
     const char *arena = NULL;
@@ -327,7 +327,7 @@ static PyMethodDef arenas_methods[] = {
     {"_resolve", arenas_resolve, METH_VARARGS, "The memory of an address at a position."},
     {"_base", arenas_base, METH_VARARGS, "An arena's memory."},
     {"_pages", arenas_pages, METH_VARARGS, "What an arena's range has."},
-    {"_remap", arenas_remap, METH_VARARGS, "Replaces memory behind addresses."},
+    {"_remap", arenas_remap, METH_VARARGS, "Replaces the memory at addresses."},
     {"zero", arenas_zero, METH_VARARGS, "zero(id, /)\n--\n\nWrites zeros to a tensor (ZeroTensor_v1)."},
     {"_seal", arenas_seal, METH_VARARGS, "Commits a batch at a position."},
     {"written", arenas_written, METH_VARARGS,

@@ -537,7 +537,7 @@ static PyMethodDef methods[] = {
     {"view", array_view, METH_O, "The same memory as another dtype of the same size."},
     {"tolist", array_tolist, METH_NOARGS, "A copy as nested lists of numbers."},
     {"__array__", (PyCFunction)(void (*)(void))array_array, METH_VARARGS | METH_KEYWORDS,
-     "A numpy array of the memory itself; BufferError where it is a device's."},
+     "A numpy array of the memory itself; BufferError if it is a device's."},
     {"numpy", array_numpy, METH_NOARGS, "A numpy array of the memory itself."},
     {"torch", array_torch, METH_NOARGS,
      "A torch tensor of the memory itself; uint16, uint32 and uint64 as the signed type of their size."},

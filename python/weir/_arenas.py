@@ -178,7 +178,7 @@ class Arenas(_weir.Arenas, Mapping[str, _weir.Array]):
         backing_offset: int = 0,
         keep: bool = True,
     ) -> None:
-        """Puts other memory behind the addresses of an arena, or of a part of it: a Backing's, or (None) new memory of
+        """Puts other memory at the addresses of an arena, or of a part of it: a Backing's, or (None) new memory of
         its own. keep: copy what is there; otherwise new memory is zeroed, and a Backing shows what it has. Arrays stay
         valid. Offsets and sizes are multiples of the arena's page size (pages())."""
         if nbytes == 0:  # which the engine takes for "up to the end"

@@ -72,7 +72,7 @@ class Cursors(_weir.Cursors, Mapping[str, Cursor]):
         return {"version": 1, "cursors": base64.b64encode(self._bytes()).decode()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a state stands."""
+        """Resumes where a state stands."""
         found = state if isinstance(state, Mapping) else {}
         if found.get("version") != 1 or not isinstance(found.get("cursors"), str):
             raise ValueError("this is not the state_dict() of weir.Cursors: it is not a dict of version 1 with cursors")

@@ -156,7 +156,7 @@ class Store(_weir.Store):
         return {kind: self._embeddings(kind) for kind in ("columns", "categories", "texts")}
 
     def keys(self, table: str) -> Keys:
-        """The primary keys of a table's rows; KeyError where the store keeps none."""
+        """The primary keys of a table's rows; KeyError if the store keeps none."""
         return Keys(self, table)
 
     def _key_of(self, row: int) -> Key | None:

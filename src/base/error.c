@@ -102,9 +102,9 @@ weir_status weir__fail(weir_error *error, weir_status status, const char *failur
 }
 
 weir_status weir__out_of_memory(weir_error *error, const char *failure_operator, size_t size) {
-    weir_status status =
-        weir__fail(error, WEIR_OUT_OF_MEMORY, failure_operator,
-                   "%zu bytes of memory could not be had; free some or make the problem smaller", size);
+    weir_status status = weir__fail(
+        error, WEIR_OUT_OF_MEMORY, failure_operator,
+        "out of memory: %zu bytes could not be allocated; free some or make the problem smaller", size);
     weir__note_uint(error, "bytes", size);
     return status;
 }

@@ -203,7 +203,7 @@ class Usage(WithManifest):
                  "weir next: --rank takes a whole number from 0 to 4294967295, not '4294967296'"),
                 (["next", "--dataset", "a"], "weir next: --manifest is missing"),
                 (["next", "--manifest", self.manifest, "--dataset", "a", "--token", "abc"],
-                 "weir next: --token takes hex digits, two a byte"),
+                 "weir next: --token takes hex digits, two per byte"),
                 (["next", "--manifest", self.manifest, "--dataset", "a", "--trace-indices"],
                  "weir next: --trace-indices belongs to --trace"),
                 (["batch", "--store", "s", "--manifest", "m", "--dataset", "a", "--tensors"],
