@@ -77,7 +77,8 @@ typedef struct weir_batch {
                                 number in the mix, and the tensor sample_index has that in its dataset */
     const uint32_t *anchor_rows; /* the store's number of the row that each sequence is about
                                     (weir_store_row_of): the tensor anchor_row, on the host */
-    const uint64_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on */
+    const uint64_t *rows; /* RowIdx of each sequence's rows, in visit order: from rows[i * row_stride] on; it
+                             and visits are NULL if the batch is on a device */
     uint32_t row_stride;
     const uint32_t *visits; /* beside rows: how often walks came to a row that starts a part of its sequence,
                                0 if it was drawn; WEIR_NONE of all others */

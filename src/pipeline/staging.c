@@ -110,6 +110,7 @@ static void keep_view(weir_pipeline__place *place) {
     place->batch.sample_digests = place->digests;
     place->batch.group_digests = place->group_digests;
     place->batch.rows = NULL;
+    place->batch.visits = NULL;
     place->batch.compact = place->batch.rules = NULL;
     memcpy(place->epochs, batch->epochs, batch->sequence_count * sizeof *place->epochs);
     memcpy(place->anchors, batch->anchor_rows, batch->sequence_count * sizeof *place->anchors);

@@ -102,6 +102,9 @@ static bool consume(consumer *c) {
     assert_string_equal(taken.dataset->key, expected[c->seen].dataset);
     assert_memory_equal(taken.batch->batch_digest, expected[c->seen].digest, 16);
     assert_true(taken.batch->size <= 1 << 20);
+    assert_null(taken.batch->rows); /* what stays on the host is filled again */
+    assert_null(taken.batch->visits);
+    assert_null(taken.batch->compact);
     c->views[at] = *taken.batch;
     assert_ok(weir_run_wait(c->run, &taken, c->stream, &error), &error);
     assert_ok(weir_copy_to_host(c->device, c->data[at], taken.batch->data, (size_t)taken.batch->size,
