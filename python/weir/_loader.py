@@ -289,7 +289,10 @@ class Loader:
                 raise ValueError(f"step {step} is not among those that were taken: {self.first_step} to {self.step - 1}")
             if self._run is not None:
                 self._run._save()
-            small = {"workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "trace": None, "first_step": step + 1}
+            small = {
+                "workers": 1, "buffer_size": 1, "queue_size": 1, "device": None, "memory_limit": 0, "trace": None,
+                "trace_memory": False, "trace_contents": False, "first_step": step + 1,
+            }  # fmt: skip
             run = self._open_run(None, small)
             return _state_of(step + 1, run._state())
 

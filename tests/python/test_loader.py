@@ -437,6 +437,7 @@ class Traces(LoaderTest):
             skip(first, 4)
             state = first.state_dict()
             next(first)
+            self.assertEqual(first.state_dict(after=3)["step"], state["step"])
         with record("m", 2) as second:
             second.load_state_dict(state)
             skip(second, 6)
