@@ -370,8 +370,6 @@ void weir_pipeline__loader_close(weir_pipeline__loader *loader) {
         weir_batch_buffer_close(loader->slots[i].buffer);
     weir__release(env, loader->slots);
     weir__release(env, loader->slot_pointers);
-    if (loader->env)
-        weir_batch__digester_close(&loader->digester, loader->env);
     weir_arenas_close(loader->compact);
     weir_arenas_close(loader->tensors);
     for (uint32_t i = 0; loader->workers && i < loader->options->workers; i++)
@@ -411,13 +409,4 @@ weir_status weir_pipeline__loader_next(weir_pipeline__loader *loader, bool waits
 void weir_pipeline__loader_release(weir_pipeline__loader *loader, const weir_taken *taken) {
     weir_item item = {.slot = loader->slot_pointers[taken->slot], .slot_index = taken->slot};
     weir_prefetch_release(weir_pipeline__loader_prefetch(loader), &item);
-}
-
-weir_status weir_pipeline__loader_digest(weir_pipeline__loader *loader, const weir_taken *taken,
-                                         uint8_t digest[16], weir_error *error) {
-    static const weir_batch__limits tensors_alone = {0};
-    if (!loader->digester.batch)
-        WEIR__TRY(weir_batch__digester_open(&loader->digester, loader->env, &tensors_alone, error));
-    weir_batch__digest_tensors(&loader->digester, taken->batch, taken->batch->data, digest);
-    return WEIR_OK;
 }

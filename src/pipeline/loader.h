@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "base/crew.h"
-#include "batch/digest.h"
 #include "pipeline/checkpoint.h"
 #include "pipeline/run_memory.h"
 
@@ -35,7 +34,6 @@ typedef struct weir_pipeline__loader {
     _Atomic uint64_t build_ns;         /* that workers spent in building … */
     _Atomic uint64_t transform_ns;     /* … and in the caller's function, */
     _Atomic uint64_t transformed;      /* which had so many batches */
-    weir_batch__digester digester;     /* from the first weir_pipeline__loader_digest on */
     uint64_t *indices;                 /* room for one rank's share of a batch */
     uint64_t step;                     /* after the last batch that was taken */
 } weir_pipeline__loader;
@@ -55,10 +53,6 @@ void weir_pipeline__loader_close(weir_pipeline__loader *loader);
 WEIR_CHECKED weir_status weir_pipeline__loader_next(weir_pipeline__loader *loader, bool waits,
                                                     weir_taken *out, bool *is_ready, weir_error *error);
 void weir_pipeline__loader_release(weir_pipeline__loader *loader, const weir_taken *taken);
-
-/* The digest of a batch's bytes as they lie in its slot now. The consumer, without a device. */
-WEIR_CHECKED weir_status weir_pipeline__loader_digest(weir_pipeline__loader *loader, const weir_taken *taken,
-                                                      uint8_t digest[16], weir_error *error);
 
 /* Adds to an error which call of the sampler the batch of a step is; the dataset and cursor of the step, if
  * it has any. The consumer. */

@@ -7,9 +7,10 @@
 
 #include "base/options.h"
 #include "batch/build.h"
+#include "batch/digest.h"
 #include "device/device.h"
-#include "pipeline/joined_tables.h"
 #include "pipeline/prefetch.h"
+#include "pipeline/resident_tables.h"
 #include "pipeline/run_files.h"
 #include "pipeline/run_options.h"
 #include "pipeline/staging.h"
@@ -50,6 +51,7 @@ struct weir_run {
     uint64_t used_ns;              /* … and between two of them, by the consumer */
     uint64_t gave_ns;              /* when the last one was given; 0: not yet */
     weir_worker_metrics *measured; /* room for one of each lane */
+    weir_batch__digester digester; /* open from the first digest_in_place on */
     _Atomic bool is_cancelled;
 };
 
@@ -164,6 +166,7 @@ void weir_run_close(weir_run *run) {
     close_trace(run);
     weir_pipeline__staging_close(&run->staging);
     weir_pipeline__loader_close(&run->loader);
+    weir_batch__digester_close(&run->digester, env);
     weir_plan_close(run->plan);
     weir_cbor_release(&run->written);
     weir_pipeline__run_files_close(&run->files, env);
@@ -294,10 +297,17 @@ static weir_status record(weir_run *run, const weir_taken *taken, weir_error *er
     return weir_trace_append(run->trace, &iter, error);
 }
 
+/* The digest of a batch's bytes where the consumer has them. */
 static weir_status digest_in_place(weir_run *run, const weir_taken *taken, uint8_t digest[16],
                                    weir_error *error) {
-    return run->device ? weir_pipeline__staging_digest(&run->staging, taken, digest, error)
-                       : weir_pipeline__loader_digest(&run->loader, taken, digest, error);
+    static const weir_batch__limits tensors_alone = {0};
+    const uint8_t *data = taken->batch->data;
+    if (!run->digester.batch)
+        WEIR__TRY(weir_batch__digester_open(&run->digester, run->env, &tensors_alone, error));
+    if (run->device)
+        WEIR__TRY(weir_pipeline__staging_read(&run->staging, taken, &data, error));
+    weir_batch__digest_tensors(&run->digester, taken->batch, data, digest);
+    return WEIR_OK;
 }
 
 /* The step and, if that is asked for, the run's memory: it is committed first, so that a step whose commit
@@ -367,11 +377,11 @@ static weir_status join_tables(weir_run *run, weir_error *error) {
     weir_memory host = weir__host_memory(run->env);
     if (!origins || run->device)
         return WEIR_OK;
-    uint64_t size = weir_pipeline__joined_tables_size(origins, count);
-    run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
+    uint64_t size = weir_pipeline__tables_size(origins, count);
+    uint8_t *next = run->joined_memory = weir__allocate(run->env, (size_t)size + 1, 1);
     if (!run->joined_memory)
         return weir__out_of_memory(error, operator_name, (size_t)size);
-    return weir_pipeline__joined_tables_write(origins, count, &host, run->joined_memory, &run->joined, error);
+    return weir_pipeline__tables_write(origins, count, &host, &next, &run->joined, error);
 }
 
 weir_status weir_run_start(weir_run *run, weir_error *error) {
@@ -426,13 +436,26 @@ static weir_status finish(weir_run *run, weir_error *error) {
     return run->files.checkpoint ? save_checkpoint(run, error) : WEIR_OK;
 }
 
+/* Compares a batch on the device with the digest that it was built with. */
+static weir_status verify(weir_run *run, const weir_taken *taken, weir_error *error) {
+    uint8_t digest[16];
+    WEIR__TRY(digest_in_place(run, taken, digest, error));
+    if (memcmp(digest, taken->batch->batch_digest, sizeof digest) == 0) {
+        run->verified++;
+        return WEIR_OK;
+    }
+    weir_status status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR_PIPELINE__STAGING_OPERATOR,
+                                    "step %llu: the batch that was read back from the device is not the "
+                                    "host's; the device, its driver or weir is broken",
+                                    (unsigned long long)taken->step);
+    if (error)
+        error->t = taken->step;
+    return status;
+}
+
 /* Checks a batch and records it: then it is the consumer's. */
 static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (run->options.read_back) {
-        status = weir_pipeline__staging_verify(&run->staging, taken, error);
-        run->verified += status == WEIR_OK;
-    }
+    weir_status status = run->options.read_back ? verify(run, taken, error) : WEIR_OK;
     if (status == WEIR_OK && run->trace)
         status = record_step(run, taken, error);
     run->is_lost = status != WEIR_OK;
@@ -608,22 +631,8 @@ weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_t
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           at == o->store_count ? "the store is not one of the run's"
                                                : "the tables are not on the device yet; start the run first");
-    if (run->device) {
-        *out = run->staging.tables[at];
-        return WEIR_OK;
-    }
-    const weir_store_info *info = weir_store_describe(store);
-    size_t row = 2 * (size_t)info->embedding_dim;
-    *out = (weir_tables){0};
-    if (row == 0)
-        return WEIR_OK;
-    if (!weir_store_touch(store, info->column_embeddings, row * info->column_count) ||
-        !weir_store_touch(store, info->category_embeddings, row * info->category_count))
-        return weir_store_status(store, error);
-    *out = (weir_tables){.embedding_dim = info->embedding_dim,
-                         .column_count = info->column_count,
-                         .category_count = info->category_count,
-                         .column_embeddings = info->column_embeddings,
-                         .category_embeddings = info->category_embeddings};
+    if (!run->device)
+        return weir_pipeline__tables_of_store(store, out, error);
+    *out = run->staging.tables[at];
     return WEIR_OK;
 }

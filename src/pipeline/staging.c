@@ -270,53 +270,23 @@ weir_status weir_pipeline__staging_release(weir_pipeline__staging *s, const weir
     return status;
 }
 
-/* ---- Verifying --------------------------------------------------------------------------------- */
-
-static weir_status open_verifier(weir_pipeline__staging *s, weir_error *error) {
-    static const weir_batch__limits tensors_alone = {0};
-    weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
-    weir_memory pinned = weir_device_pinned(s->device);
-    if (!s->read_back)
-        s->read_back = pinned.allocate(pinned.context, (size_t)s->loader->need.tensor_size, &refused);
-    if (s->read_back)
-        return s->digester.batch ? WEIR_OK
-                                 : weir_batch__digester_open(&s->digester, s->env, &tensors_alone, error);
-    if (error)
-        *error = refused;
-    return refused.status;
-}
+/* ---- Reading back ------------------------------------------------------------------------------ */
 
 /* The staging's own stream reads, after what fills the place. */
-weir_status weir_pipeline__staging_digest(weir_pipeline__staging *s, const weir_taken *taken,
-                                          uint8_t digest[16], weir_error *error) {
+weir_status weir_pipeline__staging_read(weir_pipeline__staging *s, const weir_taken *taken,
+                                        const uint8_t **data, weir_error *error) {
     const weir_batch *batch = taken->batch;
-    weir_status status = open_verifier(s, error);
-    if (status == WEIR_OK)
-        status = weir_stream_wait(s->device, s->stream, taken->ready, error);
-    if (status == WEIR_OK)
-        status =
-            weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error);
-    if (status == WEIR_OK)
-        status = weir_stream_sync(s->device, s->stream, error);
-    if (status == WEIR_OK)
-        weir_batch__digest_tensors(&s->digester, batch, s->read_back, digest);
-    return status;
-}
-
-weir_status weir_pipeline__staging_verify(weir_pipeline__staging *s, const weir_taken *taken,
-                                          weir_error *error) {
-    const weir_batch *batch = taken->batch;
-    uint8_t digest[16];
-    weir_status status = weir_pipeline__staging_digest(s, taken, digest, error);
-    if (status != WEIR_OK)
-        return status;
-    if (memcmp(digest, batch->batch_digest, sizeof digest) == 0)
-        return WEIR_OK;
-    status = weir__fail(error, WEIR_DEVICE_ERROR, WEIR_PIPELINE__STAGING_OPERATOR,
-                        "step %llu: the batch that was read back from the device is not the host's; the "
-                        "device, its driver or weir is broken",
-                        (unsigned long long)taken->step);
-    if (error)
-        error->t = taken->step;
-    return status;
+    weir_memory pinned = weir_device_pinned(s->device);
+    weir_error refused = {.status = WEIR_OUT_OF_MEMORY};
+    if (!s->read_back)
+        s->read_back = pinned.allocate(pinned.context, (size_t)s->loader->need.tensor_size, &refused);
+    if (!s->read_back) {
+        if (error)
+            *error = refused;
+        return refused.status;
+    }
+    WEIR__TRY(weir_stream_wait(s->device, s->stream, taken->ready, error));
+    WEIR__TRY(weir_copy_to_host(s->device, s->read_back, batch->data, (size_t)batch->size, s->stream, error));
+    *data = s->read_back;
+    return weir_stream_sync(s->device, s->stream, error);
 }

@@ -4,7 +4,7 @@
 #ifndef WEIR_PIPELINE_STAGING_H
 #define WEIR_PIPELINE_STAGING_H
 
-#include "batch/digest.h"
+#include "batch/buffer.h"
 #include "device/kernel.h"
 #include "pipeline/loader.h"
 
@@ -71,8 +71,7 @@ typedef struct weir_pipeline__staging {
     uint64_t compact_bytes;
     uint64_t unpinned_bytes; /* of them */
     uint64_t tensor_bytes;
-    uint8_t *read_back; /* pinned, of a batch's size, from the first weir_pipeline__staging_verify on */
-    weir_batch__digester digester;
+    uint8_t *read_back; /* pinned, of a batch's size, from the first weir_pipeline__staging_read on */
 } weir_pipeline__staging;
 
 /* Adds what a device needs to what the loader does, which is open. */
@@ -95,14 +94,8 @@ WEIR_CHECKED weir_status weir_pipeline__staging_release(weir_pipeline__staging *
                                                         const weir_taken *taken, weir_stream stream,
                                                         weir_error *error);
 
-/* The digest of a batch's bytes on the device, which are read back; waits for them. The consumer. */
-WEIR_CHECKED weir_status weir_pipeline__staging_digest(weir_pipeline__staging *staging,
-                                                       const weir_taken *taken, uint8_t digest[16],
-                                                       weir_error *error);
-
-/* Reads a batch back and compares its digest with the one it was built with; waits for it. DEVICE_ERROR if
- * they differ. The consumer. */
-WEIR_CHECKED weir_status weir_pipeline__staging_verify(weir_pipeline__staging *staging,
-                                                       const weir_taken *taken, weir_error *error);
+/* A copy of a batch's bytes on the device, until the next call; waits for them. The consumer. */
+WEIR_CHECKED weir_status weir_pipeline__staging_read(weir_pipeline__staging *staging, const weir_taken *taken,
+                                                     const uint8_t **data, weir_error *error);
 
 #endif

@@ -5,11 +5,10 @@
 #include "base/bits.h"
 #include "batch/build.h"
 #include "batch/expand.h"
-#include "pipeline/joined_tables.h"
 #include "pipeline/prefetch.h"
+#include "pipeline/resident_tables.h"
 #include "pipeline/staging.h"
 #include "weir_tool/device_work.h"
-#include "weir_tool/store_tools.h"
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
@@ -58,58 +57,32 @@ static weir_status open_places(weir_pipeline__staging *s, uint64_t sequences, we
 
 /* ---- Tables ------------------------------------------------------------------------------------ */
 
-static uint64_t table_size(const weir_store_info *info, uint32_t count) {
-    return weir__align(2 * (uint64_t)info->embedding_dim * count, WEIR_PIPELINE__DEVICE_ALIGNMENT);
-}
-
-static uint64_t size_of_tables(weir_store *const *stores, size_t count) {
-    uint64_t size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const weir_store_info *info = weir_store_describe(stores[i]);
-        size += table_size(info, info->column_count) + table_size(info, info->category_count);
+void weir_pipeline__staging_measure(weir_pipeline__loader *loader) {
+    const weir_run_options *o = loader->options;
+    uint32_t count;
+    const weir_batch__origin *origins = weir_batch__builder_origins(loader->workers[0].list[0], &count);
+    loader->need.table_size = origins ? weir_pipeline__tables_size(origins, count) : 0;
+    for (size_t i = 0; i < o->store_count; i++) {
+        weir_batch__origin alone = {.store = o->stores[i]};
+        loader->need.table_size += weir_pipeline__tables_size(&alone, 1);
     }
-    return size;
-}
-
-/* Writes a table where the next one goes, if it is what was written. */
-static weir_status upload(weir_pipeline__staging *s, const weir_store *store, const uint8_t *table,
-                          uint32_t count, uint8_t **next, const void **out, weir_error *error) {
-    const weir_store_info *info = weir_store_describe(store);
-    size_t size = 2 * (size_t)info->embedding_dim * count;
-    weir_memory memory = weir_device_memory(s->device);
-    *out = *next;
-    *next += table_size(info, count);
-    if (!weir_store_touch(store, table, size))
-        return weir_store_status(store, error);
-    return weir__memory_write(&memory, (void *)(uintptr_t)*out, table, size, error);
 }
 
 static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
     const weir_run_options *o = s->loader->options;
+    weir_memory memory = weir_device_memory(s->device);
     uint8_t *next = s->loader->need.table_size > 0 ? weir_pipeline__memory_at(s->there, "tables", 0) : NULL;
+    uint32_t count;
+    const weir_batch__origin *origins = weir_batch__builder_origins(s->loader->workers[0].list[0], &count);
     s->tables = weir__allocate_zero(s->env, o->store_count, sizeof *s->tables);
     if (!s->tables)
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR,
                                    o->store_count * sizeof *s->tables);
     for (size_t i = 0; i < o->store_count; i++) {
-        const weir_store_info *info = weir_store_describe(o->stores[i]);
-        weir_tables *tables = &s->tables[i];
-        if (info->embedding_dim == 0)
-            continue;
-        *tables = (weir_tables){.embedding_dim = info->embedding_dim,
-                                .column_count = info->column_count,
-                                .category_count = info->category_count};
-        WEIR__TRY(upload(s, o->stores[i], info->column_embeddings, info->column_count, &next,
-                         &tables->column_embeddings, error));
-        WEIR__TRY(upload(s, o->stores[i], info->category_embeddings, info->category_count, &next,
-                         &tables->category_embeddings, error));
+        weir_batch__origin alone = {.store = o->stores[i]};
+        WEIR__TRY(weir_pipeline__tables_write(&alone, 1, &memory, &next, &s->tables[i], error));
     }
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(s->loader->workers[0].list[0], &count);
-    weir_memory memory = weir_device_memory(s->device);
-    if (origins)
-        WEIR__TRY(weir_pipeline__joined_tables_write(origins, count, &memory, next, &s->joined, error));
-    return WEIR_OK;
+    return origins ? weir_pipeline__tables_write(origins, count, &memory, &next, &s->joined, error) : WEIR_OK;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
@@ -120,15 +93,6 @@ static weir_status open_kernel(weir_pipeline__staging *s, weir_error *error) {
                                                 .text_size = weir_batch__expand_text_size,
                                                 .run = weir_batch__expand_run};
     return weir_device__kernel_open(s->device, &s->expansion, &s->kernel, error);
-}
-
-void weir_pipeline__staging_measure(weir_pipeline__loader *loader) {
-    const weir_run_options *options = loader->options;
-    uint32_t count;
-    const weir_batch__origin *origins = weir_batch__builder_origins(loader->workers[0].list[0], &count);
-    loader->need.table_size = size_of_tables(options->stores, options->store_count);
-    if (origins)
-        loader->need.table_size += weir_pipeline__joined_tables_size(origins, count);
 }
 
 /* The rules of the run's datasets. */
@@ -192,6 +156,5 @@ void weir_pipeline__staging_close(weir_pipeline__staging *s) {
     weir__block_close(&s->lists, s->env);
     weir__release(s->env, s->tables);
     weir__release(s->env, s->rules);
-    weir_batch__digester_close(&s->digester, s->env);
     weir_device_close(s->device);
 }
