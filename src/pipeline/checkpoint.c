@@ -110,14 +110,15 @@ static const weir__shape shape = WEIR__SHAPE(checkpoint_document, fields);
 
 void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mix *mix,
                                      const weir_pipeline__run_state *state, weir_cbor_writer *w) {
-    const weir_manifest_info *manifest = weir_manifest_describe(run->manifest);
+    const weir_run_options *o = run->options;
+    const weir_manifest_info *manifest = weir_manifest_describe(o->manifest);
     checkpoint_document document = {.read = {.step = state->step,
                                              .policy = state->policy,
                                              .workers = state->workers,
-                                             .world_size = run->world_size,
-                                             .rank = run->rank,
-                                             .stage = run->stage},
-                                    .pad = run->pad,
+                                             .world_size = o->world_size,
+                                             .rank = o->rank,
+                                             .stage = o->stage},
+                                    .pad = o->pad,
                                     .dataset = run->is_mixed ? NULL : run->members[0].dataset->key,
                                     .weir_version = weir_version(),
                                     .run = run,
@@ -126,7 +127,7 @@ void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mi
     memcpy(document.manifest_hash, manifest->hash, WEIR_HASH_SIZE);
     memcpy(document.mix_hash, manifest->mix_hash, WEIR_HASH_SIZE);
     memcpy(document.batch_config_hash, manifest->batch_config_hash, WEIR_HASH_SIZE);
-    weir__sha256_of(run->token, run->token_size, document.token_hash);
+    weir__sha256_of(o->token, o->token_size, document.token_hash);
     weir_pipeline__sealed_write(w, WEIR_PIPELINE__CHECKPOINT_VERSION, &shape, &document);
 }
 

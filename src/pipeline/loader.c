@@ -22,27 +22,15 @@ enum { SLOTS_MAX = 1 << 20, ALONE_MAX = 64, LANES_LEAST = 2, UNITS_EACH = 4, UNI
 
 /* ---- Steps to batches ------------------------------------------------------------------------ */
 
-static void name_call(const weir_pipeline__schedule *run, size_t member, weir_cursor cursor,
-                      weir_error *error) {
-    weir_sampler_options call = {.size = sizeof call,
-                                 .dataset = run->members[member].dataset->key,
-                                 .stage = run->stage,
-                                 .world_size = run->world_size,
-                                 .rank = run->rank,
-                                 .token = run->token,
-                                 .token_size = run->token_size,
-                                 .cursor = cursor};
-    weir_sampler_name_call(run->manifest, &call, error);
-}
-
 const weir_dataset *weir_pipeline__loader_name_step(weir_pipeline__loader *loader, uint64_t step,
                                                     weir_cursor *cursor, weir_error *error) {
     size_t member;
     if (weir_pipeline__schedule_locate(&loader->schedule, loader->mix, step, &member, cursor, NULL) !=
         WEIR_OK)
         return NULL;
-    name_call(&loader->schedule, member, *cursor, error);
-    return loader->schedule.members[member].dataset;
+    const weir_dataset *dataset = loader->schedule.members[member].dataset;
+    weir_pipeline__schedule_name_call(&loader->schedule, dataset->key, *cursor, error);
+    return dataset;
 }
 
 weir_status weir_pipeline__loader_transform(weir_pipeline__loader *loader, uint64_t step,
@@ -128,11 +116,12 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
             status = weir_pipeline__loader_transform(loader, item->position, weir_batch_view(into->buffer), 0,
                                                      error);
         if (status != WEIR_OK)
-            name_call(&loader->schedule, into->member, cursor, error);
+            weir_pipeline__schedule_name_call(
+                &loader->schedule, loader->schedule.members[into->member].dataset->key, cursor, error);
     }
     if (status != WEIR_OK && error) {
         error->t = item->position;
-        error->rank = loader->schedule.rank;
+        error->rank = loader->options->rank;
     }
     return status;
 }
@@ -235,11 +224,10 @@ static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error
 }
 
 static weir_status open_consumer(weir_pipeline__loader *loader, weir_error *error) {
-    const weir_pipeline__schedule *run = &loader->schedule;
-    uint64_t share = weir_sampler__most_samples(run->manifest, run->stage) / run->world_size;
-    if (run->is_mixed)
-        WEIR__TRY(
-            weir_mix_open(loader->env, run->manifest, run->token, run->token_size, &loader->mix, error));
+    const weir_run_options *o = loader->options;
+    uint64_t share = weir_sampler__most_samples(o->manifest, o->stage) / o->world_size;
+    if (loader->schedule.is_mixed)
+        WEIR__TRY(weir_mix_open(loader->env, o->manifest, o->token, o->token_size, &loader->mix, error));
     loader->indices = weir__allocate(loader->env, (size_t)share, sizeof *loader->indices);
     return loader->indices ? WEIR_OK
                            : weir__out_of_memory(error, operator_name, (size_t)share * sizeof(uint64_t));

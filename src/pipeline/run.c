@@ -28,6 +28,7 @@ struct weir_run {
     const weir_env *env;
     weir_run_options options; /* with the defaults in place; what it points to and is used later is below */
     char *device;
+    uint8_t *token;
     weir_store **stores;
     uint8_t *state;
     weir_pipeline__run_files files;
@@ -71,8 +72,13 @@ static weir_status copy_bytes(const weir_env *env, const void *from, size_t size
 /* Copies what the options point to and is used after opening. */
 static weir_status keep_options(weir_run *run, weir_error *error) {
     weir_run_options *o = &run->options;
-    weir_status status =
-        copy_bytes(run->env, o->stores, o->store_count * sizeof *o->stores, &run->stores, error);
+    if (!o->token) {
+        o->token = weir_manifest_describe(o->manifest)->token;
+        o->token_size = WEIR_TOKEN_SIZE;
+    }
+    weir_status status = copy_bytes(run->env, o->token, o->token_size, &run->token, error);
+    if (status == WEIR_OK)
+        status = copy_bytes(run->env, o->stores, o->store_count * sizeof *o->stores, &run->stores, error);
     if (status == WEIR_OK && o->device)
         status = copy_bytes(run->env, o->device, strlen(o->device) + 1, &run->device, error);
     if (status == WEIR_OK)
@@ -81,6 +87,7 @@ static weir_status keep_options(weir_run *run, weir_error *error) {
         status = weir_pipeline__run_files_read(&run->files, run->env, &run->state, &o->state_size, error);
     else if (status == WEIR_OK && o->state)
         status = copy_bytes(run->env, o->state, o->state_size, &run->state, error);
+    o->token = run->token;
     o->stores = run->stores;
     o->device = run->device;
     o->state = run->state;
@@ -118,8 +125,8 @@ static weir_status open_run(weir_run *run, weir_error *error) {
     if (run->device)
         weir_pipeline__staging_measure(&run->loader);
     WEIR__TRY(weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
-                                         weir_manifest_describe(run->loader.schedule.manifest)->token,
-                                         &run->plan, error));
+                                         weir_manifest_describe(run->options.manifest)->token, &run->plan,
+                                         error));
     describe(run);
     return WEIR_OK;
 }
@@ -174,6 +181,7 @@ void weir_run_close(weir_run *run) {
     weir__release(env, run->measured);
     weir__release(env, run->state);
     weir__release(env, run->stores);
+    weir__release(env, run->token);
     weir__release(env, run->device);
     weir__release(env, run);
 }
@@ -253,20 +261,21 @@ static bool is_due(const weir_run *run) {
 /* ---- The trace ------------------------------------------------------------------------------- */
 
 static weir_status open_trace(weir_run *run, weir_error *error) {
+    const weir_run_options *o = &run->options;
     const weir_pipeline__schedule *s = &run->loader.schedule;
     bool is_resumed = run->info.is_resumed;
     weir_trace_start start = {run->info.first_step, is_resumed ? run->from.hash : NULL};
     weir_trace_run header = {.size = sizeof header,
-                             .manifest = s->manifest,
-                             .token = s->token,
-                             .token_size = s->token_size,
-                             .world_size = s->world_size,
-                             .rank = s->rank,
+                             .manifest = o->manifest,
+                             .token = o->token,
+                             .token_size = o->token_size,
+                             .world_size = o->world_size,
+                             .rank = o->rank,
                              .schedule = s->is_mixed ? WEIR_SCHEDULE_MIX : WEIR_SCHEDULE_CURSOR,
                              .store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])s->store_hashes,
                              .store_count = s->store_count,
-                             .is_best_effort = run->options.policy == WEIR_POLICY_BEST_EFFORT,
-                             .stage = s->stage};
+                             .is_best_effort = o->policy == WEIR_POLICY_BEST_EFFORT,
+                             .stage = o->stage};
     header.build = weir_build_info(&header.build_count);
     if (is_resumed && weir_pipeline__run_files_exists(run->env, run->files.trace))
         return weir_trace_resume(run->env, run->files.trace, &header, start.step, start.checkpoint_hash,

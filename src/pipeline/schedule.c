@@ -12,10 +12,10 @@ static const char operator_name[] = "weir.run.open";
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-static weir_status add_member(weir_pipeline__schedule *run, const weir_run_options *options, size_t index,
-                              weir_error *error) {
+static weir_status add_member(weir_pipeline__schedule *run, size_t index, weir_error *error) {
+    const weir_run_options *options = run->options;
     weir_pipeline__schedule_member member = {
-        .dataset = &weir_manifest_describe(run->manifest)->datasets[index], .index = index};
+        .dataset = &weir_manifest_describe(run->options->manifest)->datasets[index], .index = index};
     const char *key = member.dataset->key;
     size_t at = run->member_count;
     WEIR__TRY(
@@ -31,21 +31,20 @@ static weir_status add_member(weir_pipeline__schedule *run, const weir_run_optio
     return WEIR_OK;
 }
 
-static weir_status add_named(weir_pipeline__schedule *run, const weir_run_options *options,
-                             weir_error *error) {
+static weir_status add_named(weir_pipeline__schedule *run, weir_error *error) {
+    const weir_manifest *manifest = run->options->manifest;
     const weir_dataset *named = NULL;
-    WEIR__TRY(weir_sampler__manifest_require(run->manifest, options->dataset, operator_name, &named, error));
-    return add_member(run, options, (size_t)(named - &weir_manifest_describe(run->manifest)->datasets[0]),
-                      error);
+    WEIR__TRY(weir_sampler__manifest_require(manifest, run->options->dataset, operator_name, &named, error));
+    return add_member(run, (size_t)(named - weir_manifest_describe(manifest)->datasets), error);
 }
 
 /* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
-static weir_status add_mixed(weir_pipeline__schedule *run, const weir_run_options *options,
-                             weir_error *error) {
-    bool has_mix = weir_manifest_mix_total(run->manifest) > 0;
-    for (size_t i = 0; i < weir_manifest_describe(run->manifest)->dataset_count; i++)
-        if (!has_mix || weir_manifest_describe(run->manifest)->datasets[i].weight > 0)
-            WEIR__TRY(add_member(run, options, i, error));
+static weir_status add_mixed(weir_pipeline__schedule *run, weir_error *error) {
+    const weir_manifest_info *info = weir_manifest_describe(run->options->manifest);
+    bool has_mix = weir_manifest_mix_total(run->options->manifest) > 0;
+    for (size_t i = 0; i < info->dataset_count; i++)
+        if (!has_mix || info->datasets[i].weight > 0)
+            WEIR__TRY(add_member(run, i, error));
     return WEIR_OK;
 }
 
@@ -54,22 +53,22 @@ static weir_status blend(weir_pipeline__schedule *run, weir_error *error) {
     weir_pipeline__schedule_member *mix = weir__allocate_zero(run->env, 1, sizeof *mix);
     if (!mix)
         return weir__out_of_memory(error, operator_name, sizeof *mix);
-    mix->dataset = weir_manifest_find(run->manifest, WEIR_MIX_KEY);
+    mix->dataset = weir_manifest_find(run->options->manifest, WEIR_MIX_KEY);
     run->members = mix;
     run->member_count = 1;
     return WEIR_OK;
 }
 
-static weir_status list_members(weir_pipeline__schedule *run, const weir_run_options *options,
-                                weir_error *error) {
-    size_t datasets = weir_manifest_describe(run->manifest)->dataset_count;
-    bool names_mix =
-        run->manifest->batch.mixed && options->dataset && strcmp(options->dataset, WEIR_MIX_KEY) == 0;
+static weir_status list_members(weir_pipeline__schedule *run, weir_error *error) {
+    const weir_run_options *options = run->options;
+    size_t datasets = weir_manifest_describe(run->options->manifest)->dataset_count;
+    bool names_mix = run->options->manifest->batch.mixed && options->dataset &&
+                     strcmp(options->dataset, WEIR_MIX_KEY) == 0;
     run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
     if (!run->members)
         return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
     if (options->dataset && !names_mix)
-        return add_named(run, options, error);
+        return add_named(run, error);
     if (options->stage != WEIR_STAGE_TRAIN && (datasets != 1 || names_mix))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "eval and infer run one dataset at a time, and the manifest has %zu; name one",
@@ -77,18 +76,19 @@ static weir_status list_members(weir_pipeline__schedule *run, const weir_run_opt
     run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
     if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
         weir_mix *mix;
-        WEIR__TRY(weir_mix_open(run->env, run->manifest, run->token, run->token_size, &mix, error));
+        WEIR__TRY(weir_mix_open(run->env, run->options->manifest, run->options->token,
+                                run->options->token_size, &mix, error));
         weir_mix_close(mix);
     }
-    return add_mixed(run, options, error);
+    return add_mixed(run, error);
 }
 
-static weir_status add_members(weir_pipeline__schedule *run, const weir_run_options *options,
-                               weir_error *error) {
-    weir_status status = list_members(run, options, error);
+static weir_status add_members(weir_pipeline__schedule *run, weir_error *error) {
+    weir_status status = list_members(run, error);
     run->sources = run->members;
     run->source_count = run->member_count;
-    return status == WEIR_OK && run->is_mixed && run->manifest->batch.mixed ? blend(run, error) : status;
+    return status == WEIR_OK && run->is_mixed && run->options->manifest->batch.mixed ? blend(run, error)
+                                                                                     : status;
 }
 
 static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) {
@@ -114,76 +114,49 @@ static weir_status list_stores(weir_pipeline__schedule *run, weir_error *error) 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static weir_status open_populations(weir_pipeline__schedule *run, weir_error *error) {
-    size_t count = weir_manifest_describe(run->manifest)->dataset_count;
+    size_t count = weir_manifest_describe(run->options->manifest)->dataset_count;
     run->populations = weir__allocate_zero(run->env, count, sizeof(void *));
     if (!run->populations)
         return weir__out_of_memory(error, operator_name, count * sizeof(void *));
-    for (size_t i = 0; i < run->source_count && run->stage == WEIR_STAGE_TRAIN; i++) {
+    for (size_t i = 0; i < run->source_count && run->options->stage == WEIR_STAGE_TRAIN; i++) {
         weir_pipeline__schedule_member *source = &run->sources[i];
-        WEIR__TRY(weir_population_open(run->env, run->manifest, source->store, source->dataset->key,
-                                       run->token, run->token_size, &source->population, error));
+        WEIR__TRY(weir_population_open(run->env, run->options->manifest, source->store, source->dataset->key,
+                                       run->options->token, run->options->token_size, &source->population,
+                                       error));
         run->populations[source->index] = source->population;
     }
     return WEIR_OK;
 }
 
 /* Eval and infer end after one pass over the dataset. A batch size of 0 is the builders' to refuse. */
-static uint64_t find_end(const weir_pipeline__schedule *run, const weir_run_options *o) {
-    uint64_t batch = weir_manifest_describe(run->manifest)->global_batch_size;
+static uint64_t find_end(const weir_pipeline__schedule *run) {
+    const weir_run_options *o = run->options;
+    uint64_t batch = weir_manifest_describe(run->options->manifest)->global_batch_size;
     uint64_t end = WEIR_ENDLESS;
-    if (run->stage != WEIR_STAGE_TRAIN && batch > 0) {
+    if (run->options->stage != WEIR_STAGE_TRAIN && batch > 0) {
         uint64_t samples = run->members[0].dataset->cardinality;
         end = samples / batch + (samples % batch != 0 && !o->drop_remainder);
     }
     return o->steps > 0 && o->steps < end ? o->steps : end;
 }
 
-static weir_status copy_token(weir_pipeline__schedule *run, const weir_run_options *options,
-                              weir_error *error) {
-    const void *token = options->token ? options->token : weir_manifest_describe(options->manifest)->token;
-    run->token_size = options->token ? options->token_size : WEIR_TOKEN_SIZE;
-    run->token = weir__allocate(run->env, run->token_size, 1);
-    if (!run->token)
-        return weir__out_of_memory(error, operator_name, run->token_size);
-    memcpy(run->token, token, run->token_size);
-    return WEIR_OK;
-}
-
 weir_status weir_pipeline__schedule_open(weir_pipeline__schedule *run, const weir_env *env,
                                          const weir_run_options *options, weir_error *error) {
-    *run = (weir_pipeline__schedule){.env = env,
-                                     .manifest = options->manifest,
-                                     .stage = options->stage,
-                                     .world_size = options->world_size,
-                                     .rank = options->rank,
-                                     .stores = options->stores,
-                                     .given_count = options->store_count,
-                                     .any_hash = options->any_hash,
-                                     .pad = options->pad,
-                                     .with_digests = options->with_digests};
+    *run = (weir_pipeline__schedule){.env = env, .options = options};
     if (!weir_stage_name(options->stage))
         return weir__fail(error, WEIR_INVALID_STAGE_TYPE, operator_name,
                           "the stage is not train, eval, infer or eval_seeded");
-    weir_status status = copy_token(run, options, error);
-    if (status == WEIR_OK)
-        status = add_members(run, options, error);
+    weir_status status = add_members(run, error);
     if (status == WEIR_OK)
         status = list_stores(run, error);
     if (status == WEIR_OK)
         status = open_populations(run, error);
     if (status == WEIR_OK) {
-        run->end = find_end(run, options);
+        run->end = find_end(run);
         return WEIR_OK;
     }
-    if (options->dataset) {
-        weir_sampler_options call = {.size = sizeof call,
-                                     .dataset = options->dataset,
-                                     .world_size = options->world_size,
-                                     .rank = options->rank,
-                                     .token = options->token,
-                                     .token_size = options->token_size};
-        weir_sampler_name_call(options->manifest, &call, error);
-    }
+    if (options->dataset)
+        weir_pipeline__schedule_name_call(run, options->dataset, (weir_cursor){0}, error);
     weir_pipeline__schedule_close(run);
     return status;
 }
@@ -193,13 +166,25 @@ void weir_pipeline__schedule_close(weir_pipeline__schedule *run) {
         return;
     for (size_t i = 0; i < run->source_count; i++)
         weir_population_close(run->sources[i].population);
-    weir__release(run->env, run->token);
     if (run->sources != run->members)
         weir__release(run->env, run->sources);
     weir__release(run->env, run->members);
     weir__release(run->env, run->populations);
     weir__release(run->env, run->store_hashes);
     *run = (weir_pipeline__schedule){0};
+}
+
+void weir_pipeline__schedule_name_call(const weir_pipeline__schedule *run, const char *dataset,
+                                       weir_cursor cursor, weir_error *error) {
+    const weir_run_options *o = run->options;
+    weir_sampler_options call = {.size = sizeof call,
+                                 .dataset = dataset,
+                                 .world_size = o->world_size,
+                                 .rank = o->rank,
+                                 .token = o->token,
+                                 .token_size = o->token_size,
+                                 .cursor = cursor};
+    weir_sampler_name_call(o->manifest, &call, error);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -217,10 +202,10 @@ weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, w
     weir_status status = WEIR_OK;
     if (run->is_mixed)
         status = weir_mix_locate(mix, step, &dataset, cursor, error);
-    else if (run->stage == WEIR_STAGE_TRAIN)
-        status = weir_sampler__batch_cursor(run->manifest, dataset, step, cursor, error);
+    else if (run->options->stage == WEIR_STAGE_TRAIN)
+        status = weir_sampler__batch_cursor(run->options->manifest, dataset, step, cursor, error);
     else
-        *cursor = (weir_cursor){0, step * weir_manifest_describe(run->manifest)->global_batch_size};
+        *cursor = (weir_cursor){0, step * weir_manifest_describe(run->options->manifest)->global_batch_size};
     if (status == WEIR_OK)
         *member = member_of(run, dataset);
     return status;
@@ -229,8 +214,8 @@ weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, w
 bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
                                          size_t member, weir_cursor *cursor) {
     const weir_pipeline__schedule_member *m = &run->members[member];
-    uint64_t batch = weir_manifest_describe(run->manifest)->global_batch_size;
-    if (run->stage != WEIR_STAGE_TRAIN) {
+    uint64_t batch = weir_manifest_describe(run->options->manifest)->global_batch_size;
+    if (run->options->stage != WEIR_STAGE_TRAIN) {
         /* After its one pass a dataset stands where the sampler leaves it. */
         bool is_over = step >= m->dataset->cardinality / batch + (m->dataset->cardinality % batch != 0);
         *cursor = is_over ? (weir_cursor){1, 0} : (weir_cursor){0, step * batch};
@@ -238,37 +223,38 @@ bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, wei
     }
     bool has_turns = run->is_mixed && run->sources == run->members;
     uint64_t q = has_turns ? weir_sampler__mix_batches_before(mix, step, m->index) : step;
-    return weir_sampler__batch_cursor(run->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
+    return weir_sampler__batch_cursor(run->options->manifest, m->dataset, q, cursor, NULL) == WEIR_OK;
 }
 
 /* ---- Builders -------------------------------------------------------------------------------- */
 
 weir_status weir_pipeline__builders_open(weir_pipeline__builders *builders, const weir_env *env,
                                          const weir_pipeline__schedule *run, weir_error *error) {
+    const weir_run_options *o = run->options;
     *builders = (weir_pipeline__builders){.env = env};
     weir_status status = WEIR_OK;
     builders->list = weir__allocate_zero(env, run->member_count, sizeof(void *));
     if (!builders->list)
         status = weir__out_of_memory(error, operator_name, run->member_count * sizeof(void *));
     if (status == WEIR_OK && run->is_mixed)
-        status = weir_mix_open(env, run->manifest, run->token, run->token_size, &builders->mix, error);
+        status = weir_mix_open(env, o->manifest, o->token, o->token_size, &builders->mix, error);
     while (status == WEIR_OK && builders->count < run->member_count) {
         const weir_pipeline__schedule_member *member = &run->members[builders->count];
         weir_batch_options options = {.size = sizeof options,
                                       .store = member->store,
-                                      .manifest = run->manifest,
+                                      .manifest = o->manifest,
                                       .dataset = member->dataset->key,
-                                      .stage = run->stage,
-                                      .world_size = run->world_size,
-                                      .rank = run->rank,
-                                      .token = run->token,
-                                      .token_size = run->token_size,
-                                      .any_hash = run->any_hash,
-                                      .pad = run->pad,
-                                      .with_digests = run->with_digests,
+                                      .stage = o->stage,
+                                      .world_size = o->world_size,
+                                      .rank = o->rank,
+                                      .token = o->token,
+                                      .token_size = o->token_size,
+                                      .any_hash = o->any_hash,
+                                      .pad = o->pad,
+                                      .with_digests = o->with_digests,
                                       .population = member->population,
-                                      .stores = run->stores,
-                                      .store_count = run->given_count,
+                                      .stores = o->stores,
+                                      .store_count = o->store_count,
                                       .populations = run->populations};
         status = weir_batch_builder_open(env, &options, &builders->list[builders->count], error);
         builders->count += status == WEIR_OK;

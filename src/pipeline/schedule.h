@@ -17,25 +17,15 @@ typedef struct weir_pipeline__schedule_member {
 
 typedef struct weir_pipeline__schedule {
     const weir_env *env;
-    const weir_manifest *manifest;
-    weir_stage stage;
-    uint32_t world_size;
-    uint32_t rank;
-    uint8_t *token;
-    size_t token_size;
-    bool any_hash;
-    bool pad;
-    bool with_digests;
-    bool is_mixed; /* steps are located by the mix; else by the only member */
+    const weir_run_options *options; /* with a token, and the defaults in place; the caller keeps them */
+    bool is_mixed;                   /* steps are located by the mix; else by the only member */
     weir_pipeline__schedule_member
         *members; /* in the order of CBOR keys; if batches are mixed, the mix alone */
     size_t member_count;
     weir_pipeline__schedule_member *sources; /* the datasets that samples are of: the members, or those of the
                                                 mix */
     size_t source_count;
-    const weir_population **populations; /* of the sources, by their numbers in the manifest */
-    weir_store *const *stores;           /* all that were given */
-    size_t given_count;
+    const weir_population **populations;     /* of the sources, by their numbers in the manifest */
     uint8_t (*store_hashes)[WEIR_HASH_SIZE]; /* of the stores that serve a source: sorted, each once */
     size_t store_count;
     uint64_t end; /* steps of the whole run; WEIR_ENDLESS */
@@ -52,6 +42,10 @@ void weir_pipeline__schedule_close(weir_pipeline__schedule *run);
 WEIR_CHECKED weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, weir_mix *mix,
                                                         uint64_t step, size_t *member, weir_cursor *cursor,
                                                         weir_error *error);
+
+/* Adds to an error which call of the sampler it is about. */
+void weir_pipeline__schedule_name_call(const weir_pipeline__schedule *run, const char *dataset,
+                                       weir_cursor cursor, weir_error *error);
 
 /* The cursor of a member's first batch at or after `step`; false if there is none below epoch 2^64-1. */
 bool weir_pipeline__schedule_next_cursor(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,

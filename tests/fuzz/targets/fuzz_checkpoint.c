@@ -20,6 +20,7 @@ typedef struct fuzzed_run {
     weir_mix *mix;
     weir_pipeline__schedule_member members[2];
     uint8_t store_hashes[1][WEIR_HASH_SIZE];
+    weir_run_options options;
     weir_pipeline__schedule run;
 } fuzzed_run;
 
@@ -32,19 +33,19 @@ static void open_run(fuzzed_run *r, weir_stage stage) {
         r->members[i] = (weir_pipeline__schedule_member){
             .dataset = &weir_manifest_describe(r->manifest)->datasets[i], .index = i};
     memset(r->store_hashes, 7, sizeof r->store_hashes);
-    r->run =
-        (weir_pipeline__schedule){.env = weir_env_default(),
-                                  .manifest = r->manifest,
-                                  .stage = stage,
-                                  .world_size = 1,
-                                  .token = (uint8_t *)(uintptr_t)weir_manifest_describe(r->manifest)->token,
-                                  .token_size = WEIR_TOKEN_SIZE,
-                                  .is_mixed = stage == WEIR_STAGE_TRAIN,
-                                  .members = r->members,
-                                  .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
-                                  .store_hashes = r->store_hashes,
-                                  .store_count = 1,
-                                  .end = WEIR_ENDLESS};
+    r->options = (weir_run_options){.manifest = r->manifest,
+                                    .stage = stage,
+                                    .world_size = 1,
+                                    .token = weir_manifest_describe(r->manifest)->token,
+                                    .token_size = WEIR_TOKEN_SIZE};
+    r->run = (weir_pipeline__schedule){.env = weir_env_default(),
+                                       .options = &r->options,
+                                       .is_mixed = stage == WEIR_STAGE_TRAIN,
+                                       .members = r->members,
+                                       .member_count = stage == WEIR_STAGE_TRAIN ? 2 : 1,
+                                       .store_hashes = r->store_hashes,
+                                       .store_count = 1,
+                                       .end = WEIR_ENDLESS};
 }
 
 static void close_run(fuzzed_run *r) {
