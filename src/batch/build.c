@@ -9,7 +9,9 @@
 #include "batch/expand.h"
 #include "batch/expand_kernel.h"
 #include "batch/link_groups.h"
+#include "batch/mixed.h"
 #include "batch/neighbours.h"
+#include "sampler/sampler.h"
 #include "store/reader.h"
 
 static const char operator_name[] = "weir.batch.build";
@@ -29,8 +31,9 @@ static void carve(weir_batch__worker *w, const weir_batch__recipe *recipe) {
     w->writer.mask_permille = recipe->stage == WEIR_STAGE_TRAIN ? recipe->config.mask_permille : 0;
 }
 
-weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__recipe *recipe,
-                                    weir_error *error) {
+weir_status weir_batch__worker_open(weir_batch_builder *builder, weir_error *error) {
+    weir_batch__worker *w = &builder->worker;
+    const weir_batch__recipe *recipe = &builder->recipe;
     *w = (weir_batch__worker){.env = recipe->env};
     carve(w, recipe);
     if (!weir__block_open(&w->scratch, w->env))
@@ -40,13 +43,6 @@ weir_status weir_batch__worker_open(weir_batch__worker *w, const weir_batch__rec
         WEIR__TRY(weir_batch__share_links(&w->retriever, &recipe->config, error));
     return recipe->with_digests ? weir_batch__digester_open(&w->digester, w->env, &recipe->limits, error)
                                 : WEIR_OK;
-}
-
-void weir_batch__worker_close(weir_batch__worker *w) {
-    if (!w->env)
-        return;
-    weir__block_close(&w->scratch, w->env);
-    weir_batch__digester_close(&w->digester, w->env);
 }
 
 /* ---- Which samples --------------------------------------------------------------------------- */
@@ -82,17 +78,18 @@ static void list_samples(const weir_batch__recipe *r, weir_batch_buffer *b, cons
     }
 }
 
-weir_status weir_batch__check_buffer(const weir_batch__recipe *r, const weir_batch_buffer *b,
+weir_status weir_batch__check_buffer(const weir_batch_builder *builder, const weir_batch_buffer *b,
                                      weir_error *error) {
-    if (fits(&r->limits, b))
+    if (fits(&builder->recipe.limits, b))
         return WEIR_OK;
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                       "the buffer was made for other datasets, another batch size or config; open one "
                       "with this builder");
 }
 
-void weir_batch__empty(const weir_batch__recipe *r, weir_batch_buffer *b, const weir_step *step,
+void weir_batch__empty(const weir_batch_builder *builder, weir_batch_buffer *b, const weir_step *step,
                        uint64_t sequence_count) {
+    const weir_batch__recipe *r = &builder->recipe;
     b->batch = (weir_batch){.step = *step,
                             .sequence_count = WEIR__NARROW(uint32_t, sequence_count),
                             .group_size = r->group_size,
@@ -104,13 +101,20 @@ void weir_batch__empty(const weir_batch__recipe *r, weir_batch_buffer *b, const 
     b->is_corrupt = false;
 }
 
-weir_status weir_batch__begin(const weir_batch__recipe *r, weir_sampler *sampler, weir_batch_buffer *b,
-                              weir_cursor cursor, weir_error *error) {
+weir_status weir_batch__begin(weir_batch_builder *builder, weir_cursor cursor, weir_batch_buffer *b,
+                              weir_error *error) {
+    const weir_batch__recipe *r = &builder->recipe;
     weir_step step;
-    WEIR__TRY(weir_batch__check_buffer(r, b, error));
-    WEIR__TRY(weir_sampler_step(sampler, cursor, &step, error));
-    weir_sampler_indices(sampler, &step, b->indices);
-    weir_batch__empty(r, b, &step, r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
+    if (!builder->sampler)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the builder is one for requests, which has no cursor; use weir_context_build");
+    WEIR__TRY(weir_batch__check_buffer(builder, b, error));
+    WEIR__TRY(weir_sampler_step(builder->sampler, cursor, &step, error));
+    weir_sampler_indices(builder->sampler, &step, b->indices);
+    weir_batch__empty(builder, b, &step,
+                      r->group_size * (r->pads ? step.micro_batch_size : step.valid_count));
+    if (builder->mixture)
+        return weir_batch__mixture_list(builder, b, cursor, error);
     list_samples(r, b, &step);
     return WEIR_OK;
 }
@@ -204,17 +208,20 @@ static bool walk_all(const weir_batch__recipe *r, weir_batch__worker *w, weir_ba
     return true;
 }
 
-void weir_batch__walk_own(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
-                          uint32_t first, uint32_t end) {
-    if (!b->is_corrupt && !walk_all(r, w, b, first, end))
+void weir_batch__walk_own(weir_batch_builder *builder, weir_batch_buffer *b, uint32_t first, uint32_t end) {
+    if (!b->is_corrupt && !walk_all(&builder->recipe, &builder->worker, b, first, end))
         b->is_corrupt = true;
 }
 
-void weir_batch__unit(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
-                      uint32_t first, uint32_t count) {
+void weir_batch__walk_unit(weir_batch_builder *builder, weir_batch_buffer *b, uint32_t first,
+                           uint32_t count) {
     uint32_t end = first + count;
-    uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count * r->group_size);
-    weir_batch__walk_own(r, w, b, first, end < valid ? end : valid);
+    uint32_t valid = WEIR__LOW(uint32_t, b->batch.step.valid_count * builder->recipe.group_size);
+    if (builder->mixture) {
+        weir_batch__mixture_walk(builder, b, first, end);
+        return;
+    }
+    weir_batch__walk_own(builder, b, first, end < valid ? end : valid);
     for (uint32_t i = first > valid ? first : valid; i < end; i++)
         weir_batch__write_padding(b, i);
 }
@@ -332,20 +339,20 @@ static bool copy_texts(const weir_batch__recipe *r, const weir_batch_buffer *b, 
     return is_whole;
 }
 
-uint32_t weir_batch__number_texts(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b) {
+uint32_t weir_batch__number_texts(weir_batch_builder *builder, weir_batch_buffer *b) {
+    const weir_batch__recipe *r = &builder->recipe;
     const weir_batch__origin *last = &r->origins[r->origin_count - 1];
-    return weir_batch__localise_texts(&w->sorter, b->uses, b->use_count,
+    return weir_batch__localise_texts(&builder->worker.sorter, b->uses, b->use_count,
                                       last->first_text + weir_store_describe(last->store)->text_count,
                                       b->texts, b->compact);
 }
 
-weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b,
-                               weir_error *error) {
+/* Writes the texts behind the blobs, and the header; false if the store is damaged. */
+static bool write_texts(weir_batch_builder *builder, weir_batch_buffer *b) {
+    const weir_batch__recipe *r = &builder->recipe;
     uint32_t dim = weir_store_describe(r->origins[r->origin_count - 1].store)->embedding_dim;
     weir_batch *batch = &b->batch;
-    if (b->is_corrupt)
-        return corrupt(r, error);
-    uint32_t texts = weir_batch__number_texts(r, w, b);
+    uint32_t texts = weir_batch__number_texts(builder, b);
     uint64_t size = 2 * (uint64_t)dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15, room = b->room.compact - texts_at;
     uint32_t here = texts * size <= room ? texts : WEIR__LOW(uint32_t, room / size);
@@ -354,10 +361,19 @@ weir_status weir_batch__finish(const weir_batch__recipe *r, weir_batch__worker *
     batch->compact_size = texts_at + texts * size;
     b->here = texts_at + here * size;
     write_header(b, texts_at, texts * size);
-    if (!copy_texts(r, b, 0, here, b->compact + texts_at) ||
-        (here < texts && !copy_texts(r, b, here, texts, b->beyond)))
-        return corrupt(r, error);
-    describe(r, b);
+    return copy_texts(r, b, 0, here, b->compact + texts_at) &&
+           (here == texts || copy_texts(r, b, here, texts, b->beyond));
+}
+
+weir_status weir_batch__finish(weir_batch_builder *builder, weir_cursor cursor, weir_batch_buffer *b,
+                               weir_error *error) {
+    if (b->is_corrupt || !write_texts(builder, b)) {
+        weir_status status = corrupt(&builder->recipe, error);
+        if (builder->sampler)
+            weir_sampler__name_step(builder->sampler, cursor, error);
+        return status;
+    }
+    describe(&builder->recipe, b);
     return WEIR_OK;
 }
 
@@ -366,8 +382,19 @@ void weir_batch__expand_sequences(weir_batch_buffer *b, uint32_t first, uint32_t
         weir_batch__expand_unit(b->batch.rules, b->compact, b->tensors, first, count);
 }
 
-void weir_batch__digest(const weir_batch__recipe *r, weir_batch__worker *w, weir_batch_buffer *b) {
+void weir_batch__digest(weir_batch_builder *builder, weir_batch_buffer *b) {
+    const weir_batch__recipe *r = &builder->recipe;
     const weir_batch__rules *const only = &r->rules;
     if (r->with_digests)
-        weir_batch__digest_batch(&w->digester, r->source_count > 0 ? r->all_rules : &only, b);
+        weir_batch__digest_batch(&builder->worker.digester, r->source_count > 0 ? r->all_rules : &only, b);
+}
+
+weir_status weir_batch__complete(weir_batch_builder *builder, weir_cursor cursor, weir_batch_buffer *b,
+                                 weir_error *error) {
+    uint32_t count = b->batch.sequence_count;
+    weir_batch__walk_unit(builder, b, 0, count);
+    WEIR__TRY(weir_batch__finish(builder, cursor, b, error));
+    weir_batch__expand_sequences(b, 0, count);
+    weir_batch__digest(builder, b);
+    return WEIR_OK;
 }

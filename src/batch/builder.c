@@ -1,12 +1,11 @@
 /* See builder.h. */
-#include "batch/builder.h"
+#include "batch/build.h"
 
 #include <string.h>
 
 #include "base/floating.h"
 #include "base/options.h"
 #include "batch/mixed.h"
-#include "sampler/sampler.h"
 #include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.batch.build";
@@ -17,7 +16,7 @@ static weir_status fill(weir_batch_builder *b, const weir_batch_options *options
         return weir_batch__mixture_open(b, options, error);
     WEIR__TRY(weir_batch__recipe_open(&b->recipe, b->recipe.env, options, origin, &b->sampler, error));
     b->recipe.member = member;
-    return weir_batch__worker_open(&b->worker, &b->recipe, error);
+    return weir_batch__worker_open(b, error);
 }
 
 weir_status weir_batch__member_open(const weir_env *env, const weir_batch_options *options,
@@ -54,7 +53,8 @@ void weir_batch_builder_close(weir_batch_builder *b) {
         return;
     const weir_env *env = b->recipe.env;
     weir_batch__team_close(&b->team);
-    weir_batch__worker_close(&b->worker);
+    weir__block_close(&b->worker.scratch, env);
+    weir_batch__digester_close(&b->worker.digester, env);
     weir_sampler_close(b->sampler);
     weir_batch__mixture_close(b);
     weir_batch__recipe_close(&b->recipe);
@@ -86,10 +86,6 @@ weir_status weir_batch__slot_open(weir_batch_builder *const *builders, size_t co
     return weir_batch__open_buffer(builders[0]->recipe.env, &limits, memory, room, out, error);
 }
 
-uint64_t weir_batch__builder_sequences(const weir_batch_builder *b) {
-    return b->recipe.limits.sequences;
-}
-
 const weir_batch__origin *weir_batch__builder_origins(const weir_batch_builder *b, uint32_t *count) {
     *count = b->recipe.origin_count;
     return b->mixture ? b->recipe.origins : NULL;
@@ -100,45 +96,10 @@ const void *weir_batch__builder_rules(const weir_batch_builder *b, uint64_t *siz
     return b->recipe.rules.expansion;
 }
 
-weir_status weir_batch__builder_begin(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                                      weir_error *error) {
-    if (!b->sampler)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the builder is one for requests, which has no cursor; use weir_context_build");
-    if (b->mixture)
-        return weir_batch__mixture_begin(b, buffer, cursor, error);
-    return weir_batch__begin(&b->recipe, b->sampler, buffer, cursor, error);
-}
-
-void weir_batch__builder_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first,
-                              uint32_t count) {
-    if (b->mixture)
-        weir_batch__mixture_unit(b, buffer, first, count);
-    else
-        weir_batch__unit(&b->recipe, &b->worker, buffer, first, count);
-}
-
-weir_status weir_batch__builder_finish(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
-                                       weir_error *error) {
-    weir_status status = weir_batch__finish(&b->recipe, &b->worker, buffer, error);
-    if (status != WEIR_OK)
-        weir_sampler__name_step(b->sampler, cursor, error);
-    return status;
-}
-
-void weir_batch__builder_digest(weir_batch_builder *b, weir_batch_buffer *buffer) {
-    weir_batch__digest(&b->recipe, &b->worker, buffer);
-}
-
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b, weir_cursor cursor,
                                                    weir_batch_buffer *buffer, weir_error *error) {
-    WEIR__TRY(weir_batch__builder_begin(b, cursor, buffer, error));
-    uint32_t count = buffer->batch.sequence_count;
-    weir_batch__builder_walk(b, buffer, 0, count);
-    WEIR__TRY(weir_batch__builder_finish(b, cursor, buffer, error));
-    weir_batch__expand_sequences(buffer, 0, count);
-    weir_batch__builder_digest(b, buffer);
-    return WEIR_OK;
+    WEIR__TRY(weir_batch__begin(b, cursor, buffer, error));
+    return weir_batch__complete(b, cursor, buffer, error);
 }
 
 weir_status weir_batch_build(weir_batch_builder *b, weir_cursor cursor, weir_batch_buffer *buffer,
@@ -166,15 +127,15 @@ static uint64_t most_cells(const weir_batch__recipe *r) {
  * is damaged, which is told when a step needs it. Texts that all sequences of a batch share are counted more
  * than once: the result is high rather than low. */
 static uint64_t usual_size(weir_batch_builder *b, weir_batch_buffer *buffer) {
-    if (weir_batch__builder_begin(b, (weir_cursor){0}, buffer, NULL) != WEIR_OK)
+    if (weir_batch__begin(b, (weir_cursor){0}, buffer, NULL) != WEIR_OK)
         return 0;
     const weir_batch *batch = &buffer->batch;
     uint64_t sequences = batch->step.valid_count * batch->group_size, before = buffer->used;
     uint32_t count = sequences < WEIR_BATCH__UNIT ? WEIR__LOW(uint32_t, sequences) : WEIR_BATCH__UNIT;
-    weir_batch__builder_walk(b, buffer, 0, count);
+    weir_batch__walk_unit(b, buffer, 0, count);
     if (buffer->is_corrupt || count == 0)
         return 0;
-    uint64_t texts = weir_batch__number_texts(&b->recipe, &b->worker, buffer);
+    uint64_t texts = weir_batch__number_texts(b, buffer);
     uint64_t bytes = buffer->used - before + texts * 2 * b->recipe.limits.dim;
     unsigned __int128 all = (unsigned __int128)bytes * most_cells(&b->recipe);
     return before + (uint64_t)(all / ((uint64_t)count * batch->sequence_length));

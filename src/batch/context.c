@@ -10,7 +10,7 @@
 #include "base/floating.h"
 #include "base/options.h"
 #include "base/parallel.h"
-#include "batch/builder.h"
+#include "batch/build.h"
 #include "batch/link_groups.h"
 
 static const char operator_name[] = "weir.context";
@@ -73,7 +73,7 @@ weir_status weir_context_builder_open(const weir_env *env, const weir_context_op
         return weir__out_of_memory(error, operator_name, sizeof *b);
     weir_status status = weir_batch__recipe_open_for_requests(&b->recipe, env, &options, task, error);
     if (status == WEIR_OK)
-        status = weir_batch__worker_open(&b->worker, &b->recipe, error);
+        status = weir_batch__worker_open(b, error);
     if (status == WEIR_OK)
         status = weir_batch__team_open(&b->team, &b->recipe, &b->worker.retriever, options.threads, error);
     if (status == WEIR_OK)
@@ -211,7 +211,7 @@ static weir_status check_call(const weir_batch_builder *b, uint32_t count, const
                           "%u requests are given, but the builder takes 1 to %llu; open it with a larger "
                           "most_requests",
                           count, (unsigned long long)b->recipe.limits.sequences);
-    return weir_batch__check_buffer(&b->recipe, buffer, error);
+    return weir_batch__check_buffer(b, buffer, error);
 }
 
 static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
@@ -224,7 +224,7 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
     weir_status status = check_call(b, count, buffer, error);
     if (status != WEIR_OK)
         return status;
-    weir_batch__empty(&b->recipe, buffer, &step, count);
+    weir_batch__empty(b, buffer, &step, count);
     for (uint32_t i = 0; i < count; i++) {
         status = make_sample(b, &requests[i], &buffer->samples[i], error);
         if (status != WEIR_OK) {
@@ -234,11 +234,7 @@ static __attribute__((noinline)) weir_status build(weir_batch_builder *b,
         buffer->indices[i] = buffer->samples[i].index;
         buffer->epochs[i] = 0;
     }
-    weir_batch__unit(&b->recipe, &b->worker, buffer, 0, count);
-    WEIR__TRY(weir_batch__finish(&b->recipe, &b->worker, buffer, error));
-    weir_batch__expand_sequences(buffer, 0, count);
-    weir_batch__digest(&b->recipe, &b->worker, buffer);
-    return WEIR_OK;
+    return weir_batch__complete(b, (weir_cursor){0}, buffer, error);
 }
 
 weir_status weir_context_build(weir_batch_builder *b, const weir_context_request *requests, uint32_t count,

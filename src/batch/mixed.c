@@ -206,7 +206,6 @@ weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_opt
     r->config.tensors |= (uint32_t)1 << WEIR_DATASET_IDS;
     r->stage = options->stage;
     r->rank = options->rank;
-    r->pads = options->pad;
     r->with_digests = options->with_digests;
     r->group_size = 1;
     r->cardinality = weir_manifest_find(options->manifest, options->dataset)->cardinality;
@@ -223,7 +222,7 @@ weir_status weir_batch__mixture_open(weir_batch_builder *b, const weir_batch_opt
     r->all_rules = b->mixture->rules;
     WEIR__TRY(join_rules(b, error));
     WEIR__TRY(add_lengths(b, error));
-    return weir_batch__worker_open(&b->worker, r, error);
+    return weir_batch__worker_open(b, error);
 }
 
 void weir_batch__mixture_close(weir_batch_builder *b) {
@@ -277,27 +276,21 @@ static weir_status list_sample(weir_batch_builder *b, weir_batch_buffer *buffer,
     return weir_sampler_index_at(one->builder->sampler, at.epoch, at.global_index, &sample->index, error);
 }
 
-weir_status weir_batch__mixture_begin(weir_batch_builder *b, weir_batch_buffer *buffer, weir_cursor cursor,
-                                      weir_error *error) {
+weir_status weir_batch__mixture_list(weir_batch_builder *b, weir_batch_buffer *buffer, weir_cursor cursor,
+                                     weir_error *error) {
     const weir_batch__recipe *r = &b->recipe;
-    weir_step step;
-    WEIR__TRY(weir_batch__check_buffer(r, buffer, error));
-    WEIR__TRY(weir_sampler_step(b->sampler, cursor, &step, error));
-    weir_sampler_indices(b->sampler, &step, buffer->indices);
-    weir_batch__empty(r, buffer, &step, step.valid_count);
-    uint64_t first = cursor.global_index + r->rank * step.micro_batch_size;
+    const weir_step *step = &buffer->batch.step;
+    uint64_t first = cursor.global_index + r->rank * step->micro_batch_size;
     weir_status status = WEIR_OK;
-    for (uint64_t i = 0; i < step.valid_count && status == WEIR_OK; i++)
+    for (uint64_t i = 0; i < step->valid_count && status == WEIR_OK; i++)
         status = list_sample(b, buffer, i, cursor.epoch + (first + i) / r->cardinality, error);
     if (status != WEIR_OK)
         weir_sampler__name_step(b->sampler, cursor, error);
     return status;
 }
 
-void weir_batch__mixture_unit(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first,
-                              uint32_t count) {
-    for (uint32_t i = 0; i < b->mixture->count; i++) {
-        weir_batch_builder *one = b->mixture->members[i].builder;
-        weir_batch__walk_own(&one->recipe, &one->worker, buffer, first, first + count);
-    }
+void weir_batch__mixture_walk(weir_batch_builder *b, weir_batch_buffer *buffer, uint32_t first,
+                              uint32_t end) {
+    for (uint32_t i = 0; i < b->mixture->count; i++)
+        weir_batch__walk_own(b->mixture->members[i].builder, buffer, first, end);
 }

@@ -4,7 +4,7 @@
 #ifndef WEIR_BATCH_MIXED_H
 #define WEIR_BATCH_MIXED_H
 
-#include "batch/builder.h"
+#include "batch/build.h"
 
 /* The first of the stores that has a dataset, or of several the one that the manifest's hash names.
  * INVALID_DATASET_KEY. */
@@ -18,10 +18,12 @@ WEIR_CHECKED weir_status weir_batch__mixture_open(weir_batch_builder *builder,
                                                   const weir_batch_options *options, weir_error *error);
 void weir_batch__mixture_close(weir_batch_builder *builder);
 
-/* weir_batch__begin, and weir_batch__unit, of a mixed batch. */
-WEIR_CHECKED weir_status weir_batch__mixture_begin(weir_batch_builder *builder, weir_batch_buffer *buffer,
-                                                   weir_cursor cursor, weir_error *error);
-void weir_batch__mixture_unit(weir_batch_builder *builder, weir_batch_buffer *buffer, uint32_t first,
-                              uint32_t count);
+/* Lists the samples of a step whose indices the buffer has. COUNTER_OVERFLOW, and the sampler's errors. */
+WEIR_CHECKED weir_status weir_batch__mixture_list(weir_batch_builder *builder, weir_batch_buffer *buffer,
+                                                  weir_cursor cursor, weir_error *error);
+
+/* Walks [first, end), each with the builder of its dataset. */
+void weir_batch__mixture_walk(weir_batch_builder *builder, weir_batch_buffer *buffer, uint32_t first,
+                              uint32_t end);
 
 #endif

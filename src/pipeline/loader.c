@@ -66,8 +66,8 @@ static void walk_unit(void *context, void *job, uint32_t unit, uint32_t thread) 
     weir_pipeline__loader *loader = context;
     const weir_pipeline__slot *slot = job;
     uint64_t began_ns = weir_pipeline__loader_now(loader);
-    weir_batch__builder_walk(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
-                             size_of_unit(loader, slot, unit));
+    weir_batch__walk_unit(loader->workers[thread].list[slot->member], slot->buffer, unit * loader->unit,
+                          size_of_unit(loader, slot, unit));
     count_help(loader, thread, began_ns);
 }
 
@@ -85,17 +85,17 @@ static weir_status build_together(weir_pipeline__loader *loader, const weir_item
     weir_pipeline__slot *into = item->slot;
     weir_batch_builder *builder = loader->workers[item->worker].list[into->member];
     weir__floating kept = weir__enter_floating();
-    weir_status status = weir_batch__builder_begin(builder, cursor, into->buffer, error);
+    weir_status status = weir_batch__begin(builder, cursor, into->buffer, error);
     if (status == WEIR_OK) {
         weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), walk_unit,
                          into);
-        status = weir_batch__builder_finish(builder, cursor, into->buffer, error);
+        status = weir_batch__finish(builder, cursor, into->buffer, error);
     }
     if (status == WEIR_OK && !loader->options->device)
         weir__crew_share(&loader->crew, item->worker, item->position, units_of(loader, into), expand_unit,
                          into);
     if (status == WEIR_OK)
-        weir_batch__builder_digest(builder, into->buffer);
+        weir_batch__digest(builder, into->buffer);
     weir__leave_floating(&kept);
     return status;
 }

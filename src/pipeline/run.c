@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "batch/build.h"
-#include "batch/digest.h"
+#include "batch/builder.h"
 #include "device/device.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/resident_tables.h"

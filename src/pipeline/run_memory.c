@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "batch/build.h"
+#include "batch/builder.h"
 
 static const char operator_name[] = "weir.run.plan";
 
@@ -46,6 +46,7 @@ weir_status weir_pipeline__memory_measure(weir_pipeline__memory_need *need,
     WEIR__TRY(
         weir_batch__slot_open(builders->list, builders->count, &nowhere, need->slot_size, &buffer, error));
     need->list_size = meter->bytes - need->builder_size;
+    need->sequences = buffer->limits.sequences;
     weir_batch_buffer_close(buffer);
     need->rules_size = 0;
     for (size_t i = 0; i < builders->count; i++) {

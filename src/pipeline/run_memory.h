@@ -16,6 +16,7 @@ typedef struct weir_pipeline__memory_need {
     uint64_t compact_size; /* … the largest in the places there */
     uint64_t tensor_size;  /* and of its tensors: one for each slot, or for each place on a device */
     uint64_t list_size;    /* what a buffer keeps beside its batch, texts that its slot has no room for too */
+    uint64_t sequences;    /* the most of a batch */
     uint64_t workers;
     uint64_t builder_size; /* what the builders of one worker keep */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "batch/build.h"
+#include "batch/builder.h"
 #include "batch/expand.h"
 #include "pipeline/prefetch.h"
 #include "pipeline/resident_tables.h"
@@ -12,7 +12,8 @@
 
 /* ---- Places on the device ---------------------------------------------------------------------- */
 
-static void carve_places(weir_pipeline__staging *s, uint64_t sequences) {
+static void carve_places(weir_pipeline__staging *s) {
+    uint64_t sequences = s->loader->need.sequences;
     uint64_t marks = 1 + (uint64_t)s->loader->lane_count;
     s->places = weir__carve(&s->lists, s->depth, sizeof *s->places);
     s->mark = weir__carve(&s->lists, marks, sizeof *s->mark);
@@ -43,13 +44,13 @@ static void close_place(weir_pipeline__staging *s, weir_pipeline__place *place) 
     weir_event_close(s->device, place->free);
 }
 
-static weir_status open_places(weir_pipeline__staging *s, uint64_t sequences, weir_error *error) {
+static weir_status open_places(weir_pipeline__staging *s, weir_error *error) {
     WEIR__TRY(weir_stream_open(s->device, &s->stream, error));
     WEIR__TRY(weir_stream_open(s->device, &s->expansions, error));
-    carve_places(s, sequences);
+    carve_places(s);
     if (!weir__block_open(&s->lists, s->env))
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR, (size_t)s->lists.size);
-    carve_places(s, sequences);
+    carve_places(s);
     for (uint32_t i = 0; i < s->depth; i++)
         WEIR__TRY(open_place(s, i, error));
     return WEIR_OK;
@@ -116,19 +117,13 @@ static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
 
 weir_status weir_pipeline__staging_start(weir_pipeline__staging *s, weir_pipeline__loader *loader,
                                          const weir_plan *plan, weir_error *error) {
-    const weir_pipeline__builders *builders = &loader->workers[0];
-    uint64_t sequences = 0;
-    for (size_t i = 0; i < builders->count; i++) {
-        uint64_t most = weir_batch__builder_sequences(builders->list[i]);
-        sequences = most > sequences ? most : sequences;
-    }
     *s = (weir_pipeline__staging){.env = loader->env, .loader = loader, .step = loader->step};
     s->depth = loader->options->depth;
     WEIR__TRY(weir_device_open_named(s->env, loader->options->device, &s->device, error));
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
     WEIR__TRY(open_kernel(s, error));
     WEIR__TRY(weir_pipeline__memory_open(s->env, plan, "device", &memory, &s->there, error));
-    WEIR__TRY(open_places(s, sequences, error));
+    WEIR__TRY(open_places(s, error));
     WEIR__TRY(upload_tables(s, error));
     WEIR__TRY(upload_rules(s, error));
     WEIR__TRY(weir_pipeline__loader_start(loader, plan, &pinned, error));

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "batch/builder.h"
+#include "batch/build.h"
 #include "support/shop_store.h"
 
 enum { WORKERS = 4, SEQUENCES = 41 };
@@ -11,9 +11,7 @@ enum { WORKERS = 4, SEQUENCES = 41 };
 static shop_store shop;
 
 typedef struct shared {
-    weir_batch__recipe recipe;
-    weir_sampler *sampler;
-    weir_batch__worker workers[WORKERS];
+    weir_batch_builder *builders[WORKERS];
     weir_batch_buffer *buffer;
     uint32_t unit; /* sequences of one */
     _Atomic uint32_t next;
@@ -33,34 +31,25 @@ static void begin(shared *s, const weir_manifest *manifest) {
     weir_error error;
     weir_batch_options options = options_of(manifest);
     *s = (shared){.unit = 1};
-    weir_batch__origin origin = {.store = options.store};
-    assert_ok(weir_batch__recipe_open(&s->recipe, weir__env_or_default(NULL), &options, &origin, &s->sampler,
-                                      &error),
-              &error);
     for (int i = 0; i < WORKERS; i++)
-        assert_ok(weir_batch__worker_open(&s->workers[i], &s->recipe, &error), &error);
-    assert_ok(weir_batch__open_buffer(weir__env_or_default(NULL), &s->recipe.limits, NULL,
-                                      s->recipe.limits.room.compact, &s->buffer, &error),
-              &error);
+        assert_ok(weir_batch_builder_open(NULL, &options, &s->builders[i], &error), &error);
+    assert_ok(weir_batch_buffer_open(s->builders, WORKERS, NULL, &s->buffer, &error), &error);
 }
 
 static void end(shared *s) {
     weir_batch_buffer_close(s->buffer);
     for (int i = 0; i < WORKERS; i++)
-        weir_batch__worker_close(&s->workers[i]);
-    weir_sampler_close(s->sampler);
-    weir_batch__recipe_close(&s->recipe);
+        weir_batch_builder_close(s->builders[i]);
 }
 
 /* Takes units from the last to the first. */
 static void *take_units(void *context) {
     shared *s = context;
-    weir_batch__worker *worker = &s->workers[atomic_fetch_add(&s->next_worker, 1)];
+    weir_batch_builder *builder = s->builders[atomic_fetch_add(&s->next_worker, 1)];
     uint32_t count = s->buffer->batch.sequence_count, units = (count + s->unit - 1) / s->unit;
     for (uint32_t i = atomic_fetch_add(&s->next, 1); i < units; i = atomic_fetch_add(&s->next, 1)) {
         uint32_t first = (units - 1 - i) * s->unit;
-        weir_batch__unit(&s->recipe, worker, s->buffer, first,
-                         count - first < s->unit ? count - first : s->unit);
+        weir_batch__walk_unit(builder, s->buffer, first, count - first < s->unit ? count - first : s->unit);
     }
     return NULL;
 }
@@ -96,13 +85,14 @@ static void check_batches(const char *config) {
     builder->worker.retriever.links = NULL; /* it does not know what they have learnt */
     for (uint64_t i = 0; i < 12; i++) {
         weir_cursor cursor = {i, i % 3};
+        weir_batch_builder *lead = s.builders[i % WORKERS];
         s.unit = units[i % 4];
         assert_ok(weir_batch_build(builder, cursor, alone, &error), &error);
-        assert_ok(weir_batch__begin(&s.recipe, s.sampler, s.buffer, cursor, &error), &error);
+        assert_ok(weir_batch__begin(lead, cursor, s.buffer, &error), &error);
         run(&s, take_units);
-        assert_ok(weir_batch__finish(&s.recipe, &s.workers[i % WORKERS], s.buffer, &error), &error);
+        assert_ok(weir_batch__finish(lead, cursor, s.buffer, &error), &error);
         run(&s, expand_units);
-        weir_batch__digest(&s.recipe, &s.workers[i % WORKERS], s.buffer);
+        weir_batch__digest(lead, s.buffer);
         const weir_batch *a = weir_batch_view(alone), *b = weir_batch_view(s.buffer);
         assert_int_equal(a->size, b->size);
         assert_int_equal(a->compact_size, b->compact_size);
