@@ -484,9 +484,12 @@ function startControls() {
   startSearch(applySearch, jumpTo);
 }
 
-// What to look at first: the largest arena in which tensors share memory.
+// What to look at first: what had to be recomputed or paged for, else the largest arena in which tensors share memory.
 function firstArena() {
-  const rank = (arena) => Number(arena.peak_bytes) + (arena.name === "parameters" ? -Infinity : 0);
+  const rank = (arena) => {
+    if (plan.remat && arena.capacity !== null) return Infinity;
+    return arena.name === "parameters" ? -Infinity : Number(arena.peak_bytes);
+  };
   let best = 0;
   plan.arenas.forEach((arena, index) => { if (rank(arena) > rank(plan.arenas[best])) best = index; });
   return best;

@@ -2,11 +2,13 @@
 
 import base64
 import json
+import random
 import re
 import unittest
 from pathlib import Path
 from typing import Any
 
+from tests.property.test_remat import small_graph
 from tests.support import browser
 from tests.support.plans import Files, call, graph, plan
 
@@ -355,6 +357,22 @@ class Page(PageCase):
         self.assertEqual(self.browser.run("return document.title"), "a <b>model</b> & more: memory plan")
         self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 2)
         self.assertEqual(self.browser.run("return document.querySelectorAll('img, h1 b').length"), 0)
+
+    def test_what_is_made_again_and_paged(self) -> None:
+        """The limited arena comes first, with a colour for what happens to each tensor and a line at its capacity."""
+        result = self.open(
+            small_graph(random.Random(10), 24), "--capacity", "activations=4000", "--link", "16", "--speed", "1"
+        )
+        self.assertGreater(min(result["remat"]["runs_again"], result["paging"]["tensors"]), 0)
+        self.assertEqual(self.browser.run("return document.querySelector('#arenas input:checked').parentElement.title"), "activations")
+        legend = self.browser.text("#legend")
+        for words in ("kept", "made again", "goes to the host", "back from the host"):
+            self.assertIn(words, legend)
+        self.assertIn("Capacity", self.browser.text("#stats"))
+        self.assertIn("operators run again", self.browser.text("header"))
+        self.assertIn("moved beside the computation", self.browser.text("header"))
+        self.show_arena("host")
+        self.assertIn("on the host", self.browser.text("#legend"))
 
     def test_a_plan_without_tensors(self) -> None:
         self.open(

@@ -205,6 +205,7 @@ class Models(unittest.TestCase):
         dies = {id: row[-1] for id, row in rows.items() if id.startswith(moved)}
         late = next(i for i in range(first + 1, back) if steps[i][0] == "run" and dies[moved] <= i + 1)
         after = next(i for i in range(last + 1, len(steps)) if steps[i][0] == "back")
+        between = next(i for i in range(back + 1, last) if steps[i][0] == "back")
         self.assertTrue(dies[f"{moved}.host"] <= after + 1 < dies[f"{moved}.again1"])
 
         def swap(document: dict[str, Any], one: int, other: int) -> None:
@@ -215,6 +216,7 @@ class Models(unittest.TestCase):
             "the last wait is missing": lambda d: d["schedule"].__setitem__(last, ["run", steps[0][1]]),
             "a wait stands where the tensor is gone": lambda d: swap(d, first, late),
             "a wait stands where the copy is gone": lambda d: swap(d, last, after),
+            "an in stands where its tensor is not made": lambda d: swap(d, back, between),
         }
         for name, damage in damages.items():
             with self.subTest(name):
