@@ -105,10 +105,8 @@ static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_co
     weir_cbor_map(w, 3u + options->with_contents);
     weir_cbor_text(w, "live");
     write_live(set, a, options->position, w);
-    weir_cbor_text(w, "epoch");
-    weir_cbor_uint(w, arena->epoch + (arena->written > 0));
-    weir_cbor_text(w, "written");
-    weir_cbor_uint(w, arena->written);
+    weir_plan__put(w, "epoch", arena->epoch + (arena->written > 0));
+    weir_plan__put(w, "written", arena->written);
     if (!options->with_contents)
         return WEIR_OK;
     uint8_t hash[WEIR_HASH_SIZE];
@@ -122,8 +120,7 @@ static weir_status write_state(weir_arenas *set, const weir_commit_options *opti
                                weir_error *error) {
     weir_status status = WEIR_OK;
     weir_cbor_map(w, 5);
-    weir_cbor_text(w, "batch");
-    weir_cbor_uint(w, options->batch);
+    weir_plan__put(w, "batch", options->batch);
     weir_cbor_text(w, "arenas");
     weir_cbor_map(w, set->arena_count);
     for (uint32_t a = 0; a < set->arena_count && status == WEIR_OK; a++)
@@ -132,8 +129,7 @@ static weir_status write_state(weir_arenas *set, const weir_commit_options *opti
         return status;
     weir_cbor_text(w, "format");
     weir_cbor_text(w, "weir-commit/1");
-    weir_cbor_text(w, "position");
-    weir_cbor_uint(w, options->position);
+    weir_plan__put(w, "position", options->position);
     weir_cbor_text(w, "plan_hash");
     weir_cbor_bytes(w, set->plan->hashes.plan, WEIR_HASH_SIZE);
     return weir_cbor_finish(w, error);

@@ -79,24 +79,22 @@ typedef struct kahn {
     uint32_t *waits; /* a node: how many of its inputs are still to be made */
     uint64_t *first; /* a node: where its users begin in `users`; one more at the end */
     uint32_t *users; /* nodes, once for every edge */
-    uint32_t *heap;  /* ready nodes, the smallest on top */
-    uint32_t heap_count;
+    weir_plan__heap ready;
 } kahn;
 
 static bool kahn_open(const weir_env *env, uint32_t nodes, size_t edges, kahn *k) {
     k->waits = weir__allocate_zero(env, nodes, sizeof *k->waits);
     k->first = weir__allocate_zero(env, (size_t)nodes + 1, sizeof *k->first);
     k->users = weir__allocate(env, edges, sizeof *k->users);
-    k->heap = weir__allocate(env, nodes, sizeof *k->heap);
-    k->heap_count = 0;
-    return k->waits && k->first && k->users && k->heap;
+    k->ready = (weir_plan__heap){weir__allocate(env, nodes, sizeof *k->ready.items), 0};
+    return k->waits && k->first && k->users && k->ready.items;
 }
 
 static void kahn_close(const weir_env *env, kahn *k) {
     weir__release(env, k->waits);
     weir__release(env, k->first);
     weir__release(env, k->users);
-    weir__release(env, k->heap);
+    weir__release(env, k->ready.items);
 }
 
 /* Counts the users of every node, then lays their lists one behind the other. */
@@ -127,29 +125,26 @@ static void list_users(const weir_graph *graph, kahn *k) {
     }
 }
 
-static void push(kahn *k, uint32_t node) {
-    uint32_t at = k->heap_count++;
-    for (; at > 0 && k->heap[(at - 1) / 2] > node; at = (at - 1) / 2)
-        k->heap[at] = k->heap[(at - 1) / 2];
-    k->heap[at] = node;
+void weir_plan__heap_push(weir_plan__heap *heap, uint32_t item) {
+    uint32_t at = heap->count++;
+    for (; at > 0 && heap->items[(at - 1) / 2] > item; at = (at - 1) / 2)
+        heap->items[at] = heap->items[(at - 1) / 2];
+    heap->items[at] = item;
 }
 
-static uint32_t pop(kahn *k) {
-    uint32_t top = k->heap[0];
-    uint32_t moved = k->heap[--k->heap_count];
+uint32_t weir_plan__heap_pop(weir_plan__heap *heap) {
+    uint32_t top = heap->items[0];
+    uint32_t moved = heap->items[--heap->count];
     uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= k->heap_count)
-            break;
-        if (child + 1 < k->heap_count && k->heap[child + 1] < k->heap[child])
+    for (uint32_t child = 1; child < heap->count; child = 2 * at + 1) {
+        if (child + 1 < heap->count && heap->items[child + 1] < heap->items[child])
             child++;
-        if (k->heap[child] >= moved)
+        if (heap->items[child] >= moved)
             break;
-        k->heap[at] = k->heap[child];
+        heap->items[at] = heap->items[child];
         at = child;
     }
-    k->heap[at] = moved;
+    heap->items[at] = moved;
     return top;
 }
 
@@ -157,14 +152,14 @@ static uint32_t run_kahn(kahn *k, uint32_t nodes, uint32_t *order, uint32_t *pos
     uint32_t done = 0;
     for (uint32_t i = 0; i < nodes; i++)
         if (k->waits[i] == 0)
-            push(k, i);
-    while (k->heap_count > 0) {
-        uint32_t node = pop(k);
+            weir_plan__heap_push(&k->ready, i);
+    while (k->ready.count > 0) {
+        uint32_t node = weir_plan__heap_pop(&k->ready);
         order[done++] = node;
         position[node] = done;
         for (uint64_t e = k->first[node]; e < k->first[node + 1]; e++)
             if (--k->waits[k->users[e]] == 0)
-                push(k, k->users[e]);
+                weir_plan__heap_push(&k->ready, k->users[e]);
     }
     return done;
 }

@@ -44,8 +44,7 @@ static void write_node(const weir_graph *graph, weir_cbor_writer *w, uint32_t in
     weir_cbor_text(w, "op");
     write_text(w, weir__name(&graph->ops, node->op));
     if (node->has_cost) {
-        weir_cbor_text(w, "cost");
-        weir_cbor_uint(w, node->cost);
+        weir_plan__put(w, "cost", node->cost);
     }
     if (with_saves) {
         weir_cbor_text(w, "saves");
@@ -90,8 +89,7 @@ static void write_tensor(const weir_graph *graph, weir_cbor_writer *w, uint32_t 
         write_text(w, weir__name(&graph->tensor_ids, tensor->alias_of));
     }
     if (with_offset) {
-        weir_cbor_text(w, "alias_offset");
-        weir_cbor_uint(w, tensor->alias_offset);
+        weir_plan__put(w, "alias_offset", tensor->alias_offset);
     }
     if (with_saved) {
         weir_cbor_text(w, "saved_for_backward");

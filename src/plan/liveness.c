@@ -23,7 +23,7 @@ static void note_saver(const weir_graph *graph, weir_plan__liveness *l, uint32_t
 static void note_first_use(const weir_graph *graph, weir_plan__liveness *l, uint32_t tensor,
                            uint32_t position) {
     const weir_plan__graph_tensor *t = &graph->tensors[tensor];
-    uint32_t *first = l->first_use ? &l->first_use[l->shares_places ? t->owner : tensor] : NULL;
+    uint32_t *first = l->first_use ? &l->first_use[weir_plan__owner_of(graph, l, tensor)] : NULL;
     if (first && t->role == WEIR_ROLE_PARAMETER && (*first == 0 || position < *first))
         *first = position;
 }
@@ -46,10 +46,6 @@ static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
 }
 
 /* ---- Places that several tensors share ---------------------------------------------------------- */
-
-static uint32_t owner_of(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
-    return l->shares_places ? graph->tensors[tensor].owner : tensor;
-}
 
 /* The last position at which a tensor's own value must still be there. */
 static uint32_t needed_until(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
@@ -151,7 +147,7 @@ static void note_places(const weir_graph *graph, weir_plan__liveness *l) {
         const weir_plan__graph_tensor *t = &graph->tensors[i];
         bool stays = t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output;
         uint32_t last = stays ? UINT32_MAX : l->last_use[i];
-        uint32_t *of_place = &l->place_last[owner_of(graph, l, i)];
+        uint32_t *of_place = &l->place_last[weir_plan__owner_of(graph, l, i)];
         *of_place = last > *of_place ? last : *of_place;
     }
 }
@@ -160,7 +156,7 @@ static bool may_be_overwritten(const weir_graph *graph, const weir_plan__livenes
                                uint32_t output, uint32_t position) {
     const weir_plan__graph_tensor *old = &graph->tensors[input];
     const weir_plan__graph_tensor *made = &graph->tensors[output];
-    uint32_t owner = owner_of(graph, l, input);
+    uint32_t owner = weir_plan__owner_of(graph, l, input);
     return l->place_last[owner] == position && old->bytes == made->bytes && old->type == made->type &&
            old->arena == made->arena && graph->tensors[owner].bytes == made->bytes;
 }
@@ -172,20 +168,20 @@ static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, ui
     if (!node->inplace || node->output_count != 1)
         return;
     uint32_t output = weir_plan__node_outputs(graph, node)[0];
-    if (owner_of(graph, l, output) != output || l->overwritten[output] != WEIR__NO_NAME)
+    if (weir_plan__owner_of(graph, l, output) != output || l->overwritten[output] != WEIR__NO_NAME)
         return;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint8_t *here = &seen[owner_of(graph, l, inputs[i])];
+        uint8_t *here = &seen[weir_plan__owner_of(graph, l, inputs[i])];
         *here = *here == 0 ? 1 : 2;
     }
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (seen[owner_of(graph, l, inputs[i])] == 1 &&
+        if (seen[weir_plan__owner_of(graph, l, inputs[i])] == 1 &&
             may_be_overwritten(graph, l, inputs[i], output, l->position[index])) {
             l->overwritten[output] = inputs[i];
             break;
         }
     for (uint32_t i = 0; i < node->input_count; i++)
-        seen[owner_of(graph, l, inputs[i])] = 0;
+        seen[weir_plan__owner_of(graph, l, inputs[i])] = 0;
 }
 
 static void find_all_overwritten(const weir_graph *graph, weir_plan__liveness *l) {
@@ -242,7 +238,7 @@ static void fill_rows(const weir_graph *graph, weir_plan *plan, weir_plan__liven
                                          .offset = l->shares_places ? tensor->owner_offset : 0,
                                          .birth = birth,
                                          .arena = tensor->arena,
-                                         .owner = owner_of(graph, l, i)};
+                                         .owner = weir_plan__owner_of(graph, l, i)};
         plan->rows[i].death = death_of(graph, plan, l, i, birth);
         uint32_t end = l->versions ? l->versions->ends[plan->rows[i].owner] : 0;
         if (end > 0 && plan->rows[i].death > end)
@@ -304,7 +300,7 @@ static weir_plan__row gradient_row(const weir_graph *graph, const weir_plan__liv
         .size = t->bytes, .arena = WEIR_PLAN__ARENA_GRADIENTS, .birth = 2 * nodes + 1 - first};
     uint32_t death = t->producer == WEIR__NO_NAME ? 2 * nodes + 1 : 2 * nodes + 2 - l->position[t->producer];
     if (l->first_use && t->role == WEIR_ROLE_PARAMETER) {
-        uint32_t first_use = l->first_use[owner_of(graph, l, tensor)];
+        uint32_t first_use = l->first_use[weir_plan__owner_of(graph, l, tensor)];
         death = first_use > 0 ? 2 * nodes + 2 - first_use : 0;
     }
     row.death = larger(death, row.birth + 1);

@@ -368,13 +368,6 @@ static weir_status fit(const weir_env *env, const weir_graph *graph, const weir_
     return first;
 }
 
-static bool has_slack(const request *r) {
-    for (size_t i = 0; i < r->setting_count; i++)
-        if (r->settings[i].slack > 0)
-            return true;
-    return false;
-}
-
 /* The same, and where transfers overlap and room was lacking, without that too: the cheaper plan. */
 static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
                                 const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
@@ -392,7 +385,7 @@ static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
     request alone = *r;
     status = fit(env, graph, options, r, mode, plan, error);
     bool is_short = status == WEIR_ARENA_TOO_SMALL || (status == WEIR_OK && (*plan)->remat.added_cost > 0);
-    if (!r->link.overlaps || !is_short || !has_slack(r))
+    if (!r->link.overlaps || !is_short || !weir_plan__has_slack(r->settings, r->setting_count))
         return status;
     alone.link.overlaps = false;
     weir_status second = fit(env, graph, options, &alone, mode, &other, &other_error);

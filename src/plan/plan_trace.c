@@ -19,15 +19,12 @@ static void write_header(const weir_plan *plan, weir_cbor_writer *w) {
         write_name(w, arena.name);
         weir_cbor_map(w, 1u + (arena.page_size != 0) + arena.has_capacity);
         if (arena.page_size != 0) {
-            weir_cbor_text(w, "page_size");
-            weir_cbor_uint(w, arena.page_size);
+            weir_plan__put(w, "page_size", arena.page_size);
         }
         if (arena.has_capacity) {
-            weir_cbor_text(w, "capacity_bytes");
-            weir_cbor_uint(w, arena.capacity);
+            weir_plan__put(w, "capacity_bytes", arena.capacity);
         }
-        weir_cbor_text(w, "alignment_bytes");
-        weir_cbor_uint(w, arena.alignment);
+        weir_plan__put(w, "alignment_bytes", arena.alignment);
     }
     weir_cbor_text(w, "ir_hash");
     weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
@@ -39,16 +36,13 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
     weir_plan_tensor tensor = weir_plan_tensor_at(plan, index);
     weir_plan_arena arena = weir_plan_arena_at(plan, tensor.arena);
     weir_cbor_map(w, tensor.is_alias ? 10 : 9);
-    weir_cbor_text(w, "size");
-    weir_cbor_uint(w, tensor.size);
+    weir_plan__put(w, "size", tensor.size);
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "tensor");
     weir_cbor_text(w, "arena");
     write_name(w, arena.name);
-    weir_cbor_text(w, "bytes");
-    weir_cbor_uint(w, (tensor.size + arena.alignment - 1) & ~(arena.alignment - 1));
-    weir_cbor_text(w, "offset");
-    weir_cbor_uint(w, tensor.offset);
+    weir_plan__put(w, "bytes", (tensor.size + arena.alignment - 1) & ~(arena.alignment - 1));
+    weir_plan__put(w, "offset", tensor.offset);
     if (tensor.is_alias) {
         weir_cbor_text(w, "alias_of");
         write_name(w, tensor.alias_of);
@@ -59,10 +53,8 @@ static void write_tensor(const weir_plan *plan, size_t index, weir_cbor_writer *
     weir_cbor_array(w, 2);
     weir_cbor_uint(w, tensor.birth);
     weir_cbor_uint(w, tensor.death);
-    weir_cbor_text(w, "logical_slot");
-    weir_cbor_uint(w, tensor.slot);
-    weir_cbor_text(w, "virtual_address");
-    weir_cbor_uint(w, tensor.address);
+    weir_plan__put(w, "logical_slot", tensor.slot);
+    weir_plan__put(w, "virtual_address", tensor.address);
 }
 
 static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
@@ -72,21 +64,17 @@ static void write_summary(const weir_plan *plan, weir_cbor_writer *w) {
     weir_cbor_text(w, "type");
     weir_cbor_text(w, "summary");
     if (recomputes) {
-        weir_cbor_text(w, "added_cost");
-        weir_cbor_uint(w, plan->remat.added_cost);
-        weir_cbor_text(w, "runs_again");
-        weir_cbor_uint(w, plan->remat.runs_again);
+        weir_plan__put(w, "added_cost", plan->remat.added_cost);
+        weir_plan__put(w, "runs_again", plan->remat.runs_again);
     }
     if (pages) {
-        weir_cbor_text(w, "paged_bytes");
-        weir_cbor_uint(w, plan->paging.moved);
+        weir_plan__put(w, "paged_bytes", plan->paging.moved);
     }
     weir_cbor_text(w, "reuse_ratio");
     weir_cbor_double(w, plan->metrics.memory_reuse_ratio);
     weir_cbor_text(w, "fragmentation_pct");
     weir_cbor_double(w, 100 * plan->metrics.internal_fragmentation_ratio);
-    weir_cbor_text(w, "total_logical_slots");
-    weir_cbor_uint(w, plan->metrics.peak_logical_slots);
+    weir_plan__put(w, "total_logical_slots", plan->metrics.peak_logical_slots);
     weir_cbor_text(w, "peak_bytes_per_arena");
     weir_cbor_map(w, plan->arena_count);
     for (size_t i = 0; i < plan->arena_count; i++) {

@@ -165,6 +165,13 @@ typedef struct weir_plan__arena_setting {
     uint64_t slack; /* the budget of live bytes is that much below the capacity */
 } weir_plan__arena_setting;
 
+static inline bool weir_plan__has_slack(const weir_plan__arena_setting *settings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (settings[i].slack > 0)
+            return true;
+    return false;
+}
+
 /* Fields and types of the document {name: {capacity_bytes, alignment_bytes, page_size}}; settings come from
  * `env`. */
 WEIR_CHECKED weir_status weir_plan__settings_read(const weir_env *env, const weir_cbor_value *root,
@@ -173,6 +180,15 @@ WEIR_CHECKED weir_status weir_plan__settings_read(const weir_env *env, const wei
 /* ALIGNMENT_VIOLATION for the first setting that is not a power of two from 1 to 2^30. */
 WEIR_CHECKED weir_status weir_plan__settings_check(const weir_plan__arena_setting *settings, size_t count,
                                                    weir_error *error);
+
+/* Numbers, the least on top. The caller has room for all of them. */
+typedef struct weir_plan__heap {
+    uint32_t *items;
+    uint32_t count;
+} weir_plan__heap;
+
+void weir_plan__heap_push(weir_plan__heap *heap, uint32_t item);
+uint32_t weir_plan__heap_pop(weir_plan__heap *heap);
 
 /* ---- Order (execution_order.c) ----------------------------------------------------------------- */
 
@@ -199,6 +215,12 @@ typedef struct weir_plan__liveness {
     uint64_t retained; /* activations whose death backward mode moved */
     uint64_t activations;
 } weir_plan__liveness;
+
+/* The tensor whose bytes it has: itself, where aliases are tensors of their own. */
+static inline uint32_t weir_plan__owner_of(const weir_graph *graph, const weir_plan__liveness *liveness,
+                                           uint32_t tensor) {
+    return liveness->shares_places ? graph->tensors[tensor].owner : tensor;
+}
 
 /* Rows (size, birth, death, owner; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR
  * if a gradient's id is taken, or a place is overwritten too early. */

@@ -115,12 +115,8 @@ static weir_status report_nothing(const recomputing *r, weir_error *error) {
 static bool find_true_bound(recomputing *r) {
     weir_plan__budgets capacities = {0};
     weir_error ignored;
-    bool has_slack = false;
-    for (size_t i = 0; i < r->limits->setting_count; i++)
-        has_slack |= r->limits->settings[i].slack > 0;
-    if (!has_slack)
-        return true;
-    if (find_budgets(r->graph, r->limits, false, &capacities, &ignored) != WEIR_OK)
+    if (!weir_plan__has_slack(r->limits->settings, r->limits->setting_count) ||
+        find_budgets(r->graph, r->limits, false, &capacities, &ignored) != WEIR_OK)
         return true;
     if (!weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
         return false;

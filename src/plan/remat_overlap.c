@@ -181,7 +181,7 @@ static void hide(hiding *h) {
             hide_out(h, weir_plan__moved_by(s, e.node), p, &idle_from);
         if (weir_plan__is_transfer(s, e) && weir_plan__transfer_of(s, e.node) == WEIR_PLAN__IN)
             hide_in(h, weir_plan__moved_by(s, e.node), p, &previous);
-        touch(h->touched, weir_plan__list_at(e.is_back ? &s->saved : &s->inputs, e.node), p);
+        touch(h->touched, weir_plan__reads_of(s, e), p);
         if (e.is_back)
             continue;
         touch(h->touched, makes, p);
@@ -213,29 +213,15 @@ static bool write_hidden(hiding *h, weir_plan__schedule *to) {
     return has_memory;
 }
 
-static bool has_transfers(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
-    for (size_t i = 0; i < schedule->count; i++)
-        if (weir_plan__is_transfer(steps, schedule->items[i]))
-            return true;
-    return false;
-}
-
-static uint64_t cost_of_runs(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
-    uint64_t cost = 0;
-    for (size_t i = 0; i < schedule->count; i++)
-        if (!schedule->items[i].is_base && !weir_plan__is_transfer(steps, schedule->items[i]))
-            cost = weir_plan__add_capped(cost, steps->costs[schedule->items[i].node]);
-    return cost;
-}
-
 bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
                               const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
                               uint64_t *cost) {
     hiding h = {.steps = steps, .budgets = budgets, .from = schedule};
     uint64_t waited;
-    *cost = weir_plan__schedule_cost(steps, schedule);
+    uint64_t runs = weir_plan__schedule_cost(steps, schedule, false);
+    *cost = weir_plan__schedule_cost(steps, schedule, true);
     hidden->count = 0;
-    if (!steps->link.overlaps || !has_transfers(steps, schedule))
+    if (!steps->link.overlaps || *cost == runs) /* a transfer costs at least 1 */
         return true;
     bool has_memory = open_hiding(&h);
     if (has_memory) {
@@ -247,7 +233,7 @@ bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__bu
     close_hiding(&h);
     if (!has_memory || !weir_plan__schedule_waits(steps, hidden, &waited))
         return false;
-    uint64_t other = weir_plan__add_capped(cost_of_runs(steps, schedule), waited);
+    uint64_t other = weir_plan__add_capped(runs, waited);
     if (other < *cost)
         *cost = other;
     else

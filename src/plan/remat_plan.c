@@ -111,7 +111,7 @@ static void touch_lasting(alias_walk *w, uint32_t owner, uint32_t place) {
 
 static void touch_execution(alias_walk *w, weir_plan__execution execution, uint32_t place) {
     const weir_plan__steps *s = w->a->steps;
-    weir_plan__list reads = weir_plan__list_at(execution.is_back ? &s->saved : &s->inputs, execution.node);
+    weir_plan__list reads = weir_plan__reads_of(s, execution);
     weir_plan__list makes = weir_plan__list_at(&s->outputs, execution.node);
     makes.count = execution.is_back ? 0 : makes.count;
     for (uint32_t i = 0; i < makes.count; i++)
@@ -501,14 +501,10 @@ weir_status weir_plan__take_paging(weir_plan *plan, const weir_plan_paging *said
     if (own->overlaps)
         WEIR__TRY(check_waits(plan));
     uint64_t moving_cost = own->cost;
-    *own = (weir_plan_paging){.transfers = own->transfers,
-                              .tensors = own->tensors,
-                              .moved = own->moved,
-                              .cost = said->cost,
-                              .link = said->link,
-                              .speed = said->speed,
-                              .overlaps = own->overlaps,
-                              .hidden = said->hidden};
+    own->cost = said->cost;
+    own->hidden = said->hidden;
+    own->link = said->link;
+    own->speed = said->speed;
     bool is_true = said->hidden <= moving_cost && said->cost == moving_cost - said->hidden;
     return is_true ? WEIR_OK : WEIR_INVALID_IR;
 }

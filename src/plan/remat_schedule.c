@@ -33,10 +33,12 @@ bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule
     return true;
 }
 
-uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
+uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                                  bool with_transfers) {
     uint64_t cost = 0;
     for (size_t i = 0; i < schedule->count; i++)
-        if (!schedule->items[i].is_base)
+        if (!schedule->items[i].is_base &&
+            (with_transfers || !weir_plan__is_transfer(steps, schedule->items[i])))
             cost = weir_plan__add_capped(cost, steps->costs[schedule->items[i].node]);
     return cost;
 }
@@ -46,10 +48,6 @@ uint64_t weir_plan__base_cost(const weir_plan__steps *steps) {
     for (uint32_t i = 0; i < steps->node_count; i++)
         cost = weir_plan__add_capped(cost, steps->costs[i]);
     return cost;
-}
-
-static weir_plan__list reads_of(const weir_plan__steps *steps, weir_plan__execution execution) {
-    return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
 }
 
 /* ---- Lives -------------------------------------------------------------------------------------- */
@@ -130,7 +128,7 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t place = (uint32_t)i + 1;
-        weir_plan__list reads = reads_of(steps, items[i]);
+        weir_plan__list reads = weir_plan__reads_of(steps, items[i]);
         for (uint32_t k = 0; k < reads.count; k++) {
             if (!all[reads.items[k]].is_there)
                 return false;
@@ -254,7 +252,7 @@ size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const
     for (size_t i = count; i-- > 0;) {
         weir_plan__execution execution = from[i].execution;
         weir_plan__list makes = weir_plan__list_at(&steps->outputs, execution.node);
-        weir_plan__list reads = reads_of(steps, execution);
+        weir_plan__list reads = weir_plan__reads_of(steps, execution);
         bool is_wanted = execution.is_base;
         for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
             is_wanted = wanted[makes.items[k]];

@@ -3,6 +3,7 @@
  * the links move. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
@@ -10,6 +11,7 @@ typedef unsigned __int128 wide;
 enum { SWAPPING_WORK_LOG2 = 24 };
 
 typedef struct swapping {
+    weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
     const weir_plan__budgets *budgets;
     weir_plan__marked *now; /* and where an execution stood at first, so that it can be found again */
@@ -23,10 +25,6 @@ typedef struct swapping {
     uint8_t *is_read; /* a tensor: the run's output is read */
     weir__record *records;
 } swapping;
-
-static weir_plan__list reads_of(const weir_plan__steps *steps, weir_plan__execution execution) {
-    return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
-}
 
 static bool has(weir_plan__list list, uint32_t tensor) {
     for (uint32_t i = 0; i < list.count; i++)
@@ -43,7 +41,7 @@ static bool makes(const weir_plan__steps *steps, weir_plan__execution execution,
 static bool is_read_after(const swapping *s, size_t at, uint32_t tensor) {
     for (size_t i = at + 1; i < s->count; i++) {
         weir_plan__execution e = s->now[i].execution;
-        if (has(reads_of(s->steps, e), tensor))
+        if (has(weir_plan__reads_of(s->steps, e), tensor))
             return true;
         if (makes(s->steps, e, tensor))
             return false;
@@ -60,7 +58,7 @@ static bool find_copy(swapping *s, size_t at, uint32_t tensor) {
             return i < at;
     for (size_t i = at; i-- > 0;) {
         weir_plan__execution e = s->now[i].execution;
-        if (has(reads_of(s->steps, e), tensor) || makes(s->steps, e, tensor)) {
+        if (has(weir_plan__reads_of(s->steps, e), tensor) || makes(s->steps, e, tensor)) {
             s->last[tensor] = (uint32_t)i + 1;
             return true;
         }
@@ -176,34 +174,21 @@ static size_t most_items(const weir_plan__steps *steps, const weir_plan__schedul
 }
 
 static bool open_swapping(swapping *s, const weir_plan__schedule *schedule) {
-    const weir_env *env = s->steps->env;
     size_t most = most_items(s->steps, schedule);
-    s->now = weir__allocate(env, most, sizeof *s->now);
-    s->next = weir__allocate(env, most, sizeof *s->next);
-    s->scratch = weir__allocate(env, most, sizeof *s->scratch);
-    s->wanted = weir__allocate(env, (size_t)s->steps->all_tensors + 1, sizeof *s->wanted);
-    s->last = weir__allocate_zero(env, (size_t)s->steps->tensor_count + 1, sizeof *s->last);
-    s->is_read = weir__allocate_zero(env, (size_t)s->steps->tensor_count + 1, sizeof *s->is_read);
-    s->records = weir__allocate(env, 2 * most, sizeof *s->records);
+    weir__arena_init(&s->memory, s->steps->env);
+    s->now = weir__arena_take_zero(&s->memory, most, sizeof *s->now);
+    s->next = weir__arena_take_zero(&s->memory, most, sizeof *s->next);
+    s->scratch = weir__arena_take_zero(&s->memory, most, sizeof *s->scratch);
+    s->wanted = weir__arena_take_zero(&s->memory, (size_t)s->steps->all_tensors + 1, sizeof *s->wanted);
+    s->last = weir__arena_take_zero(&s->memory, (size_t)s->steps->tensor_count + 1, sizeof *s->last);
+    s->is_read = weir__arena_take_zero(&s->memory, (size_t)s->steps->tensor_count + 1, sizeof *s->is_read);
+    s->records = weir__arena_take_zero(&s->memory, 2 * most, sizeof *s->records);
     if (!s->now || !s->next || !s->scratch || !s->wanted || !s->last || !s->is_read || !s->records)
         return false;
     for (size_t i = 0; i < schedule->count; i++)
         s->now[i] = (weir_plan__marked){schedule->items[i], (uint32_t)i};
     s->count = schedule->count;
     return true;
-}
-
-static void close_swapping(swapping *s) {
-    const weir_env *env = s->steps->env;
-    weir__release(env, s->now);
-    weir__release(env, s->next);
-    weir__release(env, s->scratch);
-    weir__release(env, s->wanted);
-    weir__release(env, s->last);
-    weir__release(env, s->is_read);
-    weir__release(env, s->records);
-    weir_plan__schedule_release(env, &s->bare);
-    weir_plan__schedule_release(env, &s->hidden);
 }
 
 bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
@@ -213,6 +198,8 @@ bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__bu
     schedule->count = has_memory ? 0 : schedule->count;
     for (size_t i = 0; has_memory && i < s.count; i++)
         has_memory = weir_plan__schedule_add(steps->env, schedule, s.now[i].execution);
-    close_swapping(&s);
+    weir__arena_release(&s.memory);
+    weir_plan__schedule_release(steps->env, &s.bare);
+    weir_plan__schedule_release(steps->env, &s.hidden);
     return has_memory;
 }

@@ -3,6 +3,7 @@
  * goes to the host and comes back, if that is cheaper (docs/spec/03j-paging.md). The
  * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
  * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
+#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;
@@ -24,6 +25,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct walk {
+    weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
     const weir_plan__budgets *budgets;
     const weir_plan__strategy *strategy;
@@ -53,36 +55,21 @@ typedef struct walk {
 
 /* ---- Getting ready ------------------------------------------------------------------------------ */
 
-static void close_walk(walk *w) {
-    const weir_env *env = w->steps->env;
-    weir__release(env, w->resident);
-    weir__release(env, w->on_host);
-    weir__release(env, w->crosses);
-    weir__release(env, w->wanted);
-    weir__release(env, w->spared);
-    weir__release(env, w->pins);
-    weir__release(env, w->cursor);
-    weir__release(env, w->price);
-    weir__release(env, w->gradients_at);
-    weir__release(env, w->gradients_between);
-    weir__release(env, w->stack);
-}
-
 static bool open_walk(walk *w) {
-    const weir_env *env = w->steps->env;
     size_t tensors = (size_t)w->steps->tensor_count + 1;
     size_t places = (size_t)w->steps->step_count + 2;
-    w->resident = weir__allocate_zero(env, tensors, sizeof *w->resident);
-    w->on_host = weir__allocate_zero(env, tensors, sizeof *w->on_host);
-    w->crosses = weir__allocate_zero(env, tensors, sizeof *w->crosses);
-    w->wanted = weir__allocate_zero(env, tensors, sizeof *w->wanted);
-    w->spared = weir__allocate_zero(env, tensors, sizeof *w->spared);
-    w->pins = weir__allocate_zero(env, tensors, sizeof *w->pins);
-    w->cursor = weir__allocate_zero(env, tensors, sizeof *w->cursor);
-    w->price = weir__allocate_zero(env, tensors, sizeof *w->price);
-    w->gradients_at = weir__allocate_zero(env, places, sizeof *w->gradients_at);
-    w->gradients_between = weir__allocate_zero(env, places, sizeof *w->gradients_between);
-    w->stack = weir__allocate(env, (size_t)w->steps->node_count + 2, sizeof *w->stack);
+    weir__arena_init(&w->memory, w->steps->env);
+    w->resident = weir__arena_take_zero(&w->memory, tensors, sizeof *w->resident);
+    w->on_host = weir__arena_take_zero(&w->memory, tensors, sizeof *w->on_host);
+    w->crosses = weir__arena_take_zero(&w->memory, tensors, sizeof *w->crosses);
+    w->wanted = weir__arena_take_zero(&w->memory, tensors, sizeof *w->wanted);
+    w->spared = weir__arena_take_zero(&w->memory, tensors, sizeof *w->spared);
+    w->pins = weir__arena_take_zero(&w->memory, tensors, sizeof *w->pins);
+    w->cursor = weir__arena_take_zero(&w->memory, tensors, sizeof *w->cursor);
+    w->price = weir__arena_take_zero(&w->memory, tensors, sizeof *w->price);
+    w->gradients_at = weir__arena_take_zero(&w->memory, places, sizeof *w->gradients_at);
+    w->gradients_between = weir__arena_take_zero(&w->memory, places, sizeof *w->gradients_between);
+    w->stack = weir__arena_take_zero(&w->memory, (size_t)w->steps->node_count + 2, sizeof *w->stack);
     return w->resident && w->on_host && w->crosses && w->wanted && w->spared && w->pins && w->cursor &&
            w->price && w->gradients_at && w->gradients_between && w->stack;
 }
@@ -394,6 +381,6 @@ bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budge
             run_step(&w, s);
     }
     *is_found = has_memory && !w.has_failed;
-    close_walk(&w);
+    weir__arena_release(&w.memory);
     return has_memory && !w.is_short_of_memory;
 }

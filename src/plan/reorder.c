@@ -4,12 +4,14 @@
  * itself, and only gets lower. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "plan/steps.h"
 
 enum { WIDTH_MAX = 10 };
 
 /* What is live as nodes are run one by one, without backward steps and overwriting. */
 typedef struct front {
+    weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
     uint32_t *left;     /* a tensor: readers that have not run */
     bool *stays;        /* a tensor: permanent, or some backward step needs it */
@@ -21,28 +23,18 @@ typedef struct front {
     int64_t back; /* gradients that live in the backward step of what runs next */
 } front;
 
-static void close_front(front *f) {
-    const weir_env *env = f->steps->env;
-    weir__release(env, f->left);
-    weir__release(env, f->stays);
-    weir__release(env, f->is_done);
-    weir__release(env, f->gradient);
-    weir__release(env, f->has_gradient);
-    weir__release(env, f->users.first);
-    weir__release(env, f->users.items);
-}
-
 static bool open_front(const weir_plan__steps *s, front *f) {
-    const weir_env *env = s->env;
     size_t tensors = (size_t)s->tensor_count + 1;
     *f = (front){.steps = s};
-    f->left = weir__allocate_zero(env, tensors, sizeof *f->left);
-    f->stays = weir__allocate_zero(env, tensors, sizeof *f->stays);
-    f->is_done = weir__allocate_zero(env, (size_t)s->node_count + 1, sizeof *f->is_done);
-    f->gradient = weir__allocate_zero(env, tensors, sizeof *f->gradient);
-    f->has_gradient = weir__allocate_zero(env, tensors, sizeof *f->has_gradient);
-    f->users.first = weir__allocate_zero(env, tensors + 1, sizeof *f->users.first);
-    f->users.items = weir__allocate(env, (size_t)s->inputs.first[s->node_count] + 1, sizeof *f->users.items);
+    weir__arena_init(&f->memory, s->env);
+    f->left = weir__arena_take_zero(&f->memory, tensors, sizeof *f->left);
+    f->stays = weir__arena_take_zero(&f->memory, tensors, sizeof *f->stays);
+    f->is_done = weir__arena_take_zero(&f->memory, (size_t)s->node_count + 1, sizeof *f->is_done);
+    f->gradient = weir__arena_take_zero(&f->memory, tensors, sizeof *f->gradient);
+    f->has_gradient = weir__arena_take_zero(&f->memory, tensors, sizeof *f->has_gradient);
+    f->users.first = weir__arena_take_zero(&f->memory, tensors + 1, sizeof *f->users.first);
+    f->users.items =
+        weir__arena_take_zero(&f->memory, (size_t)s->inputs.first[s->node_count] + 1, sizeof *f->users.items);
     return f->left && f->stays && f->is_done && f->gradient && f->has_gradient && f->users.first &&
            f->users.items;
 }
@@ -380,7 +372,7 @@ bool weir_plan__order_candidate(const weir_plan__steps *s, unsigned number, uint
         if (number != 1)
             has_memory = improve(&f, effort, order, waits);
     }
-    close_front(&f);
+    weir__arena_release(&f.memory);
     weir__release(s->env, waits);
     weir__release(s->env, ready);
     return has_memory;

@@ -263,46 +263,17 @@ weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
 
 /* ---- Slots ------------------------------------------------------------------------------------- */
 
-/* Free slots, the lowest on top. */
-typedef struct free_slots {
-    uint32_t *heap;
-    uint32_t count;
-} free_slots;
-
-static void give_back(free_slots *f, uint32_t slot) {
-    uint32_t at = f->count++;
-    for (; at > 0 && f->heap[(at - 1) / 2] > slot; at = (at - 1) / 2)
-        f->heap[at] = f->heap[(at - 1) / 2];
-    f->heap[at] = slot;
-}
-
-static uint32_t take_lowest(free_slots *f) {
-    uint32_t lowest = f->heap[0];
-    uint32_t moved = f->heap[--f->count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < f->count; child = 2 * at + 1) {
-        if (child + 1 < f->count && f->heap[child + 1] < f->heap[child])
-            child++;
-        if (f->heap[child] >= moved)
-            break;
-        f->heap[at] = f->heap[child];
-        at = child;
-    }
-    f->heap[at] = moved;
-    return lowest;
-}
-
 static void reuse_slots(weir_plan *plan, weir_plan__planned_arena *arena, uint32_t *heap) {
     const uint32_t *births = plan->by_birth + arena->first_tensor;
     const uint32_t *deaths = plan->by_death + arena->first_tensor;
-    free_slots free_ones = {heap, 0};
+    weir_plan__heap free_ones = {heap, 0};
     uint32_t dead = 0;
     arena->slot_count = 0;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
         weir_plan__row *row = &plan->rows[births[i]];
         for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
-            give_back(&free_ones, plan->rows[deaths[dead]].slot);
-        row->slot = free_ones.count > 0 ? take_lowest(&free_ones) : arena->slot_count++;
+            weir_plan__heap_push(&free_ones, plan->rows[deaths[dead]].slot);
+        row->slot = free_ones.count > 0 ? weir_plan__heap_pop(&free_ones) : arena->slot_count++;
     }
     assert(arena->slot_count == arena->max_live);
 }

@@ -65,17 +65,12 @@ static bool add_size(uint64_t size, uint64_t alignment, uint64_t *rounded, uint6
            *sum < (uint64_t)1 << 62;
 }
 
-/* The tensor whose bytes it has: itself, where aliases are tensors of their own. */
-static uint32_t owner_of(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
-    return l->shares_places ? graph->tensors[tensor].owner : tensor;
-}
-
 static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
                                 const uint64_t *alignments, weir_plan__steps *s, weir_error *error) {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         const weir_plan__graph_tensor *tensor = &graph->tensors[t];
-        uint64_t bytes = owner_of(graph, l, t) == t ? tensor->bytes : 0;
+        uint64_t bytes = weir_plan__owner_of(graph, l, t) == t ? tensor->bytes : 0;
         if (!add_size(bytes, alignments[tensor->arena], &s->sizes[t], &sum))
             return too_large(graph, error);
         s->arena[t] = tensor->arena;
@@ -86,7 +81,7 @@ static weir_status fill_tensors(const weir_graph *graph, const weir_plan *plan, 
                           (s->mode == WEIR_PLAN__FORWARD && tensor->saved_for_backward == WEIR_CHOICE_TRUE);
     }
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        uint32_t owner = owner_of(graph, l, t);
+        uint32_t owner = weir_plan__owner_of(graph, l, t);
         s->permanent[owner] |= s->permanent[t];
         s->is_shared[owner] |= owner != t;
     }
@@ -117,7 +112,7 @@ static uint32_t append_new(uint32_t tensor, uint32_t mark, uint32_t *marks, uint
 static uint32_t append_read(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor,
                             uint32_t mark, uint32_t *marks, uint32_t *to, uint32_t at) {
     at = append_new(tensor, mark, marks, to, at);
-    return append_new(owner_of(graph, l, tensor), mark, marks, to, at);
+    return append_new(weir_plan__owner_of(graph, l, tensor), mark, marks, to, at);
 }
 
 static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) {
@@ -163,7 +158,7 @@ static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, we
         s->is_inplace[i] = node->inplace;
         uint32_t killed =
             l->overwritten && node->output_count == 1 ? l->overwritten[outputs[0]] : WEIR__NO_NAME;
-        s->kills[i] = killed == WEIR__NO_NAME ? killed : owner_of(graph, l, killed);
+        s->kills[i] = killed == WEIR__NO_NAME ? killed : weir_plan__owner_of(graph, l, killed);
         s->order[i] = l->order[i];
         s->place[i] = l->position[i] - 1;
     }

@@ -123,6 +123,11 @@ typedef struct weir_plan__execution {
     bool is_base; /* a base step; else the node runs again */
 } weir_plan__execution;
 
+static inline weir_plan__list weir_plan__reads_of(const weir_plan__steps *steps,
+                                                  weir_plan__execution execution) {
+    return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
+}
+
 typedef struct weir_plan__schedule {
     weir_plan__execution *items;
     size_t count;
@@ -134,8 +139,9 @@ WEIR_CHECKED bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedu
                                           weir_plan__execution item);
 WEIR_CHECKED bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
 
-/* The costs of the runs beyond the base steps; 2^64-1 beyond that. */
-uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule);
+/* The costs of the runs beyond the base steps, and of transfers; 2^64-1 beyond that. */
+uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                                  bool with_transfers);
 uint64_t weir_plan__base_cost(const weir_plan__steps *steps);
 
 /* An instance of a tensor: number 0 is the first. */
