@@ -27,15 +27,15 @@ typedef struct candidate {
     uint32_t table, first, second;
 } candidate;
 
+/* The connection's own error code is of whoever used it last: another session may be reading rows. */
 static weir_status run(planner *p, sqlite3 *connection, weir_ingest__sql *sql) {
     weir_status status = WEIR_OK;
-    if (sql->failed || (sqlite3_exec(connection, sql->data, NULL, NULL, NULL) != SQLITE_OK &&
-                        sqlite3_errcode(connection) == SQLITE_NOMEM))
+    int result = sql->failed ? SQLITE_NOMEM : sqlite3_exec(connection, sql->data, NULL, NULL, NULL);
+    if (result == SQLITE_NOMEM)
         status = weir__out_of_memory(p->error, WEIR_INGEST__SOURCE_OPERATOR, sql->size);
-    else if (connection == p->connection && sqlite3_errcode(connection) != SQLITE_OK)
-        status =
-            weir__fail(p->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                       "%s: SQLite cannot make an index: %s", p->catalog->name, sqlite3_errmsg(connection));
+    else if (connection == p->connection && result != SQLITE_OK)
+        status = weir__fail(p->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+                            "%s: SQLite cannot make an index: %s", p->catalog->name, sqlite3_errstr(result));
     weir_ingest__sql_release(sql);
     return status;
 }
