@@ -106,11 +106,15 @@ class Large(unittest.TestCase):
         self.assertTrue(replayed["equal"] and replayed["steps"] == 20 and replayed["indices"] == 80)
 
     def test_what_a_format_cannot_number_is_refused(self) -> None:
+        link = {"late": 0, "lists": 1, "repeated": 0, "table": 0}
+        labels = {"horizon": 5, "labels": [0, 0], "observed": "at"}
         beyond = {
             "rows of format 1": (MOST_ROWS, [1, 0, 0], 1),
             "seeds of format 1": (100, SPLITS, 1),
             "seeds": (100, [2**56, 1, 0], 2),
             "rows of a table": (2**32 - 1, [1, 0, 0], 2),
+            "seeds of a link task: splits": (100, SPLITS, 2, {"link": link}),
+            "seeds of a task with label times: horizon": (100, SPLITS, 2, labels),
         }
         for name, arguments in beyond.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
@@ -119,7 +123,9 @@ class Large(unittest.TestCase):
                     sparse_store.write(path, *arguments)
                 except OSError:
                     continue  # no file is so long here
-                self.assertEqual(run("info", path)["error"]["code_id"], "STORE_CORRUPT")
+                error = run("info", path)["error"]
+                self.assertEqual(error["code_id"], "STORE_CORRUPT")
+                self.assertIn(name.partition(": ")[2], error["message"])
 
 
 class BothFormats(unittest.TestCase):

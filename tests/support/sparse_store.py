@@ -31,7 +31,7 @@ def _task(name: str, splits: list[int], is_cell: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _metadata(rows: int, splits: list[int]) -> dict[str, Any]:
+def _metadata(rows: int, splits: list[int], more: dict[str, Any]) -> dict[str, Any]:
     """Tables `a` and `b` of `rows` rows, whose children are in `c`; a derived task `seen` and a cell task `y` of c."""
     tables = [{"name": name, "rows": count, "columns": 1, "primary_key": [], "temporal_column": None}
               for name, count in (("a", rows), ("b", rows), ("c", FEW))]  # fmt: skip
@@ -41,7 +41,7 @@ def _metadata(rows: int, splits: list[int]) -> dict[str, Any]:
         "name": "sparse", "rows": 2 * rows + FEW, "texts": 0, "categories": 0, "statistics_until": None,
         "embedding": {"dim": 0, "provider": "none"}, "timestamps": STATISTICS, "tables": tables, "edges": edges,
         "columns": [_column("x", 3), _column("x", 3), _column("y", 1)],
-        "tasks": [_task("seen", splits, False), _task("y", [FEW, 0, 0], True)],
+        "tasks": [{**_task("seen", splits, False), **more}, _task("y", [FEW, 0, 0], True)],
     }  # fmt: skip
 
 
@@ -53,9 +53,10 @@ def _up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def write(path: Path, rows: int, splits: list[int], version: int = 2) -> None:
+def write(path: Path, rows: int, splits: list[int], version: int = 2, more: dict[str, Any] | None = None) -> None:
     """A store of 2 * rows + FEW rows and a task of sum(splits) seeds. The last seeds of each split are about one row
-    of c after the other, all before them about row 0. With another version it is not a sound one."""
+    of c after the other, all before them about row 0. With another version, or if the metadata say more of the task,
+    it is not a sound one."""
     seeds = sum(splits)
     records = b"".join(struct.pack("<fIIB3x", child / 8, *(_parent(rows, child, edge) for edge in (0, 1)), 0)
                        for child in range(FEW))  # fmt: skip
@@ -75,7 +76,7 @@ def write(path: Path, rows: int, splits: list[int], version: int = 2) -> None:
     targets: Pieces = [(8 * (seeds - 8), struct.pack("<8Q", *[0, 1] * 4))]
     bits = _up(seeds, 64) // 8
     sections: list[tuple[int, Pieces]] = [
-        (0, [(0, cbor.encode(_metadata(rows, splits)))]),
+        (0, [(0, cbor.encode(_metadata(rows, splits, more or {})))]),
         (first_of_c + len(records), [(first_of_c, records)]),
         (8 * (rows + 1), starts),
         (0, [(0, struct.pack(f"<{2 * FEW}I", *children))]),
