@@ -102,9 +102,11 @@ weir_status weir__fail(weir_error *error, weir_status status, const char *failur
 }
 
 weir_status weir__out_of_memory(weir_error *error, const char *failure_operator, size_t size) {
-    weir_status status = weir__fail(
-        error, WEIR_OUT_OF_MEMORY, failure_operator,
-        "out of memory: %zu bytes could not be allocated; free some or make the problem smaller", size);
+    static const char advice[] = "free some or make the problem smaller";
+    weir_status status =
+        size > 1 ? weir__fail(error, WEIR_OUT_OF_MEMORY, failure_operator,
+                              "out of memory: %zu bytes could not be allocated; %s", size, advice)
+                 : weir__fail(error, WEIR_OUT_OF_MEMORY, failure_operator, "out of memory; %s", advice);
     weir__note_uint(error, "bytes", size);
     return status;
 }

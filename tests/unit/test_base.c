@@ -254,6 +254,19 @@ static void random_bytes_are_made_printable(void **state) {
     }
 }
 
+static void memory_that_nobody_counted_has_no_number(void **state) {
+    (void)state;
+    weir_error error;
+    (void)weir__out_of_memory(&error, "test", 4096);
+    assert_string_equal(
+        error.message,
+        "out of memory: 4096 bytes could not be allocated; free some or make the problem smaller");
+    for (size_t size = 0; size < 2; size++) {
+        (void)weir__out_of_memory(&error, "test", size);
+        assert_string_equal(error.message, "out of memory; free some or make the problem smaller");
+    }
+}
+
 static void diagnostics_beyond_the_last_are_dropped(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h",
@@ -562,6 +575,7 @@ int main(void) {
         cmocka_unit_test(hostile_text_is_made_printable),
         cmocka_unit_test(long_text_is_cut_between_characters),
         cmocka_unit_test(random_bytes_are_made_printable),
+        cmocka_unit_test(memory_that_nobody_counted_has_no_number),
         cmocka_unit_test(diagnostics_beyond_the_last_are_dropped),
         cmocka_unit_test(a_record_may_be_left_out),
         cmocka_unit_test(io_errors_name_the_file_and_the_reason),
