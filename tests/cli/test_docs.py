@@ -60,6 +60,22 @@ class Site(unittest.TestCase):
             self.assertIn("no-such-page.md", done.stderr)
 
 
+class Layout(unittest.TestCase):
+    def test_prose_wraps_at_100(self) -> None:
+        """Tables and code are as wide as they must be, and so is a line whose last word would be markup at the start of one."""
+        pages = [*DOCS.rglob("*.md"), *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
+        too_long = []
+        for page in pages:
+            is_code = False
+            for number, line in enumerate(page.read_text().splitlines(), 1):
+                if re.match(r"\s*(```|:::)", line):
+                    is_code = not is_code
+                elif not is_code and len(line) > 100 and not re.match(r" *[|#]|    ", line):
+                    if not re.search(r" ([-+*]|\d+\.)$", line):
+                        too_long.append(f"{page.relative_to(ROOT)}:{number}")
+        self.assertEqual(too_long, [])
+
+
 class Lists(unittest.TestCase):
     def test_all_tensors(self) -> None:
         """In the order of the buffer."""
