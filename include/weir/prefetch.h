@@ -53,6 +53,15 @@ WEIR_API bool weir_item_is_cancelled(const weir_item *item);
 typedef enum weir_shard_mode { WEIR_SHARD_INTERLEAVED, WEIR_SHARD_CONTIGUOUS } weir_shard_mode;
 typedef enum weir_policy { WEIR_POLICY_STRICT, WEIR_POLICY_BEST_EFFORT } weir_policy;
 
+/* What an option that is 0 stands for. */
+enum {
+    WEIR_PREFETCH_LEAD = 16,
+    WEIR_PREFETCH_SKIPS = 4,
+    WEIR_PREFETCH_WORKERS = 1,
+    WEIR_PREFETCH_BUFFER = 2,
+    WEIR_PREFETCH_QUEUE = 1,
+};
+
 /* Zero what is not wanted. */
 typedef struct weir_prefetch_options {
     size_t size; /* sizeof(weir_prefetch_options) */
@@ -69,12 +78,12 @@ typedef struct weir_prefetch_options {
     bool drop_remainder;
 
     weir_policy policy;
-    uint32_t max_lead;            /* best effort; 0: 16 */
-    uint32_t max_skips_per_round; /* best effort; 0: 4 */
+    uint32_t max_lead;            /* best effort */
+    uint32_t max_skips_per_round; /* best effort */
 
-    uint32_t workers;     /* 0: 1 */
-    uint32_t buffer_size; /* slots of each worker's ring; 0: 2 */
-    uint32_t queue_size;  /* items that the consumer may hold at a time; 0: 1 */
+    uint32_t workers;
+    uint32_t buffer_size; /* slots of each worker's ring */
+    uint32_t queue_size;  /* items that the consumer may hold at a time */
 
     size_t slot_size;   /* of the slots that the prefetcher makes itself, 64-byte aligned and zeroed … */
     void *const *slots; /* … or weir_prefetch_slot_count of the caller's own */

@@ -496,7 +496,11 @@ int py_add_run(PyObject *module) {
     } defaults[] = {{"RUN_WORKERS", WEIR_RUN_WORKERS},
                     {"RUN_BUFFER", WEIR_RUN_BUFFER},
                     {"RUN_QUEUE", WEIR_RUN_QUEUE},
-                    {"RUN_DEPTH", WEIR_RUN_DEPTH}};
+                    {"RUN_DEPTH", WEIR_RUN_DEPTH},
+                    {"PREFETCH_WORKERS", WEIR_PREFETCH_WORKERS},
+                    {"PREFETCH_BUFFER", WEIR_PREFETCH_BUFFER},
+                    {"PREFETCH_LEAD", WEIR_PREFETCH_LEAD},
+                    {"PREFETCH_SKIPS", WEIR_PREFETCH_SKIPS}};
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
         if (PyModule_AddIntConstant(module, defaults[i].name, defaults[i].value) != 0)
             return -1;

@@ -346,6 +346,10 @@ RUN_WORKERS: Final[int]
 RUN_BUFFER: Final[int]
 RUN_QUEUE: Final[int]
 RUN_DEPTH: Final[int]
+PREFETCH_WORKERS: Final[int]
+PREFETCH_BUFFER: Final[int]
+PREFETCH_LEAD: Final[int]
+PREFETCH_SKIPS: Final[int]
 
 def _launcher() -> tuple[int, int]: ...
 @final

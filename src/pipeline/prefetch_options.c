@@ -45,11 +45,11 @@ static uint32_t or_default(uint32_t value, uint32_t standard) {
 }
 
 static void fill_defaults(weir_prefetch_options *options) {
-    options->max_lead = or_default(options->max_lead, 16);
-    options->max_skips_per_round = or_default(options->max_skips_per_round, 4);
-    options->workers = or_default(options->workers, 1);
-    options->buffer_size = or_default(options->buffer_size, 2);
-    options->queue_size = or_default(options->queue_size, 1);
+    options->max_lead = or_default(options->max_lead, WEIR_PREFETCH_LEAD);
+    options->max_skips_per_round = or_default(options->max_skips_per_round, WEIR_PREFETCH_SKIPS);
+    options->workers = or_default(options->workers, WEIR_PREFETCH_WORKERS);
+    options->buffer_size = or_default(options->buffer_size, WEIR_PREFETCH_BUFFER);
+    options->queue_size = or_default(options->queue_size, WEIR_PREFETCH_QUEUE);
 }
 
 uint64_t weir_prefetch_slot_count(const weir_prefetch_options *options) {
