@@ -151,9 +151,11 @@ static bool set_options(run_arguments *a, PyObject *given) {
     Py_ssize_t found = 0;
     const weir_run_setting *settings = weir_run_settings(&count);
     for (size_t i = 0; i < count; i++) {
-        PyObject *value = PyDict_GetItemString(given, settings[i].name); /* borrowed */
+        PyObject *name = PyUnicode_FromString(settings[i].name);
+        PyObject *value = name ? PyDict_GetItemWithError(given, name) : NULL; /* borrowed */
+        Py_XDECREF(name);
         found += value != NULL;
-        if (value && !set_option(&a->options, &settings[i], value, &a->paths[i]))
+        if (value ? !set_option(&a->options, &settings[i], value, &a->paths[i]) : PyErr_Occurred() != NULL)
             return false;
     }
     if (found == PyDict_Size(given))
