@@ -1,17 +1,18 @@
 /* The stages of an ingest. Each is a value that one function makes of the stage before, which it does not
  * change, and that one function releases:
  *
- *   plan          resolve.c     schema + catalog -> what is read, keys, edges, times, tasks: names to numbers
- *   description   describe.c    the plan -> the store's description, as far as no row is needed
- *   parts         read.c        the source's rows -> columns of converted values, in parts     (parallel)
- *                 base_rows.c   rows that an earlier ingest kept, and of the source only the new ones
- *                 kept_rows.c   the source's rows -> files beside the store, if that is asked for
- *   ordered       row_order.c   parts -> one set of columns per table, in row order; categories (parallel by
- * table) text_sets.c   the texts of all parts -> one dictionary text_numbers.c   text numbers by first
- * appearance linked        match.c       foreign keys -> parent rows, times through them, child lists
- * (parallel by edge type) tasks         tasks.c       queries -> seeds and splits (parallel by task)
- *   statistics    statistics.c
- *   the file      encode.c      everything -> the store
+ *   plan         resolve.c       schema + catalog -> what is read, keys, edges, times, tasks, by numbers
+ *   description  describe.c      the plan -> the store's description, as far as no row is needed
+ *   parts        read.c          the source's rows -> columns of converted values, in parts; parallel
+ *                base_rows.c     rows that an earlier ingest kept, and of the source only the new ones
+ *                kept_rows.c     the source's rows -> files beside the store, if that is asked for
+ *   ordered      row_order.c     parts -> one set of columns per table, in row order; parallel by table
+ *                text_sets.c     the texts of all parts -> one dictionary
+ *                text_numbers.c  text numbers by first appearance
+ *   linked       match.c         foreign keys -> parents, times, child lists; parallel by edge type
+ *   tasks        tasks.c         queries -> seeds and splits; parallel by task
+ *   statistics   statistics.c    of the columns, over the rows that count
+ *   the file     encode.c        everything -> the store
  *
  * A stage points to the one before, which must outlive it. All of them may be all zero, and are released as
  * well. What a stage no longer needs of an earlier one is freed before the next begins: order_rows uses up
