@@ -17,6 +17,7 @@
 weir_status weir__fail(weir_error *error, weir_status status, const char *failure_operator,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* `size`: the bytes that could not be had; 0 if they are not known. */
 weir_status weir__out_of_memory(weir_error *error, const char *failure_operator, size_t size);
 
 /* IO_ERROR from errno: "cannot open PATH: No such file or directory". */

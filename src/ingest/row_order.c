@@ -136,7 +136,7 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
                        weir_ingest__value_size(table->plan->columns[c].stype)) &&
             join_array(env, parts, table, c, offsetof(weir_ingest__column_data, keys), sizeof(uint64_t)) &&
             join_array(env, parts, table, c, offsetof(weir_ingest__column_data, tags), 1);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, (size_t)rows);
+    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
 }
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
@@ -342,7 +342,7 @@ static weir_status rank_categories(const weir_env *env, weir_ingest__table *tabl
                                        ? weir_ingest__rank_strings(env, &table->categories[c])
                                        : weir_ingest__like_ranks(env, &table->categories[c], known);
         if (!table->category_ranks[c])
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->categories[c].count);
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
         renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
     }
     return WEIR_OK;

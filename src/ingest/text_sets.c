@@ -298,7 +298,7 @@ weir_status weir_ingest__join_texts(const weir_ingest__context *context, weir_in
     }
     FOR_EACH_PART(parts, place) {
         if (place.part->texts.count > 0 && !put_aside(context->env, place.part))
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, place.part->texts.count);
+            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
         weir_ingest__dictionary_release(&place.part->texts);
     }
     return join_sets(context, parts, texts, error);
