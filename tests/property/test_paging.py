@@ -13,7 +13,7 @@ from tests.support.remat_by_force import least_cost, least_overlapped
 
 
 class Paging(WithReference):
-    def test_random_graphs_against_the_reference(self) -> None:
+    def compare_random_graphs(self, speeds: tuple[int, ...], overlaps: bool) -> list[str]:
         answers = []
         for seed in range(40):
             rng = random.Random(seed)
@@ -24,26 +24,18 @@ class Paging(WithReference):
                 budget = {"activations": int(peaks.get("activations", 0) * rng.choice((0.95, 0.85, 0.7, 0.5)))}
                 if rng.random() < 0.3:
                     budget["host"] = rng.choice((256, 1024, 4096))
-                link = schedules.Link(rng.choice((64, 100, 1000)), rng.choice((1, 3, 7)))
+                link = schedules.Link(rng.choice((64, 100, 1000)), rng.choice(speeds), overlaps=overlaps)
                 with self.subTest(seed=seed, mode=mode):
                     answers.append(self.compare(graph, mode, budget, rng.choice((0, 1, 2, 3, 5)), link))
+        return answers
+
+    def test_random_graphs_against_the_reference(self) -> None:
+        answers = self.compare_random_graphs((1, 3, 7), overlaps=False)
         self.assertGreater(answers.count("paged"), 20, answers)
         self.assertGreater(answers.count("again"), 2, answers)
 
     def test_random_graphs_with_transfers_beside_the_computation(self) -> None:
-        answers = []
-        for seed in range(40):
-            rng = random.Random(seed)
-            graph = random_graph(rng) if seed % 2 else small_graph(rng, rng.randrange(8, 25))
-            for mode in MODES:
-                p = schedules.problem(graph, mode)
-                peaks = schedules.peaks(p, schedules.base_schedule(p))
-                budget = {"activations": int(peaks.get("activations", 0) * rng.choice((0.95, 0.85, 0.7, 0.5)))}
-                if rng.random() < 0.3:
-                    budget["host"] = rng.choice((256, 1024, 4096))
-                link = schedules.Link(rng.choice((64, 100, 1000)), rng.choice((1, 3, 7, 20)), overlaps=True)
-                with self.subTest(seed=seed, mode=mode):
-                    answers.append(self.compare(graph, mode, budget, rng.choice((0, 1, 2, 3, 5)), link))
+        answers = self.compare_random_graphs((1, 3, 7, 20), overlaps=True)
         self.assertGreater(answers.count("hidden"), 20, answers)
         self.assertGreater(answers.count("paged"), 1, answers)
         self.assertGreater(answers.count("again"), 2, answers)
