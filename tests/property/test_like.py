@@ -88,8 +88,8 @@ class LikeAnEarlierStore(RandomCases):
             schema.update(keys=rng.random() < 0.8, name="db")
             (folder / "schema.json").write_text(json.dumps(schema), "utf-8")
             common = ["--schema", folder / "schema.json", "--threads", rng.choice([1, 2])]
-            size = len(json.dumps(schema))  # as good as a number from rng, which gives the same rows as ever so
-            old, new = ["--format", 1 + size % 2], ["--format", 1 + size // 2 % 2]
+            formats = random.Random(json.dumps(schema))  # one of its own, so that rng's rows stay what they were
+            old, new = (["--format", formats.choice([1, 2])] for _ in range(2))
             if "error" in run("ingest", first, "-o", folder / "a.weir", *common, *old):
                 return
             earlier = Store.ingest(first, json.dumps(schema))
