@@ -26,8 +26,10 @@ void weir__arena_release(weir__arena *arena) {
 }
 
 void *weir__arena_take(weir__arena *arena, size_t size) {
-    if (size > SIZE_MAX / 2)
+    if (size > SIZE_MAX / 2) {
+        arena->is_short = true;
         return NULL;
+    }
     size = (size + 7) / 8 * 8;
     if (!arena->blocks || arena->capacity - arena->used < size) {
         size_t capacity = !arena->blocks                       ? ARENA_BLOCK
@@ -35,8 +37,10 @@ void *weir__arena_take(weir__arena *arena, size_t size) {
                                                                : ARENA_BLOCK_MOST;
         capacity = size > capacity ? size : capacity;
         weir__arena_block *block = weir__allocate(arena->env, 1, sizeof *block + capacity);
-        if (!block)
+        if (!block) {
+            arena->is_short = true;
             return NULL;
+        }
         block->next = arena->blocks;
         arena->blocks = block;
         arena->capacity = capacity;
@@ -49,7 +53,9 @@ void *weir__arena_take(weir__arena *arena, size_t size) {
 
 void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size) {
     size_t total;
-    void *memory = __builtin_mul_overflow(count, size, &total) ? NULL : weir__arena_take(arena, total);
+    if (__builtin_mul_overflow(count, size, &total))
+        total = SIZE_MAX; /* which cannot be had */
+    void *memory = weir__arena_take(arena, total);
     if (memory)
         memset(memory, 0, total);
     return memory;

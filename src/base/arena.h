@@ -10,6 +10,7 @@ typedef struct weir__arena {
     weir__arena_block *blocks;
     size_t used;
     size_t capacity; /* of the newest block */
+    bool is_short;   /* some piece could not be had: one question for all of them */
 } weir__arena;
 
 void weir__arena_init(weir__arena *arena, const weir_env *env);

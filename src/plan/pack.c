@@ -7,6 +7,7 @@
  *
  * The part with the highest peak decides the result, so searches look at that one alone, and at the next
  * highest after it. The end is reached when the highest is proven, or the target is met. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/pack_batch.h"
@@ -15,9 +16,8 @@
 
 typedef struct part_record {
     uint32_t row_from, row_to;
-    uint64_t peak; /* once has_layout */
+    uint64_t peak; /* once the packing has a layout */
     uint64_t proven;
-    bool has_layout;
 } part_record;
 
 typedef struct packing packing;
@@ -43,7 +43,7 @@ struct packing {
     uint64_t steps;
     uint32_t level;              /* reached so far */
     uint32_t shares[STRATEGIES]; /* of a level's steps, by strategy */
-    bool has_layout;
+    bool has_layout;             /* of all parts */
 
     const part_record *searched; /* the part that `search` is over; NULL: none */
     weir_pack__part part;
@@ -105,29 +105,16 @@ static uint32_t count_parts(const weir_pack__sweep *sweep, part_record *parts) {
     return count;
 }
 
-static uint64_t peak_of_rows(const packing *p, const part_record *part, const uint64_t *offsets) {
-    uint64_t peak = 0;
-    for (uint32_t i = part->row_from; i < part->row_to; i++)
-        if (offsets[i] + p->sweep.rows[i].size > peak)
-            peak = offsets[i] + p->sweep.rows[i].size;
-    return peak;
-}
-
-static uint64_t highest_peak(const packing *p) {
-    uint64_t peak = 0;
-    for (uint32_t i = 0; i < p->part_count; i++)
-        peak = p->parts[i].peak > peak ? p->parts[i].peak : peak;
-    return peak;
-}
-
 /* Takes over, part by part, what is better in the layout `trial`. */
 static void keep_better_parts(packing *p) {
     for (uint32_t i = 0; i < p->part_count; i++) {
         part_record *part = &p->parts[i];
-        uint64_t peak = peak_of_rows(p, part, p->trial);
-        if (part->has_layout && peak >= part->peak)
+        uint64_t peak = 0;
+        for (uint32_t row = part->row_from; row < part->row_to; row++)
+            if (p->trial[row] + p->sweep.rows[row].size > peak)
+                peak = p->trial[row] + p->sweep.rows[row].size;
+        if (p->has_layout && peak >= part->peak)
             continue;
-        part->has_layout = true;
         part->peak = peak;
         memcpy(p->offsets + part->row_from, p->trial + part->row_from,
                (part->row_to - part->row_from) * sizeof *p->offsets);
@@ -161,15 +148,15 @@ static bool is_done(packing *p) {
 
 /* Best fits in time order, after the forward one: the plain ones, then those by end. */
 static const weir_pack__fit_order fit_orders[] = {
-    {WEIR_PACK__FIT_BACKWARD, 0, false},
-    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_LONG, false},
-    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_ONE, false},
-    {WEIR_PACK__FIT_OUTWARD, 0, false},
-    {WEIR_PACK__FIT_OUTWARD, 0, true},
-    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_LONG, true},
-    {WEIR_PACK__FIT_OUTWARD, WEIR_PACK__SLANT_ONE, true},
-    {WEIR_PACK__FIT_FORWARD, 0, true},
-    {WEIR_PACK__FIT_BACKWARD, 0, true},
+    {.from = WEIR_PACK__FIT_BACKWARD},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = WEIR_PACK__SLANT_LONG},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = WEIR_PACK__SLANT_ONE},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = 0},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = 0, .by_end = true},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = WEIR_PACK__SLANT_LONG, .by_end = true},
+    {.from = WEIR_PACK__FIT_OUTWARD, .slant = WEIR_PACK__SLANT_ONE, .by_end = true},
+    {.from = WEIR_PACK__FIT_FORWARD, .by_end = true},
+    {.from = WEIR_PACK__FIT_BACKWARD, .by_end = true},
 };
 
 enum { PLAIN_FITS = 4, FITS = sizeof fit_orders / sizeof fit_orders[0] };
@@ -190,32 +177,35 @@ static weir_status fit_by_end(packing *p, uint64_t limit, weir_error *error) {
     return fit_range(p, PLAIN_FITS, FITS, limit, error);
 }
 
-static weir_status try_core(packing *p, const weir_pack__core_setting *setting, uint64_t *peak,
-                            weir_error *error) {
-    weir_status status =
-        weir_pack__fit_core(p->env, &p->sweep, setting, p->target, p->trial, peak, &p->steps, error);
-    if (!status && *peak != UINT64_MAX)
+static weir_status try_core(packing *p, const weir_pack__core_setting *setting, weir_pack__corner **corner,
+                            uint64_t *peak, weir_error *error) {
+    WEIR__TRY(
+        weir_pack__fit_core(p->env, &p->sweep, setting, p->target, corner, p->trial, peak, &p->steps, error));
+    if (*peak != UINT64_MAX)
         keep_better_parts(p);
-    return status;
+    return WEIR_OK;
 }
 
 /* Cores that grow until one cannot be laid out. */
 static weir_status grow_cores(packing *p, uint64_t limit, weir_error *error) {
     limit = p->steps + CORE_STEPS < limit ? p->steps + CORE_STEPS : limit;
     weir_status status = WEIR_OK;
-    uint64_t peak = 0;
+    weir_pack__corner *corner = NULL;
     weir_pack__core_setting setting = {.reach = CORE_MIN, .slant = WEIR_PACK__SLANT_ONE};
-    for (; setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count; setting.reach *= 2) {
+    for (bool grows = true; grows && setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count;
+         setting.reach *= 2) {
+        uint64_t peak = UINT64_MAX;
         setting.by_end = setting.reach % 64 == 0;
-        peak = UINT64_MAX;
-        for (setting.order = 0; setting.order < WEIR_PACK__ORDERS && peak == UINT64_MAX; setting.order++) {
-            if (status || is_done(p) || p->steps >= limit)
-                return status;
-            status = try_core(p, &setting, &peak, error);
+        for (setting.order = 0; grows && setting.order < WEIR_PACK__ORDERS && peak == UINT64_MAX;
+             setting.order++) {
+            grows = !is_done(p) && p->steps < limit;
+            if (grows)
+                status = try_core(p, &setting, &corner, &peak, error);
+            grows &= !status;
         }
-        if (peak == UINT64_MAX)
-            break;
+        grows &= peak != UINT64_MAX;
     }
+    weir_pack__corner_close(corner);
     return status;
 }
 
@@ -233,6 +223,7 @@ static uint32_t slant_of(unsigned number) {
 static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
     enum { SIZES = 6 };
     weir_status status = WEIR_OK;
+    weir_pack__corner *corner = NULL;
     uint64_t cost = p->fit_cost;
     while (!status && !is_done(p) && p->steps + cost <= limit) {
         unsigned number = p->cores++;
@@ -244,9 +235,10 @@ static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
                                            .by_end = number % 2};
         uint64_t start = p->steps;
         uint64_t peak;
-        status = try_core(p, &setting, &peak, error);
+        status = try_core(p, &setting, &corner, &peak, error);
         cost = p->steps - start;
     }
+    weir_pack__corner_close(corner);
     return status;
 }
 
@@ -284,25 +276,9 @@ static weir_status search_windows(packing *p, uint64_t limit, weir_error *error)
     return WEIR_OK;
 }
 
-static weir_status open_part(packing *p, const part_record *record, weir_pack__part *part,
-                             weir_error *error) {
-    uint32_t count = record->row_to - record->row_from;
-    weir_pack__item *items = weir__allocate(p->env, count, sizeof *items);
-    if (!items)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *items);
-    for (uint32_t i = 0; i < count; i++) {
-        const weir_pack__row *row = &p->sweep.rows[record->row_from + i];
-        items[i] =
-            (weir_pack__item){.lower = row->lower, .upper = row->upper, .size = row->size, .origin = i};
-    }
-    weir_status status = weir_pack__part_open(p->env, items, count, part, error);
-    weir__release(p->env, items);
-    return status;
-}
-
 static void close_search(packing *p) {
     weir_pack__search_close(&p->search);
-    weir_pack__part_close(p->env, &p->part);
+    weir_pack__part_close(&p->part);
     weir__release(p->env, p->part_offsets);
     p->part_offsets = NULL;
     p->searched = NULL;
@@ -313,9 +289,8 @@ static weir_status open_search(packing *p, const part_record *record, weir_error
     if (p->searched == record)
         return WEIR_OK;
     close_search(p);
-    weir_status status = open_part(p, record, &p->part, error);
-    if (status)
-        return status;
+    WEIR__TRY(weir_pack__part_open(p->env, &p->sweep.rows[record->row_from],
+                                   record->row_to - record->row_from, &p->part, error));
     p->part_offsets = weir__allocate(p->env, p->part.count, sizeof *p->part_offsets);
     if (!p->part_offsets)
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, p->part.count * sizeof *p->part_offsets);
@@ -424,17 +399,6 @@ static const strategy strategies[STRATEGIES] = {
     {"windows", 2, WEIR_PACK__EFFORT_MAX, 12, search_windows},
 };
 
-static weir_status refuse_strategy(const char *name, size_t size, weir_error *error) {
-    char known[16 * STRATEGIES] = "";
-    for (unsigned i = 0; i < STRATEGIES; i++) {
-        strcat(known, i ? ", " : "");
-        strcat(known, strategies[i].name);
-    }
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
-                      "unknown packing strategy '%.*s'; choose among %s, separated by commas",
-                      (int)(size < 40 ? size : 40), name, known);
-}
-
 weir_status weir_pack__choose(const char *names, uint32_t *without, weir_error *error) {
     *without = names ? (1u << STRATEGIES) - 1 : 0;
     for (const char *at = names; at;) {
@@ -443,8 +407,16 @@ weir_status weir_pack__choose(const char *names, uint32_t *without, weir_error *
         while (i < STRATEGIES &&
                (strlen(strategies[i].name) != size || memcmp(at, strategies[i].name, size) != 0))
             i++;
-        if (i == STRATEGIES)
-            return refuse_strategy(at, size, error);
+        if (i == STRATEGIES) {
+            char known[16 * STRATEGIES] = "";
+            for (unsigned k = 0; k < STRATEGIES; k++) {
+                strcat(known, k ? ", " : "");
+                strcat(known, strategies[k].name);
+            }
+            return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PACK__OPERATOR,
+                              "unknown packing strategy '%.*s'; choose among %s, separated by commas",
+                              (int)(size < 40 ? size : 40), at, known);
+        }
         *without &= ~(1u << i);
         at = at[size] ? at + size + 1 : NULL;
     }
@@ -479,24 +451,18 @@ static weir_status run_round(packing *p, uint64_t limit, weir_error *error) {
     return status;
 }
 
-/* A level of a large problem is run in rounds, so that the steps go where they pay. */
-static weir_status run_level(packing *p, uint64_t limit, weir_error *error) {
-    weir_status status = WEIR_OK;
-    uint64_t rounds = p->sweep.count >= LARGE && p->level > 1 ? LARGE_ROUNDS : 1;
-    for (; !status && rounds > 0 && !is_done(p) && p->steps < limit; rounds--)
-        status = run_round(p, rounds == 1 ? limit : p->steps + (limit - p->steps) / 2, error);
-    return status;
-}
-
-/* Takes the packing up to a level, or on in the level that it has reached. */
+/* Takes the packing up to a level, or on in the level that it has reached. A level of a large problem is run
+ * in rounds, so that the steps go where they pay. */
 static weir_status advance(packing *p, uint32_t level, uint64_t limit, weir_error *error) {
-    weir_status status =
-        p->has_layout ? WEIR_OK : try_fit(p, (weir_pack__fit_order){WEIR_PACK__FIT_FORWARD, 0, false}, error);
+    weir_status status = WEIR_OK;
+    if (!p->has_layout)
+        status = try_fit(p, (weir_pack__fit_order){.from = WEIR_PACK__FIT_FORWARD}, error);
     p->has_layout = true;
     do {
         p->level += p->level < level;
-        if (!status && !is_done(p))
-            status = run_level(p, limit, error);
+        unsigned rounds = p->sweep.count >= LARGE && p->level > 1 ? LARGE_ROUNDS : 1;
+        for (; !status && rounds > 0 && !is_done(p) && p->steps < limit; rounds--)
+            status = run_round(p, rounds == 1 ? limit : p->steps + (limit - p->steps) / 2, error);
     } while (!status && p->level < level);
     return status;
 }
@@ -522,13 +488,13 @@ static void prefer_initial(const packing *p, size_t count, const weir_buffer *bu
     result->optimal = peak / p->sweep.unit <= proven;
 }
 
-static void finish(const packing *p, size_t count, const weir_buffer *buffers, uint64_t *offsets,
+static void finish(packing *p, size_t count, const weir_buffer *buffers, uint64_t *offsets,
                    weir_pack__result *result) {
     const weir_pack__options *options = p->options;
     uint64_t proven = p->sweep.lower_bound;
     for (uint32_t i = 0; i < p->part_count; i++)
         proven = p->parts[i].proven > proven ? p->parts[i].proven : proven;
-    uint64_t peak = highest_peak(p);
+    uint64_t peak = p->part_count ? highest_part(p)->peak : 0;
     result->lower_bound = p->sweep.lower_bound * p->sweep.unit;
     result->peak = peak * p->sweep.unit;
     result->optimal = peak <= proven;
@@ -542,27 +508,10 @@ static void finish(const packing *p, size_t count, const weir_buffer *buffers, u
         prefer_initial(p, count, buffers, proven, offsets, result);
 }
 
-static void sift_down(uint64_t *heap, size_t count, size_t at) {
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child] < heap[child + 1])
-            child++;
-        if (heap[at] >= heap[child])
-            return;
-        uint64_t swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-    }
-}
-
-static void sort_offsets(uint64_t *offsets, size_t count) {
-    for (size_t at = count / 2; at-- > 0;)
-        sift_down(offsets, count, at);
-    for (size_t end = count; end-- > 1;) {
-        uint64_t swap = offsets[0];
-        offsets[0] = offsets[end];
-        offsets[end] = swap;
-        sift_down(offsets, end, 0);
-    }
+static int compare_offsets(const void *a, const void *b) {
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+    return (*x > *y) - (*x < *y);
 }
 
 /* Equal buffers are interchangeable: offsets ascend with rank. */
@@ -573,7 +522,7 @@ static void order_equals(packing *p) {
                               rows[end].upper == rows[start].upper && rows[end].size == rows[start].size;)
             end++;
         if (end - start > 1)
-            sort_offsets(p->offsets + start, end - start);
+            qsort(p->offsets + start, end - start, sizeof *p->offsets, compare_offsets);
     }
 }
 
@@ -631,12 +580,9 @@ static weir_status check_request(const weir_buffer *buffers, size_t count, const
 weir_status weir_pack__pack(const weir_env *env, const weir_buffer *buffers, size_t count,
                             const weir_pack__options *options, uint64_t *offsets, weir_pack__result *result,
                             weir_error *error) {
-    env = weir__env_or_default(env);
-    weir_status status = check_request(buffers, count, options, error);
-    if (status)
-        return status;
-    packing p = {.env = env, .options = options};
-    status = open_packing(&p, buffers, count, options->rank, error);
+    WEIR__TRY(check_request(buffers, count, options, error));
+    packing p = {.env = weir__env_or_default(env), .options = options};
+    weir_status status = open_packing(&p, buffers, count, options->rank, error);
     for (uint32_t level = 0; !status && p.sweep.count > 0 && level <= options->effort; level++)
         status = advance(&p, level, weir_pack__budget(level, p.sweep.count), error);
     if (!status) {

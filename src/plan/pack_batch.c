@@ -6,71 +6,46 @@
  * beyond it is forgotten, steps included, so one thread and many give the same answer. */
 #include "plan/pack_batch.h"
 
-static void lower_decisive(atomic_uint *decisive, unsigned index) {
-    unsigned seen = atomic_load(decisive);
-    while (index < seen && !atomic_compare_exchange_weak(decisive, &seen, index))
-        continue;
-}
+#include "base/parallel.h"
 
-static uint64_t peak_of(const weir_pack__part *part, const uint64_t *offsets) {
-    uint64_t peak = 0;
-    for (uint32_t i = 0; i < part->count; i++)
-        if (offsets[i] + part->size[i] > peak)
-            peak = offsets[i] + part->size[i];
-    return peak;
-}
-
-static void *run_worker(void *argument) {
-    weir_pack__batch_worker *worker = argument;
-    weir_pack__batch *batch = worker->batch;
-    for (;;) {
-        unsigned index = atomic_fetch_add(&batch->next, 1);
-        if (index >= batch->task_count || index > atomic_load(&batch->decisive))
-            return NULL;
-        weir_pack__batch_outcome *outcome = &batch->outcomes[index];
-        uint64_t *offsets = batch->offsets + (size_t)index * batch->part->count;
-        *outcome = (weir_pack__batch_outcome){.peak = UINT64_MAX};
-        worker->status = weir_pack__corner_run(worker->corner, &batch->tasks[index], offsets, &outcome->end,
-                                               &outcome->steps, worker->error);
-        if (worker->status) {
-            atomic_store(&batch->next, batch->task_count);
-            return NULL;
-        }
-        if (outcome->end == WEIR_PACK__SEARCH_SOLVED)
-            outcome->peak = peak_of(batch->part, offsets);
-        if (outcome->end == WEIR_PACK__SEARCH_REFUTED || outcome->peak <= batch->enough)
-            lower_decisive(&batch->decisive, index);
+static void run_task(void *context, size_t index, uint32_t worker) {
+    weir_pack__batch *batch = context;
+    const weir_pack__part *part = batch->part;
+    if (index > atomic_load(&batch->decisive) || atomic_load(&batch->is_short_of_memory))
+        return;
+    weir_pack__batch_outcome *outcome = &batch->outcomes[index];
+    uint64_t *offsets = batch->offsets + index * part->count;
+    *outcome = (weir_pack__batch_outcome){.peak = UINT64_MAX};
+    if (weir_pack__corner_run(batch->corners[worker], &batch->tasks[index], offsets, &outcome->end,
+                              &outcome->steps, NULL)) {
+        atomic_store(&batch->is_short_of_memory, true);
+        return;
     }
-}
-
-static weir_status run_workers(weir_pack__batch *batch, weir_error *error) {
-    unsigned started = 1;
-    unsigned wanted = batch->task_count < batch->worker_count ? batch->task_count : batch->worker_count;
-    weir_pack__batch_worker *workers = batch->workers;
-    for (; started < wanted; started++)
-        if (batch->env->start_thread(batch->env->context, run_worker, &workers[started],
-                                     &workers[started].thread))
-            break;
-    run_worker(&workers[0]);
-    for (unsigned i = 1; i < started; i++)
-        batch->env->join_thread(batch->env->context, workers[i].thread);
-    for (unsigned i = 0; i < started; i++)
-        if (workers[i].status)
-            return weir__out_of_memory(error, WEIR_PACK__OPERATOR, 0);
-    return WEIR_OK;
+    if (outcome->end == WEIR_PACK__SEARCH_SOLVED) {
+        outcome->peak = 0;
+        for (uint32_t i = 0; i < part->count; i++)
+            if (offsets[i] + part->size[i] > outcome->peak)
+                outcome->peak = offsets[i] + part->size[i];
+    }
+    if (outcome->end == WEIR_PACK__SEARCH_REFUTED || outcome->peak <= batch->enough) {
+        unsigned seen = atomic_load(&batch->decisive);
+        while (index < seen &&
+               !atomic_compare_exchange_weak(&batch->decisive, &seen, WEIR__NARROW(unsigned, index)))
+            continue;
+    }
 }
 
 weir_status weir_pack__batch_run(weir_pack__batch *batch, const weir_pack__search_task *tasks,
                                  unsigned task_count, uint64_t enough, weir_pack__batch_outcome *best,
                                  const uint64_t **offsets, weir_error *error) {
+    assert(task_count > 0 && task_count <= WEIR_PACK__BATCH_TASKS_MAX && "a batch has room for its tasks");
     batch->tasks = tasks;
-    batch->task_count = task_count;
     batch->enough = enough;
-    atomic_store(&batch->next, 0);
     atomic_store(&batch->decisive, task_count - 1);
-    weir_status status = run_workers(batch, error);
-    if (status)
-        return status;
+    atomic_store(&batch->is_short_of_memory, false);
+    weir__parallel(batch->env, batch->worker_count, task_count, run_task, batch);
+    if (atomic_load(&batch->is_short_of_memory))
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, 0);
     unsigned last = atomic_load(&batch->decisive);
     unsigned chosen = last;
     uint64_t steps = 0;
@@ -96,9 +71,7 @@ weir_status weir_pack__batch_open(const weir_env *env, const weir_pack__part *pa
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, part->count * sizeof *batch->offsets);
     threads = threads < 1 ? 1 : threads > WEIR_PACK__THREADS_MAX ? WEIR_PACK__THREADS_MAX : threads;
     for (; batch->worker_count < threads; batch->worker_count++) {
-        weir_pack__batch_worker *worker = &batch->workers[batch->worker_count];
-        worker->batch = batch;
-        weir_status status = weir_pack__corner_open(env, part, &worker->corner, error);
+        weir_status status = weir_pack__corner_open(env, part, &batch->corners[batch->worker_count], error);
         if (status) {
             weir_pack__batch_close(batch);
             return status;
@@ -109,7 +82,7 @@ weir_status weir_pack__batch_open(const weir_env *env, const weir_pack__part *pa
 
 void weir_pack__batch_close(weir_pack__batch *batch) {
     for (unsigned i = 0; i < batch->worker_count; i++)
-        weir_pack__corner_close(batch->workers[i].corner);
+        weir_pack__corner_close(batch->corners[i]);
     if (batch->env)
         weir__release(batch->env, batch->offsets);
     *batch = (weir_pack__batch){0};

@@ -8,35 +8,24 @@
 
 enum { WEIR_PACK__BATCH_TASKS_MAX = 24 };
 
-typedef struct weir_pack__batch weir_pack__batch;
-
 typedef struct weir_pack__batch_outcome {
     weir_pack__search_end end;
     uint64_t peak; /* UINT64_MAX if there is no layout */
     uint64_t steps;
 } weir_pack__batch_outcome;
 
-typedef struct weir_pack__batch_worker {
-    weir_pack__batch *batch;
-    weir_pack__corner *corner;
-    weir_error *error; /* NULL: the caller's record is filled once, after the join */
-    weir_status status;
-    uintptr_t thread;
-} weir_pack__batch_worker;
-
-struct weir_pack__batch {
+typedef struct weir_pack__batch {
     const weir_env *env;
     const weir_pack__part *part;
     const weir_pack__search_task *tasks;
-    unsigned task_count;
     uint64_t enough;
-    atomic_uint next;
-    atomic_uint decisive;
+    atomic_uint decisive; /* the first decisive task known so far, or the last of all */
+    atomic_bool is_short_of_memory;
     uint64_t *offsets; /* WEIR_PACK__BATCH_TASKS_MAX layouts */
     weir_pack__batch_outcome outcomes[WEIR_PACK__BATCH_TASKS_MAX];
     unsigned worker_count;
-    weir_pack__batch_worker workers[WEIR_PACK__THREADS_MAX];
-};
+    weir_pack__corner *corners[WEIR_PACK__THREADS_MAX]; /* a worker's */
+} weir_pack__batch;
 
 weir_status weir_pack__batch_open(const weir_env *env, const weir_pack__part *part, unsigned threads,
                                   weir_pack__batch *batch, weir_error *error);

@@ -120,14 +120,6 @@ static inline bool raise_to(weir_pack__corner *x, uint32_t buffer, uint64_t floo
     return floor <= x->limit[buffer];
 }
 
-static bool fits_everywhere(weir_pack__corner *x, uint32_t buffer, uint64_t top) {
-    uint64_t size = x->part->size[buffer];
-    for (uint32_t s = x->part->first[buffer]; s < x->part->last[buffer]; s++)
-        if (top > x->capacity - (x->rest[s] - size))
-            return false;
-    return true;
-}
-
 /* Swaps a buffer with the last unplaced one of its section. put_back needs no swap: it undoes the latest
  * removal. */
 static void remove_member(weir_pack__corner *x, uint32_t section, uint32_t buffer) {
@@ -163,11 +155,13 @@ static void take_out(weir_pack__corner *x, uint32_t buffer) {
 
 bool weir_pack__corner_place(weir_pack__corner *x, uint32_t buffer) {
     const weir_pack__part *part = x->part;
-    uint64_t top = x->floor_of[buffer] + part->size[buffer];
+    uint64_t size = part->size[buffer];
+    uint64_t top = x->floor_of[buffer] + size;
     uint32_t first = part->first[buffer];
     x->steps += part->last[buffer] - first + 4;
-    if (!fits_everywhere(x, buffer, top))
-        return false;
+    for (uint32_t s = first; s < part->last[buffer]; s++)
+        if (top > x->capacity - (x->rest[s] - size))
+            return false;
     start_change(x);
     take_out(x, buffer);
     const uint32_t *members = x->members + part->members_at[first];
@@ -295,18 +289,21 @@ static void set_keys(weir_pack__corner *x) {
     }
 }
 
-static void start_levels(weir_pack__corner *x) {
+/* Nothing is placed: every section has all its buffers, at level 0. */
+static void start_sections(weir_pack__corner *x) {
     const weir_pack__part *part = x->part;
     for (uint32_t s = 0; s < part->section_count; s++) {
         uint32_t from = part->members_at[s];
         x->rest[s] = part->load[s];
         x->unplaced[s] = part->members_at[s + 1] - from;
         x->crossing[s] = 0;
-        uint32_t witness = part->members[from];
-        for (uint32_t k = from; k < part->members_at[s + 1]; k++)
-            x->crossing[s] += part->last[part->members[k]] > s + 1;
-        x->witness[s] = witness;
-        x->witnessed[witness]++;
+        for (uint32_t k = from; k < part->members_at[s + 1]; k++) {
+            uint32_t buffer = part->members[k];
+            x->place_of[part->slots_at[buffer] + (s - part->first[buffer])] = k - from;
+            x->crossing[s] += part->last[buffer] > s + 1;
+        }
+        x->witness[s] = part->members[from];
+        x->witnessed[part->members[from]]++;
         x->level[s] = 0;
     }
     if (!x->lowest)
@@ -315,15 +312,6 @@ static void start_levels(weir_pack__corner *x) {
         x->lowest[x->leaves + s] = s < part->section_count ? x->level[s] : UINT64_MAX;
     for (uint32_t at = x->leaves - 1; at > 0; at--)
         x->lowest[at] = x->lowest[2 * at] < x->lowest[2 * at + 1] ? x->lowest[2 * at] : x->lowest[2 * at + 1];
-}
-
-static void start_places(weir_pack__corner *x) {
-    const weir_pack__part *part = x->part;
-    for (uint32_t s = 0; s < part->section_count; s++)
-        for (uint32_t k = part->members_at[s]; k < part->members_at[s + 1]; k++) {
-            uint32_t buffer = part->members[k];
-            x->place_of[part->slots_at[buffer] + (s - part->first[buffer])] = k - part->members_at[s];
-        }
 }
 
 void weir_pack__corner_reset(weir_pack__corner *x, const weir_pack__search_task *task) {
@@ -338,9 +326,8 @@ void weir_pack__corner_reset(weir_pack__corner *x, const weir_pack__search_task 
     memset(x->floor_of, 0, part->count * sizeof *x->floor_of);
     memset(x->witnessed, 0, part->count * sizeof *x->witnessed);
     memcpy(x->members, part->members, part->members_at[part->section_count] * sizeof *x->members);
-    start_places(x);
     memset(x->moved_in, 0, part->section_count * sizeof *x->moved_in);
-    start_levels(x);
+    start_sections(x);
     set_keys(x);
     weir_pack__corner_set_capacity(x, task->capacity);
 }

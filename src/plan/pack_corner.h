@@ -46,6 +46,7 @@ typedef struct weir_pack__refuted {
 
 struct weir_pack__corner {
     const weir_env *env;
+    weir__arena memory; /* of what is by buffer, section or membership */
     const weir_pack__part *part;
     const weir_pack__search_task *task;
     uint64_t capacity;

@@ -116,16 +116,7 @@ static bool is_wall(const weir_pack__corner *x, uint32_t section, uint64_t heigh
     return !x->unplaced[section] || x->level[section] > height;
 }
 
-static void consider_plateau(weir_pack__corner *x, uint32_t from, uint32_t to, corner_choice *best) {
-    uint64_t height = x->level[from];
-    for (unsigned side = 0; side < 2 && (side == 0 || to - from > 1); side++) {
-        uint32_t section = side ? to - 1 : from;
-        uint64_t score = score_corner(x, section, height);
-        if (score < best->score)
-            *best = (corner_choice){score, height, section, from, to};
-    }
-}
-
+/* The corner with the least score, of all plateaus; if there are many, of those near the lowest section. */
 static corner_choice choose_corner(weir_pack__corner *x, uint32_t from, uint32_t to) {
     uint32_t scan_from = from;
     uint32_t scan_to = to;
@@ -145,8 +136,14 @@ static corner_choice choose_corner(weir_pack__corner *x, uint32_t from, uint32_t
         uint64_t height = x->level[at];
         while (end < to && x->unplaced[end] && x->level[end] == height)
             end++;
-        if ((at == from || is_wall(x, at - 1, height)) && (end == to || is_wall(x, end, height)))
-            consider_plateau(x, at, end, &best);
+        if ((at > from && !is_wall(x, at - 1, height)) || (end < to && !is_wall(x, end, height)))
+            continue;
+        for (unsigned side = 0; side < 2 && (side == 0 || end - at > 1); side++) {
+            uint32_t section = side ? end - 1 : at;
+            uint64_t score = score_corner(x, section, height);
+            if (score < best.score)
+                best = (corner_choice){score, height, section, at, end};
+        }
     }
     x->steps += (scan_to - scan_from) / 4;
     return best;
@@ -171,12 +168,6 @@ static uint64_t choice_score(const weir_pack__corner *x, const plateau *p, uint3
     if ((x->task->fit & 2) && at_left && at_right)
         score *= 4;
     return score;
-}
-
-static bool comes_before(const weir_pack__corner *x, const plateau *p, uint32_t buffer, uint64_t score,
-                         uint32_t other) {
-    uint64_t other_score = choice_score(x, p, other);
-    return score != other_score ? score > other_score : buffer < other;
 }
 
 static bool has_twin(const weir_pack__corner *x, uint32_t buffer, const uint32_t *chosen, uint32_t count) {
@@ -211,8 +202,12 @@ static bool list_choices(weir_pack__corner *x, const corner_choice *corner, uint
             continue;
         uint64_t score = choice_score(x, &p, buffer);
         uint32_t at = count++;
-        for (; at > 0 && comes_before(x, &p, buffer, score, chosen[at - 1]); at--)
+        for (; at > 0; at--) { /* the highest score first, of equals the first buffer */
+            uint64_t other = choice_score(x, &p, chosen[at - 1]);
+            if (other > score || (other == score && chosen[at - 1] < buffer))
+                break;
             chosen[at] = chosen[at - 1];
+        }
         chosen[at] = buffer;
     }
     x->steps += (uint64_t)count * count / 4;
@@ -371,15 +366,6 @@ static void raise_capacity(weir_pack__corner *x) {
     weir_pack__corner_set_capacity(x, x->capacity < UINT64_MAX - step ? x->capacity + step : UINT64_MAX);
 }
 
-static bool give_way(weir_pack__corner *x, uint32_t *refuted_count) {
-    if (!x->task->soft || *refuted_count < x->task->patience)
-        return false;
-    *refuted_count = 0;
-    raise_capacity(x);
-    x->frames[x->frame_count - 1].next = 0;
-    return true;
-}
-
 static outcome advance_corner(weir_pack__corner *x, outcome last, uint32_t *refuted_count) {
     if (last == SOLVED) {
         pop_frame(x);
@@ -391,10 +377,13 @@ static outcome advance_corner(weir_pack__corner *x, outcome last, uint32_t *refu
     outcome now = try_next_choice(x);
     if (now != REFUTED || x->frame_count != depth || x->out_of_memory)
         return now;
-    ++*refuted_count;
-    if (give_way(x, refuted_count))
-        return ENTERED;
     weir_pack__frame *frame = &x->frames[depth - 1];
+    if (++*refuted_count >= x->task->patience && x->task->soft) {
+        *refuted_count = 0;
+        raise_capacity(x);
+        frame->next = 0;
+        return ENTERED;
+    }
     if (is_small_enough(x, frame->from, frame->to) && !frame->is_forced)
         keep_refuted(x, frame->hash, frame->from, frame->to);
     pop_frame(x);
@@ -413,25 +402,19 @@ static outcome search_tree(weir_pack__corner *x) {
     return last;
 }
 
-static weir_pack__search_end search(weir_pack__corner *x) {
-    if (x->part->lower_bound > x->capacity)
-        return WEIR_PACK__SEARCH_REFUTED;
-    outcome last = search_tree(x);
-    while (last == REFUTED && x->task->soft && !x->out_of_memory) {
-        weir_pack__corner_undo(x, 0);
-        raise_capacity(x);
-        last = search_tree(x);
-    }
-    if (last == SOLVED)
-        return WEIR_PACK__SEARCH_SOLVED;
-    return last == REFUTED ? WEIR_PACK__SEARCH_REFUTED : WEIR_PACK__SEARCH_SPENT;
-}
-
 weir_status weir_pack__corner_run(weir_pack__corner *x, const weir_pack__search_task *task, uint64_t *offsets,
                                   weir_pack__search_end *end, uint64_t *steps, weir_error *error) {
     x->out_of_memory = false;
     weir_pack__corner_reset(x, task);
-    *end = search(x);
+    outcome last = x->part->lower_bound > x->capacity ? REFUTED : search_tree(x);
+    while (last == REFUTED && task->soft && x->part->lower_bound <= x->capacity && !x->out_of_memory) {
+        weir_pack__corner_undo(x, 0);
+        raise_capacity(x);
+        last = search_tree(x);
+    }
+    *end = last == SOLVED    ? WEIR_PACK__SEARCH_SOLVED
+           : last == REFUTED ? WEIR_PACK__SEARCH_REFUTED
+                             : WEIR_PACK__SEARCH_SPENT;
     *steps += x->steps;
     if (x->out_of_memory)
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, x->trail_capacity * 2 * sizeof *x->trail);
@@ -442,61 +425,62 @@ weir_status weir_pack__corner_run(weir_pack__corner *x, const weir_pack__search_
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool allocate_state(weir_pack__corner *x) {
-    const weir_env *env = x->env;
-    size_t count = x->part->count;
-    size_t sections = x->part->section_count;
-    x->floor_of = weir__allocate(env, count, sizeof *x->floor_of);
-    x->offset = weir__allocate(env, count, sizeof *x->offset);
-    x->limit = weir__allocate(env, count, sizeof *x->limit);
-    x->key = weir__allocate(env, count, sizeof *x->key);
-    x->witnessed = weir__allocate(env, count, sizeof *x->witnessed);
-    x->level = weir__allocate(env, sections, sizeof *x->level);
-    x->rest = weir__allocate(env, sections, sizeof *x->rest);
-    x->unplaced = weir__allocate(env, sections, sizeof *x->unplaced);
-    x->crossing = weir__allocate(env, sections, sizeof *x->crossing);
-    x->witness = weir__allocate(env, sections, sizeof *x->witness);
-    x->members = weir__allocate(env, x->part->members_at[sections], sizeof *x->members);
-    x->place_of = weir__allocate(env, x->part->members_at[sections], sizeof *x->place_of);
-    x->moved = weir__allocate(env, sections, sizeof *x->moved);
-    x->moved_in = weir__allocate(env, sections, sizeof *x->moved_in);
-    x->refuted = weir__allocate_zero(env, REFUTED_COUNT, sizeof *x->refuted);
-    x->words = weir__allocate(env, REFUTED_WORDS, sizeof *x->words);
-    bool ok = weir__grow(env, (void **)&x->trail, &x->trail_capacity, TRAIL_START, sizeof *x->trail);
+weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *part,
+                                   weir_pack__corner **corner, weir_error *error) {
+    size_t count = part->count;
+    size_t sections = part->section_count;
+    size_t memberships = part->members_at[sections];
+    weir_pack__corner *x = *corner ? *corner : weir__allocate_zero(env, 1, sizeof *x);
+    if (!x)
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sizeof *x);
+    *corner = x;
+    x->env = env;
+    x->part = part;
+    weir__arena *memory = &x->memory;
+    weir__arena_release(memory);
+    weir__arena_init(memory, env);
+    x->floor_of = weir__arena_take(memory, count * sizeof *x->floor_of);
+    x->offset = weir__arena_take(memory, count * sizeof *x->offset);
+    x->limit = weir__arena_take(memory, count * sizeof *x->limit);
+    x->key = weir__arena_take(memory, count * sizeof *x->key);
+    x->witnessed = weir__arena_take(memory, count * sizeof *x->witnessed);
+    x->level = weir__arena_take(memory, sections * sizeof *x->level);
+    x->rest = weir__arena_take(memory, sections * sizeof *x->rest);
+    x->unplaced = weir__arena_take(memory, sections * sizeof *x->unplaced);
+    x->crossing = weir__arena_take(memory, sections * sizeof *x->crossing);
+    x->witness = weir__arena_take(memory, sections * sizeof *x->witness);
+    x->members = weir__arena_take(memory, memberships * sizeof *x->members);
+    x->place_of = weir__arena_take(memory, memberships * sizeof *x->place_of);
+    x->moved = weir__arena_take(memory, sections * sizeof *x->moved);
+    x->moved_in = weir__arena_take(memory, sections * sizeof *x->moved_in);
+    x->lowest = NULL;
     if (sections > SCAN_MAX) {
         for (x->leaves = 1; x->leaves < sections;)
             x->leaves *= 2;
-        x->lowest = weir__allocate(env, 2 * (size_t)x->leaves, sizeof *x->lowest);
-        ok = ok && x->lowest;
+        x->lowest = weir__arena_take(memory, 2 * (size_t)x->leaves * sizeof *x->lowest);
     }
-    return ok && x->floor_of && x->offset && x->limit && x->key && x->witnessed && x->level && x->rest &&
-           x->unplaced && x->crossing && x->witness && x->members && x->place_of && x->moved && x->moved_in &&
-           x->refuted && x->words;
-}
-
-weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *part,
-                                   weir_pack__corner **corner, weir_error *error) {
-    weir_pack__corner *x = weir__allocate_zero(env, 1, sizeof *x);
-    if (!x)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sizeof *x);
-    x->env = env;
-    x->part = part;
-    if (!allocate_state(x)) {
-        weir_pack__corner_close(x);
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, part->count * sizeof *x->floor_of);
-    }
-    *corner = x;
-    return WEIR_OK;
+    /* The large table stays: what an earlier search wrote into it is of another generation. */
+    if (!x->words)
+        x->words = weir__allocate(env, REFUTED_WORDS, sizeof *x->words);
+    if (!x->refuted)
+        x->refuted = weir__allocate_zero(env, REFUTED_COUNT, sizeof *x->refuted);
+    if (!memory->is_short && x->words && x->refuted &&
+        weir__grow(env, (void **)&x->trail, &x->trail_capacity, TRAIL_START, sizeof *x->trail))
+        return WEIR_OK;
+    weir_pack__corner_close(x);
+    *corner = NULL;
+    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *x->floor_of);
 }
 
 void weir_pack__corner_close(weir_pack__corner *x) {
     if (!x)
         return;
-    void *owned[] = {x->floor_of, x->offset,   x->limit,   x->key,   x->witnessed, x->level,   x->rest,
-                     x->unplaced, x->crossing, x->witness, x->moved, x->moved_in,  x->lowest,  x->trail,
-                     x->frames,   x->choices,  x->refuted, x->words, x->members,   x->place_of};
     const weir_env *env = x->env;
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        weir__release(env, owned[i]);
+    weir__arena_release(&x->memory);
+    weir__release(env, x->words);
+    weir__release(env, x->refuted);
+    weir__release(env, x->trail);
+    weir__release(env, x->frames);
+    weir__release(env, x->choices);
     weir__release(env, x);
 }

@@ -15,35 +15,9 @@
 
 #include <string.h>
 
-enum {
-    SPACING_MIN = 32,
-    LISTED_MAX = 8,
-    BUCKETS = WEIR_PACK__FIRST_FIT_BUCKETS,
-    BUCKETS_MIN = 16,
-    RUN_MAX = 16
-};
+enum { SPACING_MIN = 32, LISTED_MAX = 8, BUCKETS = WEIR_PACK__FIRST_FIT_BUCKETS, BUCKETS_MIN = 16 };
 
 /* ---- Neighbours -------------------------------------------------------------------------------- */
-
-static void count_births(weir_pack__first_fit *fit) {
-    const weir_pack__sweep *sweep = fit->sweep;
-    uint32_t born = 0;
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        uint32_t row = sweep->deaths[i];
-        while (born < sweep->count && sweep->rows[born].lower < sweep->rows[row].upper)
-            born++;
-        fit->born_before[row] = born;
-    }
-}
-
-/* Keeps of the live rows those that live on at `time`. */
-static uint32_t drop_dead(const weir_pack__sweep *sweep, uint32_t *live, uint32_t count, uint64_t time) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (sweep->rows[live[i]].upper > time)
-            live[kept++] = live[i];
-    return kept;
-}
 
 /* Fills the lists, or only counts their entries if there is no room for them yet. */
 static size_t fill_lists(weir_pack__first_fit *fit, uint32_t *live) {
@@ -52,7 +26,11 @@ static size_t fill_lists(weir_pack__first_fit *fit, uint32_t *live) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sweep->count; i++) {
         if (i % fit->spacing == 0) {
-            count = drop_dead(sweep, live, count, sweep->rows[i].lower);
+            uint32_t kept = 0;
+            for (uint32_t k = 0; k < count; k++)
+                if (sweep->rows[live[k]].upper > sweep->rows[i].lower)
+                    live[kept++] = live[k];
+            count = kept;
             fit->lists_at[i / fit->spacing] = entries;
             if (fit->lists)
                 memcpy(fit->lists + entries, live, count * sizeof *live);
@@ -62,21 +40,6 @@ static size_t fill_lists(weir_pack__first_fit *fit, uint32_t *live) {
     }
     fit->lists_at[(sweep->count - 1) / fit->spacing + 1] = entries;
     return entries;
-}
-
-static bool open_lists(weir_pack__first_fit *fit) {
-    const weir_pack__sweep *sweep = fit->sweep;
-    fit->spacing = sweep->live_max / LISTED_MAX > SPACING_MIN ? sweep->live_max / LISTED_MAX : SPACING_MIN;
-    fit->lists_at = weir__allocate(fit->env, sweep->count / fit->spacing + (size_t)2, sizeof *fit->lists_at);
-    uint32_t *live = weir__allocate(fit->env, sweep->live_max + (size_t)fit->spacing, sizeof *live);
-    if (fit->lists_at && live) {
-        size_t entries = fill_lists(fit, live);
-        fit->lists = weir__allocate(fit->env, entries, sizeof *fit->lists);
-        if (fit->lists)
-            fill_lists(fit, live);
-    }
-    weir__release(fit->env, live);
-    return fit->lists != NULL;
 }
 
 /* Adds the spans of the rows [from, to) that lie somewhere and live on at `time`. */
@@ -116,39 +79,6 @@ static uint32_t collect_spans(weir_pack__first_fit *fit, uint32_t row) {
 
 /* ---- Gaps -------------------------------------------------------------------------------------- */
 
-static void sift_down(weir_pack__span *heap, uint32_t count, uint32_t at) {
-    for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child].from < heap[child + 1].from)
-            child++;
-        if (heap[at].from >= heap[child].from)
-            return;
-        weir_pack__span swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-    }
-}
-
-static void sort_spans(weir_pack__span *spans, uint32_t count) {
-    if (count > RUN_MAX) {
-        for (uint32_t at = count / 2; at-- > 0;)
-            sift_down(spans, count, at);
-        for (uint32_t end = count; end-- > 1;) {
-            weir_pack__span swap = spans[0];
-            spans[0] = spans[end];
-            spans[end] = swap;
-            sift_down(spans, end, 0);
-        }
-        return;
-    }
-    for (uint32_t i = 1; i < count; i++) {
-        weir_pack__span span = spans[i];
-        uint32_t at = i;
-        for (; at > 0 && spans[at - 1].from > span.from; at--)
-            spans[at] = spans[at - 1];
-        spans[at] = span;
-    }
-}
-
 uint64_t weir_pack__first_fit_find(weir_pack__first_fit *fit, uint32_t row) {
     uint64_t size = fit->sweep->rows[row].size;
     uint32_t count = collect_spans(fit, row);
@@ -166,17 +96,18 @@ uint64_t weir_pack__first_fit_find(weir_pack__first_fit *fit, uint32_t row) {
         fit->heads[bucket] = i;
     }
     uint64_t top = 0;
-    weir_pack__span *sorted = fit->spans + count;
     fit->steps += buckets;
     for (uint32_t bucket = 0; bucket < buckets; bucket++) {
         uint32_t here = 0;
         for (uint32_t i = fit->heads[bucket]; i != WEIR_PACK__NO_INDEX; i = fit->next[i])
-            sorted[here++] = fit->spans[i];
-        sort_spans(sorted, here);
+            fit->sorted[here++] = (weir__record){fit->spans[i].from, i};
+        if (here > 1)
+            weir__sort_records(fit->sorted, fit->sorted + here, here, NULL, NULL);
         for (uint32_t i = 0; i < here; i++) {
-            if (sorted[i].from > top && sorted[i].from - top >= size)
+            const weir_pack__span *span = &fit->spans[fit->sorted[i].index];
+            if (span->from > top && span->from - top >= size)
                 return top;
-            top = sorted[i].to > top ? sorted[i].to : top;
+            top = span->to > top ? span->to : top;
         }
     }
     return top;
@@ -207,32 +138,21 @@ static void find_fullest(const weir_pack__first_fit *fit, const uint64_t *load, 
     }
 }
 
-static void find_loads(const weir_pack__sweep *sweep, uint64_t *load) {
-    uint64_t live = 0;
-    uint32_t dead = 0;
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        while (sweep->rows[sweep->deaths[dead]].upper <= sweep->rows[i].lower)
-            live -= sweep->rows[sweep->deaths[dead++]].size;
-        live += sweep->rows[i].size;
-        load[i] = live;
-    }
-}
-
-/* value / whole in 1/65536. */
-static uint64_t share(uint64_t value, uint64_t whole) {
-    return (uint64_t)(((unsigned __int128)value << 16) / whole);
-}
-
 void weir_pack__first_fit_keys(const weir_pack__first_fit *fit, uint64_t *load, uint32_t *stack,
                                uint64_t *keys) {
     const weir_pack__sweep *sweep = fit->sweep;
     uint64_t size_max = 1;
-    for (uint32_t i = 0; i < sweep->count; i++)
+    uint64_t live = 0;
+    for (uint32_t i = 0, dead = 0; i < sweep->count; i++) {
+        while (sweep->rows[sweep->deaths[dead]].upper <= sweep->rows[i].lower)
+            live -= sweep->rows[sweep->deaths[dead++]].size;
+        live += sweep->rows[i].size;
+        load[i] = live;
         size_max = sweep->rows[i].size > size_max ? sweep->rows[i].size : size_max;
-    find_loads(sweep, load);
+    }
     find_fullest(fit, load, stack, keys);
     for (uint32_t i = 0; i < sweep->count; i++) {
-        uint64_t part = share(keys[i], sweep->lower_bound);
+        uint64_t part = (uint64_t)(((unsigned __int128)keys[i] << 16) / sweep->lower_bound);
         uint64_t squared = part * part >> 16;
         uint64_t size = (uint64_t)(((unsigned __int128)sweep->rows[i].size << 31) / size_max);
         keys[i] = (size + 1) * ((squared * squared >> 16) + 1);
@@ -241,49 +161,52 @@ void weir_pack__first_fit_keys(const weir_pack__first_fit *fit, uint64_t *load, 
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-/* Upper bounds of what collect_spans finds; returns the largest. */
-static uint32_t count_neighbours(weir_pack__first_fit *fit) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < fit->sweep->count; i++) {
-        uint32_t list = i / fit->spacing;
-        uint32_t here = (uint32_t)(fit->lists_at[list + 1] - fit->lists_at[list]) + fit->born_before[i] -
-                        list * fit->spacing;
-        fit->cost += 24 + 3 * (uint64_t)here / 2;
-        most = here > most ? here : most;
-    }
-    return most;
-}
-
 weir_status weir_pack__first_fit_open(const weir_env *env, const weir_pack__sweep *sweep,
                                       weir_pack__first_fit *fit, weir_error *error) {
     size_t count = sweep->count;
-    *fit = (weir_pack__first_fit){.env = env, .sweep = sweep};
-    fit->places = weir__allocate(env, count, sizeof *fit->places);
-    fit->born_before = weir__allocate(env, count, sizeof *fit->born_before);
-    fit->placed = weir__allocate_zero(env, count / 64 + 1, sizeof *fit->placed);
-    bool opened = fit->places && fit->placed && fit->born_before && open_lists(fit);
-    if (opened) {
-        count_births(fit);
-        size_t most = count_neighbours(fit);
-        fit->spans = weir__allocate(env, 2 * most, sizeof *fit->spans);
-        fit->next = weir__allocate(env, most, sizeof *fit->next);
+    *fit = (weir_pack__first_fit){.sweep = sweep};
+    weir__arena_init(&fit->memory, env);
+    fit->spacing = sweep->live_max / LISTED_MAX > SPACING_MIN ? sweep->live_max / LISTED_MAX : SPACING_MIN;
+    fit->places = weir__arena_take(&fit->memory, count * sizeof *fit->places);
+    fit->born_before = weir__arena_take(&fit->memory, count * sizeof *fit->born_before);
+    fit->placed = weir__arena_take_zero(&fit->memory, count / 64 + 1, sizeof *fit->placed);
+    fit->lists_at = weir__arena_take(&fit->memory, (count / fit->spacing + 2) * sizeof *fit->lists_at);
+    uint32_t *live = weir__allocate(env, sweep->live_max + (size_t)fit->spacing, sizeof *live);
+    if (live && !fit->memory.is_short) {
+        size_t entries = fill_lists(fit, live);
+        fit->lists = weir__arena_take(&fit->memory, entries * sizeof *fit->lists);
+        if (fit->lists)
+            fill_lists(fit, live);
     }
-    if (!opened || !fit->spans || !fit->next) {
+    weir__release(env, live);
+    if (!fit->lists) {
         weir_pack__first_fit_close(fit);
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fit->places);
     }
-    for (uint32_t i = 0; i < sweep->count; i++)
-        fit->places[i] = (weir_pack__place){0, 0, sweep->rows[i].upper};
-    return WEIR_OK;
+    for (uint32_t i = 0, born = 0; i < sweep->count; i++) {
+        uint32_t row = sweep->deaths[i];
+        while (born < sweep->count && sweep->rows[born].lower < sweep->rows[row].upper)
+            born++;
+        fit->born_before[row] = born;
+        fit->places[row] = (weir_pack__place){0, 0, sweep->rows[row].upper};
+    }
+    size_t most = 0; /* an upper bound of what collect_spans finds */
+    for (uint32_t i = 0; i < sweep->count; i++) {
+        uint32_t list = i / fit->spacing;
+        size_t here =
+            fit->lists_at[list + 1] - fit->lists_at[list] + fit->born_before[i] - list * fit->spacing;
+        fit->cost += 24 + 3 * here / 2;
+        most = here > most ? here : most;
+    }
+    fit->spans = weir__arena_take(&fit->memory, most * sizeof *fit->spans);
+    fit->sorted = weir__arena_take(&fit->memory, 2 * most * sizeof *fit->sorted);
+    fit->next = weir__arena_take(&fit->memory, most * sizeof *fit->next);
+    if (!fit->memory.is_short)
+        return WEIR_OK;
+    weir_pack__first_fit_close(fit);
+    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, most * sizeof *fit->spans);
 }
 
 void weir_pack__first_fit_close(weir_pack__first_fit *fit) {
-    weir__release(fit->env, fit->places);
-    weir__release(fit->env, fit->placed);
-    weir__release(fit->env, fit->born_before);
-    weir__release(fit->env, fit->lists_at);
-    weir__release(fit->env, fit->lists);
-    weir__release(fit->env, fit->spans);
-    weir__release(fit->env, fit->next);
-    *fit = (weir_pack__first_fit){.env = fit->env};
+    weir__arena_release(&fit->memory);
 }

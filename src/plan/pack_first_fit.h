@@ -17,7 +17,7 @@ typedef struct weir_pack__span {
 } weir_pack__span;
 
 typedef struct weir_pack__first_fit {
-    const weir_env *env;
+    weir__arena memory; /* of all arrays */
     const weir_pack__sweep *sweep;
     weir_pack__place *places; /* by row */
     uint64_t *placed;         /* a bit per row: lies somewhere */
@@ -27,7 +27,8 @@ typedef struct weir_pack__first_fit {
     uint32_t *lists;
     uint64_t cost; /* steps to place every row once */
     weir_pack__span *spans;
-    uint32_t *next; /* links of the buckets */
+    weir__record *sorted; /* those of one bucket by offset, and as much scratch */
+    uint32_t *next;       /* links of the buckets */
     uint32_t heads[WEIR_PACK__FIRST_FIT_BUCKETS];
     uint64_t steps; /* grows */
 } weir_pack__first_fit;

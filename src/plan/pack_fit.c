@@ -35,6 +35,7 @@ typedef struct allocator {
     uint64_t steps;
     uint32_t *block_of; /* by row */
     uint64_t *offsets;  /* by row */
+    weir__record *live; /* rows and where they lie, and as much scratch */
     const weir_pack__row *rows;
     bool backward;
     bool by_end; /* a request goes to the side of its block where the neighbour is freed at the nearer time */
@@ -246,50 +247,6 @@ static void play_backward(allocator *a, const weir_pack__sweep *sweep, uint32_t 
     }
 }
 
-static bool stacked_before(weir_pack__stacked x, weir_pack__stacked y) {
-    return x.key != y.key ? x.key < y.key : x.row < y.row;
-}
-
-static void sift_down(weir_pack__stacked *heap, size_t count, size_t at) {
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && stacked_before(heap[child], heap[child + 1]))
-            child++;
-        if (!stacked_before(heap[at], heap[child]))
-            return;
-        weir_pack__stacked swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-    }
-}
-
-void weir_pack__sort_stacked(weir_pack__stacked *items, size_t count) {
-    for (size_t at = count / 2; at-- > 0;)
-        sift_down(items, count, at);
-    for (size_t end = count; end-- > 1;) {
-        weir_pack__stacked swap = items[0];
-        items[0] = items[end];
-        items[end] = swap;
-        sift_down(items, end, 0);
-    }
-}
-
-/* The allocator as it stands with `count` rows laid out already. */
-static void load_layout(allocator *a, weir_pack__stacked *live, uint32_t count) {
-    reset(a);
-    for (uint32_t i = 0; i < count; i++)
-        live[i].key = a->offsets[live[i].row];
-    weir_pack__sort_stacked(live, count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t row = live[i].row;
-        uint64_t gap = a->offsets[row] - a->top;
-        uint32_t hole = gap ? grow_top(a, gap) : WEIR_PACK__NO_INDEX;
-        a->block_of[row] = grow_top(a, a->rows[row].size);
-        a->blocks[a->block_of[row]].end = end_of(a, row);
-        if (gap)
-            treap_insert(a, hole);
-    }
-}
-
 /* How many rows are dead by `time`. */
 static uint32_t dead_by(const weir_pack__sweep *sweep, uint64_t time) {
     uint32_t low = 0;
@@ -304,22 +261,33 @@ static uint32_t dead_by(const weir_pack__sweep *sweep, uint64_t time) {
     return low;
 }
 
-static void play_outward(allocator *a, const weir_pack__sweep *sweep, uint64_t from, uint64_t to,
-                         weir_pack__stacked *live) {
+/* The allocator as it stands at a time, with what lives then laid out already; returns how many rows are born
+ * before it. */
+static uint32_t load_layout(allocator *a, const weir_pack__sweep *sweep, uint64_t time) {
+    uint32_t born = weir_pack__born_before(sweep, time);
     uint32_t count = 0;
-    uint32_t born = weir_pack__born_before(sweep, to);
     for (uint32_t i = 0; i < born; i++)
-        if (sweep->rows[i].upper > to)
-            live[count++].row = i;
-    load_layout(a, live, count);
+        if (a->rows[i].upper > time)
+            a->live[count++] = (weir__record){a->offsets[i], i};
+    weir__sort_records(a->live, a->live + count, count, NULL, NULL);
+    reset(a);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t row = a->live[i].index;
+        uint64_t gap = a->offsets[row] - a->top;
+        uint32_t hole = gap ? grow_top(a, gap) : WEIR_PACK__NO_INDEX;
+        a->block_of[row] = grow_top(a, a->rows[row].size);
+        a->blocks[a->block_of[row]].end = end_of(a, row);
+        if (gap)
+            treap_insert(a, hole);
+    }
+    return born;
+}
+
+static void play_outward(allocator *a, const weir_pack__sweep *sweep, uint64_t from, uint64_t to) {
+    uint32_t born = load_layout(a, sweep, to);
     play_forward(a, sweep, born, dead_by(sweep, to));
-    count = 0;
-    born = weir_pack__born_before(sweep, from);
-    for (uint32_t i = 0; i < born; i++)
-        if (sweep->rows[i].upper > from)
-            live[count++].row = i;
     a->backward = true;
-    load_layout(a, live, count);
+    born = load_layout(a, sweep, from);
     play_backward(a, sweep, dead_by(sweep, from), born);
 }
 
@@ -333,79 +301,52 @@ uint64_t weir_pack__slanted(const weir_pack__sweep *sweep, const weir_pack__row 
 }
 
 /* Stacks what lives at the fullest moment. */
-static void stack_peak(allocator *a, const weir_pack__sweep *sweep, uint32_t slant,
-                       weir_pack__stacked *live) {
+static void stack_peak(allocator *a, const weir_pack__sweep *sweep, uint32_t slant) {
     uint64_t moment = sweep->rows[sweep->peak_row].lower;
     uint32_t count = 0;
-    for (uint32_t i = 0; i <= sweep->peak_row; i++) {
-        const weir_pack__row *row = &sweep->rows[i];
-        if (row->upper <= moment)
-            continue;
-        live[count++] = (weir_pack__stacked){weir_pack__slanted(sweep, row, slant), i};
-    }
-    weir_pack__sort_stacked(live, count);
+    for (uint32_t i = 0; i <= sweep->peak_row; i++)
+        if (sweep->rows[i].upper > moment)
+            a->live[count++] = (weir__record){weir_pack__slanted(sweep, &sweep->rows[i], slant), i};
+    weir__sort_records(a->live, a->live + count, count, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
-        a->offsets[live[i].row] = a->peak;
-        a->peak += sweep->rows[live[i].row].size;
+        a->offsets[a->live[i].index] = a->peak;
+        a->peak += sweep->rows[a->live[i].index].size;
     }
-}
-
-static bool open_allocator(const weir_env *env, const weir_pack__sweep *sweep, uint64_t *offsets,
-                           allocator *a, weir_pack__stacked **live) {
-    size_t block_max = 2 * (size_t)sweep->live_max + 2;
-    *a = (allocator){.rows = sweep->rows, .offsets = offsets};
-    a->blocks = weir__allocate(env, block_max, sizeof *a->blocks);
-    a->block_of = weir__allocate(env, sweep->count, sizeof *a->block_of);
-    *live = weir__allocate(env, sweep->live_max, sizeof **live);
-    reset(a);
-    return a->blocks && a->block_of && *live;
-}
-
-static weir_status close_allocator(const weir_env *env, const weir_pack__sweep *sweep, bool opened,
-                                   allocator *a, weir_pack__stacked *live, weir_error *error) {
-    weir__release(env, a->blocks);
-    weir__release(env, a->block_of);
-    weir__release(env, live);
-    if (!opened)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR,
-                                   2 * (size_t)sweep->live_max * sizeof *a->blocks);
-    return WEIR_OK;
 }
 
 weir_status weir_pack__fit(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fit_order order,
                            uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error) {
-    allocator a;
-    weir_pack__stacked *live;
-    bool opened = open_allocator(env, sweep, offsets, &a, &live);
-    a.by_end = order.by_end;
-    if (opened && sweep->count > 0) {
+    allocator a = {.rows = sweep->rows, .offsets = offsets, .by_end = order.by_end};
+    size_t most = 2 * (size_t)sweep->live_max + 2;
+    a.blocks = weir__allocate(env, most, sizeof *a.blocks);
+    a.block_of = weir__allocate(env, sweep->count, sizeof *a.block_of);
+    a.live = weir__allocate(env, sweep->live_max, 2 * sizeof *a.live);
+    bool has_memory = a.blocks && a.block_of && a.live;
+    reset(&a);
+    if (has_memory && sweep->count > 0) {
         uint64_t moment = sweep->rows[sweep->peak_row].lower;
-        a.backward = order.from == WEIR_PACK__FIT_BACKWARD;
-        if (order.from == WEIR_PACK__FIT_FORWARD) {
+        switch (order.from) {
+        case WEIR_PACK__FIT_FORWARD:
             play_forward(&a, sweep, 0, 0);
-        } else if (order.from == WEIR_PACK__FIT_BACKWARD) {
+            break;
+        case WEIR_PACK__FIT_BACKWARD:
+            a.backward = true;
             play_backward(&a, sweep, sweep->count, sweep->count);
-        } else {
-            stack_peak(&a, sweep, order.slant, live);
-            play_outward(&a, sweep, moment, moment + 1, live);
+            break;
+        case WEIR_PACK__FIT_OUTWARD:
+            stack_peak(&a, sweep, order.slant);
+            play_outward(&a, sweep, moment, moment + 1);
+            break;
+        case WEIR_PACK__FIT_AROUND:
+            a.peak = *peak;
+            play_outward(&a, sweep, order.window_from, order.window_to);
+            break;
         }
     }
     *peak = a.peak;
     *steps += STEPS_PER_LOOK * a.steps;
-    return close_allocator(env, sweep, opened, &a, live, error);
-}
-
-weir_status weir_pack__fit_around(const weir_env *env, const weir_pack__sweep *sweep, uint64_t from,
-                                  uint64_t to, bool by_end, uint64_t *offsets, uint64_t *peak,
-                                  uint64_t *steps, weir_error *error) {
-    allocator a;
-    weir_pack__stacked *live;
-    bool opened = open_allocator(env, sweep, offsets, &a, &live);
-    a.by_end = by_end;
-    a.peak = *peak;
-    if (opened)
-        play_outward(&a, sweep, from, to, live);
-    *peak = a.peak;
-    *steps += STEPS_PER_LOOK * a.steps;
-    return close_allocator(env, sweep, opened, &a, live, error);
+    weir__release(env, a.blocks);
+    weir__release(env, a.block_of);
+    weir__release(env, a.live);
+    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_PACK__OPERATOR, most * sizeof *a.blocks);
 }

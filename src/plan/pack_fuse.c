@@ -164,6 +164,44 @@ static bool run_queue(weir_pack__fusion *fusion) {
     return true;
 }
 
+/* ---- Taking apart -------------------------------------------------------------------------------- */
+
+/* Whether fewer rectangles are left if a joined pair is kept apart; then it stays apart. */
+static bool take_apart(weir_pack__fusion *fusion, uint32_t index) {
+    weir_pack__fused *nodes = fusion->nodes;
+    uint32_t before = fusion->live_count;
+    uint32_t mark = fusion->node_count;
+    uint32_t a = nodes[index].children[0];
+    uint32_t b = nodes[index].children[1];
+    unlink_node(fusion, index);
+    link_node(fusion, a);
+    link_node(fusion, b);
+    nodes[a].barred = b;
+    enqueue(fusion, a);
+    enqueue(fusion, b);
+    look_around(fusion, a);
+    look_around(fusion, b);
+    run_queue(fusion);
+    if (fusion->live_count < before) {
+        nodes[index].apart = true;
+        return true;
+    }
+    while (fusion->queue_from != fusion->queue_to)
+        nodes[fusion->queue[fusion->queue_from++ & fusion->queue_mask]].queued = false;
+    while (fusion->node_count > mark) { /* the newest fusion is undone first */
+        uint32_t newest = --fusion->node_count;
+        unlink_node(fusion, newest);
+        link_node(fusion, nodes[newest].children[0]);
+        link_node(fusion, nodes[newest].children[1]);
+    }
+    nodes[a].barred = WEIR_PACK__NO_INDEX;
+    unlink_node(fusion, a);
+    unlink_node(fusion, b);
+    link_node(fusion, index);
+    return false;
+}
+
+/* Fuses what can be fused, then takes pairs apart as long as that leaves less. */
 static void fuse_all(weir_pack__fusion *fusion) {
     for (uint32_t i = 0; i < fusion->count; i++)
         link_node(fusion, i);
@@ -175,53 +213,6 @@ static void fuse_all(weir_pack__fusion *fusion) {
             enqueue(fusion, i);
     fusion->steps += STEPS_PER_LOOK * (uint64_t)fusion->count;
     run_queue(fusion);
-}
-
-/* ---- Taking apart -------------------------------------------------------------------------------- */
-
-static void clear_queue(weir_pack__fusion *fusion) {
-    while (fusion->queue_from != fusion->queue_to)
-        fusion->nodes[fusion->queue[fusion->queue_from++ & fusion->queue_mask]].queued = false;
-}
-
-/* Undoes the newest fusion. */
-static void undo_last(weir_pack__fusion *fusion) {
-    uint32_t index = --fusion->node_count;
-    unlink_node(fusion, index);
-    link_node(fusion, fusion->nodes[index].children[0]);
-    link_node(fusion, fusion->nodes[index].children[1]);
-}
-
-/* Whether fewer rectangles are left if a joined pair is kept apart; then it stays apart. */
-static bool take_apart(weir_pack__fusion *fusion, uint32_t index) {
-    uint32_t before = fusion->live_count;
-    uint32_t mark = fusion->node_count;
-    uint32_t a = fusion->nodes[index].children[0];
-    uint32_t b = fusion->nodes[index].children[1];
-    unlink_node(fusion, index);
-    link_node(fusion, a);
-    link_node(fusion, b);
-    fusion->nodes[a].barred = b;
-    enqueue(fusion, a);
-    enqueue(fusion, b);
-    look_around(fusion, a);
-    look_around(fusion, b);
-    run_queue(fusion);
-    if (fusion->live_count < before) {
-        fusion->nodes[index].apart = true;
-        return true;
-    }
-    clear_queue(fusion);
-    while (fusion->node_count > mark)
-        undo_last(fusion);
-    fusion->nodes[a].barred = WEIR_PACK__NO_INDEX;
-    unlink_node(fusion, a);
-    unlink_node(fusion, b);
-    link_node(fusion, index);
-    return false;
-}
-
-static void mend(weir_pack__fusion *fusion) {
     for (bool changed = true; changed;) {
         changed = false;
         uint32_t end = fusion->node_count;
@@ -233,44 +224,34 @@ static void mend(weir_pack__fusion *fusion) {
 
 /* ---- There and back ------------------------------------------------------------------------------ */
 
-static bool allocate_fusion(weir_pack__fusion *fusion) {
-    const weir_env *env = fusion->env;
-    size_t heads = (size_t)1 << fusion->hash_bits;
-    fusion->nodes = weir__allocate(env, fusion->capacity, sizeof *fusion->nodes);
-    fusion->queue = weir__allocate(env, (size_t)fusion->queue_mask + 1, sizeof *fusion->queue);
-    bool ok = fusion->nodes && fusion->queue;
-    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
-        fusion->heads[kind] = weir__allocate(env, heads, sizeof **fusion->heads);
-        ok = ok && fusion->heads[kind];
-        if (fusion->heads[kind])
-            memset(fusion->heads[kind], 0xff, heads * sizeof **fusion->heads);
-    }
-    return ok;
-}
-
-static weir_status open_fusion(const weir_env *env, uint32_t count, weir_pack__fusion *fusion,
-                               weir_error *error) {
-    *fusion = (weir_pack__fusion){.env = env, .count = count, .node_count = count, .hash_bits = 4};
+/* False: no memory. */
+static bool open_fusion(const weir_env *env, uint32_t count, weir_pack__fusion *fusion) {
+    *fusion = (weir_pack__fusion){.count = count, .node_count = count, .hash_bits = 4};
+    weir__arena_init(&fusion->memory, env);
     fusion->capacity = 2 * count + count / 4 + 16;
     while (fusion->hash_bits < 31 && (uint32_t)1 << fusion->hash_bits < count)
         fusion->hash_bits++;
     for (fusion->queue_mask = 15; fusion->queue_mask < fusion->capacity;)
         fusion->queue_mask = 2 * fusion->queue_mask + 1;
-    if (allocate_fusion(fusion))
-        return WEIR_OK;
-    weir_pack__fusion_close(fusion);
-    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fusion->nodes);
+    fusion->nodes = weir__arena_take(&fusion->memory, fusion->capacity * sizeof *fusion->nodes);
+    fusion->queue =
+        weir__arena_take(&fusion->memory, ((size_t)fusion->queue_mask + 1) * sizeof *fusion->queue);
+    size_t bytes = sizeof **fusion->heads << fusion->hash_bits;
+    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++) {
+        fusion->heads[kind] = weir__arena_take(&fusion->memory, bytes);
+        if (fusion->heads[kind])
+            memset(fusion->heads[kind], 0xff, bytes);
+    }
+    return !fusion->memory.is_short;
 }
 
 weir_status weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fusion *fusion,
                             weir_error *error) {
     uint32_t count = sweep->count;
     uint32_t *sections = weir__allocate(env, count, 2 * sizeof *sections);
-    weir_status status = sections ? weir_pack__sweep_sections(env, sweep, sections, sections + count, error)
-                                  : weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *sections);
-    if (!status)
-        status = open_fusion(env, count, fusion, error);
-    if (!status) {
+    bool has_memory = open_fusion(env, count, fusion) && sections;
+    if (has_memory) {
+        weir_pack__number_sections(sweep->rows, sweep->deaths, count, sections, sections + count);
         for (uint32_t i = 0; i < count; i++)
             fusion->nodes[i] = (weir_pack__fused){.first = sections[i],
                                                   .last = sections[count + i],
@@ -278,10 +259,12 @@ weir_status weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, 
                                                   .children = {WEIR_PACK__NO_INDEX, WEIR_PACK__NO_INDEX},
                                                   .barred = WEIR_PACK__NO_INDEX};
         fuse_all(fusion);
-        mend(fusion);
     }
     weir__release(env, sections);
-    return status;
+    if (has_memory)
+        return WEIR_OK;
+    weir_pack__fusion_close(fusion);
+    return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *fusion->nodes);
 }
 
 void weir_pack__fusion_buffers(const weir_pack__fusion *fusion, weir_buffer *buffers) {
@@ -309,11 +292,5 @@ void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets
 }
 
 void weir_pack__fusion_close(weir_pack__fusion *fusion) {
-    if (!fusion->env)
-        return;
-    weir__release(fusion->env, fusion->nodes);
-    weir__release(fusion->env, fusion->queue);
-    for (weir_pack__fuse_key kind = 0; kind < WEIR_PACK__FUSE_KEYS; kind++)
-        weir__release(fusion->env, fusion->heads[kind]);
-    *fusion = (weir_pack__fusion){0};
+    weir__arena_release(&fusion->memory);
 }

@@ -26,7 +26,7 @@ typedef struct weir_pack__fused {
 } weir_pack__fused;
 
 typedef struct weir_pack__fusion {
-    const weir_env *env;
+    weir__arena memory;      /* of all arrays */
     weir_pack__fused *nodes; /* the rows come first */
     uint32_t count;          /* of these */
     uint32_t node_count;

@@ -19,7 +19,8 @@
 #ifndef WEIR_PLAN_PACK_INTERNAL_H
 #define WEIR_PLAN_PACK_INTERNAL_H
 
-#include "base/internal.h"
+#include "base/arena.h"
+#include "base/sort.h"
 #include "plan/pack.h"
 
 #define WEIR_PACK__NO_INDEX UINT32_MAX
@@ -29,8 +30,7 @@
 typedef struct weir_pack__row {
     uint64_t lower;
     uint64_t upper;
-    uint64_t size; /* in units, not 0 */
-    uint32_t rank;
+    uint64_t size;   /* in units, not 0 */
     uint32_t origin; /* index of the caller's buffer */
 } weir_pack__row;
 
@@ -56,7 +56,8 @@ uint32_t weir_pack__born_before(const weir_pack__sweep *sweep, uint64_t time);
 typedef enum weir_pack__fit_from {
     WEIR_PACK__FIT_FORWARD,  /* births in time order */
     WEIR_PACK__FIT_BACKWARD, /* the same on reversed time */
-    WEIR_PACK__FIT_OUTWARD   /* the fullest moment stacked, then both ways from there */
+    WEIR_PACK__FIT_OUTWARD,  /* the fullest moment stacked, then both ways from there */
+    WEIR_PACK__FIT_AROUND    /* both ways from a window whose rows are laid out already */
 } weir_pack__fit_from;
 
 #define WEIR_PACK__SLANT_ONE  (UINT32_C(1) << 16)
@@ -64,50 +65,31 @@ typedef enum weir_pack__fit_from {
 
 typedef struct weir_pack__fit_order {
     weir_pack__fit_from from;
-    uint32_t
-        slant;   /* of the stack: 0 by death, latest lowest; WEIR_PACK__SLANT_ONE by birth, oldest lowest */
-    bool by_end; /* a request goes to the side of its gap whose neighbour is freed at the nearer time */
+    uint32_t slant; /* of the stack: 0 by death, latest lowest; SLANT_ONE by birth, oldest lowest */
+    bool by_end;    /* a request goes to the side of its gap whose neighbour is freed at the nearer time */
+    uint64_t window_from, window_to; /* around: what lives in [from, to) has its place in `offsets` */
 } weir_pack__fit_order;
 
-/* A row and its place in a stack: the least key lies lowest, of equals the first row. */
-typedef struct weir_pack__stacked {
-    uint64_t key;
-    uint32_t row;
-} weir_pack__stacked;
-
-void weir_pack__sort_stacked(weir_pack__stacked *items, size_t count);
+/* The place of a row in a stack: the least lies lowest, of equals the first row. */
 uint64_t weir_pack__slanted(const weir_pack__sweep *sweep, const weir_pack__row *row, uint32_t slant);
 
-/* Best fit over free blocks, O(n log n); offsets by row. *peak in units, *steps grows by the work. */
+/* Best fit over free blocks, O(n log n); offsets by row. *peak is in units, and on entry the top of what is
+ * laid out already; *steps grows by the work. */
 weir_status weir_pack__fit(const weir_env *env, const weir_pack__sweep *sweep, weir_pack__fit_order order,
                            uint64_t *offsets, uint64_t *peak, uint64_t *steps, weir_error *error);
 
-/* Fits outward from a window [from, to) whose rows, all that live in it, are laid out in `offsets` with top
- * *peak. */
-weir_status weir_pack__fit_around(const weir_env *env, const weir_pack__sweep *sweep, uint64_t from,
-                                  uint64_t to, bool by_end, uint64_t *offsets, uint64_t *peak,
-                                  uint64_t *steps, weir_error *error);
-
 /* ---- Parts ----------------------------------------------------------------------------------- */
-
-/* One buffer of a part; `origin` is whatever number its maker knows it by. */
-typedef struct weir_pack__item {
-    uint64_t lower;
-    uint64_t upper;
-    uint64_t size;
-    uint32_t origin;
-} weir_pack__item;
 
 /* A problem over *sections*: the maximal sets of buffers that are live together, in time order. Buffers are
  * sorted by first section, so those born strictly inside a lifetime are one index range. Immutable once
  * built. */
 typedef struct weir_pack__part {
+    weir__arena memory; /* of all arrays */
     uint32_t count;
     uint32_t section_count;
     uint32_t *first; /* by buffer: sections [first, last) */
     uint32_t *last;
     uint64_t *size;
-    uint32_t *origin;
     uint32_t *born_at;    /* by section, and one past: index of the first buffer with first >= section */
     uint64_t *load;       /* by section: sum of sizes */
     uint32_t *members_at; /* by section, and one past: where its buffers start in members */
@@ -120,14 +102,15 @@ typedef struct weir_pack__part {
 
 enum { WEIR_PACK__MEMBERSHIPS_MAX = 1 << 25 };
 
-/* Items must be sorted by lower. Fails with OUT_OF_MEMORY only. */
-weir_status weir_pack__part_open(const weir_env *env, const weir_pack__item *items, uint32_t count,
+/* Buffer i is row i; rows must be sorted by lower. Fails with OUT_OF_MEMORY only. */
+weir_status weir_pack__part_open(const weir_env *env, const weir_pack__row *rows, uint32_t count,
                                  weir_pack__part *part, weir_error *error);
-void weir_pack__part_close(const weir_env *env, weir_pack__part *part);
+void weir_pack__part_close(weir_pack__part *part);
 
-/* The sections of a whole sweep's rows, [first, last) each. OUT_OF_MEMORY only. */
-weir_status weir_pack__sweep_sections(const weir_env *env, const weir_pack__sweep *sweep, uint32_t *first,
-                                      uint32_t *last, weir_error *error);
+/* The sections of rows that are sorted by lower, [first, last) each; `deaths` are the rows by upper. Returns
+ * how many sections there are. */
+uint32_t weir_pack__number_sections(const weir_pack__row *rows, const uint32_t *deaths, uint32_t count,
+                                    uint32_t *first, uint32_t *last);
 
 /* ---- Corner search --------------------------------------------------------------------------- */
 
@@ -167,6 +150,8 @@ typedef enum weir_pack__search_end {
 
 typedef struct weir_pack__corner weir_pack__corner;
 
+/* *corner is NULL, or one that is at hand and is opened anew, which spares its large tables. It is NULL after
+ * a failure. */
 weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *part,
                                    weir_pack__corner **corner, weir_error *error);
 void weir_pack__corner_close(weir_pack__corner *corner);
@@ -175,7 +160,8 @@ weir_status weir_pack__corner_run(weir_pack__corner *corner, const weir_pack__se
                                   uint64_t *offsets, weir_pack__search_end *end, uint64_t *steps,
                                   weir_error *error);
 
-/* Core fits: see pack_core.c. Offsets by row; *peak UINT64_MAX if the core was not laid out. */
+/* Core fits: see pack_core.c. Offsets by row; *peak UINT64_MAX if the core was not laid out. *corner is kept
+ * from one to the next, as weir_pack__corner_open takes it. */
 typedef struct weir_pack__core_setting {
     uint32_t reach; /* rows born before and after the fullest moment */
     weir_pack__corner_order order;
@@ -185,8 +171,9 @@ typedef struct weir_pack__core_setting {
 } weir_pack__core_setting;
 
 weir_status weir_pack__fit_core(const weir_env *env, const weir_pack__sweep *sweep,
-                                const weir_pack__core_setting *setting, uint64_t target, uint64_t *offsets,
-                                uint64_t *peak, uint64_t *steps, weir_error *error);
+                                const weir_pack__core_setting *setting, uint64_t target,
+                                weir_pack__corner **corner, uint64_t *offsets, uint64_t *peak,
+                                uint64_t *steps, weir_error *error);
 
 /* ---- Search over one part -------------------------------------------------------------------- */
 

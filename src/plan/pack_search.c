@@ -9,23 +9,29 @@
 
 #include <string.h>
 
-static weir_pack__search_task make_task(unsigned number, uint64_t capacity, uint64_t budget) {
-    return (weir_pack__search_task){
-        .order = (weir_pack__corner_order)(number % WEIR_PACK__ORDERS),
-        .rule = (weir_pack__corner_rule)(number / WEIR_PACK__ORDERS % WEIR_PACK__RULES),
-        .seed = number,
-        .fit = number % 2 ? 3 : 0,
-        .capacity = capacity,
-        .budget = budget};
-}
-
-static void keep_if_better(weir_pack__part_search *search, const weir_pack__batch_outcome *best,
-                           const uint64_t *offsets) {
-    search->steps += best->steps;
-    if (best->peak < search->peak) {
-        search->peak = best->peak;
+/* Runs searches like `like`, each with a setting of its own, until one has a layout of at most `enough`, and
+ * keeps what is better. */
+static weir_status run_batch(weir_pack__part_search *search, weir_pack__search_task like, unsigned count,
+                             uint64_t enough, weir_pack__search_end *end, weir_error *error) {
+    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        unsigned number = search->number++;
+        tasks[i] = like;
+        tasks[i].order = (weir_pack__corner_order)(number % WEIR_PACK__ORDERS);
+        tasks[i].rule = (weir_pack__corner_rule)(number / WEIR_PACK__ORDERS % WEIR_PACK__RULES);
+        tasks[i].seed = number;
+        tasks[i].fit = number % 2 ? 3 : 0;
+    }
+    weir_pack__batch_outcome best;
+    const uint64_t *offsets;
+    WEIR__TRY(weir_pack__batch_run(search->batch, tasks, count, enough, &best, &offsets, error));
+    *end = best.end;
+    search->steps += best.steps;
+    if (best.peak < search->peak) {
+        search->peak = best.peak;
         memcpy(search->offsets, offsets, search->part->count * sizeof *offsets);
     }
+    return WEIR_OK;
 }
 
 static bool is_done(const weir_pack__part_search *search, uint64_t limit) {
@@ -39,65 +45,30 @@ static unsigned affordable(const weir_pack__part_search *search, uint64_t limit,
     return left < count ? (unsigned)left : count;
 }
 
-static weir_status run_soft(weir_pack__part_search *search, uint64_t capacity, unsigned count,
-                            uint32_t patience, uint64_t budget, weir_error *error) {
-    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
-    for (unsigned i = 0; i < count; i++) {
-        tasks[i] = make_task(search->number++, capacity, budget);
-        tasks[i].soft = true;
-        tasks[i].patience = patience;
-    }
-    weir_pack__batch_outcome best;
-    const uint64_t *offsets;
-    weir_status status =
-        weir_pack__batch_run(search->batch, tasks, count, search->target, &best, &offsets, error);
-    if (!status)
-        keep_if_better(search, &best, offsets);
-    return status;
-}
-
-static weir_status run_hard(weir_pack__part_search *search, uint64_t capacity, unsigned count,
-                            uint64_t budget, weir_pack__search_end *end, weir_error *error) {
-    weir_pack__search_task tasks[WEIR_PACK__BATCH_TASKS_MAX];
-    for (unsigned i = 0; i < count; i++)
-        tasks[i] = make_task(search->number++, capacity, budget);
-    weir_pack__batch_outcome best;
-    const uint64_t *offsets;
-    weir_status status = weir_pack__batch_run(search->batch, tasks, count, capacity, &best, &offsets, error);
-    if (status)
-        return status;
-    keep_if_better(search, &best, offsets);
-    *end = best.end;
-    if (best.end == WEIR_PACK__SEARCH_REFUTED && search->proven <= capacity)
-        search->proven = capacity + 1;
-    return WEIR_OK;
-}
-
 static uint64_t floor_of(const weir_pack__part_search *search) {
     return search->target > search->proven ? search->target : search->proven;
 }
 
-/* Eighths of the way from the floor to the peak at which soft searches start, round by round: upwards. A
- * part of a large problem affords a round or two at a time, which would all be the lowest ones, where nothing
- * fits: there the rounds go on from where they were, in an order that soon has tried low and high. */
-static unsigned eighths_of(weir_pack__part_search *search, unsigned round) {
-    enum { EIGHTHS = 7, STRIDE = 4 };
-    return 1 + (search->is_of_large ? search->round++ * STRIDE : round) % EIGHTHS;
-}
-
-/* Soft searches until `limit`, started at capacities between the floor and the peak. */
+/* Soft searches until `limit`, started at capacities between the floor and the peak: eighths of the way,
+ * round by round upwards. A part of a large problem affords a round or two at a time, which would all be the
+ * lowest ones, where nothing fits: there the rounds go on from where they were, in an order that soon has
+ * tried low and high. */
 static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
-    enum { COUNT = 10, PATIENCE = 20 };
+    enum { COUNT = 10, PATIENCE = 20, EIGHTHS = 7, STRIDE = 4 };
     weir_status status = WEIR_OK;
+    weir_pack__search_end end;
     for (unsigned round = 0; !status && !is_done(search, limit); round++) {
         uint64_t low = floor_of(search);
-        uint64_t capacity = low + (search->peak - low) / 8 * eighths_of(search, round);
+        unsigned eighths = 1 + (search->is_of_large ? search->round++ * STRIDE : round) % EIGHTHS;
         unsigned count = affordable(search, limit, COUNT, search->dive);
         if (count == 0)
             break;
         uint64_t share = (limit - search->steps) / count;
-        status = run_soft(search, capacity, count, PATIENCE,
-                          share < 4 * search->dive ? share : 4 * search->dive, error);
+        weir_pack__search_task soft = {.capacity = low + (search->peak - low) / 8 * eighths,
+                                       .budget = share < 4 * search->dive ? share : 4 * search->dive,
+                                       .soft = true,
+                                       .patience = PATIENCE};
+        status = run_batch(search, soft, count, search->target, &end, error);
     }
     return status;
 }
@@ -106,35 +77,24 @@ static weir_status search_soft(weir_pack__part_search *search, uint64_t limit, w
  * in *going: the limit allows no further search. */
 static weir_status bisect(weir_pack__part_search *search, uint64_t limit, bool *going, weir_error *error) {
     enum { COUNT = 20 };
-    weir_status status = WEIR_OK;
     uint64_t low = floor_of(search);
-    for (bool first = true; !status && !is_done(search, limit) && low < search->peak; first = false) {
+    for (bool first = true; !is_done(search, limit) && low < search->peak; first = false) {
         if (!first && search->peak - low <= search->peak / 1024 && low > search->proven)
             break;
         uint64_t capacity = first ? low : low + (search->peak - low) / 2;
+        weir_pack__search_task hard = {.capacity = capacity, .budget = search->cycle};
         weir_pack__search_end end;
         unsigned count = affordable(search, limit, COUNT, search->cycle);
         *going = count > 0;
         if (!*going)
             break;
-        status = run_hard(search, capacity, count, search->cycle, &end, error);
-        if (!status && end != WEIR_PACK__SEARCH_SOLVED)
+        WEIR__TRY(run_batch(search, hard, count, capacity, &end, error));
+        if (end == WEIR_PACK__SEARCH_REFUTED && search->proven <= capacity)
+            search->proven = capacity + 1;
+        if (end != WEIR_PACK__SEARCH_SOLVED)
             low = capacity + 1;
     }
-    return status;
-}
-
-static weir_status search_cycles(weir_pack__part_search *search, uint64_t limit, weir_error *error) {
-    weir_status status = WEIR_OK;
-    bool going = true;
-    for (; !status && going && !is_done(search, limit); search->cycle += search->cycle / 2) {
-        uint64_t start = search->steps;
-        status = bisect(search, limit, &going, error);
-        uint64_t soft_limit = search->steps + (search->steps - start);
-        if (!status)
-            status = search_soft(search, soft_limit < limit ? soft_limit : limit, error);
-    }
-    return status ? status : search_soft(search, limit, error);
+    return WEIR_OK;
 }
 
 /* Dives to begin with: as many as half of the effort allows. */
@@ -156,7 +116,9 @@ static weir_status search_dives(weir_pack__part_search *search, uint64_t limit, 
         return status;
     }
     uint64_t start = search->steps;
-    status = run_soft(search, floor_of(search), count, 0, left / count, error);
+    weir_pack__search_task dive = {.capacity = floor_of(search), .budget = left / count, .soft = true};
+    weir_pack__search_end end;
+    status = run_batch(search, dive, count, search->target, &end, error);
     search->dive = search->cycle = (search->steps - start) / count + 1;
     return status;
 }
@@ -168,7 +130,15 @@ weir_status weir_pack__search_part(weir_pack__part_search *search, uint64_t limi
     weir_status status = search->batch ? WEIR_OK : search_dives(search, limit, error);
     if (status || !search->batch)
         return status;
-    return with_hard ? search_cycles(search, limit, error) : search_soft(search, limit, error);
+    bool going = with_hard;
+    for (; !status && going && !is_done(search, limit); search->cycle += search->cycle / 2) {
+        uint64_t start = search->steps;
+        status = bisect(search, limit, &going, error);
+        uint64_t soft_limit = search->steps + (search->steps - start);
+        if (!status)
+            status = search_soft(search, soft_limit < limit ? soft_limit : limit, error);
+    }
+    return status ? status : search_soft(search, limit, error);
 }
 
 void weir_pack__search_close(weir_pack__part_search *search) {

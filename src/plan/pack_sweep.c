@@ -2,114 +2,84 @@
  *
  * The order (lower, longest first, largest first, rank) is total over what the caller's rows mean, so
  * everything that follows is the same for shuffled rows. Sorting is a radix sort on `lower` (digits that
- * are the same everywhere are skipped) and a merge sort inside runs of equal `lower`; deaths are sorted the
- * same way, by upper. A sweep over both lists gives the live sums: at equal times deaths come before
- * births, because lifetimes are half-open. */
+ * are the same everywhere are skipped) and a merge sort inside runs of equal `lower`; deaths are sorted by
+ * `upper`. A sweep over both lists gives the live sums: at equal times deaths come before births, because
+ * lifetimes are half-open. */
+#include "base/sort.h"
 #include "plan/pack_internal.h"
-
-#include <string.h>
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-static bool row_before(const weir_pack__row *a, const weir_pack__row *b) {
-    if (a->lower != b->lower)
-        return a->lower < b->lower;
-    if (a->upper != b->upper)
-        return a->upper > b->upper;
-    if (a->size != b->size)
-        return a->size > b->size;
-    return a->rank < b->rank;
-}
-
-static void merge_rows(weir_pack__row *rows, size_t count, weir_pack__row *spare) {
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t start = 0; start + width < count; start += 2 * width) {
-            size_t middle = start + width;
-            size_t end = middle + width < count ? middle + width : count;
-            if (!row_before(&rows[middle], &rows[middle - 1]))
-                continue;
-            size_t left = 0, left_count = width, right = middle, out = start;
-            memcpy(spare, rows + start, width * sizeof *rows);
-            while (left < left_count && right < end)
-                rows[out++] = row_before(&rows[right], &spare[left]) ? rows[right++] : spare[left++];
-            memcpy(rows + out, spare + left, (left_count - left) * sizeof *rows);
-        }
-    }
-}
-
-static uint64_t differing_bits(const weir_pack__row *rows, uint32_t count) {
+/* A stable radix sort; returns which of the two lists has the records then. */
+static weir__record *sort_by_key(weir__record *from, weir__record *to, uint32_t count) {
     uint64_t differing = 0;
     for (uint32_t i = 1; i < count; i++)
-        differing |= rows[i].lower ^ rows[0].lower;
-    return differing;
-}
-
-static weir_status sort_rows(const weir_env *env, weir_pack__row **rows, uint32_t count, weir_error *error) {
-    weir_pack__row *from = *rows;
-    weir_pack__row *to = weir__allocate(env, count, sizeof *to);
-    if (!to)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *to);
-    uint64_t differing = differing_bits(from, count);
+        differing |= from[i].key ^ from[0].key;
     for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
         if (!(differing >> shift & (DIGITS - 1)))
             continue;
         uint32_t at[DIGITS] = {0};
         for (uint32_t i = 0; i < count; i++)
-            at[from[i].lower >> shift & (DIGITS - 1)]++;
+            at[from[i].key >> shift & (DIGITS - 1)]++;
         for (uint32_t d = 0, sum = 0; d < DIGITS; d++) {
             uint32_t here = at[d];
             at[d] = sum;
             sum += here;
         }
         for (uint32_t i = 0; i < count; i++)
-            to[at[from[i].lower >> shift & (DIGITS - 1)]++] = from[i];
-        weir_pack__row *swap = from;
+            to[at[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+        weir__record *swap = from;
         from = to;
         to = swap;
     }
+    return from;
+}
+
+/* The caller's buffers; a rank for each, or NULL. */
+typedef struct given {
+    const weir_buffer *buffers;
+    const uint32_t *rank;
+} given;
+
+/* Of buffers that are born together: the longest first, then the largest, then by rank. */
+static int compare_given(const void *context, uint32_t a, uint32_t b) {
+    const given *g = context;
+    const weir_buffer *x = &g->buffers[a];
+    const weir_buffer *y = &g->buffers[b];
+    if (x->upper != y->upper)
+        return x->upper > y->upper ? -1 : 1;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    uint32_t rank_a = g->rank ? g->rank[a] : a;
+    uint32_t rank_b = g->rank ? g->rank[b] : b;
+    return (rank_a > rank_b) - (rank_a < rank_b);
+}
+
+/* Fills rows and deaths. `records` has room for twice as many as there are rows. */
+static void sort_rows(const given *g, size_t given_count, weir__record *records, weir_pack__sweep *sweep) {
+    uint32_t count = sweep->count;
+    uint32_t next = 0;
+    for (size_t i = 0; i < given_count; i++)
+        if (g->buffers[i].size)
+            records[next++] = (weir__record){g->buffers[i].lower, (uint32_t)i};
+    weir__record *sorted = sort_by_key(records, records + count, count);
+    weir__record *spare = sorted == records ? records + count : records;
     for (uint32_t start = 0, end; start < count; start = end) {
-        for (end = start + 1; end < count && from[end].lower == from[start].lower;)
+        for (end = start + 1; end < count && sorted[end].key == sorted[start].key;)
             end++;
         if (end - start > 1)
-            merge_rows(from + start, end - start, to);
+            weir__sort_records(sorted + start, spare, end - start, compare_given, g);
     }
-    weir__release(env, to);
-    *rows = from;
-    return WEIR_OK;
-}
-
-/* Stable radix sort of row numbers by upper, fed in descending order. */
-static weir_status sort_deaths(const weir_env *env, weir_pack__sweep *sweep, weir_error *error) {
-    uint32_t count = sweep->count;
-    uint32_t *to = weir__allocate(env, count, sizeof *to);
-    if (!to)
-        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *to);
-    uint32_t *from = sweep->deaths;
-    uint64_t differing = 0;
     for (uint32_t i = 0; i < count; i++) {
-        from[i] = count - 1 - i;
-        differing |= sweep->rows[i].upper ^ sweep->rows[0].upper;
+        uint32_t origin = sorted[i].index;
+        const weir_buffer *buffer = &g->buffers[origin];
+        sweep->rows[i] = (weir_pack__row){buffer->lower, buffer->upper, buffer->size / sweep->unit, origin};
     }
-    for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
-        if (!(differing >> shift & (DIGITS - 1)))
-            continue;
-        uint32_t at[DIGITS] = {0};
-        for (uint32_t i = 0; i < count; i++)
-            at[sweep->rows[i].upper >> shift & (DIGITS - 1)]++;
-        for (uint32_t d = 0, sum = 0; d < DIGITS; d++) {
-            uint32_t here = at[d];
-            at[d] = sum;
-            sum += here;
-        }
-        for (uint32_t i = 0; i < count; i++)
-            to[at[sweep->rows[from[i]].upper >> shift & (DIGITS - 1)]++] = from[i];
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    sweep->deaths = from;
-    weir__release(env, to);
-    return WEIR_OK;
+    for (uint32_t i = 0; i < count; i++)
+        records[i] = (weir__record){sweep->rows[count - 1 - i].upper, count - 1 - i};
+    sorted = sort_by_key(records, records + count, count);
+    for (uint32_t i = 0; i < count; i++)
+        sweep->deaths[i] = sorted[i].index;
 }
 
 static void find_lower_bound(weir_pack__sweep *sweep) {
@@ -167,23 +137,14 @@ weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffer
         return status;
     sweep->rows = weir__allocate(env, sweep->count, sizeof *sweep->rows);
     sweep->deaths = weir__allocate(env, sweep->count, sizeof *sweep->deaths);
-    if (!sweep->rows || !sweep->deaths) {
+    weir__record *records = weir__allocate(env, sweep->count, 2 * sizeof *records);
+    if (!sweep->rows || !sweep->deaths || !records) {
+        weir__release(env, records);
         weir_pack__sweep_close(env, sweep);
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, sweep->count * sizeof *sweep->rows);
     }
-    uint32_t next = 0;
-    for (size_t i = 0; i < count; i++)
-        if (buffers[i].size)
-            sweep->rows[next++] =
-                (weir_pack__row){buffers[i].lower, buffers[i].upper, buffers[i].size / sweep->unit,
-                                 rank ? rank[i] : (uint32_t)i, (uint32_t)i};
-    status = sort_rows(env, &sweep->rows, sweep->count, error);
-    if (!status)
-        status = sort_deaths(env, sweep, error);
-    if (status) {
-        weir_pack__sweep_close(env, sweep);
-        return status;
-    }
+    sort_rows(&(given){buffers, rank}, count, records, sweep);
+    weir__release(env, records);
     find_lower_bound(sweep);
     return WEIR_OK;
 }

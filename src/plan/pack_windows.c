@@ -35,11 +35,6 @@ static void add_weight(weir_pack__windows *w, uint32_t row, uint32_t fifths) {
     w->weight[row] = weight < WEIGHT_MAX ? weight : WEIGHT_MAX;
 }
 
-static void forget_weights(weir_pack__windows *w) {
-    for (uint32_t i = 0; i < w->sweep->count; i++)
-        w->weight[i] = WEIGHT_ONE + (w->weight[i] - WEIGHT_ONE) / 2;
-}
-
 /* ---- All rows, once ------------------------------------------------------------------------------- */
 
 void weir_pack__windows_fit(weir_pack__windows *w, uint64_t *offsets, uint64_t *steps) {
@@ -151,13 +146,6 @@ static void try_window(weir_pack__windows *w, uint32_t row, uint32_t widest) {
 
 /* ---- Goals --------------------------------------------------------------------------------------- */
 
-static uint64_t peak_of(const weir_pack__windows *w) {
-    uint64_t peak = 0;
-    for (uint32_t i = 0; i < w->sweep->count; i++)
-        peak = w->fit.places[i].to > peak ? w->fit.places[i].to : peak;
-    return peak;
-}
-
 static void set_goal(weir_pack__windows *w, uint64_t peak, uint64_t floor) {
     w->goal = peak - 1 - (peak - floor - 1) / GOAL_STEPS;
     w->high_count = 0;
@@ -168,19 +156,11 @@ static void set_goal(weir_pack__windows *w, uint64_t peak, uint64_t floor) {
     w->fit.steps += w->sweep->count / 2;
 }
 
-/* Loads a layout, unless it is the one that the last run left. */
-static void load(weir_pack__windows *w, uint64_t floor, const uint64_t *offsets, uint64_t peak) {
-    if (w->peak == peak)
-        return;
-    w->peak = peak;
-    for (uint32_t i = 0; i < w->sweep->count; i++)
-        weir_pack__first_fit_put(&w->fit, i, offsets[i]);
-    set_goal(w, peak, floor);
-}
-
 /* Takes over what the windows have now, if its peak is lower. */
 static void keep(weir_pack__windows *w, uint64_t *offsets) {
-    uint64_t peak = peak_of(w);
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < w->sweep->count; i++)
+        peak = w->fit.places[i].to > peak ? w->fit.places[i].to : peak;
     w->fit.steps += w->sweep->count / 2;
     if (peak >= w->peak)
         return;
@@ -191,9 +171,15 @@ static void keep(weir_pack__windows *w, uint64_t *offsets) {
 
 void weir_pack__windows_run(weir_pack__windows *w, uint64_t floor, uint64_t limit, uint64_t *offsets,
                             uint64_t *peak, uint64_t *steps) {
-    uint64_t per_row = ROWS_PER_WIDTH * (w->fit.cost / w->sweep->count + 1);
+    uint32_t count = w->sweep->count;
+    uint64_t per_row = ROWS_PER_WIDTH * (w->fit.cost / count + 1);
     w->fit.steps = *steps;
-    load(w, floor, offsets, *peak);
+    if (w->peak != *peak) { /* another layout than the one that the last run left */
+        w->peak = *peak;
+        for (uint32_t i = 0; i < count; i++)
+            weir_pack__first_fit_put(&w->fit, i, offsets[i]);
+        set_goal(w, w->peak, floor);
+    }
     for (bool going = true; going && w->peak > floor && w->fit.steps < limit;) {
         while (w->high_count > 0 && w->fit.steps < limit) {
             uint32_t at = draw(w, w->high_count);
@@ -208,7 +194,8 @@ void weir_pack__windows_run(weir_pack__windows *w, uint64_t floor, uint64_t limi
                 break;
             try_window(w, row, widest < UINT32_MAX ? (uint32_t)widest : UINT32_MAX);
             if (++w->tries % FORGET_TRIES == 0)
-                forget_weights(w);
+                for (uint32_t i = 0; i < count; i++)
+                    w->weight[i] = WEIGHT_ONE + (w->weight[i] - WEIGHT_ONE) / 2;
         }
         keep(w, offsets);
         going = w->high_count == 0;
@@ -225,19 +212,17 @@ weir_status weir_pack__windows_open(const weir_env *env, const weir_pack__sweep 
                                     weir_error *error) {
     size_t count = sweep->count;
     *w = (weir_pack__windows){.sweep = sweep};
-    weir_status status = weir_pack__first_fit_open(env, sweep, &w->fit, error);
-    if (status)
-        return status;
-    w->keys = weir__allocate(env, count, sizeof *w->keys);
-    w->weight = weir__allocate(env, count, sizeof *w->weight);
-    w->queue = weir__allocate(env, count, sizeof *w->queue);
-    w->spare = weir__allocate(env, count, sizeof *w->spare);
-    w->kept = weir__allocate(env, count, sizeof *w->kept);
-    w->taken = weir__allocate(env, count, sizeof *w->taken);
-    w->high = weir__allocate(env, count, sizeof *w->high);
-    w->is_high = weir__allocate(env, count, sizeof *w->is_high);
-    if (!w->is_high || !w->keys || !w->weight || !w->queue || !w->spare || !w->kept || !w->taken ||
-        !w->high) {
+    weir__arena_init(&w->memory, env);
+    WEIR__TRY(weir_pack__first_fit_open(env, sweep, &w->fit, error));
+    w->keys = weir__arena_take(&w->memory, count * sizeof *w->keys);
+    w->weight = weir__arena_take(&w->memory, count * sizeof *w->weight);
+    w->queue = weir__arena_take(&w->memory, count * sizeof *w->queue);
+    w->spare = weir__arena_take(&w->memory, count * sizeof *w->spare);
+    w->kept = weir__arena_take(&w->memory, count * sizeof *w->kept);
+    w->taken = weir__arena_take(&w->memory, count * sizeof *w->taken);
+    w->high = weir__arena_take(&w->memory, count * sizeof *w->high);
+    w->is_high = weir__arena_take(&w->memory, count * sizeof *w->is_high);
+    if (w->memory.is_short) {
         weir_pack__windows_close(w);
         return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *w->queue);
     }
@@ -248,17 +233,6 @@ weir_status weir_pack__windows_open(const weir_env *env, const weir_pack__sweep 
 }
 
 void weir_pack__windows_close(weir_pack__windows *w) {
-    const weir_env *env = w->fit.env;
-    if (!env)
-        return;
-    weir__release(env, w->keys);
-    weir__release(env, w->weight);
-    weir__release(env, w->queue);
-    weir__release(env, w->spare);
-    weir__release(env, w->kept);
-    weir__release(env, w->taken);
-    weir__release(env, w->high);
-    weir__release(env, w->is_high);
+    weir__arena_release(&w->memory);
     weir_pack__first_fit_close(&w->fit);
-    *w = (weir_pack__windows){0};
 }

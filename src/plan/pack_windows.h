@@ -2,10 +2,10 @@
 #ifndef WEIR_PLAN_PACK_WINDOWS_H
 #define WEIR_PLAN_PACK_WINDOWS_H
 
-#include "base/sort.h"
 #include "plan/pack_first_fit.h"
 
 typedef struct weir_pack__windows {
+    weir__arena memory; /* of all arrays */
     const weir_pack__sweep *sweep;
     weir_pack__first_fit fit;
     uint64_t *keys;   /* by row: largest goes first */
