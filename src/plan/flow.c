@@ -6,17 +6,13 @@
 
 enum { UNREACHED = 0 };
 
-static void grow_nodes(const weir_env *env, weir_plan__flow *f, uint32_t nodes) {
-    if (nodes <= f->node_capacity)
-        return;
-    weir__release(env, f->first);
-    f->first = weir__allocate(env, nodes, 4 * sizeof *f->first);
-    f->node_capacity = f->first ? nodes : 0;
-    f->is_short_of_memory |= !f->first;
-}
-
 void weir_plan__flow_reset(const weir_env *env, weir_plan__flow *f, uint32_t nodes) {
-    grow_nodes(env, f, nodes);
+    if (nodes > f->node_capacity) {
+        weir__release(env, f->first);
+        f->first = weir__allocate(env, nodes, 4 * sizeof *f->first);
+        f->node_capacity = f->first ? nodes : 0;
+        f->is_short_of_memory |= !f->first;
+    }
     f->edge_count = 0;
     f->node_count = nodes;
     if (f->is_short_of_memory)
@@ -41,14 +37,11 @@ void weir_plan__flow_add(const weir_env *env, weir_plan__flow *f, uint32_t from,
                          uint64_t capacity) {
     if (f->is_short_of_memory)
         return;
-    if (f->edge_count + 2 > f->edge_capacity) {
-        void *edges = f->edges;
-        if (f->edge_count > UINT32_MAX - 4 ||
-            !weir__grow(env, &edges, &f->edge_capacity, f->edge_count + 2, sizeof *f->edges)) {
-            f->is_short_of_memory = true;
-            return;
-        }
-        f->edges = edges;
+    if (f->edge_count + 2 > f->edge_capacity &&
+        (f->edge_count > UINT32_MAX - 4 ||
+         !weir__grow(env, (void **)&f->edges, &f->edge_capacity, f->edge_count + 2, sizeof *f->edges))) {
+        f->is_short_of_memory = true;
+        return;
     }
     add_half(f, from, to, capacity);
     add_half(f, to, from, 0);

@@ -48,18 +48,15 @@ static bool cannot_go(const weir_plan__steps *s, uint32_t tensor) {
            (s->producer[tensor] == WEIR__NO_NAME && !weir_plan__can_be_paged(s, tensor));
 }
 
-/* Whether a tensor is in `kept` by itself, not because the step has it at hand. */
-static bool stays(const weir_plan__steps *s, uint32_t tensor, uint32_t step) {
-    return stands_before(s, tensor, step) && cannot_go(s, tensor) &&
-           (s->permanent[tensor] || is_needed_after(s, tensor, step));
-}
-
+/* What a list adds to `kept`, beyond what stays by itself. */
 static uint64_t at_hand(const bounding *b, weir_plan__list list, uint32_t step) {
     const weir_plan__steps *s = b->steps;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < list.count; i++) {
         uint32_t t = list.items[i];
-        if (s->arena[t] == b->arena && !stays(s, t, step))
+        bool stays =
+            stands_before(s, t, step) && cannot_go(s, t) && (s->permanent[t] || is_needed_after(s, t, step));
+        if (s->arena[t] == b->arena && !stays)
             sum += s->sizes[t];
     }
     return sum;
@@ -100,14 +97,6 @@ static void mark(bounding *b, weir_plan__list list, uint8_t value) {
         b->at_hand[list.items[i]] = value;
 }
 
-/* The group's cost, or that of moving it out and in if that is less and nothing runs meanwhile. */
-static uint64_t at_most_paging(const weir_plan__steps *s, const group *g) {
-    if (!s->link.bytes || s->link.overlaps)
-        return g->cost;
-    wide paged = (wide)2 * g->size * s->link.speed / s->link.bytes;
-    return paged < g->cost ? (uint64_t)paged : g->cost;
-}
-
 /* Tensors that cross a step, by producer. */
 static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     const weir_plan__steps *s = b->steps;
@@ -132,8 +121,13 @@ static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     mark(b, own.needs, 0);
     mark(b, own.makes, 0);
     for (size_t i = 0; i < count; i++) {
-        b->group_of[b->groups[i].node] = 0;
-        b->groups[i].cost = at_most_paging(s, &b->groups[i]);
+        group *own_group = &b->groups[i];
+        b->group_of[own_group->node] = 0;
+        if (!s->link.bytes || s->link.overlaps)
+            continue;
+        /* If nothing runs meanwhile: moving it out and in, if that costs less. */
+        wide paged = (wide)2 * own_group->size * s->link.speed / s->link.bytes;
+        own_group->cost = paged < own_group->cost ? (uint64_t)paged : own_group->cost;
     }
     return count;
 }
@@ -192,28 +186,24 @@ static uint64_t least_cost(bounding *b, uint32_t step) {
     return b->steps->link.overlaps ? cost_beside(b, step, count, excess) : cost_of_dropping(b, count, excess);
 }
 
-/* The fullest steps of the base schedule, the earlier of equal ones first. */
-static size_t rank_steps(bounding *b) {
-    uint32_t steps = b->steps->step_count;
-    for (uint32_t i = 0; i < steps; i++)
-        b->records[i] = (weir__record){UINT64_MAX - b->loads[i + 1], i};
-    weir__sort_records(b->records, b->records + steps, steps, NULL, NULL);
-    return steps < BOUND_STEPS ? steps : BOUND_STEPS;
-}
-
-/* False: no schedule can fit. */
+/* The bound at the fullest steps of the base schedule, the earlier of equal ones first. False: no schedule
+ * can fit. */
 static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
     uint32_t fullest[BOUND_STEPS];
+    uint32_t steps = b->steps->step_count;
+    uint32_t count = steps < BOUND_STEPS ? steps : BOUND_STEPS;
     find_kept(b);
     *least = b->loads[0];
-    for (uint32_t step = 0; step < b->steps->step_count; step++)
+    for (uint32_t step = 0; step < steps; step++)
         *least = b->kept[step] > *least ? b->kept[step] : *least;
     if (*least > b->limit)
         return false;
-    size_t count = rank_steps(b);
-    for (size_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < steps; i++)
+        b->records[i] = (weir__record){UINT64_MAX - b->loads[i + 1], i};
+    weir__sort_records(b->records, b->records + steps, steps, NULL, NULL);
+    for (uint32_t i = 0; i < count; i++)
         fullest[i] = b->records[i].index;
-    for (size_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint64_t cost = least_cost(b, fullest[i]);
         *bound = cost > *bound ? cost : *bound;
     }
@@ -224,14 +214,15 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
                        uint64_t *bound, uint64_t *least, bool *is_possible) {
     const weir_env *env = s->env;
     size_t most = s->step_count + (size_t)s->tensor_count + 2;
-    bounding b = {.steps = s};
-    b.kept = weir__allocate(env, most, sizeof *b.kept);
-    b.groups = weir__allocate(env, most, sizeof *b.groups);
-    b.group_of = weir__allocate_zero(env, most, sizeof *b.group_of);
-    b.records = weir__allocate(env, 2 * most, sizeof *b.records);
-    b.at_hand = weir__allocate_zero(env, (size_t)s->tensor_count + 1, 1);
-    b.time = weir__allocate_zero(env, most, sizeof *b.time);
-    bool has_memory = b.kept && b.groups && b.group_of && b.records && b.at_hand && b.time;
+    weir__arena memory;
+    bounding b = {.steps = s, .time = weir__allocate_zero(env, most, sizeof *b.time)};
+    weir__arena_init(&memory, env);
+    b.kept = weir__arena_take(&memory, most * sizeof *b.kept);
+    b.groups = weir__arena_take(&memory, most * sizeof *b.groups);
+    b.group_of = weir__arena_take_zero(&memory, most, sizeof *b.group_of);
+    b.records = weir__arena_take(&memory, 2 * most * sizeof *b.records);
+    b.at_hand = weir__arena_take_zero(&memory, (size_t)s->tensor_count + 1, 1);
+    bool has_memory = b.time && !memory.is_short;
     for (uint32_t i = 0; has_memory && i < s->step_count; i++) {
         weir_plan__made_step own = weir_plan__made_step_at(s, i);
         b.time[i + 1] =
@@ -245,12 +236,8 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
         b.loads = loads + i * weir_plan__positions(s->step_count);
         *is_possible &= bound_arena(&b, bound, &least[i]);
     }
-    weir__release(env, b.kept);
-    weir__release(env, b.groups);
-    weir__release(env, b.group_of);
-    weir__release(env, b.records);
     weir__release(env, b.time);
-    weir__release(env, b.at_hand);
+    weir__arena_release(&memory);
     return has_memory;
 }
 
@@ -285,6 +272,12 @@ typedef struct solving {
     bool has_walked; /* a walk with the strategies at hand came to its end */
 } solving;
 
+static void swap_schedules(weir_plan__schedule *a, weir_plan__schedule *b) {
+    weir_plan__schedule kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
 /* What was found takes the place of the best if it is cheaper. */
 static bool consider_other(solving *s) {
     uint64_t cost;
@@ -292,9 +285,7 @@ static bool consider_other(solving *s) {
         return false;
     if (s->result->is_found && cost >= s->result->added_cost)
         return true;
-    weir_plan__schedule worse = *s->best;
-    *s->best = s->other;
-    s->other = worse;
+    swap_schedules(s->best, &s->other);
     s->result->is_found = true;
     s->result->added_cost = cost;
     return true;
@@ -362,23 +353,6 @@ static bool try_budgets(solving *s, bool pages) {
     return true;
 }
 
-/* Pages more of the best schedule, and lets its transfers run beside the computation. */
-static bool overlap_best(solving *s) {
-    uint64_t *cost = &s->result->added_cost;
-    if (!s->steps->link.overlaps || !s->result->is_found)
-        return true;
-    if (s->effort >= 1 && !weir_plan__schedule_swap(s->steps, s->budgets, s->best, cost))
-        return false;
-    if (!weir_plan__schedule_hide(s->steps, s->budgets, s->best, &s->hidden, cost))
-        return false;
-    if (s->hidden.count > 0) {
-        weir_plan__schedule plain = *s->best;
-        *s->best = s->hidden;
-        s->hidden = plain;
-    }
-    return true;
-}
-
 static bool search(solving *s) {
     weir_plan__remat_result *r = s->result;
     if (!try_budgets(s, false))
@@ -386,18 +360,20 @@ static bool search(solving *s) {
     bool is_least = r->is_found && r->added_cost == r->lower_bound;
     if (s->steps->link.bytes && !is_least && !try_budgets(s, true))
         return false;
-    if (!try_exact(s) || !overlap_best(s))
+    if (!try_exact(s))
         return false;
+    if (s->steps->link.overlaps && r->is_found) {
+        /* Pages more of the best schedule, and lets its transfers run beside the computation. */
+        if (s->effort >= 1 && !weir_plan__schedule_swap(s->steps, s->budgets, s->best, &r->added_cost))
+            return false;
+        if (!weir_plan__schedule_hide(s->steps, s->budgets, s->best, &s->hidden, &r->added_cost))
+            return false;
+        if (s->hidden.count > 0)
+            swap_schedules(s->best, &s->hidden);
+    }
     if (r->is_optimal && r->is_found)
         r->lower_bound = r->added_cost;
     r->is_optimal = r->is_found && r->added_cost == r->lower_bound;
-    return true;
-}
-
-static bool base_fits(const weir_plan__budgets *budgets, const uint64_t *peaks) {
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (peaks[b] > budgets->items[b].bytes)
-            return false;
     return true;
 }
 
@@ -412,7 +388,7 @@ bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budg
     bool has_memory = loads && weir_plan__schedule_base(steps, schedule) &&
                       weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets,
                                                 result->base, loads, &is_valid);
-    if (has_memory && is_valid && base_fits(budgets, result->base)) {
+    if (has_memory && is_valid && weir_plan__within(budgets, result->base)) {
         result->is_found = result->is_optimal = true;
     } else if (has_memory) {
         has_memory = find_bound(steps, budgets, loads, &result->lower_bound, result->least, &is_possible);

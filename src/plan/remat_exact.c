@@ -174,13 +174,10 @@ static bool comes_first(const exact *e, uint32_t a, uint32_t b) {
 }
 
 static void heap_push(exact *e, uint32_t item) {
-    if (e->heap_count == e->heap_capacity) {
-        void *heap = e->heap;
-        if (!weir__grow(e->steps->env, &heap, &e->heap_capacity, e->heap_count + 1, sizeof *e->heap)) {
-            e->is_short_of_memory = true;
-            return;
-        }
-        e->heap = heap;
+    if (e->heap_count == e->heap_capacity && !weir__grow(e->steps->env, (void **)&e->heap, &e->heap_capacity,
+                                                         e->heap_count + 1, sizeof *e->heap)) {
+        e->is_short_of_memory = true;
+        return;
     }
     size_t at = e->heap_count++;
     for (; at > 0 && comes_first(e, item, e->heap[(at - 1) / 2]); at = (at - 1) / 2)
@@ -231,13 +228,11 @@ static void reach(exact *e, state new) {
         e->is_full = true;
         return;
     }
-    if (e->state_count == e->state_capacity) {
-        void *states = e->states;
-        if (!weir__grow(e->steps->env, &states, &e->state_capacity, e->state_count + 1, sizeof *e->states)) {
-            e->is_short_of_memory = e->is_full = true;
-            return;
-        }
-        e->states = states;
+    if (e->state_count == e->state_capacity &&
+        !weir__grow(e->steps->env, (void **)&e->states, &e->state_capacity, e->state_count + 1,
+                    sizeof *e->states)) {
+        e->is_short_of_memory = e->is_full = true;
+        return;
     }
     uint32_t *chain = chain_of(e, new.step, new.live, new.host);
     new.next = *chain;
@@ -358,20 +353,6 @@ static void expand(exact *e, uint32_t index) {
 
 /* ---- The search --------------------------------------------------------------------------------- */
 
-static bool start_fits(const exact *e, uint64_t start) {
-    const weir_plan__steps *s = e->steps;
-    for (unsigned b = 0; b < e->budgets->count; b++) {
-        uint64_t load = bytes_of(e, start & e->arena_bits[b]);
-        for (uint32_t t = 0; t < s->tensor_count; t++)
-            if (s->permanent[t] && s->producer[t] == WEIR__NO_NAME &&
-                s->arena[t] == e->budgets->items[b].arena)
-                load += s->sizes[t];
-        if (load > e->budgets->items[b].bytes)
-            return false;
-    }
-    return true;
-}
-
 /* What leads to a state: first what goes out, then the execution. */
 static bool write_state(const exact *e, const state *to, weir_plan__schedule *schedule) {
     const weir_plan__steps *s = e->steps;
@@ -406,22 +387,19 @@ static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
     return true;
 }
 
-static void search(exact *e, weir_plan__schedule *schedule, bool *is_found) {
-    if (!start_fits(e, e->given))
-        return;
-    reach(e, (state){.live = e->given & e->useful[0]});
-    while (e->heap_count > 0 && !e->is_full) {
-        uint32_t index = heap_pop(e);
-        const state *s = &e->states[index];
-        if (best_cost(e, s->step, s->live, s->host) < s->cost)
-            continue;
-        if (s->step == e->steps->step_count) {
-            *is_found = write_path(e, index, schedule);
-            e->is_short_of_memory |= !*is_found;
-            return;
-        }
-        expand(e, index);
+/* Whether what is there before the first step keeps the budgets. */
+static bool start_fits(const exact *e) {
+    const weir_plan__steps *s = e->steps;
+    for (unsigned b = 0; b < e->budgets->count; b++) {
+        uint64_t load = bytes_of(e, e->given & e->arena_bits[b]);
+        for (uint32_t t = 0; t < s->tensor_count; t++)
+            if (s->permanent[t] && s->producer[t] == WEIR__NO_NAME &&
+                s->arena[t] == e->budgets->items[b].arena)
+                load += s->sizes[t];
+        if (load > e->budgets->items[b].bytes)
+            return false;
     }
+    return true;
 }
 
 bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
@@ -441,9 +419,24 @@ bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budg
     e->is_short_of_memory = !e->table;
     if (e->table) {
         find_masks(e);
-        search(e, schedule, is_found);
-        *is_ended = !e->is_full;
+        if (start_fits(e))
+            reach(e, (state){.live = e->given & e->useful[0]});
     }
+    while (e->heap_count > 0 && !e->is_full && !*is_found) {
+        uint32_t index = heap_pop(e);
+        const state *s = &e->states[index];
+        if (best_cost(e, s->step, s->live, s->host) < s->cost)
+            continue;
+        if (s->step < steps->step_count) {
+            expand(e, index);
+            continue;
+        }
+        *is_found = write_path(e, index, schedule);
+        e->is_short_of_memory |= !*is_found;
+        if (!*is_found)
+            break;
+    }
+    *is_ended = e->table && !e->is_full;
     bool has_memory = !e->is_short_of_memory;
     weir__release(env, e->states);
     weir__release(env, e->heap);

@@ -23,20 +23,6 @@ static weir_text name_of(const weir_graph *graph, uint32_t arena) {
                                        : (weir_text){WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1};
 }
 
-static void find_alignments(const weir_graph *graph, const weir_plan__limits *limits, uint64_t *alignments) {
-    for (uint32_t a = 0; a <= graph->arenas.count; a++)
-        alignments[a] = WEIR_ALIGNMENT_DEFAULT;
-    for (size_t i = 0; i < limits->setting_count; i++) {
-        uint32_t arena = arena_of(graph, &limits->settings[i]);
-        if (arena != WEIR__NO_NAME && limits->settings[i].has_alignment)
-            alignments[arena] = limits->settings[i].alignment;
-    }
-}
-
-static int compare_names(const weir_graph *graph, uint32_t a, uint32_t b) {
-    return weir_plan__compare_texts(name_of(graph, a), name_of(graph, b));
-}
-
 /* In bytewise order of names. `with_slack`: budgets, else the capacities themselves. */
 static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits *limits, bool with_slack,
                                 weir_plan__budgets *budgets, weir_error *error) {
@@ -51,8 +37,12 @@ static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits
                               "preset remat_enabled takes capacities of at most %d arenas",
                               WEIR_PLAN__BUDGETS_MAX);
         unsigned at = budgets->count++;
-        for (; at > 0 && compare_names(graph, arena, budgets->items[at - 1].arena) < 0; at--)
+        for (; at > 0; at--) {
+            weir_text other = name_of(graph, budgets->items[at - 1].arena);
+            if (weir_plan__compare_texts(settings[i].name, other) >= 0)
+                break;
             budgets->items[at] = budgets->items[at - 1];
+        }
         uint64_t slack = with_slack ? settings[i].slack : 0;
         budgets->items[at] = (weir_plan__budget){arena, settings[i].capacity - slack};
     }
@@ -62,11 +52,18 @@ static weir_status find_budgets(const weir_graph *graph, const weir_plan__limits
 static weir_status make_steps(const weir_graph *graph, const weir_plan *plan,
                               const weir_plan__liveness *liveness, const weir_plan__limits *limits,
                               weir_plan__steps *steps, weir_error *error) {
-    uint64_t *alignments = weir__allocate(plan->env, (size_t)graph->arenas.count + 1, sizeof *alignments);
+    size_t arenas = (size_t)graph->arenas.count + 1; /* and the host's */
+    uint64_t *alignments = weir__allocate(plan->env, arenas, sizeof *alignments);
     *steps = (weir_plan__steps){.env = plan->env};
     if (!alignments)
-        return weir__out_of_memory(error, REMAT_OPERATOR, graph->arenas.count * sizeof *alignments);
-    find_alignments(graph, limits, alignments);
+        return weir__out_of_memory(error, REMAT_OPERATOR, arenas * sizeof *alignments);
+    for (size_t a = 0; a < arenas; a++)
+        alignments[a] = WEIR_ALIGNMENT_DEFAULT;
+    for (size_t i = 0; i < limits->setting_count; i++) {
+        uint32_t arena = arena_of(graph, &limits->settings[i]);
+        if (arena != WEIR__NO_NAME && limits->settings[i].has_alignment)
+            alignments[arena] = limits->settings[i].alignment;
+    }
     weir_status status = weir_plan__steps_make(graph, plan, liveness, alignments, limits->link, steps, error);
     weir__release(plan->env, alignments);
     return status;
@@ -111,19 +108,6 @@ static weir_status report_nothing(const recomputing *r, weir_error *error) {
     return status;
 }
 
-/* The bound is that of the capacities, whatever the packing took from the budgets. */
-static bool find_true_bound(recomputing *r) {
-    weir_plan__budgets capacities = {0};
-    weir_error ignored;
-    if (!weir_plan__has_slack(r->limits->settings, r->limits->setting_count) ||
-        find_budgets(r->graph, r->limits, false, &capacities, &ignored) != WEIR_OK)
-        return true;
-    if (!weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound))
-        return false;
-    r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
-    return true;
-}
-
 /* Runs and transfers of the schedule, beyond the base steps. False: no memory. */
 static bool count_executions(recomputing *r) {
     const weir_plan__steps *s = &r->steps;
@@ -162,7 +146,14 @@ static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_err
     weir_plan *plan = r->plan;
     bool has_memory =
         weir_plan__remat_solve(&r->steps, &r->budgets, r->limits->effort, &r->schedule, &r->result);
-    if (!has_memory || !find_true_bound(r))
+    if (has_memory && weir_plan__has_slack(r->limits->settings, r->limits->setting_count)) {
+        /* The bound is that of the capacities, whatever the packing took from the budgets. */
+        weir_plan__budgets capacities;
+        WEIR__TRY(find_budgets(r->graph, r->limits, false, &capacities, error));
+        has_memory = weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound);
+        r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
+    }
+    if (!has_memory)
         return weir__out_of_memory(error, REMAT_OPERATOR, r->steps.tensor_count * sizeof(uint64_t));
     if (!r->result.is_found)
         return report_nothing(r, error);
@@ -177,20 +168,15 @@ static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_err
     return weir_plan__remat_apply(r->graph, plan, liveness, &r->steps, &r->schedule, error);
 }
 
-static weir_status check_host(const weir_graph *graph, const weir_plan__limits *limits, weir_error *error) {
-    if (!limits->link.bytes ||
-        weir__names_find(&graph->arenas, WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1) == WEIR__NO_NAME)
-        return WEIR_OK;
-    return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
-                      "%s: it has an arena 'host', which is where tensors are paged to; rename it, or plan "
-                      "without a link",
-                      graph->source);
-}
-
 weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
                                  const weir_plan__limits *limits, weir_error *error) {
     recomputing r = {.graph = graph, .plan = plan, .limits = limits};
-    WEIR__TRY(check_host(graph, limits, error));
+    if (limits->link.bytes &&
+        weir__names_find(&graph->arenas, WEIR_PLAN__HOST, sizeof WEIR_PLAN__HOST - 1) != WEIR__NO_NAME)
+        return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+                          "%s: it has an arena 'host', which is where tensors are paged to; rename it, or "
+                          "plan without a link",
+                          graph->source);
     weir_status status = find_budgets(graph, limits, true, &r.budgets, error);
     if (status != WEIR_OK || r.budgets.count == 0)
         return status;
@@ -233,15 +219,6 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
     return status;
 }
 
-static weir_status peak_of(const ordering *o, const uint32_t *order, uint64_t *peak, weir_error *error) {
-    weir_plan__steps steps;
-    weir_status status = steps_of_order(o, order, &steps, error);
-    if (status == WEIR_OK && !weir_plan__order_peak(&steps, peak))
-        status = weir__out_of_memory(error, REMAT_OPERATOR, steps.tensor_count);
-    weir_plan__steps_release(&steps);
-    return status;
-}
-
 /* `best` is the given order at first; `other` has as much room. */
 static weir_status try_candidates(const ordering *o, const weir_plan__steps *given, uint32_t effort,
                                   uint32_t *best, uint32_t *other, weir_plan_reorder *found,
@@ -256,7 +233,11 @@ static weir_status try_candidates(const ordering *o, const weir_plan__steps *giv
             return weir__out_of_memory(error, REMAT_OPERATOR, given->node_count * sizeof *other);
         if (!has_one)
             continue;
-        status = peak_of(o, other, &peak, error);
+        weir_plan__steps steps;
+        status = steps_of_order(o, other, &steps, error);
+        if (status == WEIR_OK && !weir_plan__order_peak(&steps, &peak))
+            status = weir__out_of_memory(error, REMAT_OPERATOR, steps.tensor_count);
+        weir_plan__steps_release(&steps);
         if (status == WEIR_INVALID_IR && o->graph->has_aliases) { /* it would overwrite a place too early */
             status = WEIR_OK;
             continue;

@@ -41,13 +41,14 @@ bool weir_plan__schedule_waits(const weir_plan__steps *steps, const weir_plan__s
 /* ---- Hiding transfers ----------------------------------------------------------------------------- */
 
 typedef struct hiding {
+    weir__arena memory; /* of all arrays but `time` */
     const weir_plan__steps *steps;
     const weir_plan__budgets *budgets;
     const weir_plan__schedule *from;
     size_t positions;
-    uint64_t *loads;   /* of each budget at each position, with what lives longer than in `from` */
-    wide *time;        /* before each place: what has run, without waiting */
-    wide *latest;      /* of an `in`: when it must begin so that nothing waits, if the link is free */
+    uint64_t *loads; /* of each budget at each position, with what lives longer than in `from` */
+    wide *time;      /* before each place: what has run, without waiting */
+    wide *latest; /* of an `in`: when it must begin so that nothing waits, if the link is free; in `time` */
     uint32_t *until;   /* of an `out`: the next place that makes or overwrites the tensor */
     uint32_t *made;    /* a tensor: where its instance was made; before that, as `until` */
     uint32_t *touched; /* a tensor: the last place so far that has it */
@@ -56,44 +57,31 @@ typedef struct hiding {
     size_t count;
 } hiding;
 
-static void close_hiding(hiding *h) {
-    const weir_env *env = h->steps->env;
-    weir__release(env, h->loads);
-    weir__release(env, h->time);
-    weir__release(env, h->latest);
-    weir__release(env, h->until);
-    weir__release(env, h->made);
-    weir__release(env, h->touched);
-    weir__release(env, h->issues);
-    weir__release(env, h->waits);
-}
-
+/* Room for everything, and the loads and times of `from`. False: no memory. */
 static bool open_hiding(hiding *h) {
-    const weir_env *env = h->steps->env;
+    const weir_plan__steps *s = h->steps;
     size_t places = h->from->count + 3;
-    size_t tensors = (size_t)h->steps->all_tensors + 1;
+    size_t tensors = (size_t)s->all_tensors + 1;
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
     bool is_valid;
+    weir__arena_init(&h->memory, s->env);
     h->positions = weir_plan__positions(h->from->count);
-    h->loads = weir__allocate(env, h->budgets->count * h->positions + 1, sizeof *h->loads);
-    h->time = weir__allocate_zero(env, places, sizeof *h->time);
-    h->latest = weir__allocate_zero(env, places, sizeof *h->latest);
-    h->until = weir__allocate_zero(env, places, sizeof *h->until);
-    h->made = weir__allocate_zero(env, tensors, sizeof *h->made);
-    h->touched = weir__allocate_zero(env, tensors, sizeof *h->touched);
-    h->issues = weir__allocate(env, 2 * places, sizeof *h->issues);
-    h->waits = weir__allocate(env, 2 * places, sizeof *h->waits);
-    return h->loads && h->time && h->latest && h->until && h->made && h->touched && h->issues && h->waits &&
-           weir_plan__schedule_peaks(h->steps, h->from->items, h->from->count, h->budgets, peaks, h->loads,
-                                     &is_valid);
-}
-
-static void find_times(hiding *h) {
-    const weir_plan__steps *s = h->steps;
+    h->time = weir__allocate_zero(s->env, places, 2 * sizeof *h->time);
+    h->loads = weir__arena_take(&h->memory, (h->budgets->count * h->positions + 1) * sizeof *h->loads);
+    h->until = weir__arena_take_zero(&h->memory, places, sizeof *h->until);
+    h->made = weir__arena_take_zero(&h->memory, tensors, sizeof *h->made);
+    h->touched = weir__arena_take_zero(&h->memory, tensors, sizeof *h->touched);
+    h->issues = weir__arena_take(&h->memory, 2 * places * sizeof *h->issues);
+    h->waits = weir__arena_take(&h->memory, 2 * places * sizeof *h->waits);
+    if (!h->time || h->memory.is_short ||
+        !weir_plan__schedule_peaks(s, h->from->items, h->from->count, h->budgets, peaks, h->loads, &is_valid))
+        return false;
+    h->latest = h->time + places;
     for (size_t i = 0; i < h->from->count; i++) {
         weir_plan__execution e = h->from->items[i];
         h->time[i + 2] = h->time[i + 1] + (weir_plan__is_transfer(s, e) ? 0 : weir_plan__duration(s, e));
     }
+    return true;
 }
 
 /* From the last place to the first: until when an `out` may take, and when an `in` should begin. */
@@ -143,44 +131,42 @@ static uint32_t as_early(hiding *h, uint32_t tensor, uint32_t first, uint32_t pl
     return place - 1;
 }
 
-static void hide_out(hiding *h, uint32_t tensor, uint32_t place, wide *idle_from) {
-    uint32_t after = as_early(h, h->steps->tensor_count + tensor, h->made[tensor], place);
-    wide start = *idle_from > h->time[after + 1] ? *idle_from : h->time[after + 1];
-    uint32_t wait = place;
-    *idle_from = start + weir_plan__move_of(h->steps, tensor);
-    while (wait + 1 < h->until[place] && h->time[wait + 1] < *idle_from && takes(h, tensor, wait + 1))
-        wait++;
-    h->issues[h->count] = (weir__record){after, place};
-    h->waits[h->count++] = (weir__record){wait, place};
-    h->touched[tensor] = wait;
-}
-
-static void hide_in(hiding *h, uint32_t tensor, uint32_t place, uint32_t *previous) {
-    uint32_t first = h->touched[tensor] > *previous ? h->touched[tensor] : *previous;
-    while (first + 1 < place && h->time[first + 2] <= h->latest[place])
-        first++;
-    uint32_t after = as_early(h, tensor, first, place);
-    *previous = after;
-    h->issues[h->count] = (weir__record){after, place};
-    h->waits[h->count++] = (weir__record){place, place};
-}
-
 static void touch(uint32_t *touched, weir_plan__list list, uint32_t place) {
     for (uint32_t k = 0; k < list.count; k++)
         touched[list.items[k]] = touched[list.items[k]] > place ? touched[list.items[k]] : place;
 }
 
+/* An `out` begins as early as its copy has room, and its tensor stays until it is complete or room is short;
+ * an `in` begins as late as is in time, and as early as its tensor has room then. */
 static void hide(hiding *h) {
     const weir_plan__steps *s = h->steps;
-    wide idle_from = 0;
-    uint32_t previous = 0;
+    wide idle_from = 0;    /* of the link out */
+    uint32_t previous = 0; /* after which place the last `in` began */
     for (uint32_t p = 1; p <= h->from->count; p++) {
         weir_plan__execution e = h->from->items[p - 1];
         weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
-        if (weir_plan__is_transfer(s, e) && weir_plan__transfer_of(s, e.node) == WEIR_PLAN__OUT)
-            hide_out(h, weir_plan__moved_by(s, e.node), p, &idle_from);
-        if (weir_plan__is_transfer(s, e) && weir_plan__transfer_of(s, e.node) == WEIR_PLAN__IN)
-            hide_in(h, weir_plan__moved_by(s, e.node), p, &previous);
+        if (weir_plan__is_transfer(s, e)) {
+            uint32_t tensor = weir_plan__moved_by(s, e.node);
+            unsigned kind = weir_plan__transfer_of(s, e.node);
+            uint32_t after;
+            uint32_t wait = p;
+            assert(kind != WEIR_PLAN__WAIT && "transfers are hidden once");
+            if (kind == WEIR_PLAN__OUT) {
+                after = as_early(h, s->tensor_count + tensor, h->made[tensor], p);
+                wide start = idle_from > h->time[after + 1] ? idle_from : h->time[after + 1];
+                idle_from = start + weir_plan__move_of(s, tensor);
+                while (wait + 1 < h->until[p] && h->time[wait + 1] < idle_from && takes(h, tensor, wait + 1))
+                    wait++;
+                h->touched[tensor] = wait;
+            } else {
+                uint32_t first = h->touched[tensor] > previous ? h->touched[tensor] : previous;
+                while (first + 1 < p && h->time[first + 2] <= h->latest[p])
+                    first++;
+                after = previous = as_early(h, tensor, first, p);
+            }
+            h->issues[h->count] = (weir__record){after, p};
+            h->waits[h->count++] = (weir__record){wait, p};
+        }
         touch(h->touched, weir_plan__reads_of(s, e), p);
         if (e.is_back)
             continue;
@@ -225,12 +211,12 @@ bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__bu
         return true;
     bool has_memory = open_hiding(&h);
     if (has_memory) {
-        find_times(&h);
         find_limits(&h);
         hide(&h);
         has_memory = write_hidden(&h, hidden);
     }
-    close_hiding(&h);
+    weir__release(steps->env, h.time);
+    weir__arena_release(&h.memory);
     if (!has_memory || !weir_plan__schedule_waits(steps, hidden, &waited))
         return false;
     uint64_t other = weir_plan__add_capped(runs, waited);

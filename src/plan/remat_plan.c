@@ -101,14 +101,6 @@ static void touch_list(alias_walk *w, weir_plan__list list, uint32_t place) {
             touch_alias(w, list.items[i], place);
 }
 
-/* Aliases that stay to the end, where an owner of theirs is made again. */
-static void touch_lasting(alias_walk *w, uint32_t owner, uint32_t place) {
-    const weir_plan__steps *s = w->a->steps;
-    for (uint32_t t = 0; s->permanent[owner] && w->instance[owner] > 1 && t < s->tensor_count; t++)
-        if (s->permanent[t] && w->rows[t] > 0 && is_alias(w->a, t) && w->a->graph->tensors[t].owner == owner)
-            touch_alias(w, t, place);
-}
-
 static void touch_execution(alias_walk *w, weir_plan__execution execution, uint32_t place) {
     const weir_plan__steps *s = w->a->steps;
     weir_plan__list reads = weir_plan__reads_of(s, execution);
@@ -118,37 +110,37 @@ static void touch_execution(alias_walk *w, weir_plan__execution execution, uint3
         w->instance[makes.items[i]]++;
     touch_list(w, reads, place);
     touch_list(w, makes, place);
-    for (uint32_t i = 0; i < makes.count; i++)
-        touch_lasting(w, makes.items[i], place);
-}
-
-static void walk_aliases(alias_walk *w, const weir_plan__schedule *schedule) {
-    const weir_plan__steps *s = w->a->steps;
-    memset(w->instance, 0, 3 * (size_t)s->all_tensors * sizeof *w->instance);
-    for (uint32_t t = 0; t < s->tensor_count; t++)
-        w->instance[t] = s->producer[t] == WEIR__NO_NAME;
-    for (uint32_t t = 0; t < s->tensor_count; t++)
-        if (is_alias(w->a, t) && s->producer[t] == WEIR__NO_NAME)
-            touch_alias(w, t, 0);
-    for (size_t i = 0; i < schedule->count; i++)
-        touch_execution(w, schedule->items[i], (uint32_t)i + 1);
-    for (uint32_t t = 0; w->is_filling && t < s->tensor_count; t++)
-        if (is_alias(w->a, t) && s->permanent[t] && w->rows[t] > 0)
-            w->a->plan->rows[row_of(w->a, t, w->rows[t] - 1)].death = (uint32_t)schedule->count + 1;
+    for (uint32_t i = 0; i < makes.count; i++) { /* aliases that stay to the end, in an owner made again */
+        uint32_t owner = makes.items[i];
+        for (uint32_t t = 0; s->permanent[owner] && w->instance[owner] > 1 && t < s->tensor_count; t++)
+            if (s->permanent[t] && w->rows[t] > 0 && is_alias(w->a, t) &&
+                w->a->graph->tensors[t].owner == owner)
+                touch_alias(w, t, place);
+    }
 }
 
 /* False: no memory. */
 static bool place_aliases(applying *a, const weir_plan__schedule *schedule, bool is_filling) {
     if (!a->shares_places)
         return true;
-    size_t tensors = a->steps->all_tensors;
+    const weir_plan__steps *s = a->steps;
+    size_t tensors = s->all_tensors;
     alias_walk w = {.a = a, .is_filling = is_filling};
-    w.instance = weir__allocate(a->plan->env, 3 * tensors + 1, sizeof *w.instance);
+    w.instance = weir__allocate_zero(a->plan->env, 3 * tensors + 1, sizeof *w.instance);
     if (!w.instance)
         return false;
     w.seen = w.instance + tensors;
     w.rows = w.seen + tensors;
-    walk_aliases(&w, schedule);
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        w.instance[t] = s->producer[t] == WEIR__NO_NAME;
+    for (uint32_t t = 0; t < s->tensor_count; t++)
+        if (is_alias(a, t) && s->producer[t] == WEIR__NO_NAME)
+            touch_alias(&w, t, 0);
+    for (size_t i = 0; i < schedule->count; i++)
+        touch_execution(&w, schedule->items[i], (uint32_t)i + 1);
+    for (uint32_t t = 0; is_filling && t < s->tensor_count; t++)
+        if (is_alias(a, t) && s->permanent[t] && w.rows[t] > 0)
+            a->plan->rows[row_of(a, t, w.rows[t] - 1)].death = (uint32_t)schedule->count + 1;
     weir__release(a->plan->env, w.instance);
     return true;
 }
@@ -183,19 +175,10 @@ static bool make_rows(applying *a, uint64_t total) {
     for (uint32_t t = 0; t < a->steps->all_tensors; t++)
         more += again_count(a, t) *
                 (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
-    void *id_text = plan->id_text;
-    void *id_ends = plan->id_ends;
-    void *rows = plan->rows;
-    void *looks = plan->looks;
-    bool has_memory = enlarge(plan->env, &id_text, text + more, 1) &&
-                      enlarge(plan->env, &id_ends, total, sizeof *plan->id_ends) &&
-                      enlarge(plan->env, &rows, total, sizeof *plan->rows) &&
-                      enlarge(plan->env, &looks, total, sizeof *plan->looks);
-    plan->id_text = id_text;
-    plan->id_ends = id_ends;
-    plan->rows = rows;
-    plan->looks = looks;
-    return has_memory;
+    return enlarge(plan->env, (void **)&plan->id_text, text + more, 1) &&
+           enlarge(plan->env, (void **)&plan->id_ends, total, sizeof *plan->id_ends) &&
+           enlarge(plan->env, (void **)&plan->rows, total, sizeof *plan->rows) &&
+           enlarge(plan->env, (void **)&plan->looks, total, sizeof *plan->looks);
 }
 
 static weir_status name_rows(applying *a, weir_error *error) {
@@ -223,14 +206,6 @@ static weir_status name_rows(applying *a, weir_error *error) {
     return WEIR_OK;
 }
 
-static void move_gradients(applying *a, const uint32_t *places) {
-    for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
-        weir_plan__row *row = &a->plan->rows[a->steps->tensor_count + i];
-        row->birth = places[a->steps->gradients[i].first];
-        row->death = places[a->steps->gradients[i].last] + 1;
-    }
-}
-
 static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, weir_plan__liveness *liveness,
                              weir_plan__lives_scratch *scratch, weir_error *error) {
     weir_plan *plan = a->plan;
@@ -253,26 +228,20 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
     weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
     if (!place_aliases(a, schedule, true))
         return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
-    move_gradients(a, scratch->step_places);
+    for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
+        weir_plan__row *row = &plan->rows[a->steps->tensor_count + i];
+        row->birth = scratch->step_places[a->steps->gradients[i].first];
+        row->death = scratch->step_places[a->steps->gradients[i].last] + 1;
+    }
     plan->end = plan->alias_count = 0;
-    for (uint32_t i = 0; i < plan->count; i++)
+    for (uint32_t i = 0; i < plan->count; i++) {
         plan->alias_count += weir_plan__is_alias(plan, i);
-    for (uint32_t i = 0; i < plan->count; i++)
         plan->end = plan->rows[i].death > plan->end ? plan->rows[i].death : plan->end;
+    }
     return WEIR_OK;
 }
 
 /* ---- The schedule in the plan ------------------------------------------------------------------- */
-
-/* An execution of the search as a step of the plan: tensors are the first rows. */
-static weir_plan__kept_step kept_of(const weir_plan__steps *steps, weir_plan__execution execution) {
-    if (!steps || !weir_plan__is_transfer(steps, execution))
-        return (weir_plan__kept_step){execution.node, execution.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
-                                      !execution.is_base};
-    unsigned kind = weir_plan__transfer_of(steps, execution.node);
-    return (weir_plan__kept_step){weir_plan__moved_by(steps, execution.node), (uint8_t)(WEIR_STEP_OUT + kind),
-                                  false};
-}
 
 weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
                                      const weir_plan__schedule *schedule, weir_error *error) {
@@ -283,9 +252,16 @@ weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, c
     plan->node_ends = weir__allocate(plan->env, (size_t)nodes + 1, sizeof *plan->node_ends);
     if (!plan->schedule || !plan->node_text || !plan->node_ends)
         return weir__out_of_memory(error, REMAT_OPERATOR, schedule->count * sizeof *plan->schedule);
+    for (size_t i = 0; i < schedule->count; i++) {
+        weir_plan__execution e = schedule->items[i];
+        plan->schedule[i] = (weir_plan__kept_step){e.node, e.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
+                                                   .is_again = !e.is_base};
+        if (steps && weir_plan__is_transfer(steps, e)) /* tensors are the first rows */
+            plan->schedule[i] = (weir_plan__kept_step){
+                weir_plan__moved_by(steps, e.node),
+                (uint8_t)(WEIR_STEP_OUT + weir_plan__transfer_of(steps, e.node)), .is_again = false};
+    }
     if (nodes > 0) {
-        for (size_t i = 0; i < schedule->count; i++)
-            plan->schedule[i] = kept_of(steps, schedule->items[i]);
         memcpy(plan->node_text, graph->node_ids.text, text);
         memcpy(plan->node_ends, graph->node_ids.ends, nodes * sizeof *plan->node_ends);
     }
@@ -335,24 +311,19 @@ const char *weir_plan_step_kind_name(weir_plan_step_kind kind) {
 
 /* ---- From a file -------------------------------------------------------------------------------- */
 
-static bool read_kind(const weir_cbor_value *kind, uint8_t *found) {
-    for (uint8_t i = WEIR_STEP_RUN; i <= WEIR_STEP_WAIT; i++)
-        if (weir_cbor_is_text(kind, kind_names[i])) {
-            *found = i;
-            return true;
-        }
-    return false;
-}
-
 /* One [kind, node or tensor id]; the first run of a node and its backward step are base steps. */
 static weir_status read_step(const weir_cbor_value *list, weir__names *names, const weir_plan *plan,
                              weir_plan__kept_step *step) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value kind;
     weir_cbor_value id;
-    *step = (weir_plan__kept_step){0};
+    *step = (weir_plan__kept_step){.kind = WEIR_STEP_RUN};
     if (list->type != WEIR_CBOR_ARRAY || list->number != 2 || !weir_cbor_next(&it, NULL, &kind) ||
-        !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT || !read_kind(&kind, &step->kind))
+        !weir_cbor_next(&it, NULL, &id) || id.type != WEIR_CBOR_TEXT)
+        return WEIR_INVALID_IR;
+    while (step->kind <= WEIR_STEP_WAIT && !weir_cbor_is_text(&kind, kind_names[step->kind]))
+        step->kind++;
+    if (step->kind > WEIR_STEP_WAIT)
         return WEIR_INVALID_IR;
     weir_text text = weir_plan__text_of(&id);
     if (step->kind >= WEIR_STEP_OUT)
@@ -365,16 +336,6 @@ static weir_status read_step(const weir_cbor_value *list, weir__names *names, co
     return is_back && found != WEIR__NAME_PRESENT ? WEIR_INVALID_IR : WEIR_OK;
 }
 
-/* Takes the names' text and ends over. */
-static void take_names(weir_plan *plan, weir__names *names) {
-    plan->node_text = names->text;
-    plan->node_ends = names->ends;
-    plan->node_count = names->count;
-    names->text = NULL;
-    names->ends = NULL;
-    weir__names_release(plan->env, names);
-}
-
 weir_status weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *list) {
     weir__names names = {0};
     weir_cbor_iterator it = weir_cbor_children(list);
@@ -384,12 +345,17 @@ weir_status weir_plan__read_schedule(weir_plan *plan, const weir_cbor_value *lis
     plan->schedule = weir__allocate(plan->env, (size_t)list->number + 1, sizeof *plan->schedule);
     weir_status status = plan->schedule ? WEIR_OK : WEIR_OUT_OF_MEMORY;
     while (status == WEIR_OK && weir_cbor_next(&it, NULL, &item)) {
-        status = read_step(&item, &names, plan, &plan->schedule[plan->schedule_count]);
+        weir_plan__kept_step *step = &plan->schedule[plan->schedule_count];
+        status = read_step(&item, &names, plan, step);
         plan->schedule_count += status == WEIR_OK;
+        plan->remat.runs_again += status == WEIR_OK && step->is_again;
     }
-    for (size_t i = 0; i < plan->schedule_count; i++)
-        plan->remat.runs_again += plan->schedule[i].is_again;
-    take_names(plan, &names);
+    plan->node_text = names.text; /* the names' text and ends are the plan's from here on */
+    plan->node_ends = names.ends;
+    plan->node_count = names.count;
+    names.text = NULL;
+    names.ends = NULL;
+    weir__names_release(plan->env, &names);
     return status;
 }
 
@@ -417,32 +383,28 @@ static bool lives_at(const weir_plan__row *row, uint32_t position) {
     return row->birth <= position && position < row->death;
 }
 
-/* Goes on to the instance that lives at a position. */
-static bool find_instance(const weir_plan *plan, uint32_t row, uint32_t position, moving *m) {
-    char suffix[SUFFIX_MAX + 1];
-    while (plan->rows[m->instance].death <= position) {
-        snprintf(suffix, sizeof suffix, ".again%u", ++m->number);
-        if (!find_suffixed(plan, row, suffix, &m->instance))
-            return false;
-    }
-    return lives_at(&plan->rows[m->instance], position);
-}
-
 /* Both ends live from a transfer to its wait, and nothing else moves the tensor until then. */
 static bool follow_transfer(const weir_plan *plan, size_t place, moving *m) {
     const weir_plan__kept_step *step = &plan->schedule[place];
     uint32_t position = (uint32_t)place + 1;
     uint32_t copy;
-    if (step->kind != WEIR_STEP_WAIT) {
-        bool is_free = m->begun == 0;
-        m->begun = position;
-        return is_free && find_instance(plan, step->index, position, m) &&
-               (step->kind == WEIR_STEP_OUT || plan->rows[m->instance].birth == position);
+    if (step->kind == WEIR_STEP_WAIT) {
+        bool is_begun = m->begun != 0;
+        m->begun = 0;
+        return is_begun && find_copy(plan, step->index, &copy) && lives_at(&plan->rows[copy], position) &&
+               lives_at(&plan->rows[m->instance], position);
     }
-    bool is_begun = m->begun != 0;
-    m->begun = 0;
-    return is_begun && find_copy(plan, step->index, &copy) && lives_at(&plan->rows[copy], position) &&
-           lives_at(&plan->rows[m->instance], position);
+    if (m->begun != 0)
+        return false;
+    m->begun = position;
+    while (plan->rows[m->instance].death <= position) { /* goes on to the instance that lives there */
+        char suffix[SUFFIX_MAX + 1];
+        snprintf(suffix, sizeof suffix, ".again%u", ++m->number);
+        if (!find_suffixed(plan, step->index, suffix, &m->instance))
+            return false;
+    }
+    return lives_at(&plan->rows[m->instance], position) &&
+           (step->kind == WEIR_STEP_OUT || plan->rows[m->instance].birth == position);
 }
 
 static weir_status check_waits(const weir_plan *plan) {
@@ -461,21 +423,18 @@ static weir_status check_waits(const weir_plan *plan) {
     return is_good ? WEIR_OK : WEIR_INVALID_IR;
 }
 
-/* Whether a copy is born where its tensor goes out, which a second `out` is not. */
-static bool is_born_out(const weir_plan *plan, uint32_t copy, uint32_t tensor) {
-    uint32_t birth = plan->rows[copy].birth;
-    return birth > 0 && birth <= plan->schedule_count && plan->schedule[birth - 1].kind == WEIR_STEP_OUT &&
-           plan->schedule[birth - 1].index == tensor;
-}
-
 static bool add_transfer(weir_plan *plan, size_t place, const weir_plan_paging *said) {
     const weir_plan__kept_step *step = &plan->schedule[place];
     const weir_plan__row *row = &plan->rows[step->index];
     weir_plan__link link = {.bytes = said->link, .speed = said->speed};
     uint32_t copy;
     bool is_out = step->kind == WEIR_STEP_OUT;
-    if (!find_copy(plan, step->index, &copy) || !is_born_out(plan, copy, step->index) ||
-        !lives_at(&plan->rows[copy], (uint32_t)place + 1) || (is_out && plan->rows[copy].birth != place + 1))
+    if (!find_copy(plan, step->index, &copy))
+        return false;
+    uint32_t birth = plan->rows[copy].birth; /* where its tensor goes out, which a second `out` is not */
+    if (birth == 0 || birth > plan->schedule_count || plan->schedule[birth - 1].kind != WEIR_STEP_OUT ||
+        plan->schedule[birth - 1].index != step->index || (is_out && birth != place + 1) ||
+        !lives_at(&plan->rows[copy], (uint32_t)place + 1))
         return false;
     weir_plan_paging *p = &plan->paging;
     p->transfers++;

@@ -12,12 +12,9 @@ void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *sched
 }
 
 bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
-    if (schedule->count == schedule->capacity) {
-        void *items = schedule->items;
-        if (!weir__grow(env, &items, &schedule->capacity, schedule->count + 1, sizeof item))
-            return false;
-        schedule->items = items;
-    }
+    if (schedule->count == schedule->capacity &&
+        !weir__grow(env, (void **)&schedule->items, &schedule->capacity, schedule->count + 1, sizeof item))
+        return false;
     schedule->items[schedule->count++] = item;
     return true;
 }
@@ -164,15 +161,6 @@ static void note_life(void *context, const weir_plan__life *life) {
     l->changes[budget * l->positions + life->death] -= l->steps->sizes[life->tensor];
 }
 
-static void note_gradients(load_sums *l, const uint32_t *places) {
-    unsigned budget = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
-    for (uint32_t i = 0; budget != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
-        const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
-        l->changes[budget * l->positions + places[gradient->first]] += gradient->size;
-        l->changes[budget * l->positions + places[gradient->last] + 1] -= gradient->size;
-    }
-}
-
 /* Room to weigh schedules of a bounded length again and again. */
 typedef struct scales {
     weir_plan__lives_scratch lives;
@@ -202,7 +190,13 @@ static bool weigh(scales *s, const weir_plan__execution *items, size_t count, ui
     memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
     if (!weir_plan__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
         return false;
-    note_gradients(l, s->lives.step_places);
+    unsigned gradients = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
+    for (uint32_t i = 0; gradients != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
+        const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
+        uint64_t *changes = l->changes + gradients * l->positions;
+        changes[s->lives.step_places[gradient->first]] += gradient->size;
+        changes[s->lives.step_places[gradient->last] + 1] -= gradient->size;
+    }
     for (unsigned b = 0; b < l->budgets->count; b++) {
         uint64_t live = 0;
         peaks[b] = 0;
@@ -235,6 +229,7 @@ enum { PRUNING_WORK_LOG2 = 26 };
 typedef weir_plan__marked marked;
 
 typedef struct pruning {
+    weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
     scales scales;
     bool *wanted; /* a tensor: a later execution reads it before it is made again */
@@ -268,19 +263,6 @@ size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const
     return count - at;
 }
 
-static bool still_fits(pruning *p, const marked *items, size_t count) {
-    uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
-    const weir_plan__budgets *budgets = p->scales.loads.budgets;
-    for (size_t i = 0; i < count; i++)
-        p->bare[i] = items[i].execution;
-    if (!weigh(&p->scales, p->bare, count, peaks))
-        return false;
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (peaks[b] > budgets->items[b].bytes)
-            return false;
-    return true;
-}
-
 /* Where the execution that stood at `from` is now; false if it is gone. */
 static bool find_marked(const pruning *p, uint32_t from, size_t *at) {
     size_t low = 0;
@@ -296,77 +278,56 @@ static bool find_marked(const pruning *p, uint32_t from, size_t *at) {
     return low < p->count && p->now[low].from == from;
 }
 
-static void swap_lists(pruning *p, size_t count) {
-    marked *other = p->now;
-    p->now = p->next;
-    p->next = other;
-    p->count = count;
-}
-
-/* Dearest first, and of equal ones the earliest. */
-static size_t rank_runs(pruning *p) {
-    size_t count = 0;
+/* Runs without which the rest fits: the dearest first, and of equal ones the earliest. */
+static void leave_out(pruning *p) {
+    uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
+    size_t tries = ((size_t)1 << PRUNING_WORK_LOG2) / (p->count + p->steps->tensor_count);
+    size_t runs = 0;
     for (size_t i = 0; i < p->count; i++)
         if (!p->now[i].execution.is_base)
-            p->records[count++] =
+            p->records[runs++] =
                 (weir__record){UINT64_MAX - p->steps->costs[p->now[i].execution.node], p->now[i].from};
-    weir__sort_records(p->records, p->records + p->count, count, NULL, NULL);
-    return count;
-}
-
-static void leave_out(pruning *p) {
-    size_t runs = rank_runs(p);
-    size_t tries = ((size_t)1 << PRUNING_WORK_LOG2) / (p->count + p->steps->tensor_count);
-    for (size_t i = 0; i < runs && i < tries; i++) {
+    weir__sort_records(p->records, p->records + p->count, runs, NULL, NULL);
+    for (size_t r = 0; r < runs && r < tries; r++) {
         size_t at;
-        if (!find_marked(p, p->records[i].index, &at))
+        if (!find_marked(p, p->records[r].index, &at))
             continue;
         size_t count = weir_plan__keep_useful(p->steps, p->wanted, p->now, p->count, at, p->next);
-        if (still_fits(p, p->next, count))
-            swap_lists(p, count);
+        for (size_t i = 0; i < count; i++)
+            p->bare[i] = p->next[i].execution;
+        if (!weigh(&p->scales, p->bare, count, peaks) || !weir_plan__within(p->scales.loads.budgets, peaks))
+            continue;
+        marked *worse = p->now;
+        p->now = p->next;
+        p->next = worse;
+        p->count = count;
     }
-}
-
-static void close_pruning(pruning *p) {
-    const weir_env *env = p->steps->env;
-    close_scales(&p->scales);
-    weir__release(env, p->wanted);
-    weir__release(env, p->now);
-    weir__release(env, p->next);
-    weir__release(env, p->bare);
-    weir__release(env, p->records);
-}
-
-static bool open_pruning(const weir_plan__steps *steps, const weir_plan__budgets *budgets, size_t count,
-                         pruning *p) {
-    const weir_env *env = steps->env;
-    *p = (pruning){.steps = steps};
-    if (!open_scales(steps, budgets, count, &p->scales))
-        return false;
-    p->wanted = weir__allocate(env, (size_t)steps->all_tensors + 1, sizeof *p->wanted);
-    p->now = weir__allocate(env, count + 1, sizeof *p->now);
-    p->next = weir__allocate(env, count + 1, sizeof *p->next);
-    p->bare = weir__allocate(env, count + 1, sizeof *p->bare);
-    p->records = weir__allocate(env, 2 * count + 1, sizeof *p->records);
-    if (p->wanted && p->now && p->next && p->bare && p->records)
-        return true;
-    close_pruning(p);
-    return false;
 }
 
 bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
                                bool is_thorough, weir_plan__schedule *schedule) {
-    pruning p;
-    if (!open_pruning(steps, budgets, schedule->count, &p))
+    pruning p = {.steps = steps};
+    size_t most = schedule->count + 1;
+    if (!open_scales(steps, budgets, schedule->count, &p.scales))
         return false;
-    for (size_t i = 0; i < schedule->count; i++)
-        p.next[i] = (marked){schedule->items[i], (uint32_t)i};
-    p.count = weir_plan__keep_useful(p.steps, p.wanted, p.next, schedule->count, SIZE_MAX, p.now);
-    if (is_thorough)
-        leave_out(&p);
-    schedule->count = p.count;
-    for (size_t i = 0; i < p.count; i++)
-        schedule->items[i] = p.now[i].execution;
-    close_pruning(&p);
-    return true;
+    weir__arena_init(&p.memory, steps->env);
+    p.wanted = weir__arena_take(&p.memory, ((size_t)steps->all_tensors + 1) * sizeof *p.wanted);
+    p.now = weir__arena_take(&p.memory, most * sizeof *p.now);
+    p.next = weir__arena_take(&p.memory, most * sizeof *p.next);
+    p.bare = weir__arena_take(&p.memory, most * sizeof *p.bare);
+    p.records = weir__arena_take(&p.memory, 2 * most * sizeof *p.records);
+    bool has_memory = !p.memory.is_short;
+    if (has_memory) {
+        for (size_t i = 0; i < schedule->count; i++)
+            p.next[i] = (marked){schedule->items[i], (uint32_t)i};
+        p.count = weir_plan__keep_useful(p.steps, p.wanted, p.next, schedule->count, SIZE_MAX, p.now);
+        if (is_thorough)
+            leave_out(&p);
+        schedule->count = p.count;
+        for (size_t i = 0; i < p.count; i++)
+            schedule->items[i] = p.now[i].execution;
+    }
+    close_scales(&p.scales);
+    weir__arena_release(&p.memory);
+    return has_memory;
 }

@@ -26,22 +26,20 @@ typedef struct swapping {
     weir__record *records;
 } swapping;
 
-static bool has(weir_plan__list list, uint32_t tensor) {
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.items[i] == tensor)
-            return true;
-    return false;
+static bool makes(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
+    return !execution.is_back &&
+           weir_plan__list_has(weir_plan__list_at(&steps->outputs, execution.node), tensor);
 }
 
-static bool makes(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
-    return !execution.is_back && has(weir_plan__list_at(&steps->outputs, execution.node), tensor);
+static bool reads(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
+    return weir_plan__list_has(weir_plan__reads_of(steps, execution), tensor);
 }
 
 /* Whether what item `at` makes of a tensor is read before it is made again. */
 static bool is_read_after(const swapping *s, size_t at, uint32_t tensor) {
     for (size_t i = at + 1; i < s->count; i++) {
         weir_plan__execution e = s->now[i].execution;
-        if (has(weir_plan__reads_of(s->steps, e), tensor))
+        if (reads(s->steps, e, tensor))
             return true;
         if (makes(s->steps, e, tensor))
             return false;
@@ -58,7 +56,7 @@ static bool find_copy(swapping *s, size_t at, uint32_t tensor) {
             return i < at;
     for (size_t i = at; i-- > 0;) {
         weir_plan__execution e = s->now[i].execution;
-        if (has(weir_plan__reads_of(s->steps, e), tensor) || makes(s->steps, e, tensor)) {
+        if (reads(s->steps, e, tensor) || makes(s->steps, e, tensor)) {
             s->last[tensor] = (uint32_t)i + 1;
             return true;
         }
@@ -105,8 +103,7 @@ static bool price(swapping *s, size_t count, uint64_t *cost) {
             return false;
     if (!weir_plan__schedule_peaks(s->steps, s->bare.items, count, s->budgets, peaks, NULL, &is_valid))
         return false;
-    for (unsigned b = 0; b < s->budgets->count; b++)
-        is_valid &= peaks[b] <= s->budgets->items[b].bytes;
+    is_valid = is_valid && weir_plan__within(s->budgets, peaks);
     return !is_valid || weir_plan__schedule_hide(s->steps, s->budgets, &s->bare, &s->hidden, cost);
 }
 
@@ -130,19 +127,14 @@ static int by_ratio(const void *context, uint32_t x, uint32_t y) {
     return x < y ? -1 : 1;
 }
 
-static size_t rank_runs(swapping *s) {
-    size_t count = 0;
+static bool swap_runs(swapping *s, uint64_t *cost) {
+    size_t tries = ((size_t)1 << SWAPPING_WORK_LOG2) / (s->count + s->steps->tensor_count);
+    size_t runs = 0;
     for (size_t i = 0; i < s->count; i++)
         if (!s->now[i].execution.is_base && !weir_plan__is_transfer(s->steps, s->now[i].execution) &&
             made_bytes(s->steps, s->now[i].execution.node) > 0)
-            s->records[count++] = (weir__record){0, (uint32_t)i};
-    weir__sort_records(s->records, s->records + s->count, count, by_ratio, s);
-    return count;
-}
-
-static bool swap_runs(swapping *s, uint64_t *cost) {
-    size_t runs = rank_runs(s);
-    size_t tries = ((size_t)1 << SWAPPING_WORK_LOG2) / (s->count + s->steps->tensor_count);
+            s->records[runs++] = (weir__record){0, (uint32_t)i};
+    weir__sort_records(s->records, s->records + s->count, runs, by_ratio, s);
     for (size_t r = 0; r < runs && r < tries; r++) {
         size_t at = 0;
         uint64_t other;
@@ -164,26 +156,21 @@ static bool swap_runs(swapping *s, uint64_t *cost) {
     return true;
 }
 
-/* Every output of every run may get an `out` and an `in`. */
-static size_t most_items(const weir_plan__steps *steps, const weir_plan__schedule *schedule) {
-    size_t most = schedule->count + 1;
-    for (size_t i = 0; i < schedule->count; i++)
-        if (!weir_plan__is_transfer(steps, schedule->items[i]))
-            most += 2 * (size_t)weir_plan__list_at(&steps->outputs, schedule->items[i].node).count;
-    return most;
-}
-
 static bool open_swapping(swapping *s, const weir_plan__schedule *schedule) {
-    size_t most = most_items(s->steps, schedule);
+    size_t tensors = s->steps->all_tensors + (size_t)1;
+    size_t most = schedule->count + 1; /* every output of every run may get an `out` and an `in` */
+    for (size_t i = 0; i < schedule->count; i++)
+        if (!weir_plan__is_transfer(s->steps, schedule->items[i]))
+            most += 2 * (size_t)weir_plan__list_at(&s->steps->outputs, schedule->items[i].node).count;
     weir__arena_init(&s->memory, s->steps->env);
     s->now = weir__arena_take_zero(&s->memory, most, sizeof *s->now);
     s->next = weir__arena_take_zero(&s->memory, most, sizeof *s->next);
     s->scratch = weir__arena_take_zero(&s->memory, most, sizeof *s->scratch);
-    s->wanted = weir__arena_take_zero(&s->memory, (size_t)s->steps->all_tensors + 1, sizeof *s->wanted);
-    s->last = weir__arena_take_zero(&s->memory, (size_t)s->steps->tensor_count + 1, sizeof *s->last);
-    s->is_read = weir__arena_take_zero(&s->memory, (size_t)s->steps->tensor_count + 1, sizeof *s->is_read);
+    s->wanted = weir__arena_take_zero(&s->memory, tensors, sizeof *s->wanted);
+    s->last = weir__arena_take_zero(&s->memory, tensors, sizeof *s->last);
+    s->is_read = weir__arena_take_zero(&s->memory, tensors, sizeof *s->is_read);
     s->records = weir__arena_take_zero(&s->memory, 2 * most, sizeof *s->records);
-    if (!s->now || !s->next || !s->scratch || !s->wanted || !s->last || !s->is_read || !s->records)
+    if (s->memory.is_short)
         return false;
     for (size_t i = 0; i < schedule->count; i++)
         s->now[i] = (weir_plan__marked){schedule->items[i], (uint32_t)i};

@@ -70,26 +70,29 @@ static bool open_walk(walk *w) {
     w->gradients_at = weir__arena_take_zero(&w->memory, places, sizeof *w->gradients_at);
     w->gradients_between = weir__arena_take_zero(&w->memory, places, sizeof *w->gradients_between);
     w->stack = weir__arena_take_zero(&w->memory, (size_t)w->steps->node_count + 2, sizeof *w->stack);
-    return w->resident && w->on_host && w->crosses && w->wanted && w->spared && w->pins && w->cursor &&
-           w->price && w->gradients_at && w->gradients_between && w->stack;
+    return !w->memory.is_short;
 }
 
-static void find_crossing(walk *w) {
+static void begin(walk *w) {
     const weir_plan__steps *s = w->steps;
     uint32_t segments = w->strategy->segments;
-    if (segments == 0)
-        return;
-    uint32_t length = (s->node_count + segments - 1) / segments;
+    uint32_t length = segments > 0 ? (s->node_count + segments - 1) / segments : 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        uint32_t made = s->producer[t] == WEIR__NO_NAME ? 0 : s->place[s->producer[t]] / length;
+        unsigned budget = weir_plan__budget_of(w->budgets, s->arena[t]);
+        w->resident[t] = s->producer[t] == WEIR__NO_NAME;
+        w->cursor[t] = s->needs.first[t];
+        if (w->resident[t] && budget != WEIR_PLAN__BUDGETS_MAX)
+            w->load[budget] += s->sizes[t];
+        if (length == 0)
+            continue;
+        uint32_t made = w->resident[t] ? 0 : s->place[s->producer[t]] / length;
         weir_plan__list needs = weir_plan__list_at(&s->needs, t);
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             w->crosses[t] |= needs.items[i] / length != made;
     }
-}
-
-static void sum_gradients(walk *w) {
-    const weir_plan__steps *s = w->steps;
+    w->has_failed = !weir_plan__within(w->budgets, w->load);
+    w->host = s->link.bytes ? weir_plan__budget_of(w->budgets, s->host) : WEIR_PLAN__BUDGETS_MAX;
+    w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
     for (uint32_t i = 0; i < s->gradient_count && s->node_count > 0; i++) {
         const weir_plan__gradient_life *g = &s->gradients[i];
         w->gradients_at[g->first] += g->size;
@@ -101,23 +104,6 @@ static void sum_gradients(walk *w) {
         w->gradients_at[i] += w->gradients_at[i - 1];
         w->gradients_between[i] += w->gradients_between[i - 1];
     }
-}
-
-static void begin(walk *w) {
-    const weir_plan__steps *s = w->steps;
-    for (uint32_t t = 0; t < s->tensor_count; t++) {
-        unsigned budget = weir_plan__budget_of(w->budgets, s->arena[t]);
-        w->resident[t] = s->producer[t] == WEIR__NO_NAME;
-        w->cursor[t] = s->needs.first[t];
-        if (w->resident[t] && budget != WEIR_PLAN__BUDGETS_MAX)
-            w->load[budget] += s->sizes[t];
-    }
-    for (unsigned b = 0; b < w->budgets->count; b++)
-        w->has_failed |= w->load[b] > w->budgets->items[b].bytes;
-    w->host = s->link.bytes ? weir_plan__budget_of(w->budgets, s->host) : WEIR_PLAN__BUDGETS_MAX;
-    w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
-    find_crossing(w);
-    sum_gradients(w);
 }
 
 /* ---- What to evict ------------------------------------------------------------------------------ */
@@ -221,17 +207,8 @@ static void add_execution(walk *w, weir_plan__execution execution) {
     w->has_failed |= w->is_short_of_memory;
 }
 
-static void drop(walk *w, const candidate *gone, unsigned budget) {
-    const weir_plan__steps *s = w->steps;
-    if (w->wanted[gone->tensor] && is_better_paged(w, gone->tensor)) {
-        add_execution(w, (weir_plan__execution){weir_plan__out_of(s, gone->tensor), false, false});
-        w->on_host[gone->tensor] = true;
-        w->copied += s->sizes[s->tensor_count + gone->tensor];
-    }
-    w->resident[gone->tensor] = false;
-    w->load[budget] -= gone->size;
-}
-
+/* Drops the tensor of the budget's arena that costs least to have back, per byte, and keeps a copy on the
+ * host if that is the cheaper way back. */
 static void evict(walk *w, unsigned budget) {
     const weir_plan__steps *s = w->steps;
     candidate best = {.tensor = WEIR__NO_NAME};
@@ -258,35 +235,34 @@ static void evict(walk *w, unsigned budget) {
         w->has_failed = true;
         return;
     }
-    drop(w, &best, budget);
+    if (w->wanted[best.tensor] && is_better_paged(w, best.tensor)) {
+        add_execution(w, (weir_plan__execution){weir_plan__out_of(s, best.tensor), false, false});
+        w->on_host[best.tensor] = true;
+        w->copied += s->sizes[s->tensor_count + best.tensor];
+    }
+    w->resident[best.tensor] = false;
+    w->load[budget] -= best.size;
 }
 
 /* ---- Running ------------------------------------------------------------------------------------ */
 
-/* What an execution adds to an arena; it may be less than nothing, if it overwrites. */
-static int64_t growth(const walk *w, const weir_plan__made_step *step, uint32_t arena) {
-    const weir_plan__steps *s = w->steps;
-    int64_t more = 0;
-    for (uint32_t i = 0; i < step->makes.count; i++) {
-        uint32_t made = step->makes.items[i];
-        if (s->arena[made] == arena && !w->resident[made])
-            more += (int64_t)s->sizes[made];
-    }
-    if (step->kills != WEIR__NO_NAME && s->arena[step->kills] == arena)
-        more -= (int64_t)s->sizes[step->kills];
-    return more;
-}
-
+/* Evicts until what the step makes has room, and counts that in. */
 static void make_room(walk *w, const weir_plan__made_step *step, bool is_base) {
+    const weir_plan__steps *s = w->steps;
     for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
+        const weir_plan__budget *budget = &w->budgets->items[b];
+        uint64_t more = 0; /* less than nothing if the step overwrites: then it wraps, as it should */
+        uint64_t fixed = 0;
         if (b == w->host)
             continue;
-        const weir_plan__budget *budget = &w->budgets->items[b];
-        uint64_t more =
-            (uint64_t)growth(w, step, budget->arena); /* wraps as it should where it is negative */
-        uint64_t fixed = budget->arena != WEIR_PLAN__ARENA_GRADIENTS ? 0
-                         : is_base                                   ? w->gradients_at[w->step]
-                                                                     : w->gradients_between[w->step];
+        for (uint32_t i = 0; i < step->makes.count; i++) {
+            uint32_t made = step->makes.items[i];
+            more += s->arena[made] == budget->arena && !w->resident[made] ? s->sizes[made] : 0;
+        }
+        if (step->kills != WEIR__NO_NAME && s->arena[step->kills] == budget->arena)
+            more -= s->sizes[step->kills];
+        if (budget->arena == WEIR_PLAN__ARENA_GRADIENTS)
+            fixed = is_base ? w->gradients_at[w->step] : w->gradients_between[w->step];
         while (!w->has_failed && w->load[b] + fixed + more > budget->bytes)
             evict(w, b);
         w->load[b] += more;
@@ -316,22 +292,15 @@ static void push(walk *w, weir_plan__list list, uint32_t node) {
     w->stack[w->depth++] = (frame){.list = list, .node = node};
 }
 
-static bool all_resident(const walk *w, weir_plan__list list) {
-    for (uint32_t i = 0; i < list.count; i++)
-        if (!w->resident[list.items[i]])
-            return false;
-    return true;
-}
-
 /* Runs what the frame on top was gathered for. */
 static void finish_frame(walk *w, const weir_plan__made_step *base) {
     const frame *top = &w->stack[w->depth - 1];
     bool is_base = top->node == WEIR__NO_NAME;
     weir_plan__made_step again = is_base ? *base : weir_plan__run_of(w->steps, top->node);
-    if (!all_resident(w, top->list)) {
-        w->has_failed = true;
+    for (uint32_t i = 0; i < top->list.count; i++)
+        w->has_failed |= !w->resident[top->list.items[i]];
+    if (w->has_failed)
         return;
-    }
     execute(w, &again, is_base);
     for (uint32_t i = 0; i < top->list.count; i++)
         w->pins[top->list.items[i]]--;

@@ -23,8 +23,10 @@ typedef struct front {
     int64_t back; /* gradients that live in the backward step of what runs next */
 } front;
 
+/* Readers are the needs below the first backward step. False: no memory. */
 static bool open_front(const weir_plan__steps *s, front *f) {
     size_t tensors = (size_t)s->tensor_count + 1;
+    uint32_t at = 0;
     *f = (front){.steps = s};
     weir__arena_init(&f->memory, s->env);
     f->left = weir__arena_take_zero(&f->memory, tensors, sizeof *f->left);
@@ -35,17 +37,10 @@ static bool open_front(const weir_plan__steps *s, front *f) {
     f->users.first = weir__arena_take_zero(&f->memory, tensors + 1, sizeof *f->users.first);
     f->users.items =
         weir__arena_take_zero(&f->memory, (size_t)s->inputs.first[s->node_count] + 1, sizeof *f->users.items);
-    return f->left && f->stays && f->is_done && f->gradient && f->has_gradient && f->users.first &&
-           f->users.items;
-}
-
-/* Readers are the needs below the first backward step. */
-static void list_users(front *f) {
-    const weir_plan__steps *s = f->steps;
-    uint32_t at = 0;
+    if (f->memory.is_short)
+        return false;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         weir_plan__list needs = weir_plan__list_at(&s->needs, t);
-        f->users.first[t] = at;
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             f->users.items[at++] = s->order[needs.items[i]];
         f->stays[t] = s->permanent[t] || (needs.count > 0 && needs.items[needs.count - 1] >= s->node_count);
@@ -55,6 +50,7 @@ static void list_users(front *f) {
         f->gradient[s->gradients[i].tensor] = s->gradients[i].size;
         f->has_gradient[s->gradients[i].tensor] = true;
     }
+    return true;
 }
 
 static uint32_t user_count(const front *f, uint32_t tensor) {
@@ -131,14 +127,6 @@ static int64_t adds(const front *f, uint32_t node) {
     return sum;
 }
 
-static uint32_t waits_for(const weir_plan__steps *s, uint32_t node) {
-    weir_plan__list inputs = weir_plan__list_at(&s->inputs, node);
-    uint32_t waits = 0;
-    for (uint32_t i = 0; i < inputs.count; i++)
-        waits += s->producer[inputs.items[i]] != WEIR__NO_NAME;
-    return waits;
-}
-
 /* The place in `ready` of the node that adds least, of equal ones the first of the given order. */
 static uint32_t choose(const front *f, const uint32_t *ready, uint32_t count) {
     uint32_t best = 0;
@@ -159,7 +147,10 @@ static void order_greedily(front *f, uint32_t *waits, uint32_t *ready, uint32_t 
     uint32_t count = 0;
     restart(f);
     for (uint32_t i = 0; i < s->node_count; i++) {
-        waits[i] = waits_for(s, i);
+        weir_plan__list inputs = weir_plan__list_at(&s->inputs, i);
+        waits[i] = 0;
+        for (uint32_t k = 0; k < inputs.count; k++)
+            waits[i] += s->producer[inputs.items[k]] != WEIR__NO_NAME;
         if (waits[i] == 0)
             ready[count++] = i;
     }
@@ -183,6 +174,7 @@ static void order_greedily(front *f, uint32_t *waits, uint32_t *ready, uint32_t 
 
 /* A tensor that a node of the window reads or makes; nodes of the window are bits. */
 typedef struct touched {
+    uint32_t tensor;
     int64_t size;
     int64_t gradient; /* 0: none */
     uint32_t readers;
@@ -202,42 +194,37 @@ typedef struct window {
     uint32_t waits[WIDTH_MAX]; /* nodes of the window that must have run */
     uint32_t count;
     touched *tensors;
-    uint32_t *tensor_ids;
     size_t tensor_count;
     size_t tensor_capacity;
-    size_t id_capacity;
     subset *subsets;
     int64_t others; /* bytes of what the window does not touch, less the fullest moment */
     int64_t others_back;
     bool has_gradients;
 } window;
 
-static touched *touch(front *f, window *w, uint32_t tensor) {
+static touched *touch(const front *f, window *w, uint32_t tensor) {
     for (size_t i = 0; i < w->tensor_count; i++)
-        if (w->tensor_ids[i] == tensor)
+        if (w->tensors[i].tensor == tensor)
             return &w->tensors[i];
-    void *tensors = w->tensors;
-    void *ids = w->tensor_ids;
-    bool has_room =
-        weir__grow(f->steps->env, &tensors, &w->tensor_capacity, w->tensor_count + 1, sizeof(touched));
-    w->tensors = tensors;
-    has_room = has_room &&
-               weir__grow(f->steps->env, &ids, &w->id_capacity, w->tensor_count + 1, sizeof *w->tensor_ids);
-    w->tensor_ids = ids;
-    if (!has_room)
+    if (!weir__grow(f->steps->env, (void **)&w->tensors, &w->tensor_capacity, w->tensor_count + 1,
+                    sizeof *w->tensors))
         return NULL;
-    w->tensor_ids[w->tensor_count] = tensor;
     w->tensors[w->tensor_count] =
-        (touched){.size = (int64_t)f->steps->sizes[tensor],
+        (touched){.tensor = tensor,
+                  .size = (int64_t)f->steps->sizes[tensor],
                   .gradient = f->has_gradient[tensor] ? (int64_t)f->gradient[tensor] : 0};
     return &w->tensors[w->tensor_count++];
 }
 
-static bool touch_all(front *f, window *w) {
+/* What the window's tensors are, and what the others take. False: no memory. */
+static bool measure_window(const front *f, window *w, const int64_t full[2]) {
     w->tensor_count = 0;
+    w->others = f->live - full[0];
+    w->others_back = f->back - full[1];
     for (uint32_t i = 0; i < w->count; i++) {
         weir_plan__list inputs = weir_plan__list_at(&f->steps->inputs, w->nodes[i]);
         weir_plan__list outputs = weir_plan__list_at(&f->steps->outputs, w->nodes[i]);
+        w->waits[i] = 0;
         for (uint32_t k = 0; k < inputs.count + outputs.count; k++) {
             bool is_input = k < inputs.count;
             touched *t = touch(f, w, is_input ? inputs.items[k] : outputs.items[k - inputs.count]);
@@ -246,28 +233,19 @@ static bool touch_all(front *f, window *w) {
             *(is_input ? &t->readers : &t->maker) |= (uint32_t)1 << i;
         }
     }
-    return true;
-}
-
-/* What the window's tensors are, and what the others take. */
-static void measure_window(front *f, window *w, const int64_t full[2]) {
-    w->others = f->live - full[0];
-    w->others_back = f->back - full[1];
-    for (uint32_t i = 0; i < w->count; i++)
-        w->waits[i] = 0;
     for (size_t i = 0; i < w->tensor_count; i++) {
         touched *t = &w->tensors[i];
-        uint32_t tensor = w->tensor_ids[i];
-        bool is_read_after = f->left[tensor] > (uint32_t)__builtin_popcount(t->readers);
+        bool is_read_after = f->left[t->tensor] > (uint32_t)__builtin_popcount(t->readers);
         if (!t->maker) {
-            w->others -= f->stays[tensor] || f->left[tensor] > 0 ? t->size : 0;
-            w->others_back -= is_born(f, tensor) ? t->gradient : 0;
+            w->others -= f->stays[t->tensor] || f->left[t->tensor] > 0 ? t->size : 0;
+            w->others_back -= is_born(f, t->tensor) ? t->gradient : 0;
         }
-        t->stays = f->stays[tensor] || is_read_after;
-        t->is_born = f->steps->is_output[tensor] || user_count(f, tensor) == 0 || is_read_after;
+        t->stays = f->stays[t->tensor] || is_read_after;
+        t->is_born = f->steps->is_output[t->tensor] || user_count(f, t->tensor) == 0 || is_read_after;
         for (uint32_t k = 0; k < w->count; k++)
             w->waits[k] |= t->readers >> k & 1 ? t->maker : 0;
     }
+    return true;
 }
 
 static int64_t height(const window *w, uint32_t done, uint32_t node) {
@@ -315,41 +293,36 @@ static void settle(window *w) {
         w->nodes[--at] = nodes[w->subsets[mask].last];
 }
 
-static bool sweep(front *f, window *w, uint32_t width, uint32_t *order) {
-    int64_t full[2];
-    uint32_t count = f->steps->node_count;
-    find_fullest(f, order, full);
-    restart(f);
-    for (uint32_t start = 0; start + 1 < count; start += width / 2) {
-        w->count = count - start < width ? count - start : width;
-        memcpy(w->nodes, order + start, w->count * sizeof *order);
-        if (!touch_all(f, w))
-            return false;
-        measure_window(f, w, full);
-        settle(w);
-        memcpy(order + start, w->nodes, w->count * sizeof *order);
-        for (uint32_t i = start; i < start + width / 2 && i < count; i++)
-            advance(f, order[i]);
-    }
-    return true;
-}
-
+/* Windows that overlap by half, over the whole order, until a round changes nothing. */
 static bool improve(front *f, uint32_t effort, uint32_t *order, uint32_t *before) {
     const weir_env *env = f->steps->env;
-    size_t bytes = f->steps->node_count * sizeof *order;
+    uint32_t count = f->steps->node_count;
     uint32_t width = 6 + effort / 2;
     window w = {.has_gradients = f->steps->gradient_count > 0};
     w.subsets = weir__allocate(env, (size_t)1 << width, sizeof *w.subsets);
     bool has_memory = w.subsets != NULL;
+    assert(width <= WIDTH_MAX && "a window has room for its nodes");
     for (uint32_t round = 0; has_memory && round < effort; round++) {
-        memcpy(before, order, bytes);
-        has_memory = sweep(f, &w, width, order);
-        if (memcmp(before, order, bytes) == 0)
+        int64_t full[2];
+        memcpy(before, order, count * sizeof *order);
+        find_fullest(f, order, full);
+        restart(f);
+        for (uint32_t start = 0; has_memory && start + 1 < count; start += width / 2) {
+            w.count = count - start < width ? count - start : width;
+            memcpy(w.nodes, order + start, w.count * sizeof *order);
+            has_memory = measure_window(f, &w, full);
+            if (!has_memory)
+                break;
+            settle(&w);
+            memcpy(order + start, w.nodes, w.count * sizeof *order);
+            for (uint32_t i = start; i < start + width / 2 && i < count; i++)
+                advance(f, order[i]);
+        }
+        if (memcmp(before, order, count * sizeof *order) == 0)
             break;
     }
     weir__release(env, w.subsets);
     weir__release(env, w.tensors);
-    weir__release(env, w.tensor_ids);
     return has_memory;
 }
 
@@ -364,7 +337,6 @@ bool weir_plan__order_candidate(const weir_plan__steps *s, unsigned number, uint
     bool has_memory = open_front(s, &f) && waits && ready;
     *has_one = number == 1 || effort > 0;
     if (has_memory && *has_one) {
-        list_users(&f);
         if (number == 0)
             memcpy(order, s->order, s->node_count * sizeof *order);
         else

@@ -57,13 +57,6 @@ static weir_plan__list readers_of(const weir_plan__steps *s, uint32_t tensor) {
     return needs;
 }
 
-static bool is_read_by(const weir_plan__steps *s, weir_plan__list readers, uint32_t node) {
-    for (uint32_t i = 0; i < readers.count; i++)
-        if (s->order[readers.items[i]] == node)
-            return true;
-    return false;
-}
-
 /* Bytes that are live where the maker (WEIR__NO_NAME: always) has run and a reader (NULL: always) has not. */
 static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker,
                      const weir_plan__list *readers) {
@@ -71,7 +64,7 @@ static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker,
     uint32_t own = c->next_item++;
     if (maker == node)
         maker = WEIR__NO_NAME;
-    if (readers && is_read_by(s, *readers, node))
+    if (readers && weir_plan__list_has(*readers, s->place[node]))
         readers = NULL;
     if (maker == WEIR__NO_NAME && !readers) {
         c->always += size;
@@ -82,13 +75,6 @@ static void add_item(cutting *c, uint32_t node, uint64_t size, uint32_t maker,
         for (uint32_t i = 0; i < readers->count; i++)
             link(c, own, s->order[readers->items[i]], WEIR_PLAN__FLOW_FOREVER);
     }
-}
-
-static bool is_in(weir_plan__list list, uint32_t tensor) {
-    for (uint32_t i = 0; i < list.count; i++)
-        if (list.items[i] == tensor)
-            return true;
-    return false;
 }
 
 /* The lowest node that saves the tensor for its backward step; WEIR__NO_NAME for none. */
@@ -116,7 +102,7 @@ static void add_tensor(cutting *c, uint32_t node, bool is_back, uint32_t tensor)
         return;
     }
     weir_plan__list readers = readers_of(s, tensor);
-    bool is_made_here = is_in(weir_plan__list_at(&s->outputs, node), tensor);
+    bool is_made_here = weir_plan__list_has(weir_plan__list_at(&s->outputs, node), tensor);
     bool lasts = s->permanent[tensor] || saver != WEIR__NO_NAME;
     if (lasts || is_made_here || readers.count > 0)
         add_item(c, node, s->sizes[tensor], s->producer[tensor], lasts || is_made_here ? NULL : &readers);
@@ -225,31 +211,22 @@ static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *rec
     return best;
 }
 
-static bool bound_arenas(cutting *c, const weir_plan__schedule *base, uint64_t *loads, weir__record *records,
-                         uint64_t *bound) {
-    const weir_plan__steps *s = c->steps;
-    for (uint32_t arena = 0; arena < s->arena_count; arena++) {
-        weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
-        uint64_t peak = 0;
-        bool is_valid;
-        if (!weir_plan__schedule_peaks(s, base->items, base->count, &one, &peak, loads, &is_valid))
-            return false;
-        c->arena = arena;
-        *bound += s->node_count > 0 ? bound_arena(c, loads, records) : peak;
-        if (c->flow.is_short_of_memory)
-            return false;
-    }
-    return true;
-}
-
 bool weir_plan__order_bound(const weir_plan__steps *s, uint64_t *bound) {
     cutting c = {.steps = s};
     weir_plan__schedule base = {0};
     uint64_t *loads = weir__allocate(s->env, weir_plan__positions(s->step_count), sizeof *loads);
     weir__record *records = weir__allocate(s->env, 2 * (size_t)s->step_count + 1, sizeof *records);
+    bool has_memory = loads && records && weir_plan__schedule_base(s, &base);
     *bound = 0;
-    bool has_memory = loads && records && weir_plan__schedule_base(s, &base) &&
-                      bound_arenas(&c, &base, loads, records, bound);
+    for (c.arena = 0; has_memory && c.arena < s->arena_count; c.arena++) {
+        weir_plan__budgets one = {.items = {{.arena = c.arena}}, .count = 1};
+        uint64_t peak = 0;
+        bool is_valid;
+        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &peak, loads, &is_valid);
+        if (has_memory)
+            *bound += s->node_count > 0 ? bound_arena(&c, loads, records) : peak;
+        has_memory = has_memory && !c.flow.is_short_of_memory;
+    }
     weir_plan__flow_release(s->env, &c.flow);
     weir_plan__schedule_release(s->env, &base);
     weir__release(s->env, loads);

@@ -8,48 +8,39 @@ typedef unsigned __int128 wide;
 
 #define STEPS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
 
-static void *take(weir_plan__steps *s, size_t count, size_t size) {
-    void *memory = weir__allocate_zero(s->env, count ? count : 1, size);
-    if (memory)
-        s->owned[s->owned_count++] = memory;
-    else
-        s->is_short_of_memory = true;
-    return memory;
-}
-
 void weir_plan__steps_release(weir_plan__steps *s) {
-    for (unsigned i = 0; i < s->owned_count; i++)
-        weir__release(s->env, s->owned[i]);
-    s->owned_count = 0;
+    weir__arena_release(&s->memory);
 }
 
+/* False: no memory. */
 static bool open_steps(const weir_graph *graph, const weir_plan__liveness *l, weir_plan__steps *s,
                        uint32_t gradients) {
+    weir__arena *m = &s->memory;
     size_t tensors = s->all_tensors;
     size_t nodes = s->all_nodes;
     size_t reads = graph->edge_count * (l->shares_places ? 2 : 1); /* an alias, and its owner */
     size_t edges = reads + (s->link.bytes ? 4 * (size_t)s->tensor_count : 0);
-    s->sizes = take(s, tensors, sizeof *s->sizes);
-    s->arena = take(s, tensors, sizeof *s->arena);
-    s->producer = take(s, tensors, sizeof *s->producer);
-    s->permanent = take(s, tensors, sizeof *s->permanent);
-    s->is_output = take(s, s->tensor_count, sizeof *s->is_output);
-    s->is_shared = take(s, s->tensor_count, sizeof *s->is_shared);
-    s->costs = take(s, nodes, sizeof *s->costs);
-    s->is_inplace = take(s, s->node_count, sizeof *s->is_inplace);
-    s->kills = take(s, nodes, sizeof *s->kills);
-    s->order = take(s, s->node_count, sizeof *s->order);
-    s->place = take(s, s->node_count, sizeof *s->place);
-    s->inputs.first = take(s, nodes + 1, sizeof *s->inputs.first);
-    s->inputs.items = take(s, edges, sizeof *s->inputs.items);
-    s->outputs.first = take(s, nodes + 1, sizeof *s->outputs.first);
-    s->outputs.items = take(s, edges, sizeof *s->outputs.items);
-    s->saved.first = take(s, (size_t)s->node_count + 1, sizeof *s->saved.first);
-    s->saved.items = take(s, reads, sizeof *s->saved.items);
-    s->needs.first = take(s, (size_t)s->tensor_count + 1, sizeof *s->needs.first);
-    s->needs.items = take(s, 2 * reads, sizeof *s->needs.items);
-    s->gradients = take(s, gradients, sizeof *s->gradients);
-    return !s->is_short_of_memory;
+    s->sizes = weir__arena_take_zero(m, tensors, sizeof *s->sizes);
+    s->arena = weir__arena_take_zero(m, tensors, sizeof *s->arena);
+    s->producer = weir__arena_take_zero(m, tensors, sizeof *s->producer);
+    s->permanent = weir__arena_take_zero(m, tensors, sizeof *s->permanent);
+    s->is_output = weir__arena_take_zero(m, s->tensor_count, sizeof *s->is_output);
+    s->is_shared = weir__arena_take_zero(m, s->tensor_count, sizeof *s->is_shared);
+    s->costs = weir__arena_take_zero(m, nodes, sizeof *s->costs);
+    s->is_inplace = weir__arena_take_zero(m, s->node_count, sizeof *s->is_inplace);
+    s->kills = weir__arena_take_zero(m, nodes, sizeof *s->kills);
+    s->order = weir__arena_take_zero(m, s->node_count, sizeof *s->order);
+    s->place = weir__arena_take_zero(m, s->node_count, sizeof *s->place);
+    s->inputs.first = weir__arena_take_zero(m, nodes + 1, sizeof *s->inputs.first);
+    s->inputs.items = weir__arena_take_zero(m, edges, sizeof *s->inputs.items);
+    s->outputs.first = weir__arena_take_zero(m, nodes + 1, sizeof *s->outputs.first);
+    s->outputs.items = weir__arena_take_zero(m, edges, sizeof *s->outputs.items);
+    s->saved.first = weir__arena_take_zero(m, (size_t)s->node_count + 1, sizeof *s->saved.first);
+    s->saved.items = weir__arena_take_zero(m, reads, sizeof *s->saved.items);
+    s->needs.first = weir__arena_take_zero(m, (size_t)s->tensor_count + 1, sizeof *s->needs.first);
+    s->needs.items = weir__arena_take_zero(m, 2 * reads, sizeof *s->needs.items);
+    s->gradients = weir__arena_take_zero(m, gradients, sizeof *s->gradients);
+    return !m->is_short;
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------------ */
@@ -115,23 +106,6 @@ static uint32_t append_read(const weir_graph *graph, const weir_plan__liveness *
     return append_new(weir_plan__owner_of(graph, l, tensor), mark, marks, to, at);
 }
 
-static bool is_saved(const weir_graph *graph, uint32_t tensor, bool node_saves) {
-    uint8_t choice = graph->tensors[tensor].saved_for_backward;
-    return choice == WEIR_CHOICE_TRUE || (node_saves && choice != WEIR_CHOICE_FALSE);
-}
-
-static uint32_t append_saved(const weir_graph *graph, const weir_plan__liveness *l,
-                             const weir_plan__node *node, uint32_t mark, uint32_t *marks, uint32_t *to,
-                             uint32_t at) {
-    const uint32_t *edges = weir_plan__inputs(graph, node);
-    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
-        bool saves = i < node->input_count ? node->saves_inputs : node->saves_output;
-        if (is_saved(graph, edges[i], saves))
-            at = append_read(graph, l, edges[i], mark, marks, to, at);
-    }
-    return at;
-}
-
 /* `marks` is all zero; numbers from 1 mark what a list has already. */
 static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, weir_plan__steps *s,
                        uint32_t *marks) {
@@ -150,10 +124,16 @@ static void fill_nodes(const weir_graph *graph, const weir_plan__liveness *l, we
         for (uint32_t k = 0; k < node->output_count; k++)
             at = append_new(outputs[k], mark, marks, s->outputs.items, at);
         s->outputs.first[i + 1] = at;
-        s->saved.first[i + 1] =
-            s->mode == WEIR_PLAN__BACKWARD
-                ? append_saved(graph, l, node, ++mark, marks, s->saved.items, s->saved.first[i])
-                : 0;
+        at = s->saved.first[i];
+        mark++;
+        for (uint32_t k = 0; s->mode == WEIR_PLAN__BACKWARD && k < node->input_count + node->output_count;
+             k++) {
+            uint8_t choice = graph->tensors[inputs[k]].saved_for_backward; /* outputs follow the inputs */
+            bool node_saves = k < node->input_count ? node->saves_inputs : node->saves_output;
+            if (choice == WEIR_CHOICE_TRUE || (node_saves && choice != WEIR_CHOICE_FALSE))
+                at = append_read(graph, l, inputs[k], mark, marks, s->saved.items, at);
+        }
+        s->saved.first[i + 1] = at;
         s->costs[i] = weir_plan__node_cost(graph, i);
         s->is_inplace[i] = node->inplace;
         uint32_t killed =
@@ -180,16 +160,6 @@ static void add_transfer(weir_plan__steps *s, uint32_t node, uint32_t from, uint
     s->kills[node] = WEIR__NO_NAME;
 }
 
-/* Both ends of the transfer are there until it is complete. */
-static void add_wait(weir_plan__steps *s, uint32_t node, uint32_t tensor) {
-    uint32_t at = s->inputs.first[node];
-    s->inputs.items[at] = tensor;
-    s->inputs.items[at + 1] = s->tensor_count + tensor;
-    s->inputs.first[node + 1] = at + 2;
-    s->outputs.first[node + 1] = s->outputs.first[node];
-    s->kills[node] = WEIR__NO_NAME;
-}
-
 static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignments, weir_plan__steps *s,
                                  weir_error *error) {
     uint64_t sum = 0;
@@ -203,31 +173,37 @@ static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignm
     }
     for (uint32_t t = 0; t < s->tensor_count; t++)
         add_transfer(s, weir_plan__in_of(s, t), s->tensor_count + t, t, weir_plan__move_of(s, t));
-    for (uint32_t t = 0; t < s->tensor_count; t++)
-        add_wait(s, weir_plan__wait_of(s, t), t);
+    for (uint32_t t = 0; t < s->tensor_count; t++) { /* both ends are there until it is complete */
+        uint32_t node = weir_plan__wait_of(s, t);
+        uint32_t at = s->inputs.first[node];
+        s->inputs.items[at] = t;
+        s->inputs.items[at + 1] = s->tensor_count + t;
+        s->inputs.first[node + 1] = at + 2;
+        s->outputs.first[node + 1] = s->outputs.first[node];
+        s->kills[node] = WEIR__NO_NAME;
+    }
     return WEIR_OK;
 }
 
-/* ---- Needs -------------------------------------------------------------------------------------- */
-
-static void count_needs(weir_plan__steps *s) {
+/* The base steps that need each tensor, counted, then listed. `cursors` has room for all tensors. */
+static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
     for (uint32_t i = 0; i < s->step_count; i++) {
         weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.first[needs.items[k] + 1]++;
     }
-    for (uint32_t t = 0; t < s->tensor_count; t++)
+    for (uint32_t t = 0; t < s->tensor_count; t++) {
         s->needs.first[t + 1] += s->needs.first[t];
-}
-
-static void fill_needs(weir_plan__steps *s, uint32_t *cursors) {
-    memcpy(cursors, s->needs.first, s->tensor_count * sizeof *cursors);
+        cursors[t] = s->needs.first[t];
+    }
     for (uint32_t i = 0; i < s->step_count; i++) {
         weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.items[cursors[needs.items[k]]++] = i;
     }
 }
+
+/* ---- All of it ---------------------------------------------------------------------------------- */
 
 weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                   const weir_plan__liveness *l, const uint64_t *alignments,
@@ -245,16 +221,16 @@ weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan
         return too_large(graph, error);
     s->all_tensors = link.bytes ? 2 * s->tensor_count : s->tensor_count;
     s->all_nodes = link.bytes ? s->node_count + 3 * s->tensor_count : s->node_count;
+    weir__arena_init(&s->memory, plan->env);
     bool has_memory = open_steps(graph, l, s, plan->count - s->tensor_count);
-    uint32_t *marks = take(s, s->tensor_count, sizeof *marks);
+    uint32_t *marks = weir__arena_take_zero(&s->memory, s->tensor_count, sizeof *marks);
     if (!has_memory || !marks)
         return weir__out_of_memory(error, STEPS_OPERATOR, s->tensor_count * sizeof *s->sizes);
     WEIR__TRY(fill_tensors(graph, plan, l, alignments, s, error));
     fill_nodes(graph, l, s, marks);
     if (link.bytes)
         WEIR__TRY(add_transfers(graph, alignments, s, error));
-    count_needs(s);
-    fill_needs(s, marks);
+    list_needs(s, marks);
     return WEIR_OK;
 }
 

@@ -5,6 +5,7 @@
 #ifndef WEIR_PLAN_STEPS_H
 #define WEIR_PLAN_STEPS_H
 
+#include "base/arena.h"
 #include "plan/planning.h"
 
 #define WEIR_PLAN__COST_NEVER ((uint64_t)1 << 60) /* a price that cannot be paid; also "no such step" */
@@ -20,6 +21,13 @@ typedef struct weir_plan__list {
     const uint32_t *items;
     uint32_t count;
 } weir_plan__list;
+
+static inline bool weir_plan__list_has(weir_plan__list list, uint32_t item) {
+    for (uint32_t i = 0; i < list.count; i++)
+        if (list.items[i] == item)
+            return true;
+    return false;
+}
 
 static inline weir_plan__list weir_plan__list_at(const weir_plan__lists *lists, uint32_t index) {
     uint32_t first = lists->first[index];
@@ -69,9 +77,7 @@ typedef struct weir_plan__steps {
     uint32_t all_nodes;
     uint32_t host; /* the copies' arena: beyond the graph's */
 
-    void *owned[24];
-    unsigned owned_count;
-    bool is_short_of_memory;
+    weir__arena memory; /* of all arrays */
 } weir_plan__steps;
 
 typedef struct weir_plan__made_step {
@@ -190,6 +196,13 @@ static inline unsigned weir_plan__budget_of(const weir_plan__budgets *budgets, u
         if (budgets->items[b].arena == arena)
             return b;
     return WEIR_PLAN__BUDGETS_MAX;
+}
+
+static inline bool weir_plan__within(const weir_plan__budgets *budgets, const uint64_t *peaks) {
+    for (unsigned b = 0; b < budgets->count; b++)
+        if (peaks[b] > budgets->items[b].bytes)
+            return false;
+    return true;
 }
 
 /* The largest live bytes of each budget's arena; *is_valid as weir_plan__schedule_lives. `loads` may be NULL;
