@@ -7,50 +7,36 @@
 
 const char *const weir_plan__modes[] = {"inference", "forward", "backward", NULL};
 
-static bool mode_named(const char *name, weir_plan__graph_mode *mode) {
-    for (unsigned i = 0; i < WEIR_PLAN__MODES; i++)
-        if (strcmp(name, weir_plan__modes[i]) == 0) {
-            *mode = (weir_plan__graph_mode)i;
-            return true;
-        }
-    return false;
-}
-
-/* remat_enabled goes with every mode: *mode is then what was asked for. */
-static weir_status preset_mode(const char *preset, weir_plan__graph_mode *mode, bool *is_remat,
-                               weir_error *error) {
-    if (strcmp(preset, "remat_enabled") == 0) {
-        *is_remat = true;
-        return WEIR_OK;
-    }
-    if (strcmp(preset, "train_full") == 0) {
-        *mode = WEIR_PLAN__BACKWARD;
-        return WEIR_OK;
-    }
-    if (strcmp(preset, "inference") == 0) {
-        *mode = WEIR_PLAN__INFERENCE;
-        return WEIR_OK;
-    }
-    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                      "unknown preset '%.40s'; choose train_full, inference or remat_enabled", preset);
-}
-
 weir_status weir_plan__mode_find(const weir_plan_options *options, weir_plan__graph_mode *mode,
                                  bool *is_remat, weir_error *error) {
+    const char *preset = options->preset;
     *is_remat = false;
-    if (!options->mode && !options->preset)
+    *mode = WEIR_PLAN__BACKWARD;
+    if (!options->mode && !preset)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "no mode; choose inference, forward or backward, or a preset");
-    if (options->mode && !mode_named(options->mode, mode))
-        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "unknown mode '%.40s'; choose inference, forward or backward", options->mode);
-    if (!options->preset)
+    if (options->mode) {
+        for (*mode = 0; *mode < WEIR_PLAN__MODES && strcmp(options->mode, weir_plan__modes[*mode]) != 0;)
+            ++*mode;
+        if (*mode == WEIR_PLAN__MODES)
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                              "unknown mode '%.40s'; choose inference, forward or backward", options->mode);
+    }
+    if (!preset)
         return WEIR_OK;
-    weir_plan__graph_mode wanted = options->mode ? *mode : WEIR_PLAN__BACKWARD;
-    WEIR__TRY(preset_mode(options->preset, &wanted, is_remat, error));
+    weir_plan__graph_mode wanted = *mode;
+    if (strcmp(preset, "remat_enabled") == 0) /* goes with every mode */
+        *is_remat = true;
+    else if (strcmp(preset, "train_full") == 0)
+        wanted = WEIR_PLAN__BACKWARD;
+    else if (strcmp(preset, "inference") == 0)
+        wanted = WEIR_PLAN__INFERENCE;
+    else
+        return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                          "unknown preset '%.40s'; choose train_full, inference or remat_enabled", preset);
     if (options->mode && *mode != wanted)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "preset %s is %s mode, not %s; give one of the two", options->preset,
+                          "preset %s is %s mode, not %s; give one of the two", preset,
                           weir_plan__modes[wanted], options->mode);
     *mode = wanted;
     return WEIR_OK;

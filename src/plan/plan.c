@@ -10,8 +10,12 @@
 #include "plan/planning.h"
 #include "weir_tool/plan_tools.h"
 
-/* What a call brings beside the graph, read and checked for types. */
+/* A call: its graph, and what comes beside it, read and checked for types. */
 typedef struct request {
+    const weir_env *env;
+    const weir_graph *graph;
+    const weir_plan_options *options;
+    weir_plan__graph_mode mode;
     weir_plan__document arenas;
     weir_plan__document order;
     weir_text *order_ids; /* NULL: not given */
@@ -40,32 +44,20 @@ static weir_status load(const weir_env *env, const weir_document *given, const c
     return weir_plan__document_load(env, given->data, given->size, name_or(given, name), out, error);
 }
 
-static weir_status read_request(const weir_env *env, const weir_plan_options *options, request *r,
-                                weir_error *error) {
-    weir_cbor_writer_memory(&r->arenas.converted, env);
-    weir_cbor_writer_memory(&r->order.converted, env);
-    weir_status status = load(env, &options->arenas, "arenas", &r->arenas, error);
+static weir_status read_request(request *r, weir_error *error) {
+    const weir_plan_options *options = r->options;
+    bool has_capacity = !r->is_remat;
+    weir_status status = load(r->env, &options->arenas, "arenas", &r->arenas, error);
     if (status == WEIR_OK)
-        status = load(env, &options->order, "order", &r->order, error);
+        status = load(r->env, &options->order, "order", &r->order, error);
     if (status == WEIR_OK && options->arenas.data)
-        status = weir_plan__settings_read(env, &r->arenas.root, name_or(&options->arenas, "arenas"),
+        status = weir_plan__settings_read(r->env, &r->arenas.root, name_or(&options->arenas, "arenas"),
                                           &r->settings, &r->setting_count, error);
     if (status == WEIR_OK && options->order.data)
-        status = weir_plan__text_list(env, &r->order.root, name_or(&options->order, "order"), "the order",
+        status = weir_plan__text_list(r->env, &r->order.root, name_or(&options->order, "order"), "the order",
                                       &r->order_ids, &r->order_count, error);
-    return status;
-}
-
-static void release_request(const weir_env *env, request *r) {
-    weir_plan__document_release(&r->arenas);
-    weir_plan__document_release(&r->order);
-    weir__release(env, r->order_ids);
-    weir__release(env, r->settings);
-    weir__release(env, r->node_order);
-}
-
-static weir_status check_remat(const request *r, weir_error *error) {
-    bool has_capacity = !r->is_remat;
+    if (status != WEIR_OK)
+        return status;
     if (r->link.bytes && !r->is_remat)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "a link pages tensors so that capacities are kept, which is preset remat_enabled; "
@@ -80,52 +72,42 @@ static weir_status check_remat(const request *r, weir_error *error) {
         "it, such as --capacity activations=8GiB");
 }
 
-/* Both or none, each in its range. */
-static weir_status check_link(const weir_plan_options *options, request *r, weir_error *error) {
+static weir_status check_options(request *r, weir_error *error) {
+    const weir_plan_options *options = r->options;
     const uint64_t most = ((uint64_t)1 << 56) - 1;
-    r->link = (weir_plan__link){options->link, options->speed, options->link > 0 && !options->no_overlap};
-    if (options->link <= most && options->speed <= most && (options->link > 0) == (options->speed > 0))
-        return WEIR_OK;
-    return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                      "paging takes the link's bytes per second and the cost that operators do per second "
-                      "(link and speed), each from 1 to 2^56-1; give both, such as --link 50GB/s --speed "
-                      "400T/s, or none");
-}
-
-static weir_status check_options(const weir_graph *graph, const weir_plan_options *options, request *r,
-                                 weir_error *error) {
-    if (!graph->is_finished)
+    if (!r->graph->is_finished)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                           "the graph is not finished; call weir_graph_finish first");
     if (options->effort_plus_one > WEIR_EFFORT_MAX + 1)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PLAN__PREPARE_OPERATOR,
                           "the effort is a number from 0 to %d", WEIR_EFFORT_MAX);
+    if (options->link > most || options->speed > most || (options->link > 0) != (options->speed > 0))
+        return weir__fail(
+            error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+            "paging takes the link's bytes per second and the cost that operators do per second "
+            "(link and speed), each from 1 to 2^56-1; give both, such as --link 50GB/s --speed "
+            "400T/s, or none");
     r->packing.effort = options->effort_plus_one ? options->effort_plus_one - 1 : WEIR_EFFORT_DEFAULT;
     r->packing.threads = options->threads;
-    WEIR__TRY(check_link(options, r, error));
+    r->link = (weir_plan__link){options->link, options->speed, options->link > 0 && !options->no_overlap};
     return weir_pack__choose(options->strategies, &r->packing.without, error);
 }
 
 /* ---- The token --------------------------------------------------------------------------------- */
 
-static void default_token(const weir_graph *graph, uint8_t token[WEIR_TOKEN_SIZE]) {
-    uint8_t encoded[64];
-    weir_cbor_writer w;
-    weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
-    weir_cbor_array(&w, 3);
-    weir_cbor_text(&w, "replay_token_v1");
-    weir_cbor_bytes(&w, graph->hash, WEIR_HASH_SIZE);
-    weir_cbor_uint(&w, 0);
-    weir__sha512_of(encoded, w.size, token);
-}
-
-static weir_status take_token(const weir_graph *graph, const weir_plan_options *options, weir_plan *plan,
-                              weir_error *error) {
+static weir_status take_token(const request *r, weir_plan *plan, weir_error *error) {
     uint8_t own[WEIR_TOKEN_SIZE];
-    const uint8_t *token = options->token;
-    size_t size = options->token_size;
+    const uint8_t *token = r->options->token;
+    size_t size = r->options->token_size;
     if (!token) {
-        default_token(graph, own);
+        uint8_t encoded[64];
+        weir_cbor_writer w;
+        weir_cbor_writer_fixed(&w, encoded, sizeof encoded);
+        weir_cbor_array(&w, 3);
+        weir_cbor_text(&w, "replay_token_v1");
+        weir_cbor_bytes(&w, r->graph->hash, WEIR_HASH_SIZE);
+        weir_cbor_uint(&w, 0);
+        weir__sha512_of(encoded, w.size, own);
         token = own;
         size = sizeof own;
     }
@@ -168,32 +150,10 @@ static weir_status collect_arenas(weir_plan *plan, const weir_graph *graph, cons
     return status;
 }
 
-static weir_status run_memory_steps(weir_plan *plan, const weir_graph *graph, const request *r,
-                                    const weir_plan__liveness *liveness, weir_error *error) {
-    WEIR__TRY(collect_arenas(plan, graph, r, error));
-    WEIR__TRY(weir_plan__sort_by_time(plan, error));
-    WEIR__TRY(weir_plan__measure_live(plan, error));
-    WEIR__TRY(weir_plan__assign_slots(plan, error));
-    WEIR__TRY(weir_plan__map_addresses(plan, error));
-    WEIR__TRY(weir_plan__lay_out(plan, liveness, &r->packing, error));
-    return weir_plan__seal(plan, error);
-}
-
-static weir_status choose_order(const weir_graph *graph, const request *r, uint32_t *order,
-                                uint32_t *position, weir_error *error) {
-    if (!r->node_order)
-        return weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error);
-    for (uint32_t p = 0; p < weir_plan__node_count(graph); p++) {
-        order[p] = r->node_order[p];
-        position[order[p]] = p + 1;
-    }
-    return WEIR_OK;
-}
-
 /* A capacity of an arena that the graph does not have would limit nothing: most likely its name is misspelt.
  */
-static weir_status check_capacities(const weir_graph *graph, const request *r, weir_error *error) {
-    const weir__names *arenas = &graph->arenas;
+static weir_status check_capacities(const request *r, weir_error *error) {
+    const weir__names *arenas = &r->graph->arenas;
     char known[256] = "";
     for (size_t i = 0; i < r->setting_count; i++) {
         const weir_plan__arena_setting *setting = &r->settings[i];
@@ -226,56 +186,50 @@ static bool writes_places(const weir_graph *graph) {
 static weir_status run_ordered(weir_plan *plan, const weir_graph *graph, const request *r,
                                weir_plan__liveness *liveness, weir_error *error) {
     weir_plan__limits limits = {r->settings, r->setting_count, r->link, r->packing.effort};
-    weir_status status = weir_plan__analyze_liveness(graph, plan, liveness, error);
-    if (status == WEIR_OK && r->is_remat)
-        status = weir_plan__recompute(graph, plan, liveness, &limits, error);
-    if (status == WEIR_OK && r->node_order && !plan->schedule)
-        status = weir_plan__keep_order(plan, graph, liveness->order, error);
-    if (status == WEIR_OK)
-        status = run_memory_steps(plan, graph, r, liveness, error);
-    if (status == WEIR_OK)
-        weir_plan__fill_metrics(plan, liveness->retained, liveness->activations);
-    weir_plan__liveness_release(plan->env, liveness);
-    return status;
+    WEIR__TRY(weir_plan__analyze_liveness(graph, plan, liveness, error));
+    if (r->is_remat)
+        WEIR__TRY(weir_plan__recompute(graph, plan, liveness, &limits, error));
+    if (r->node_order && !plan->schedule)
+        WEIR__TRY(weir_plan__keep_order(plan, graph, liveness->order, error));
+    WEIR__TRY(collect_arenas(plan, graph, r, error));
+    WEIR__TRY(weir_plan__sort_by_time(plan, error));
+    WEIR__TRY(weir_plan__measure_live(plan, error));
+    WEIR__TRY(weir_plan__assign_slots(plan, error));
+    WEIR__TRY(weir_plan__map_addresses(plan, error));
+    WEIR__TRY(weir_plan__lay_out(plan, liveness, &r->packing, error));
+    WEIR__TRY(weir_plan__seal(plan, error));
+    weir_plan__fill_metrics(plan, liveness->retained, liveness->activations);
+    return WEIR_OK;
 }
 
 /* Aliases share the place of their owner. If operators may run again and one of them writes into a place, its
  * old value could not be read again: then versions share it, or nothing does. */
-static weir_status run_steps(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
-                             const request *r, uint32_t *order, uint32_t *position, weir_error *error) {
+static weir_status run_steps(weir_plan *plan, const request *r, uint32_t *order, uint32_t *position,
+                             weir_error *error) {
+    const weir_graph *graph = r->graph;
     weir_plan__liveness liveness = {.order = order, .position = position};
-    weir_plan__versions versions;
-    WEIR__TRY(choose_order(graph, r, order, position, error));
-    WEIR__TRY(take_token(graph, options, plan, error));
+    weir_plan__versions versions = {0};
+    for (uint32_t p = 0; r->node_order && p < weir_plan__node_count(graph); p++) {
+        order[p] = r->node_order[p];
+        position[order[p]] = p + 1;
+    }
+    if (!r->node_order)
+        WEIR__TRY(weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error));
+    WEIR__TRY(take_token(r, plan, error));
     WEIR__TRY(weir_plan__settings_check(r->settings, r->setting_count, error));
-    WEIR__TRY(check_capacities(graph, r, error));
+    WEIR__TRY(check_capacities(r, error));
+    bool has_memory = true;
     liveness.shares_places = graph->has_aliases && !(r->is_remat && writes_places(graph));
-    if (liveness.shares_places || !r->has_versions)
-        return run_ordered(plan, graph, r, &liveness, error);
-    bool has_memory = weir_plan__versions_make(plan->env, graph, order, &versions);
-    liveness.shares_places = versions.is_whole;
-    liveness.versions = versions.is_whole ? &versions : NULL;
+    if (!liveness.shares_places && r->has_versions) {
+        has_memory = weir_plan__versions_make(plan->env, graph, order, &versions);
+        liveness.shares_places = versions.is_whole;
+        liveness.versions = versions.is_whole ? &versions : NULL;
+    }
     weir_status status =
-        has_memory ? run_ordered(plan, versions.is_whole ? &versions.graph : graph, r, &liveness, error)
+        has_memory ? run_ordered(plan, liveness.versions ? &versions.graph : graph, r, &liveness, error)
                    : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *graph->tensors);
+    weir_plan__liveness_release(plan->env, &liveness);
     weir_plan__versions_release(plan->env, &versions);
-    return status;
-}
-
-static weir_status make(weir_plan *plan, const weir_graph *graph, const weir_plan_options *options,
-                        const request *r, weir_error *error) {
-    const weir_env *env = plan->env;
-    size_t nodes = weir_plan__node_count(graph);
-    uint32_t *order = weir__allocate(env, nodes, sizeof *order);
-    uint32_t *position = weir__allocate(env, nodes, sizeof *position);
-    weir_status status = order && position
-                             ? run_steps(plan, graph, options, r, order, position, error)
-                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * 8);
-    weir__release(env, order);
-    weir__release(env, position);
-    weir__release(env, plan->by_birth);
-    weir__release(env, plan->by_death);
-    plan->by_birth = plan->by_death = NULL;
     return status;
 }
 
@@ -290,16 +244,32 @@ static weir_status pass_on(weir_error *error, const weir_error *later) {
 
 /* One plan with the budgets as they are. Where the packing does not fit, *made is kept all the same, so that
  * its peaks can be seen. */
-static weir_status attempt(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                           const request *r, weir_plan__graph_mode mode, weir_plan **made,
-                           weir_error *error) {
-    *made = weir__allocate_zero(env, 1, sizeof **made);
-    if (!*made)
-        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof **made);
-    (*made)->env = env;
-    (*made)->mode = mode;
-    memcpy((*made)->hashes.graph, graph->hash, WEIR_HASH_SIZE);
-    return make(*made, graph, options, r, error);
+static weir_status attempt(const request *r, weir_plan **made, weir_error *error) {
+    const weir_env *env = r->env;
+    size_t nodes = weir_plan__node_count(r->graph);
+    weir_plan *plan = weir__allocate_zero(env, 1, sizeof *plan);
+    *made = plan;
+    if (!plan)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *plan);
+    plan->env = env;
+    plan->mode = r->mode;
+    memcpy(plan->hashes.graph, r->graph->hash, WEIR_HASH_SIZE);
+    uint32_t *order = weir__allocate(env, nodes, sizeof *order);
+    uint32_t *position = weir__allocate(env, nodes, sizeof *position);
+    weir_status status = order && position
+                             ? run_steps(plan, r, order, position, error)
+                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * 8);
+    weir__release(env, order);
+    weir__release(env, position);
+    weir__release(env, plan->by_birth);
+    weir__release(env, plan->by_death);
+    plan->by_birth = plan->by_death = NULL;
+    return status;
+}
+
+static void drop(weir_plan **plan) {
+    weir_plan_close(*plan);
+    *plan = NULL;
 }
 
 static void forget_slack(request *r) {
@@ -331,35 +301,19 @@ static bool tighten(request *r, const weir_plan *plan) {
     return false;
 }
 
-/* The plan with places shared, if that keeps the capacities as it is. */
-static weir_status fit_shared(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                              const request *r, weir_plan__graph_mode mode, weir_plan **plan,
-                              weir_error *error) {
-    request shared = *r;
-    shared.is_remat = false;
-    weir_status status = attempt(env, graph, options, &shared, mode, plan, error);
-    if (status != WEIR_OK) {
-        weir_plan_close(*plan);
-        *plan = NULL;
-    }
-    return status;
-}
-
 /* A plan of one order: where operators may run again, as often as the packing needs more room. The error is
  * the first attempt's: it speaks of the capacities that were given. */
-static weir_status fit(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                       request *r, weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
+static weir_status fit(request *r, weir_plan **plan, weir_error *error) {
     weir_error later;
     weir_status first = WEIR_OK;
     forget_slack(r);
     for (unsigned round = 0; round <= BUDGET_ROUNDS; round++) {
-        weir_status status = attempt(env, graph, options, r, mode, plan, round ? &later : error);
+        weir_status status = attempt(r, plan, round ? &later : error);
         if (status == WEIR_OK)
             return WEIR_OK;
         first = round ? first : status;
         bool is_worth_more = r->is_remat && status == WEIR_ARENA_TOO_SMALL && tighten(r, *plan);
-        weir_plan_close(*plan);
-        *plan = NULL;
+        drop(plan);
         if (status != WEIR_ARENA_TOO_SMALL)
             return round ? pass_on(error, &later) : status;
         if (!is_worth_more)
@@ -369,29 +323,30 @@ static weir_status fit(const weir_env *env, const weir_graph *graph, const weir_
 }
 
 /* The same, and where transfers overlap and room was lacking, without that too: the cheaper plan. */
-static weir_status make_fitting(const weir_env *env, const weir_graph *graph,
-                                const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
-                                weir_plan **plan, weir_error *error) {
+static weir_status make_fitting(request *r, weir_plan **plan, weir_error *error) {
     weir_error other_error;
     weir_plan *other = NULL;
     weir_status status = WEIR_OK;
     forget_slack(r);
-    if (r->is_remat && graph->has_aliases) {
-        status = fit_shared(env, graph, options, r, mode, plan, error);
+    if (r->is_remat && r->graph->has_aliases) { /* places are shared, if that keeps the capacities as it is */
+        request shared = *r;
+        shared.is_remat = false;
+        status = attempt(&shared, plan, error);
+        if (status != WEIR_OK)
+            drop(plan);
         if (status != WEIR_ARENA_TOO_SMALL && status != WEIR_INVALID_IR)
             return status;
     }
     r->has_versions = status == WEIR_ARENA_TOO_SMALL; /* else a write comes too early */
     request alone = *r;
-    status = fit(env, graph, options, r, mode, plan, error);
+    status = fit(r, plan, error);
     bool is_short = status == WEIR_ARENA_TOO_SMALL || (status == WEIR_OK && (*plan)->remat.added_cost > 0);
     if (!r->link.overlaps || !is_short || !weir_plan__has_slack(r->settings, r->setting_count))
         return status;
     alone.link.overlaps = false;
-    weir_status second = fit(env, graph, options, &alone, mode, &other, &other_error);
+    weir_status second = fit(&alone, &other, &other_error);
     if (second != WEIR_OK && second != WEIR_ARENA_TOO_SMALL) {
-        weir_plan_close(*plan);
-        *plan = NULL;
+        drop(plan);
         return pass_on(error, &other_error);
     }
     bool is_cheaper =
@@ -410,40 +365,38 @@ static uint64_t packed_peaks(const weir_plan *plan) {
     return sum;
 }
 
-/* Less added cost, then lower peaks. */
-static bool is_better(const weir_plan *plan, const weir_plan *other) {
-    if (plan->remat.added_cost != other->remat.added_cost)
-        return plan->remat.added_cost < other->remat.added_cost;
-    return packed_peaks(plan) < packed_peaks(other);
-}
-
-/* Plans the better order too, if there is one, and takes the better plan. *plan may be NULL: the given order
- * does not fit. */
-static weir_status make_reordered(const weir_env *env, const weir_graph *graph,
-                                  const weir_plan_options *options, request *r, weir_plan__graph_mode mode,
-                                  weir_plan **plan, weir_error *error) {
+/* Plans the better order too, if there is one, and takes the better plan: less added cost, then lower peaks.
+ * *plan may be NULL: the given order does not fit. */
+static weir_status make_reordered(request *r, weir_plan **plan, weir_error *error) {
+    const weir_env *env = r->env;
     weir_error other_error;
     weir_plan *other = NULL;
     weir_plan_reorder found;
-    size_t nodes = weir_plan__node_count(graph);
+    size_t nodes = weir_plan__node_count(r->graph);
     uint32_t *order = weir__allocate(env, nodes + 1, sizeof *order);
     uint32_t *position = weir__allocate(env, nodes + 1, sizeof *position);
     weir_status status =
-        order && position ? weir_plan__find_order(graph, r->order_ids, r->order_count, order, position, error)
-                          : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * sizeof *order);
+        order && position
+            ? weir_plan__find_order(r->graph, r->order_ids, r->order_count, order, position, error)
+            : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, nodes * sizeof *order);
     if (status == WEIR_OK)
-        status = weir_plan__find_better_order(env, graph, mode, order, r->settings, r->setting_count,
+        status = weir_plan__find_better_order(env, r->graph, r->mode, order, r->settings, r->setting_count,
                                               r->packing.effort, &r->node_order, &found, error);
     weir__release(env, order);
     weir__release(env, position);
     if (status != WEIR_OK)
         return status;
     if (r->node_order) {
-        status = make_fitting(env, graph, options, r, mode, &other, &other_error);
+        status = make_fitting(r, &other, &other_error);
         if (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL)
             return pass_on(error, &other_error);
     }
-    if (other && (!*plan || is_better(other, *plan))) {
+    bool is_better = other && !*plan;
+    if (other && *plan)
+        is_better = other->remat.added_cost != (*plan)->remat.added_cost
+                        ? other->remat.added_cost < (*plan)->remat.added_cost
+                        : packed_peaks(other) < packed_peaks(*plan);
+    if (is_better) {
         weir_plan_close(*plan);
         *plan = other;
     } else {
@@ -456,34 +409,33 @@ static weir_status make_reordered(const weir_env *env, const weir_graph *graph,
     return WEIR_OK;
 }
 
-static weir_status make_best(const weir_env *env, const weir_graph *graph, const weir_plan_options *options,
-                             request *r, weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
+static weir_status make_best(request *r, weir_plan **plan, weir_error *error) {
     weir_error later;
-    weir_status status = make_fitting(env, graph, options, r, mode, plan, error);
-    if (!options->reorder || (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL))
+    weir_status status = make_fitting(r, plan, error);
+    if (!r->options->reorder || (status != WEIR_OK && status != WEIR_ARENA_TOO_SMALL))
         return status;
-    weir_status second = make_reordered(env, graph, options, r, mode, plan, &later);
+    weir_status second = make_reordered(r, plan, &later);
     if (second != WEIR_OK) {
-        weir_plan_close(*plan);
-        *plan = NULL;
+        drop(plan);
         return pass_on(error, &later);
     }
     return *plan ? WEIR_OK : status;
 }
 
 /* The plan of the graph with what the options add to it. */
-static weir_status make_with_optimizer(const weir_env *env, const weir_graph *graph,
-                                       const weir_plan_options *options, request *r,
-                                       weir_plan__graph_mode mode, weir_plan **plan, weir_error *error) {
+static weir_status make_with_optimizer(request *r, weir_plan **plan, weir_error *error) {
+    const weir_plan_options *options = r->options;
     weir_graph *with = NULL;
     if (!options->optimizer && !options->step)
-        return make_best(env, graph, options, r, mode, plan, error);
-    if (mode != WEIR_PLAN__BACKWARD)
+        return make_best(r, plan, error);
+    if (r->mode != WEIR_PLAN__BACKWARD)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "an optimizer and its step belong to mode backward, not %s; leave them out",
-                          weir_plan__modes[mode]);
-    WEIR__TRY(weir_plan__graph_with_optimizer(env, graph, options->optimizer, options->step, &with, error));
-    weir_status status = make_best(env, with, options, r, mode, plan, error);
+                          weir_plan__modes[r->mode]);
+    WEIR__TRY(
+        weir_plan__graph_with_optimizer(r->env, r->graph, options->optimizer, options->step, &with, error));
+    r->graph = with;
+    weir_status status = make_best(r, plan, error);
     weir_graph_close(with);
     return status;
 }
@@ -494,20 +446,20 @@ weir_status weir_plan_make(const weir_env *env, const weir_graph *graph, const w
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_plan_options, WEIR_PLAN__PREPARE_OPERATOR, error));
     env = weir__env_or_default(env);
     uint64_t start_ns = env->now_ns(env->context);
-    request r = {0};
-    weir_plan__graph_mode mode = WEIR_PLAN__INFERENCE;
+    request r = {.env = env, .graph = graph, .options = &options};
+    weir_cbor_writer_memory(&r.arenas.converted, env);
+    weir_cbor_writer_memory(&r.order.converted, env);
     weir_plan *made = NULL;
-    weir_status status = check_options(graph, &options, &r, error);
+    WEIR__TRY(check_options(&r, error));
+    WEIR__TRY(weir_plan__mode_find(&options, &r.mode, &r.is_remat, error));
+    weir_status status = read_request(&r, error);
     if (status == WEIR_OK)
-        status = weir_plan__mode_find(&options, &mode, &r.is_remat, error);
-    if (status == WEIR_OK) {
-        status = read_request(env, &options, &r, error);
-        if (status == WEIR_OK)
-            status = check_remat(&r, error);
-        if (status == WEIR_OK)
-            status = make_with_optimizer(env, graph, &options, &r, mode, &made, error);
-        release_request(env, &r);
-    }
+        status = make_with_optimizer(&r, &made, error);
+    weir_plan__document_release(&r.arenas);
+    weir_plan__document_release(&r.order);
+    weir__release(env, r.order_ids);
+    weir__release(env, r.settings);
+    weir__release(env, r.node_order);
     if (status != WEIR_OK)
         return status;
     made->metrics.allocation_time_ns = env->now_ns(env->context) - start_ns;

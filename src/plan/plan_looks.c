@@ -12,15 +12,6 @@
 
 /* ---- Writing ----------------------------------------------------------------------------------- */
 
-static void write_look(const weir_plan *plan, const weir_plan__look *look, weir_cbor_writer *w) {
-    weir_cbor_array(w, 3);
-    weir_cbor_text(w, weir_tensor_type_name((weir_tensor_type)look->type));
-    weir_cbor_text(w, weir_tensor_role_name((weir_tensor_role)look->role));
-    weir_cbor_array(w, look->rank);
-    for (uint32_t k = 0; k < look->rank; k++)
-        weir_cbor_uint(w, plan->dimensions[look->first_dimension + k]);
-}
-
 void weir_plan__write_looks(const weir_plan *plan, weir__cbor_stream *stream, weir_cbor_writer *w) {
     weir_cbor_map(w, 3);
     weir_cbor_text(w, "format");
@@ -29,8 +20,14 @@ void weir_plan__write_looks(const weir_plan *plan, weir__cbor_stream *stream, we
     weir_cbor_map(w, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
         weir_text id = weir_plan__id(plan, plan->sorted[i]);
+        const weir_plan__look *look = &plan->looks[plan->sorted[i]];
         weir_cbor_text_n(w, id.data, id.size);
-        write_look(plan, &plan->looks[plan->sorted[i]], w);
+        weir_cbor_array(w, 3);
+        weir_cbor_text(w, weir_tensor_type_name((weir_tensor_type)look->type));
+        weir_cbor_text(w, weir_tensor_role_name((weir_tensor_role)look->role));
+        weir_cbor_array(w, look->rank);
+        for (uint32_t k = 0; k < look->rank; k++)
+            weir_cbor_uint(w, plan->dimensions[look->first_dimension + k]);
         weir__cbor_stream_drain(stream);
     }
     weir_cbor_text(w, "plan_hash");

@@ -72,19 +72,6 @@ bool weir_plan__is_plan_metrics(const weir_cbor_value *root) {
            weir_cbor_is_text(&format, METRICS_FORMAT);
 }
 
-/* Everything but the retention ratio and the token follows from the plan: written anew it must be the same
- * bytes. */
-static weir_status compare(const weir_plan *plan, const weir_cbor_value *root, size_t size, bool *is_same,
-                           weir_error *error) {
-    weir_cbor_writer w;
-    weir_cbor_writer_memory(&w, plan->env);
-    weir_plan__put_metrics(plan, &w);
-    weir_status status = weir_cbor_finish(&w, error);
-    *is_same = status == WEIR_OK && w.size == size && memcmp(w.data, root->item, size) == 0;
-    weir_cbor_release(&w);
-    return status;
-}
-
 weir_status weir_plan__read_metrics(weir_plan *plan, const weir_cbor_value *root, size_t size,
                                     const char *name, weir_error *error) {
     weir__reader r = {.error = error,
@@ -93,12 +80,18 @@ weir_status weir_plan__read_metrics(weir_plan *plan, const weir_cbor_value *root
                       .name = name,
                       .meant = "a plan with usable metrics; make it again",
                       .path = "$"};
-    bool is_same = false;
     WEIR__TRY(weir__read(&r, root, &shape, plan));
-    WEIR__TRY(compare(plan, root, size, &is_same, error));
-    if (!is_same)
-        return weir__fail(error, WEIR_INVALID_IR, METRICS_OPERATOR,
-                          "%s: its last item is not the metrics of this plan; make it again", name);
-    plan->has_metrics = true;
-    return WEIR_OK;
+    /* Everything but the retention ratio and the token follows from the plan: written anew it must be the
+     * same bytes. */
+    weir_cbor_writer w;
+    weir_cbor_writer_memory(&w, plan->env);
+    weir_plan__put_metrics(plan, &w);
+    weir_status status = weir_cbor_finish(&w, error);
+    bool is_same = status == WEIR_OK && w.size == size && memcmp(w.data, root->item, size) == 0;
+    weir_cbor_release(&w);
+    if (status == WEIR_OK && !is_same)
+        status = weir__fail(error, WEIR_INVALID_IR, METRICS_OPERATOR,
+                            "%s: its last item is not the metrics of this plan; make it again", name);
+    plan->has_metrics = status == WEIR_OK;
+    return status;
 }

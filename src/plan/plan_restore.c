@@ -32,17 +32,6 @@ static const weir_text nothing = {"", 0};
 
 /* ---- The head and the arenas ------------------------------------------------------------------- */
 
-static weir_status read_head(restorer *r, const weir_cbor_value *root) {
-    weir_plan__file *file = &r->file;
-    WEIR__TRY(weir__read(&r->fields, root, &weir_plan__file_shape, file));
-    if (file->arenas.type != WEIR_CBOR_MAP || file->tensors.type != WEIR_CBOR_MAP)
-        return weir__refuse(&r->fields, file->arenas.type != WEIR_CBOR_MAP ? "arenas" : "tensors",
-                            "must be an object");
-    r->plan->mode = file->mode;
-    memcpy(r->plan->hashes.graph, file->graph_hash, WEIR_HASH_SIZE);
-    return WEIR_OK;
-}
-
 static weir_status read_arenas(restorer *r, weir_error *error) {
     const weir_cbor_value *arenas = &r->file.arenas;
     weir_cbor_iterator it = weir_cbor_children(arenas);
@@ -68,25 +57,6 @@ static weir_status read_arenas(restorer *r, weir_error *error) {
 }
 
 /* ---- Tensors ----------------------------------------------------------------------------------- */
-
-static bool open_tensors(restorer *r, const weir_cbor_value *tensors) {
-    weir_plan *plan = r->plan;
-    const weir_env *env = plan->env;
-    weir_cbor_iterator it = weir_cbor_children(tensors);
-    weir_cbor_value key;
-    weir_cbor_value value;
-    size_t text = 0;
-    while (weir_cbor_next(&it, &key, &value))
-        text += (size_t)key.number;
-    if (tensors->number >= WEIR__NO_NAME)
-        return false;
-    plan->count = (uint32_t)tensors->number;
-    plan->id_text = weir__allocate(env, text, 1);
-    plan->id_ends = weir__allocate(env, plan->count, sizeof *plan->id_ends);
-    plan->rows = weir__allocate(env, plan->count, sizeof *plan->rows);
-    r->addresses = weir__allocate(env, plan->count, sizeof *r->addresses);
-    return plan->id_text && plan->id_ends && plan->rows && r->addresses;
-}
 
 static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
     enum { ARENA, SLOT, ADDRESS, OFFSET, SIZE, BIRTH, DEATH, FIELDS };
@@ -118,13 +88,25 @@ static bool read_row(restorer *r, const weir_cbor_value *list, uint32_t index) {
 
 static weir_status read_tensors(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
+    const weir_env *env = plan->env;
     const weir_cbor_value *tensors = &r->file.tensors;
     weir_cbor_iterator it = weir_cbor_children(tensors);
     weir_cbor_value key;
     weir_cbor_value value;
+    size_t text = 0;
     uint64_t end = 0;
-    if (!open_tensors(r, tensors))
+    while (weir_cbor_next(&it, &key, &value))
+        text += (size_t)key.number;
+    if (tensors->number >= WEIR__NO_NAME)
         return weir__out_of_memory(error, RESTORE_OPERATOR, (size_t)tensors->number * sizeof *plan->rows);
+    plan->count = (uint32_t)tensors->number;
+    plan->id_text = weir__allocate(env, text, 1);
+    plan->id_ends = weir__allocate(env, plan->count, sizeof *plan->id_ends);
+    plan->rows = weir__allocate(env, plan->count, sizeof *plan->rows);
+    r->addresses = weir__allocate(env, plan->count, sizeof *r->addresses);
+    if (!plan->id_text || !plan->id_ends || !plan->rows || !r->addresses)
+        return weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *plan->rows);
+    it = weir_cbor_children(tensors);
     for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
         if (!read_row(r, &value, i))
             return refuse(r, "a value is missing, unknown or out of range in the tensor ",
@@ -203,14 +185,6 @@ static bool slots_hold(const restorer *r, const weir_plan__planned_arena *arena,
     return top == arena->slot_bytes;
 }
 
-static bool claim_holds(const weir_plan__planned_arena *claim, const weir_plan__planned_arena *found) {
-    return claim->lower_bound == found->lower_bound && claim->max_live == found->max_live &&
-           claim->slot_count == (found->reuses ? found->max_live : found->tensor_count) &&
-           claim->peak_bytes >= claim->lower_bound &&
-           (claim->optimal || claim->peak_bytes != claim->lower_bound) &&
-           (!claim->has_capacity || claim->peak_bytes <= claim->capacity);
-}
-
 static weir_status check_offsets(const restorer *r, const weir_plan__planned_arena *arena,
                                  weir_buffer *buffers, uint64_t *offsets, weir_error *error) {
     const weir_plan *plan = r->plan;
@@ -230,13 +204,6 @@ static weir_status check_offsets(const restorer *r, const weir_plan__planned_are
     return status;
 }
 
-static weir_status check_arena(restorer *r, weir_plan__planned_arena *arena, uint32_t *last_death,
-                               weir_buffer *buffers, uint64_t *offsets, weir_error *error) {
-    if (!slots_hold(r, arena, last_death))
-        return refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
-    return check_offsets(r, arena, buffers, offsets, error);
-}
-
 /* Takes over what the file says of the arenas, after it agrees with what was measured, and makes room for
  * slots. */
 static weir_status take_claims(restorer *r, weir_error *error) {
@@ -245,7 +212,11 @@ static weir_status take_claims(restorer *r, weir_error *error) {
         weir_plan__planned_arena *arena = &plan->arenas[a];
         uint32_t index = weir__names_find(&r->arena_names, arena->name.data, arena->name.size);
         const weir_plan__planned_arena *claim = &r->claimed[index];
-        if (!claim_holds(claim, arena))
+        if (claim->lower_bound != arena->lower_bound || claim->max_live != arena->max_live ||
+            claim->slot_count != (arena->reuses ? arena->max_live : arena->tensor_count) ||
+            claim->peak_bytes < claim->lower_bound ||
+            (!claim->optimal && claim->peak_bytes == claim->lower_bound) ||
+            (claim->has_capacity && claim->peak_bytes > claim->capacity))
             return refuse(r, "the numbers are wrong of the arena ", arena->name, error);
         arena->optimal = claim->optimal;
         arena->peak_bytes = claim->peak_bytes;
@@ -269,8 +240,13 @@ static weir_status check_arenas(restorer *r, weir_error *error) {
     weir_status status = WEIR_OK;
     if (!last_death || !buffers || !offsets)
         status = weir__out_of_memory(error, RESTORE_OPERATOR, plan->count * sizeof *buffers);
-    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
-        status = check_arena(r, &plan->arenas[a], last_death, buffers, offsets, error);
+    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++) {
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
+        status =
+            slots_hold(r, arena, last_death)
+                ? check_offsets(r, arena, buffers, offsets, error)
+                : refuse(r, "slots or addresses contradict each other in the arena ", arena->name, error);
+    }
     weir__release(plan->env, last_death);
     weir__release(plan->env, buffers);
     weir__release(plan->env, offsets);
@@ -323,7 +299,13 @@ static weir_status read_schedule(restorer *r, weir_error *error) {
 }
 
 static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error *error) {
-    WEIR__TRY(read_head(r, root));
+    weir_plan__file *file = &r->file;
+    WEIR__TRY(weir__read(&r->fields, root, &weir_plan__file_shape, file));
+    if (file->arenas.type != WEIR_CBOR_MAP || file->tensors.type != WEIR_CBOR_MAP)
+        return weir__refuse(&r->fields, file->arenas.type != WEIR_CBOR_MAP ? "arenas" : "tensors",
+                            "must be an object");
+    r->plan->mode = file->mode;
+    memcpy(r->plan->hashes.graph, file->graph_hash, WEIR_HASH_SIZE);
     WEIR__TRY(read_arenas(r, error));
     WEIR__TRY(read_tensors(r, error));
     WEIR__TRY(read_aliases(r, error));
@@ -338,38 +320,18 @@ static weir_status restore(restorer *r, const weir_cbor_value *root, weir_error 
     return WEIR_OK;
 }
 
-/* A plan, perhaps what its tensors are, perhaps its metrics: where each ends. */
-static weir_status find_items(const void *data, size_t size, size_t ends[PLAN_ITEMS], unsigned *items,
-                              weir_error *error) {
-    size_t at = 0;
-    weir_status status = WEIR_OK;
-    do {
-        size_t used = 0;
-        bool is_last = *items + 1 == PLAN_ITEMS;
-        status = weir_cbor_check((const uint8_t *)data + at, size - at, is_last ? NULL : &used, error);
-        at = is_last ? size : at + used;
-        ends[(*items)++] = at;
-    } while (status == WEIR_OK && at < size && *items < PLAN_ITEMS);
-    return status;
-}
-
-/* The second or third item: metrics are the last. */
-static weir_status read_beside(restorer *r, const weir_cbor_value *item, size_t size, bool is_last,
-                               weir_error *error) {
-    if (is_last && weir_plan__is_plan_metrics(item))
-        return weir_plan__read_metrics(r->plan, item, size, r->name, error);
-    if (r->plan->looks)
-        return refuse(r, "it has a third item that is not weir-plan-metrics/1", nothing, error);
-    return weir_plan__read_looks(r->plan, item, r->name, error);
-}
-
 weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size, const char *name,
                               weir_plan **plan, weir_error *error) {
     env = weir__env_or_default(env);
     restorer r = {.name = name ? name : "the plan"};
-    size_t ends[PLAN_ITEMS] = {0};
+    size_t ends[PLAN_ITEMS] = {0}; /* a plan, perhaps what its tensors are, perhaps its metrics */
     unsigned items = 0;
-    WEIR__TRY(find_items(data, size, ends, &items, error));
+    for (size_t at = 0; items == 0 || (at < size && items < PLAN_ITEMS); at = ends[items++]) {
+        size_t used = size - at;
+        bool is_last = items + 1 == PLAN_ITEMS;
+        WEIR__TRY(weir_cbor_check((const uint8_t *)data + at, size - at, is_last ? NULL : &used, error));
+        ends[items] = at + used;
+    }
     r.plan = weir__allocate_zero(env, 1, sizeof *r.plan);
     if (!r.plan)
         return weir__out_of_memory(error, RESTORE_OPERATOR, sizeof *r.plan);
@@ -385,7 +347,12 @@ weir_status weir_plan_restore(const weir_env *env, const void *data, size_t size
     weir_status status = restore(&r, &root, error);
     for (unsigned i = 1; status == WEIR_OK && i < items; i++) {
         weir_cbor_value item = weir_cbor_view((const uint8_t *)data + ends[i - 1]);
-        status = read_beside(&r, &item, ends[i] - ends[i - 1], i + 1 == items, error);
+        if (i + 1 == items && weir_plan__is_plan_metrics(&item))
+            status = weir_plan__read_metrics(r.plan, &item, ends[i] - ends[i - 1], r.name, error);
+        else if (r.plan->looks)
+            status = refuse(&r, "it has a third item that is not weir-plan-metrics/1", nothing, error);
+        else
+            status = weir_plan__read_looks(r.plan, &item, r.name, error);
     }
     weir__names_release(env, &r.arena_names);
     weir__release(env, r.claimed);
