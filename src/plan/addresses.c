@@ -11,38 +11,6 @@
 static const char address_label[] = "tmmu_va";
 enum { LABEL_SIZE = sizeof address_label - 1, SLOT_SIZE = 8 };
 
-static void map_arena(weir_plan *plan, const weir_plan__planned_arena *arena, uint8_t *message) {
-    uint8_t *at = message + plan->token_size;
-    memcpy(at, address_label, LABEL_SIZE);
-    memcpy(at + LABEL_SIZE, arena->name.data, arena->name.size);
-    at += LABEL_SIZE + arena->name.size;
-    for (uint32_t slot = 0; slot < arena->slot_count; slot++) {
-        uint8_t hash[32];
-        weir__store64(at, slot);
-        weir__blake3_of(message, (size_t)(at - message) + SLOT_SIZE, hash);
-        plan->slots[arena->first_slot + slot].address = weir__load64(hash) & ~(arena->alignment - 1);
-    }
-}
-
-static weir_status find_collision(const weir_plan *plan, const weir_plan__planned_arena *arena,
-                                  weir__record *records, weir_error *error) {
-    for (uint32_t slot = 0; slot < arena->slot_count; slot++)
-        records[slot] = (weir__record){plan->slots[arena->first_slot + slot].address, slot};
-    weir__sort_records(records, records + arena->slot_count, arena->slot_count, NULL, NULL);
-    for (uint32_t i = 1; i < arena->slot_count; i++) {
-        if (records[i - 1].key != records[i].key)
-            continue;
-        weir_status status =
-            weir__fail(error, WEIR_ADDRESS_COLLISION, ADDRESS_OPERATOR,
-                       "arena '%.*s': slots %u and %u have one address; use another token, or a "
-                       "smaller alignment",
-                       WEIR_PLAN__SHOW(arena->name), records[i - 1].index, records[i].index);
-        weir__note_uint(error, "address", records[i].key);
-        return status;
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_plan__check_addresses(const weir_plan *plan, weir_error *error) {
     weir_status status = WEIR_OK;
     uint32_t most = 0;
@@ -51,8 +19,22 @@ weir_status weir_plan__check_addresses(const weir_plan *plan, weir_error *error)
     weir__record *records = weir__allocate(plan->env, most, 2 * sizeof *records);
     if (!records)
         return weir__out_of_memory(error, ADDRESS_OPERATOR, most * 2 * sizeof *records);
-    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
-        status = find_collision(plan, &plan->arenas[a], records, error);
+    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++) {
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
+        uint32_t count = arena->slot_count;
+        for (uint32_t slot = 0; slot < count; slot++)
+            records[slot] = (weir__record){plan->slots[arena->first_slot + slot].address, slot};
+        weir__sort_records(records, records + count, count, NULL, NULL);
+        for (uint32_t i = 1; status == WEIR_OK && i < count; i++) {
+            if (records[i - 1].key != records[i].key)
+                continue;
+            status = weir__fail(error, WEIR_ADDRESS_COLLISION, ADDRESS_OPERATOR,
+                                "arena '%.*s': slots %u and %u have one address; use another token, or a "
+                                "smaller alignment",
+                                WEIR_PLAN__SHOW(arena->name), records[i - 1].index, records[i].index);
+            weir__note_uint(error, "address", records[i].key);
+        }
+    }
     weir__release(plan->env, records);
     return status;
 }
@@ -63,8 +45,20 @@ weir_status weir_plan__map_addresses(weir_plan *plan, weir_error *error) {
     if (!message)
         return weir__out_of_memory(error, ADDRESS_OPERATOR, size);
     memcpy(message, plan->token, plan->token_size);
-    for (uint32_t a = 0; a < plan->arena_count; a++)
-        map_arena(plan, &plan->arenas[a], message);
+    memcpy(message + plan->token_size, address_label, LABEL_SIZE);
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        const weir_plan__planned_arena *arena = &plan->arenas[a];
+        uint8_t *at = message + plan->token_size + LABEL_SIZE;
+        assert(arena->name.size <= WEIR_PLAN__ARENA_NAME_MAX && "the name fits the message");
+        memcpy(at, arena->name.data, arena->name.size);
+        at += arena->name.size;
+        for (uint32_t slot = 0; slot < arena->slot_count; slot++) {
+            uint8_t hash[32];
+            weir__store64(at, slot);
+            weir__blake3_of(message, (size_t)(at - message) + SLOT_SIZE, hash);
+            plan->slots[arena->first_slot + slot].address = weir__load64(hash) & ~(arena->alignment - 1);
+        }
+    }
     weir__release(plan->env, message);
     return weir_plan__check_addresses(plan, error);
 }

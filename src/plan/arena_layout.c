@@ -5,6 +5,7 @@
  * that the order of declaration changes nothing. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
 
@@ -36,16 +37,6 @@ weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint
     weir__note_uint(error, "lower_bound", lower_bound);
     weir__note_uint(error, "proven", is_proven);
     return status;
-}
-
-static void use_slot_layout(weir_plan *plan, weir_plan__planned_arena *arena) {
-    const uint32_t *tensors = plan->by_birth + arena->first_tensor;
-    for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        weir_plan__row *row = &plan->rows[tensors[i]];
-        row->offset = plan->slots[arena->first_slot + row->slot].offset;
-    }
-    arena->peak_bytes = arena->slot_bytes;
-    arena->optimal = arena->peak_bytes == arena->lower_bound;
 }
 
 /* Fills the buffers; false if their sizes together pass 2^64-1, which the packer does not take. */
@@ -119,35 +110,24 @@ static weir_status pack_arena(layout *l, weir_plan__planned_arena *arena, bool *
     return WEIR_OK;
 }
 
+/* Slots side by side; where that is not at the bound, packed. */
 static weir_status lay_out_arena(layout *l, weir_plan__planned_arena *arena, weir_error *error) {
+    weir_plan *plan = l->plan;
+    const uint32_t *tensors = plan->by_birth + arena->first_tensor;
     bool is_proven = arena->lower_bound > arena->capacity;
-    use_slot_layout(l->plan, arena);
-    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < arena->tensor_count; i++) {
+        weir_plan__row *row = &plan->rows[tensors[i]];
+        row->offset = plan->slots[arena->first_slot + row->slot].offset;
+    }
+    arena->peak_bytes = arena->slot_bytes;
+    arena->optimal = arena->peak_bytes == arena->lower_bound;
     if (!arena->optimal || l->keeps_places)
-        status = pack_arena(l, arena, &is_proven, error);
-    if (status == WEIR_OK && arena->has_capacity && arena->peak_bytes > arena->capacity)
-        status = weir_plan__report_too_small(arena->name, arena->peak_bytes, arena->capacity,
-                                             arena->lower_bound, is_proven, error);
-    return status;
-}
-
-static bool open_layout(layout *l) {
-    const weir_env *env = l->plan->env;
-    uint32_t most = 0;
-    for (uint32_t a = 0; a < l->plan->arena_count; a++)
-        most = l->plan->arenas[a].tensor_count > most ? l->plan->arenas[a].tensor_count : most;
-    l->buffers = weir__allocate(env, most, sizeof *l->buffers);
-    l->offsets = weir__allocate(env, most, sizeof *l->offsets);
-    l->slot_offsets = weir__allocate(env, most, sizeof *l->slot_offsets);
-    l->buffer_of = weir__allocate(env, l->plan->count, sizeof *l->buffer_of);
-    return l->buffers && l->offsets && l->slot_offsets && l->buffer_of;
-}
-
-static void close_layout(layout *l) {
-    weir__release(l->plan->env, l->buffers);
-    weir__release(l->plan->env, l->offsets);
-    weir__release(l->plan->env, l->slot_offsets);
-    weir__release(l->plan->env, l->buffer_of);
+        WEIR__TRY(pack_arena(l, arena, &is_proven, error));
+    assert(arena->peak_bytes >= arena->lower_bound && "no layout is below the bound");
+    if (arena->has_capacity && arena->peak_bytes > arena->capacity)
+        return weir_plan__report_too_small(arena->name, arena->peak_bytes, arena->capacity,
+                                           arena->lower_bound, is_proven, error);
+    return WEIR_OK;
 }
 
 weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
@@ -156,16 +136,23 @@ weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liven
                 .overwritten = liveness->overwritten,
                 .keeps_places = liveness->versions,
                 .request = request};
+    weir__arena memory;
     weir_status status = WEIR_OK;
-    if (!open_layout(&l)) {
-        close_layout(&l);
-        return weir__out_of_memory(error, LAYOUT_OPERATOR, plan->count * sizeof *l.buffers);
-    }
+    size_t most = 0;
+    for (uint32_t a = 0; a < plan->arena_count; a++)
+        most = plan->arenas[a].tensor_count > most ? plan->arenas[a].tensor_count : most;
+    weir__arena_init(&memory, plan->env);
+    l.buffers = weir__arena_take(&memory, most * sizeof *l.buffers);
+    l.offsets = weir__arena_take(&memory, most * sizeof *l.offsets);
+    l.slot_offsets = weir__arena_take(&memory, most * sizeof *l.slot_offsets);
+    l.buffer_of = weir__arena_take(&memory, plan->count * sizeof *l.buffer_of);
+    if (memory.is_short)
+        status = weir__out_of_memory(error, LAYOUT_OPERATOR, plan->count * sizeof *l.buffers);
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = lay_out_arena(&l, &plan->arenas[a], error);
     for (uint32_t i = 0; i < plan->count; i++)
         if (weir_plan__is_alias(plan, i))
             plan->rows[i].offset += plan->rows[plan->rows[i].owner].offset;
-    close_layout(&l);
+    weir__arena_release(&memory);
     return status;
 }

@@ -110,10 +110,8 @@ static weir_status read_row(csv_reader *r, weir_text line, weir_packing *packing
     }
     if (numbers[COLUMN_LOWER] >= numbers[COLUMN_UPPER])
         return fault(r, "lower is not below upper for ", id, error);
-    void *memory = packing->buffers;
-    bool grown = weir__grow(packing->env, &memory, &packing->capacity, (size_t)packing->ids.count + 1,
-                            sizeof *packing->buffers);
-    packing->buffers = memory;
+    bool grown = weir__grow(packing->env, (void **)&packing->buffers, &packing->capacity,
+                            (size_t)packing->ids.count + 1, sizeof *packing->buffers);
     weir__name_result added =
         grown ? weir__names_add(packing->env, &packing->ids, id.data, id.size, &index) : WEIR__NAME_NO_MEMORY;
     if (added == WEIR__NAME_NO_MEMORY)
@@ -158,32 +156,26 @@ void weir_packing_close(weir_packing *packing) {
 
 /* ---- Packing ----------------------------------------------------------------------------------- */
 
-/* Where the search begins must not depend on the order of the rows: ids rank buffers that are otherwise
- * equal. */
-static weir_status rank_by_id(const weir_packing *packing, uint32_t *sorted, uint32_t *rank,
-                              weir_error *error) {
-    const weir__names *ids = &packing->ids;
-    if (!weir__names_sort(packing->env, ids->text, ids->ends, ids->count, sorted))
-        return weir__out_of_memory(error, CSV_OPERATOR, ids->count * sizeof *sorted);
-    for (uint32_t i = 0; i < ids->count; i++)
-        rank[sorted[i]] = i;
-    return WEIR_OK;
-}
-
 weir_status weir_packing_solve(weir_packing *packing, const weir_packing_options *options,
                                weir_packing_result *result, weir_error *error) {
     const weir_env *env = packing->env;
-    size_t count = packing->ids.count;
-    uint32_t *order = weir__allocate(env, count, 2 * sizeof *order);
+    const weir__names *ids = &packing->ids;
+    size_t count = ids->count;
+    uint32_t *sorted = weir__allocate(env, count, 2 * sizeof *sorted);
+    uint32_t *rank = sorted + count;
+    weir_status status = WEIR_OK;
     if (!packing->offsets)
         packing->offsets = weir__allocate(env, count, sizeof *packing->offsets);
-    weir_status status = order && packing->offsets
-                             ? rank_by_id(packing, order, order + count, error)
-                             : weir__out_of_memory(error, CSV_OPERATOR, count * sizeof *packing->offsets);
+    if (!sorted || !packing->offsets || !weir__names_sort(env, ids->text, ids->ends, ids->count, sorted))
+        status = weir__out_of_memory(error, CSV_OPERATOR, count * sizeof *packing->offsets);
+    /* Where the search begins must not depend on the order of the rows: ids rank buffers that are otherwise
+     * equal. */
+    for (uint32_t i = 0; status == WEIR_OK && i < count; i++)
+        rank[sorted[i]] = i;
     if (status == WEIR_OK)
-        status = weir_pack__ranked(env, packing->buffers, count, order + count, options, packing->offsets,
-                                   result, error);
-    weir__release(env, order);
+        status =
+            weir_pack__ranked(env, packing->buffers, count, rank, options, packing->offsets, result, error);
+    weir__release(env, sorted);
     packing->is_solved = status == WEIR_OK;
     return status;
 }

@@ -28,34 +28,29 @@ static uint32_t waits_for(const weir_graph *graph, uint32_t node, const uint32_t
     return node;
 }
 
-static void describe_cycle(const weir_graph *graph, uint32_t start, const uint32_t *position, char *out,
-                           size_t size) {
+/* Every node that has not run waits for another such node, so walking on must come back to one that was
+ * seen: after as many steps as there are nodes the walk is inside a cycle. */
+static weir_status report_cycle(const weir_graph *graph, const uint32_t *position, weir_error *error) {
+    char cycle[640];
     size_t used = 0;
+    uint32_t start = 0;
+    while (position[start] != 0)
+        start++;
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
+        start = waits_for(graph, start, position);
     uint32_t node = start;
-    for (unsigned shown = 0; shown < CYCLE_SHOWN && used < size; shown++) {
+    for (unsigned shown = 0; shown < CYCLE_SHOWN && used < sizeof cycle; shown++) {
         weir_text id = weir__name(&graph->node_ids, node);
-        used += (size_t)snprintf(out + used, size - used, "%.*s needs ", (int)(id.size < 40 ? id.size : 40),
-                                 id.data);
+        used += (size_t)snprintf(cycle + used, sizeof cycle - used, "%.*s needs ",
+                                 (int)(id.size < 40 ? id.size : 40), id.data);
         node = waits_for(graph, node, position);
         if (node == start)
             break;
     }
     weir_text id = weir__name(&graph->node_ids, node);
-    if (used < size)
-        snprintf(out + used, size - used, "%.*s%s", (int)(id.size < 40 ? id.size : 40), id.data,
+    if (used < sizeof cycle)
+        snprintf(cycle + used, sizeof cycle - used, "%.*s%s", (int)(id.size < 40 ? id.size : 40), id.data,
                  node == start ? "" : " …");
-}
-
-/* Every node that has not run waits for another such node, so walking on must come back to one that was
- * seen: after as many steps as there are nodes the walk is inside a cycle. */
-static weir_status report_cycle(const weir_graph *graph, const uint32_t *position, weir_error *error) {
-    char cycle[640];
-    uint32_t node = 0;
-    while (position[node] != 0)
-        node++;
-    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
-        node = waits_for(graph, node, position);
-    describe_cycle(graph, node, position, cycle, sizeof cycle);
     return weir__fail(error, WEIR_LIVENESS_CYCLE, LIVENESS_OPERATOR,
                       "%s: no order exists, the nodes wait for each other: %s", graph->source, cycle);
 }
@@ -79,23 +74,7 @@ typedef struct kahn {
     uint32_t *waits; /* a node: how many of its inputs are still to be made */
     uint64_t *first; /* a node: where its users begin in `users`; one more at the end */
     uint32_t *users; /* nodes, once for every edge */
-    weir_plan__heap ready;
 } kahn;
-
-static bool kahn_open(const weir_env *env, uint32_t nodes, size_t edges, kahn *k) {
-    k->waits = weir__allocate_zero(env, nodes, sizeof *k->waits);
-    k->first = weir__allocate_zero(env, (size_t)nodes + 1, sizeof *k->first);
-    k->users = weir__allocate(env, edges, sizeof *k->users);
-    k->ready = (weir_plan__heap){weir__allocate(env, nodes, sizeof *k->ready.items), 0};
-    return k->waits && k->first && k->users && k->ready.items;
-}
-
-static void kahn_close(const weir_env *env, kahn *k) {
-    weir__release(env, k->waits);
-    weir__release(env, k->first);
-    weir__release(env, k->users);
-    weir__release(env, k->ready.items);
-}
 
 /* Counts the users of every node, then lays their lists one behind the other. */
 static void list_users(const weir_graph *graph, kahn *k) {
@@ -148,24 +127,9 @@ uint32_t weir_plan__heap_pop(weir_plan__heap *heap) {
     return top;
 }
 
-static uint32_t run_kahn(kahn *k, uint32_t nodes, uint32_t *order, uint32_t *position) {
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < nodes; i++)
-        if (k->waits[i] == 0)
-            weir_plan__heap_push(&k->ready, i);
-    while (k->ready.count > 0) {
-        uint32_t node = weir_plan__heap_pop(&k->ready);
-        order[done++] = node;
-        position[node] = done;
-        for (uint64_t e = k->first[node]; e < k->first[node + 1]; e++)
-            if (--k->waits[k->users[e]] == 0)
-                weir_plan__heap_push(&k->ready, k->users[e]);
-    }
-    return done;
-}
-
 static weir_status kahn_order(const weir_graph *graph, uint32_t *order, uint32_t *position,
                               weir_error *error) {
+    const weir_env *env = graph->env;
     uint32_t nodes = weir_plan__node_count(graph);
     if (declaration_is_an_order(graph)) {
         for (uint32_t i = 0; i < nodes; i++) {
@@ -174,44 +138,36 @@ static weir_status kahn_order(const weir_graph *graph, uint32_t *order, uint32_t
         }
         return WEIR_OK;
     }
-    kahn k;
-    weir_status status = WEIR_OK;
+    kahn k = {.waits = weir__allocate_zero(env, nodes, sizeof *k.waits),
+              .first = weir__allocate_zero(env, (size_t)nodes + 1, sizeof *k.first),
+              .users = weir__allocate(env, graph->edge_count, sizeof *k.users)};
+    weir_plan__heap ready = {weir__allocate(env, nodes, sizeof *ready.items), 0};
+    bool has_memory = k.waits && k.first && k.users && ready.items;
+    uint32_t done = 0;
     memset(position, 0, nodes * sizeof *position);
-    if (!kahn_open(graph->env, nodes, graph->edge_count, &k)) {
-        status = weir__out_of_memory(error, LIVENESS_OPERATOR, graph->edge_count * sizeof *k.users);
-    } else {
+    if (has_memory)
         list_users(graph, &k);
-        if (run_kahn(&k, nodes, order, position) != nodes)
-            status = report_cycle(graph, position, error);
+    for (uint32_t i = 0; has_memory && i < nodes; i++)
+        if (k.waits[i] == 0)
+            weir_plan__heap_push(&ready, i);
+    while (ready.count > 0) {
+        uint32_t node = weir_plan__heap_pop(&ready);
+        order[done++] = node;
+        position[node] = done;
+        for (uint64_t e = k.first[node]; e < k.first[node + 1]; e++)
+            if (--k.waits[k.users[e]] == 0)
+                weir_plan__heap_push(&ready, k.users[e]);
     }
-    kahn_close(graph->env, &k);
-    return status;
+    weir__release(env, k.waits);
+    weir__release(env, k.first);
+    weir__release(env, k.users);
+    weir__release(env, ready.items);
+    if (!has_memory)
+        return weir__out_of_memory(error, LIVENESS_OPERATOR, graph->edge_count * sizeof *k.users);
+    return done == nodes ? WEIR_OK : report_cycle(graph, position, error);
 }
 
 /* ---- Given orders ------------------------------------------------------------------------------ */
-
-static weir_status place_node(const weir_graph *graph, weir_text id, uint32_t place, uint32_t *order,
-                              uint32_t *position, weir_error *error) {
-    uint32_t node = weir__names_find(&graph->node_ids, id.data, id.size);
-    if (node == WEIR__NO_NAME)
-        return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
-                          "%s: the order names the node '%.*s', which the graph does not have", graph->source,
-                          WEIR_PLAN__SHOW(id));
-    if (position[node] != 0)
-        return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
-                          "%s: the order names the node '%.*s' twice", graph->source, WEIR_PLAN__SHOW(id));
-    order[place] = node;
-    position[node] = place + 1;
-    return WEIR_OK;
-}
-
-static weir_status check_count(const weir_graph *graph, size_t count, weir_error *error) {
-    if (count == weir_plan__node_count(graph))
-        return WEIR_OK;
-    return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
-                      "%s: the order has %zu nodes and the graph %u; it must name every node once",
-                      graph->source, count, weir_plan__node_count(graph));
-}
 
 /* Every input must be made before the node that reads it. */
 static weir_status check_births(const weir_graph *graph, const uint32_t *order, const uint32_t *position,
@@ -233,32 +189,37 @@ static weir_status check_births(const weir_graph *graph, const uint32_t *order, 
     return WEIR_OK;
 }
 
-/* Where the graph itself has a cycle, the message shows that rather than the order's first victim. */
-static weir_status explain_births(const weir_graph *graph, uint32_t *order, uint32_t *position,
-                                  weir_error *error) {
-    weir_error cycle;
+weir_status weir_plan__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
+                                  uint32_t *order, uint32_t *position, weir_error *error) {
+    if (!given && !graph->has_order)
+        return kahn_order(graph, order, position, error);
+    uint32_t nodes = weir_plan__node_count(graph);
+    size_t count = given ? given_count : graph->order_count;
+    memset(position, 0, nodes * sizeof *position);
+    for (uint32_t i = 0; i < count && i < nodes; i++) {
+        weir_text id = given ? given[i] : weir__name(&graph->order, graph->order_indexes[i]);
+        uint32_t node = weir__names_find(&graph->node_ids, id.data, id.size);
+        if (node == WEIR__NO_NAME)
+            return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                              "%s: the order names the node '%.*s', which the graph does not have",
+                              graph->source, WEIR_PLAN__SHOW(id));
+        if (position[node] != 0)
+            return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                              "%s: the order names the node '%.*s' twice", graph->source,
+                              WEIR_PLAN__SHOW(id));
+        order[i] = node;
+        position[node] = i + 1;
+    }
+    if (count != nodes)
+        return weir__fail(error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                          "%s: the order has %zu nodes and the graph %u; it must name every node once",
+                          graph->source, count, nodes);
     weir_status status = check_births(graph, order, position, error);
     if (status == WEIR_OK)
         return WEIR_OK;
+    /* Where the graph itself has a cycle, the message shows that rather than the order's first victim. */
+    weir_error cycle;
     if (kahn_order(graph, order, position, &cycle) != WEIR_OK && error)
         *error = cycle;
     return error ? error->status : status;
-}
-
-weir_status weir_plan__find_order(const weir_graph *graph, const weir_text *given, size_t given_count,
-                                  uint32_t *order, uint32_t *position, weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (!given && !graph->has_order)
-        return kahn_order(graph, order, position, error);
-    size_t count = given ? given_count : graph->order_count;
-    memset(position, 0, weir_plan__node_count(graph) * sizeof *position);
-    for (size_t i = 0; status == WEIR_OK && i < count && i < weir_plan__node_count(graph); i++) {
-        weir_text id = given ? given[i] : weir__name(&graph->order, graph->order_indexes[i]);
-        status = place_node(graph, id, (uint32_t)i, order, position, error);
-    }
-    if (status == WEIR_OK)
-        status = check_count(graph, count, error);
-    if (status == WEIR_OK)
-        status = explain_births(graph, order, position, error);
-    return status;
 }

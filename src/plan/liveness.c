@@ -8,6 +8,10 @@
 
 #define LIVENESS_OPERATOR "UML_OS.Model.AnalyzeLiveness_v1"
 
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
 static bool saves_by_force(const weir_plan__graph_tensor *tensor) {
     return tensor->saved_for_backward == WEIR_CHOICE_TRUE;
 }
@@ -20,14 +24,6 @@ static void note_saver(const weir_graph *graph, weir_plan__liveness *l, uint32_t
         l->first_saver[tensor] = position;
 }
 
-static void note_first_use(const weir_graph *graph, weir_plan__liveness *l, uint32_t tensor,
-                           uint32_t position) {
-    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
-    uint32_t *first = l->first_use ? &l->first_use[weir_plan__owner_of(graph, l, tensor)] : NULL;
-    if (first && t->role == WEIR_ROLE_PARAMETER && (*first == 0 || position < *first))
-        *first = position;
-}
-
 static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         const weir_plan__node *node = &graph->nodes[i];
@@ -35,10 +31,13 @@ static void note_uses(const weir_graph *graph, weir_plan__liveness *l) {
         const uint32_t *outputs = weir_plan__node_outputs(graph, node);
         uint32_t position = l->position[i];
         for (uint32_t k = 0; k < node->input_count; k++) {
-            if (l->last_use[inputs[k]] < position)
-                l->last_use[inputs[k]] = position;
-            note_first_use(graph, l, inputs[k], position);
-            note_saver(graph, l, inputs[k], position, node->saves_inputs);
+            uint32_t input = inputs[k];
+            l->last_use[input] = larger(l->last_use[input], position);
+            if (l->first_use && graph->tensors[input].role == WEIR_ROLE_PARAMETER) {
+                uint32_t *first = &l->first_use[weir_plan__owner_of(graph, l, input)];
+                *first = *first == 0 || position < *first ? position : *first;
+            }
+            note_saver(graph, l, input, position, node->saves_inputs);
         }
         for (uint32_t k = 0; k < node->output_count; k++)
             note_saver(graph, l, outputs[k], position, node->saves_output);
@@ -97,23 +96,6 @@ static void note_birth(const weir_graph *graph, const weir_plan *plan, const wei
     }
 }
 
-static weir_status check_node_writes(const weir_graph *graph, const weir_plan *plan,
-                                     const weir_plan__liveness *l, uint32_t node, longest *of_place,
-                                     weir_error *error) {
-    const uint32_t *outputs = weir_plan__node_outputs(graph, &graph->nodes[node]);
-    uint32_t count = graph->nodes[node].output_count;
-    for (uint32_t k = 0; k < count; k++)
-        note_birth(graph, plan, l, outputs[k], of_place);
-    for (uint32_t k = 0; k < count; k++) {
-        longest here = of_place[graph->tensors[outputs[k]].owner];
-        uint32_t other = here.first == outputs[k] + 1 ? here.second : here.first;
-        if (weir_plan__node_overwrites(graph, &graph->nodes[node], outputs[k]) && other != 0 &&
-            needed_until(graph, plan, l, other - 1) > l->position[node])
-            return report_lost(graph, plan, l, node, outputs[k], error);
-    }
-    return WEIR_OK;
-}
-
 /* No value is overwritten that is still needed. */
 static weir_status check_writes(const weir_graph *graph, const weir_plan *plan, const weir_plan__liveness *l,
                                 weir_error *error) {
@@ -125,32 +107,25 @@ static weir_status check_writes(const weir_graph *graph, const weir_plan *plan, 
         if (graph->tensors[i].producer == WEIR__NO_NAME)
             note_birth(graph, plan, l, i, of_place);
     weir_status status = WEIR_OK;
-    for (uint32_t place = 0; status == WEIR_OK && place < weir_plan__node_count(graph); place++)
-        status = check_node_writes(graph, plan, l, l->order[place], of_place, error);
+    for (uint32_t place = 0; status == WEIR_OK && place < weir_plan__node_count(graph); place++) {
+        uint32_t node = l->order[place];
+        const uint32_t *outputs = weir_plan__node_outputs(graph, &graph->nodes[node]);
+        uint32_t count = graph->nodes[node].output_count;
+        for (uint32_t k = 0; k < count; k++)
+            note_birth(graph, plan, l, outputs[k], of_place);
+        for (uint32_t k = 0; status == WEIR_OK && k < count; k++) {
+            longest here = of_place[graph->tensors[outputs[k]].owner];
+            uint32_t other = here.first == outputs[k] + 1 ? here.second : here.first;
+            if (weir_plan__node_overwrites(graph, &graph->nodes[node], outputs[k]) && other != 0 &&
+                needed_until(graph, plan, l, other - 1) > l->position[node])
+                status = report_lost(graph, plan, l, node, outputs[k], error);
+        }
+    }
     weir__release(plan->env, of_place);
     return status;
 }
 
-/* Owners live as long as what lies in their place. */
-static void extend_owners(weir_plan *plan) {
-    for (uint32_t i = 0; i < plan->count; i++) {
-        weir_plan__row *owner = &plan->rows[plan->rows[i].owner];
-        owner->death = plan->rows[i].death > owner->death ? plan->rows[i].death : owner->death;
-        plan->alias_count += weir_plan__is_alias(plan, i);
-    }
-}
-
 /* ---- Inference: inputs that are overwritten ---------------------------------------------------- */
-
-static void note_places(const weir_graph *graph, weir_plan__liveness *l) {
-    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
-        const weir_plan__graph_tensor *t = &graph->tensors[i];
-        bool stays = t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output;
-        uint32_t last = stays ? UINT32_MAX : l->last_use[i];
-        uint32_t *of_place = &l->place_last[weir_plan__owner_of(graph, l, i)];
-        *of_place = last > *of_place ? last : *of_place;
-    }
-}
 
 static bool may_be_overwritten(const weir_graph *graph, const weir_plan__liveness *l, uint32_t input,
                                uint32_t output, uint32_t position) {
@@ -185,7 +160,12 @@ static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, ui
 }
 
 static void find_all_overwritten(const weir_graph *graph, weir_plan__liveness *l) {
-    note_places(graph, l);
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
+        const weir_plan__graph_tensor *t = &graph->tensors[i];
+        bool stays = t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output;
+        uint32_t *of_place = &l->place_last[weir_plan__owner_of(graph, l, i)];
+        *of_place = larger(*of_place, stays ? UINT32_MAX : l->last_use[i]);
+    }
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++)
         find_overwritten(graph, l, i, l->marks);
 }
@@ -197,26 +177,14 @@ static uint32_t birth_of(const weir_graph *graph, const weir_plan__liveness *l, 
     return producer == WEIR__NO_NAME ? 0 : l->position[producer];
 }
 
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
-
-/* Death by the rules that all modes share. */
-static uint32_t plain_death(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor,
-                            uint32_t birth, uint32_t end) {
-    const weir_plan__graph_tensor *t = &graph->tensors[tensor];
-    uint32_t death = l->last_use[tensor] > 0 ? l->last_use[tensor] + 1 : birth + 1;
-    if (t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output)
-        death = end;
-    return larger(death, birth + 1);
-}
-
 static uint32_t death_of(const weir_graph *graph, const weir_plan *plan, weir_plan__liveness *l,
                          uint32_t tensor, uint32_t birth) {
     const weir_plan__graph_tensor *t = &graph->tensors[tensor];
     uint32_t nodes = weir_plan__node_count(graph);
     uint32_t end = plan->mode == WEIR_PLAN__BACKWARD ? 2 * nodes + 1 : nodes + 1;
-    uint32_t death = plain_death(graph, l, tensor, birth, end);
+    uint32_t death = larger(l->last_use[tensor], birth) + 1;
+    if (t->role == WEIR_ROLE_PARAMETER || t->role == WEIR_ROLE_STATE || t->is_output)
+        death = larger(end, birth + 1);
     if (plan->mode == WEIR_PLAN__FORWARD && saves_by_force(t))
         return larger(death, end);
     if (plan->mode != WEIR_PLAN__BACKWARD)
@@ -281,17 +249,6 @@ static uint32_t find_gradients(const weir_graph *graph, weir_plan__liveness *l, 
     return count;
 }
 
-static weir_status check_gradient_id(const weir_graph *graph, weir_text id, weir_error *error) {
-    if (weir__names_find(&graph->tensor_ids, id.data, id.size) == WEIR__NO_NAME)
-        return WEIR_OK;
-    return weir__fail(
-        error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
-        "%s: tensor '%.*s' needs a gradient called '%.*s', but the graph has a tensor of that id; "
-        "rename it",
-        graph->source, (int)(id.size - SUFFIX_SIZE < 120 ? id.size - SUFFIX_SIZE : 120), id.data,
-        WEIR_PLAN__SHOW(id));
-}
-
 static weir_plan__row gradient_row(const weir_graph *graph, const weir_plan__liveness *l, uint32_t tensor) {
     uint32_t nodes = weir_plan__node_count(graph);
     const weir_plan__graph_tensor *t = &graph->tensors[tensor];
@@ -318,13 +275,20 @@ static weir_status add_gradients(const weir_graph *graph, weir_plan *plan, const
         memcpy(plan->id_text + begin, id.data, id.size);
         memcpy(plan->id_text + begin + id.size, gradient_suffix, SUFFIX_SIZE);
         plan->id_ends[at] = begin + id.size + SUFFIX_SIZE;
-        WEIR__TRY(check_gradient_id(graph, weir_plan__id(plan, at), error));
+        weir_text own = weir_plan__id(plan, at);
+        if (weir__names_find(&graph->tensor_ids, own.data, own.size) != WEIR__NO_NAME)
+            return weir__fail(
+                error, WEIR_INVALID_IR, LIVENESS_OPERATOR,
+                "%s: tensor '%.*s' needs a gradient called '%.*s', but the graph has a tensor of that id; "
+                "rename it",
+                graph->source, WEIR_PLAN__SHOW(id), WEIR_PLAN__SHOW(own));
         plan->rows[at] = gradient_row(graph, l, i);
         plan->rows[at].owner = at;
         plan->looks[at] = plan->looks[i];
         plan->looks[at].role = WEIR_ROLE_GRADIENT;
         at++;
     }
+    assert(at == plan->count && "as many gradients as were counted");
     return WEIR_OK;
 }
 
@@ -408,9 +372,13 @@ weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan
     weir_status status = gradients > 0 ? add_gradients(graph, plan, l, error) : WEIR_OK;
     if (status == WEIR_OK && l->shares_places)
         status = check_writes(graph, plan, l, error);
-    if (status == WEIR_OK && l->shares_places)
-        extend_owners(plan);
-    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
+    if (status != WEIR_OK)
+        return status;
+    for (uint32_t i = 0; i < plan->count; i++) { /* owners live as long as what lies in their place */
+        weir_plan__row *owner = &plan->rows[plan->rows[i].owner];
+        owner->death = larger(owner->death, plan->rows[i].death);
+        plan->alias_count += weir_plan__is_alias(plan, i);
         plan->end = larger(plan->end, plan->rows[i].death);
-    return status;
+    }
+    return WEIR_OK;
 }

@@ -37,29 +37,27 @@ static uint32_t rank_of(uint32_t buffer) {
     return (buffer ^ buffer >> 15) * UINT32_C(0x2c1b3c6d) ^ buffer << 7;
 }
 
-/* Everything in `tree` goes below or above `offset`. */
-static void split(live_tree *t, uint32_t tree, uint64_t offset, uint32_t *below, uint32_t *above) {
-    while (tree != none) {
-        if (t->offsets[tree] < offset) {
-            *below = tree;
-            below = &t->right[tree];
-            tree = *below;
+static void insert(live_tree *t, uint32_t buffer) {
+    uint64_t offset = t->offsets[buffer];
+    uint32_t *link = &t->root;
+    while (*link != none && rank_of(*link) >= rank_of(buffer))
+        link = offset <= t->offsets[*link] ? &t->left[*link] : &t->right[*link];
+    uint32_t rest = *link; /* goes below or above the buffer */
+    uint32_t *below = &t->left[buffer];
+    uint32_t *above = &t->right[buffer];
+    *link = buffer;
+    while (rest != none) {
+        if (t->offsets[rest] < offset) {
+            *below = rest;
+            below = &t->right[rest];
+            rest = *below;
         } else {
-            *above = tree;
-            above = &t->left[tree];
-            tree = *above;
+            *above = rest;
+            above = &t->left[rest];
+            rest = *above;
         }
     }
     *below = *above = none;
-}
-
-static void insert(live_tree *t, uint32_t buffer) {
-    uint32_t *link = &t->root;
-    while (*link != none && rank_of(*link) >= rank_of(buffer))
-        link = t->offsets[buffer] <= t->offsets[*link] ? &t->left[*link] : &t->right[*link];
-    uint32_t rest = *link;
-    *link = buffer;
-    split(t, rest, t->offsets[buffer], &t->left[buffer], &t->right[buffer]);
 }
 
 static void delete (live_tree *t, uint32_t buffer) {
@@ -117,24 +115,6 @@ static bool check_each(const weir_buffer *buffers, size_t count, uint64_t alignm
     return true;
 }
 
-static bool check_events(live_tree *t, const weir_buffer *buffers, const event *events, size_t event_count,
-                         weir_pack__fault *fault) {
-    for (size_t i = 0; i < event_count; i++) {
-        uint32_t buffer = events[i].buffer;
-        if (!events[i].is_birth) {
-            delete (t, buffer);
-            continue;
-        }
-        uint32_t other = find_overlap(t, buffers, buffer);
-        if (other != none) {
-            *fault = (weir_pack__fault){other, buffer};
-            return false;
-        }
-        insert(t, buffer);
-    }
-    return true;
-}
-
 weir_status weir_pack__validate(const weir_env *env, const weir_buffer *buffers, size_t count,
                                 uint64_t alignment, const uint64_t *offsets, bool *valid, uint64_t *peak,
                                 weir_pack__fault *fault, weir_error *error) {
@@ -148,18 +128,29 @@ weir_status weir_pack__validate(const weir_env *env, const weir_buffer *buffers,
     tree.left = weir__allocate(env, count, sizeof *tree.left);
     tree.right = weir__allocate(env, count, sizeof *tree.right);
     weir_status status = WEIR_OK;
-    if (!events || !tree.left || !tree.right) {
+    size_t event_count = 0;
+    if (!events || !tree.left || !tree.right)
         status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, 2 * count * sizeof *events);
-    } else {
-        size_t event_count = 0;
-        for (size_t i = 0; i < count; i++) {
-            if (!buffers[i].size || buffers[i].lower >= buffers[i].upper)
-                continue;
-            events[event_count++] = (event){buffers[i].lower, (uint32_t)i, true};
-            events[event_count++] = (event){buffers[i].upper, (uint32_t)i, false};
-        }
+    for (size_t i = 0; status == WEIR_OK && i < count; i++) {
+        if (!buffers[i].size || buffers[i].lower >= buffers[i].upper)
+            continue;
+        events[event_count++] = (event){buffers[i].lower, (uint32_t)i, true};
+        events[event_count++] = (event){buffers[i].upper, (uint32_t)i, false};
+    }
+    if (event_count > 0)
         qsort(events, event_count, sizeof *events, compare_events);
-        *valid = check_events(&tree, buffers, events, event_count, fault);
+    for (size_t i = 0; i < event_count && *valid; i++) {
+        uint32_t buffer = events[i].buffer;
+        if (!events[i].is_birth) {
+            delete (&tree, buffer);
+            continue;
+        }
+        uint32_t other = find_overlap(&tree, buffers, buffer);
+        *valid = other == none;
+        if (*valid)
+            insert(&tree, buffer);
+        else
+            *fault = (weir_pack__fault){other, buffer};
     }
     weir__release(env, events);
     weir__release(env, tree.left);

@@ -4,30 +4,24 @@
 #include "plan/pack.h"
 #include "plan/planning.h"
 
-/* False if a rounded size passes 64 bits. */
-static bool round_sizes(const weir_buffer *buffers, size_t count, uint64_t alignment, weir_buffer *rounded) {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t past = buffers[i].size % alignment;
-        rounded[i] = buffers[i];
-        if (past && __builtin_add_overflow(buffers[i].size, alignment - past, &rounded[i].size))
-            return false;
-    }
-    return true;
-}
-
+/* With sizes rounded up to the alignment. */
 static weir_status pack_rounded(const weir_env *env, const weir_buffer *buffers, size_t count,
                                 const weir_pack__options *options, uint64_t *offsets,
                                 weir_pack__result *found, weir_error *error) {
     if (options->alignment <= 1)
         return weir_pack__pack(env, buffers, count, options, offsets, found, error);
     weir_buffer *rounded = weir__allocate(env, count, sizeof *rounded);
-    weir_status status = WEIR_OK;
     if (!rounded)
-        status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *rounded);
-    else if (!round_sizes(buffers, count, options->alignment, rounded))
-        status = weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PACK__OPERATOR,
-                            "a size rounded up to the alignment passes 64 bits");
-    else
+        return weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *rounded);
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; status == WEIR_OK && i < count; i++) {
+        uint64_t past = buffers[i].size % options->alignment;
+        rounded[i] = buffers[i];
+        if (past && __builtin_add_overflow(buffers[i].size, options->alignment - past, &rounded[i].size))
+            status = weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PACK__OPERATOR,
+                                "a size rounded up to the alignment passes 64 bits");
+    }
+    if (status == WEIR_OK)
         status = weir_pack__pack(env, rounded, count, options, offsets, found, error);
     weir__release(env, rounded);
     return status;

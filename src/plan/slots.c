@@ -15,32 +15,6 @@ static weir_status no_memory(const weir_plan *plan, weir_error *error) {
 
 /* ---- The arenas that have tensors -------------------------------------------------------------- */
 
-static void apply_setting(weir_plan__planned_arena *arena, const weir_plan__arena_setting *setting) {
-    if (setting->has_alignment)
-        arena->alignment = setting->alignment;
-    arena->page_size = setting->page_size;
-    arena->has_capacity = setting->has_capacity;
-    arena->capacity = setting->capacity;
-    arena->budget = setting->capacity - setting->slack;
-}
-
-/* Settings stand in the order of CBOR keys, as the arenas do: one walk through both finds all pairs. */
-static void apply_settings(weir_plan *plan, const weir_plan__arena_setting *settings, size_t count) {
-    size_t at = 0;
-    for (uint32_t i = 0; i < plan->arena_count; i++) {
-        weir_plan__planned_arena *arena = &plan->arenas[i];
-        int order = 1;
-        for (; at < count; at++) {
-            order = weir__key_compare(settings[at].name.data, settings[at].name.size, arena->name.data,
-                                      arena->name.size);
-            if (order >= 0)
-                break;
-        }
-        if (at < count && order == 0)
-            apply_setting(arena, &settings[at]);
-    }
-}
-
 /* map[i]: the plan's index of the name i, filled for the names that have tensors. */
 static weir_status name_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
                                uint32_t *map, weir_error *error) {
@@ -69,30 +43,41 @@ static weir_status name_arenas(weir_plan *plan, const weir__names *names, const 
     return WEIR_OK;
 }
 
-static weir_status collect_arenas(weir_plan *plan, const weir__names *names, const uint32_t *sorted,
-                                  uint32_t *map, weir_error *error) {
-    for (uint32_t i = 0; i < plan->count; i++)
-        map[plan->rows[i].arena] += !weir_plan__is_alias(plan, i);
-    weir_status status = name_arenas(plan, names, sorted, map, error);
-    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
-        plan->rows[i].arena = map[plan->rows[i].arena];
-    return status;
-}
-
 weir_status weir_plan__collect_arenas(weir_plan *plan, const weir__names *names,
                                       const weir_plan__arena_setting *settings, size_t setting_count,
                                       weir_error *error) {
     uint32_t *sorted = weir__allocate(plan->env, names->count, sizeof *sorted);
     uint32_t *map = weir__allocate_zero(plan->env, names->count, sizeof *map);
-    weir_status status;
-    if (sorted && map && weir__names_sort(plan->env, names->text, names->ends, names->count, sorted))
-        status = collect_arenas(plan, names, sorted, map, error);
-    else
+    weir_status status = WEIR_OK;
+    if (!sorted || !map || !weir__names_sort(plan->env, names->text, names->ends, names->count, sorted))
         status = no_memory(plan, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
+        map[plan->rows[i].arena] += !weir_plan__is_alias(plan, i);
     if (status == WEIR_OK)
-        apply_settings(plan, settings, setting_count);
+        status = name_arenas(plan, names, sorted, map, error);
+    for (uint32_t i = 0; status == WEIR_OK && i < plan->count; i++)
+        plan->rows[i].arena = map[plan->rows[i].arena];
     weir__release(plan->env, sorted);
     weir__release(plan->env, map);
+    /* Settings stand in the order of CBOR keys, as the arenas do: one walk through both finds all pairs. */
+    for (uint32_t a = 0, at = 0; status == WEIR_OK && a < plan->arena_count; a++) {
+        weir_plan__planned_arena *arena = &plan->arenas[a];
+        int order = 1;
+        for (; at < setting_count; at++) {
+            order = weir__key_compare(settings[at].name.data, settings[at].name.size, arena->name.data,
+                                      arena->name.size);
+            if (order >= 0)
+                break;
+        }
+        if (at == setting_count || order != 0)
+            continue;
+        if (settings[at].has_alignment)
+            arena->alignment = settings[at].alignment;
+        arena->page_size = settings[at].page_size;
+        arena->has_capacity = settings[at].has_capacity;
+        arena->capacity = settings[at].capacity;
+        arena->budget = settings[at].capacity - settings[at].slack;
+    }
     return status;
 }
 
@@ -151,44 +136,26 @@ static void split_by_arena(const weir_plan *plan, const uint32_t *sorted, uint32
         out[plan->arenas[plan->rows[sorted[i]].arena].cursor++] = sorted[i];
 }
 
-static uint32_t count_most_live(const weir_plan *plan, const uint32_t *births, const uint32_t *deaths) {
-    uint32_t dead = 0;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < placed_count(plan); i++) {
-        while (plan->rows[deaths[dead]].death <= plan->rows[births[i]].birth)
-            dead++;
-        most = i + 1 - dead > most ? i + 1 - dead : most;
-    }
-    return most;
-}
-
 static int compare_ids(const void *context, uint32_t a, uint32_t b) {
     return weir_plan__compare_texts(weir_plan__id(context, a), weir_plan__id(context, b));
 }
 
-/* Tensors of one birth: the larger first, then by id. */
-static void sort_ties(const weir_plan *plan, uint32_t *group, size_t count, weir__record *records) {
-    for (size_t i = 0; i < count; i++)
-        records[i] = (weir__record){UINT64_MAX - plan->rows[group[i]].size, group[i]};
-    weir__sort_records(records, records + count, count, compare_ids, plan);
-    for (size_t i = 0; i < count; i++)
-        group[i] = records[i].index;
-}
-
-/* Where slots are not reused the order of declaration stands. */
-static void sort_all_ties(const weir_plan *plan, weir__record *records) {
+/* Tensors of one birth: the larger first, then by id. Where slots are not reused the order of declaration
+ * stands. */
+static void sort_ties(const weir_plan *plan, weir__record *records) {
     for (uint32_t a = 0; a < plan->arena_count; a++) {
-        if (!plan->arenas[a].reuses)
-            continue;
         uint32_t *tensors = plan->by_birth + plan->arenas[a].first_tensor;
-        uint32_t count = plan->arenas[a].tensor_count;
-        for (uint32_t at = 0; at < count;) {
-            uint32_t end = at + 1;
-            while (end < count && plan->rows[tensors[end]].birth == plan->rows[tensors[at]].birth)
+        uint32_t count = plan->arenas[a].reuses ? plan->arenas[a].tensor_count : 0;
+        for (uint32_t at = 0, end; at < count; at = end) {
+            for (end = at + 1;
+                 end < count && plan->rows[tensors[end]].birth == plan->rows[tensors[at]].birth;)
                 end++;
-            if (end - at > 1)
-                sort_ties(plan, tensors + at, end - at, records);
-            at = end;
+            uint32_t ties = end - at;
+            for (uint32_t i = 0; i < ties; i++)
+                records[i] = (weir__record){UINT64_MAX - plan->rows[tensors[at + i]].size, tensors[at + i]};
+            weir__sort_records(records, records + ties, ties, compare_ids, plan);
+            for (uint32_t i = 0; i < ties; i++)
+                tensors[at + i] = records[i].index;
         }
     }
 }
@@ -199,12 +166,19 @@ static void sort_everything(weir_plan *plan, uint32_t *counts, uint32_t *scratch
     uint32_t first = 0;
     for (uint32_t a = 0; a < plan->arena_count; first += plan->arenas[a++].tensor_count)
         plan->arenas[a].first_tensor = first;
+    assert(first == placed_count(plan) && "every tensor that is no alias is in one arena");
     sort_all(plan, true, counts, records, births);
     sort_all(plan, false, counts, records, deaths);
-    plan->metrics.max_live = count_most_live(plan, births, deaths);
+    uint32_t most = 0;
+    for (uint32_t i = 0, dead = 0; i < placed_count(plan); i++) {
+        while (plan->rows[deaths[dead]].death <= plan->rows[births[i]].birth)
+            dead++;
+        most = i + 1 - dead > most ? i + 1 - dead : most;
+    }
+    plan->metrics.max_live = most;
     split_by_arena(plan, births, plan->by_birth);
     split_by_arena(plan, deaths, plan->by_death);
-    sort_all_ties(plan, records);
+    sort_ties(plan, records);
 }
 
 weir_status weir_plan__sort_by_time(weir_plan *plan, weir_error *error) {
@@ -232,43 +206,48 @@ static weir_status report_overflow(const weir_plan__planned_arena *arena, const 
                       WEIR_PLAN__SHOW(arena->name), what);
 }
 
-static weir_status measure_arena(const weir_plan *plan, weir_plan__planned_arena *arena, weir_error *error) {
-    const uint32_t *births = plan->by_birth + arena->first_tensor;
-    const uint32_t *deaths = plan->by_death + arena->first_tensor;
-    uint32_t dead = 0;
-    uint64_t live_bytes = 0;
-    for (uint32_t i = 0; i < arena->tensor_count; i++) {
-        const weir_plan__row *row = &plan->rows[births[i]];
-        uint64_t rounded;
-        if (!weir_plan__round_up(row->size, arena->alignment, &rounded))
-            return report_overflow(arena, "a size, rounded up to the alignment,", error);
-        for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
-            live_bytes -= weir_plan__rounded(plan->rows[deaths[dead]].size, arena->alignment);
-        if (__builtin_add_overflow(live_bytes, rounded, &live_bytes))
-            return report_overflow(arena, "the sum of what is live at once", error);
-        if (live_bytes > arena->lower_bound)
-            arena->lower_bound = live_bytes;
-        if (i + 1 - dead > arena->max_live)
-            arena->max_live = i + 1 - dead;
+weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        weir_plan__planned_arena *arena = &plan->arenas[a];
+        const uint32_t *births = plan->by_birth + arena->first_tensor;
+        const uint32_t *deaths = plan->by_death + arena->first_tensor;
+        uint32_t dead = 0;
+        uint64_t live_bytes = 0;
+        for (uint32_t i = 0; i < arena->tensor_count; i++) {
+            const weir_plan__row *row = &plan->rows[births[i]];
+            uint64_t rounded;
+            if (!weir_plan__round_up(row->size, arena->alignment, &rounded))
+                return report_overflow(arena, "a size, rounded up to the alignment,", error);
+            for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
+                live_bytes -= weir_plan__rounded(plan->rows[deaths[dead]].size, arena->alignment);
+            if (__builtin_add_overflow(live_bytes, rounded, &live_bytes))
+                return report_overflow(arena, "the sum of what is live at once", error);
+            if (live_bytes > arena->lower_bound)
+                arena->lower_bound = live_bytes;
+            if (i + 1 - dead > arena->max_live)
+                arena->max_live = i + 1 - dead;
+        }
     }
     return WEIR_OK;
 }
 
-weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
-        status = measure_arena(plan, &plan->arenas[a], error);
-    return status;
-}
-
 /* ---- Slots ------------------------------------------------------------------------------------- */
 
+/* A slot of their own for tensors in arenas that do not reuse them, in the order of declaration. */
+static void give_each_its_own(weir_plan *plan) {
+    for (uint32_t i = 0; i < plan->count; i++) {
+        weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
+        if (!arena->reuses && !weir_plan__is_alias(plan, i))
+            plan->rows[i].slot = arena->slot_count++;
+    }
+}
+
+/* The least slot that is free, for each tensor when it is born. */
 static void reuse_slots(weir_plan *plan, weir_plan__planned_arena *arena, uint32_t *heap) {
     const uint32_t *births = plan->by_birth + arena->first_tensor;
     const uint32_t *deaths = plan->by_death + arena->first_tensor;
     weir_plan__heap free_ones = {heap, 0};
     uint32_t dead = 0;
-    arena->slot_count = 0;
     for (uint32_t i = 0; i < arena->tensor_count; i++) {
         weir_plan__row *row = &plan->rows[births[i]];
         for (; plan->rows[deaths[dead]].death <= row->birth; dead++)
@@ -276,17 +255,6 @@ static void reuse_slots(weir_plan *plan, weir_plan__planned_arena *arena, uint32
         row->slot = free_ones.count > 0 ? weir_plan__heap_pop(&free_ones) : arena->slot_count++;
     }
     assert(arena->slot_count == arena->max_live);
-}
-
-static void give_each_its_own(weir_plan *plan) {
-    for (uint32_t a = 0; a < plan->arena_count; a++)
-        if (!plan->arenas[a].reuses)
-            plan->arenas[a].slot_count = 0;
-    for (uint32_t i = 0; i < plan->count; i++) {
-        weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
-        if (!arena->reuses && !weir_plan__is_alias(plan, i))
-            plan->rows[i].slot = arena->slot_count++;
-    }
 }
 
 static weir_status measure_slots(weir_plan *plan, weir_error *error) {
@@ -313,22 +281,23 @@ static weir_status measure_slots(weir_plan *plan, weir_error *error) {
 
 weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error) {
     uint32_t largest = 0;
-    for (uint32_t a = 0; a < plan->arena_count; a++)
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
+        plan->arenas[a].slot_count = 0;
         largest = plan->arenas[a].max_live > largest ? plan->arenas[a].max_live : largest;
+    }
     uint32_t *heap = weir__allocate(plan->env, largest, sizeof *heap);
     if (!heap)
         return no_memory(plan, error);
     give_each_its_own(plan);
-    for (uint32_t a = 0; a < plan->arena_count; a++)
+    for (uint32_t a = 0; a < plan->arena_count; a++) {
         if (plan->arenas[a].reuses)
             reuse_slots(plan, &plan->arenas[a], heap);
-    for (uint32_t i = 0; i < plan->count; i++)
-        plan->rows[i].slot = plan->rows[plan->rows[i].owner].slot;
-    weir__release(plan->env, heap);
-    for (uint32_t a = 0; a < plan->arena_count; a++) {
         plan->arenas[a].first_slot = plan->slot_count;
         plan->slot_count += plan->arenas[a].slot_count;
     }
+    for (uint32_t i = 0; i < plan->count; i++)
+        plan->rows[i].slot = plan->rows[plan->rows[i].owner].slot;
+    weir__release(plan->env, heap);
     plan->slots = weir__allocate_zero(plan->env, plan->slot_count, sizeof *plan->slots);
     return plan->slots ? measure_slots(plan, error) : no_memory(plan, error);
 }
