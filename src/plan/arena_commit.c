@@ -44,34 +44,30 @@ static bool is_live(const weir_plan__row *row, uint32_t arena, uint64_t position
 
 /* ---- Contents ---------------------------------------------------------------------------------- */
 
-static weir_status hash_tensor(const weir_arenas *set, uint32_t tensor, uint8_t *chunk, weir__sha256 *sha,
-                               weir_error *error) {
-    const weir_plan__row *row = &set->plan->rows[tensor];
-    const weir_plan__mapped *arena = &set->arenas[row->arena];
-    weir_text id = weir_plan__id(set->plan, tensor);
-    if (row->size > 0 && (!arena->base || !weir_plan__arena_is_backed(arena, row->offset, row->size)))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
-                          "the tensor '%.*s' has no memory to hash: it was given back",
-                          (int)(id.size < 120 ? id.size : 120), id.data);
-    for (uint64_t at = 0; at < row->size; at += READ_CHUNK) {
-        size_t part = row->size - at < READ_CHUNK ? (size_t)(row->size - at) : READ_CHUNK;
-        WEIR__TRY(weir__memory_read(&set->memory, chunk, arena->base + row->offset + at, part, error));
-        weir__sha256_update(sha, chunk, part);
-    }
-    return WEIR_OK;
-}
-
-static weir_status hash_contents(const weir_arenas *set, uint32_t arena, uint64_t position,
+static weir_status hash_contents(const weir_arenas *set, uint32_t a, uint64_t position,
                                  uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    const weir_plan__mapped *arena = &set->arenas[a];
     weir__sha256 sha;
     weir_status status = WEIR_OK;
     uint8_t *chunk = weir__allocate(set->env, READ_CHUNK, 1);
     if (!chunk)
         return weir__out_of_memory(error, COMMIT_OPERATOR, READ_CHUNK);
     weir__sha256_init(&sha);
-    for (uint32_t i = 0; i < set->plan->count && status == WEIR_OK; i++)
-        if (is_live(&set->plan->rows[set->plan->sorted[i]], arena, position))
-            status = hash_tensor(set, set->plan->sorted[i], chunk, &sha, error);
+    for (uint32_t i = 0; i < set->plan->count && status == WEIR_OK; i++) {
+        const weir_plan__row *row = &set->plan->rows[set->plan->sorted[i]];
+        if (!is_live(row, a, position))
+            continue;
+        if (row->size > 0 && (!arena->base || !weir_plan__arena_is_backed(arena, row->offset, row->size)))
+            status = weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
+                                "the tensor '%.*s' has no memory to hash: it was given back",
+                                WEIR_PLAN__SHOW(weir_plan__id(set->plan, set->plan->sorted[i])));
+        for (uint64_t at = 0; at < row->size && status == WEIR_OK; at += READ_CHUNK) {
+            size_t part = row->size - at < READ_CHUNK ? (size_t)(row->size - at) : READ_CHUNK;
+            status = weir__memory_read(&set->memory, chunk, arena->base + row->offset + at, part, error);
+            if (status == WEIR_OK)
+                weir__sha256_update(&sha, chunk, part);
+        }
+    }
     weir__sha256_final(&sha, hash);
     weir__release(set->env, chunk);
     return status;
@@ -135,19 +131,6 @@ static weir_status write_state(weir_arenas *set, const weir_commit_options *opti
     return weir_cbor_finish(w, error);
 }
 
-/* A batch that was sealed is not sealed again. */
-static weir_status check_repeated(const weir_arenas *set, const weir_commit_options *options,
-                                  weir_error *error) {
-    const weir_commit_options *before = &set->sealed_as;
-    if (options->position == before->position && options->with_contents == before->with_contents)
-        return WEIR_OK;
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
-                      "batch %llu was sealed at position %llu, %s contents; commit it as it was, or give the "
-                      "next batch another number",
-                      (unsigned long long)before->batch, (unsigned long long)before->position,
-                      before->with_contents ? "with" : "without");
-}
-
 static weir_status seal_batch(weir_arenas *set, const weir_commit_options *options, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, set->env);
@@ -170,16 +153,19 @@ static weir_status seal_batch(weir_arenas *set, const weir_commit_options *optio
 weir_status weir_arenas_seal(weir_arenas *arenas, const weir_commit_options *given, weir_commit *commit,
                              weir_error *error) {
     weir_commit_options options;
-    weir_status status = WEIR__TAKE_OPTIONS(options, given, weir_commit_options, COMMIT_OPERATOR, error);
-    bool is_repeated = status == WEIR_OK && arenas->is_sealed && arenas->sealed_as.batch == options.batch;
-    if (is_repeated)
-        status = check_repeated(arenas, &options, error);
-    if (status == WEIR_OK)
-        status = weir_arenas_commit(arenas, options.batch, commit->state_hash, error);
-    if (status == WEIR_OK && !is_repeated)
-        status = seal_batch(arenas, &options, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_commit_options, COMMIT_OPERATOR, error));
+    const weir_commit_options *before = &arenas->sealed_as;
+    bool is_repeated = arenas->is_sealed && before->batch == options.batch; /* it is not sealed again */
+    if (is_repeated &&
+        (options.position != before->position || options.with_contents != before->with_contents))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, COMMIT_OPERATOR,
+                          "batch %llu was sealed at position %llu, %s contents; commit it as it was, or give "
+                          "the next batch another number",
+                          (unsigned long long)before->batch, (unsigned long long)before->position,
+                          before->with_contents ? "with" : "without");
+    WEIR__TRY(weir_arenas_commit(arenas, options.batch, commit->state_hash, error));
+    if (!is_repeated)
+        WEIR__TRY(seal_batch(arenas, &options, error));
     commit->state = arenas->sealed.data;
     commit->state_size = arenas->sealed.size;
     weir__sha256_of(commit->state, commit->state_size, commit->visibility_hash);

@@ -42,18 +42,6 @@ static void mark(const weir_arenas *set, weir_plan__mapped *arena, size_t first,
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-/* One allocation, larger than the arena by an alignment, so that an aligned base fits into it. */
-static weir_status allocate_whole(weir_arenas *set, weir_plan__mapped *arena, size_t wanted,
-                                  weir_error *error) {
-    weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
-    arena->mapping = set->memory.allocate(set->memory.context, wanted, &failure);
-    if (arena->mapping)
-        return WEIR_OK;
-    if (error)
-        *error = failure;
-    return failure.status;
-}
-
 /* The plan's page size, but at least the memory's. Without one, few pages, huge ones if there is room. */
 static size_t choose_page(uint64_t asked, size_t unit, uint64_t bytes) {
     size_t page = unit;
@@ -103,12 +91,6 @@ static weir_status reserve(weir_arenas *set, weir_plan__mapped *arena, const wei
     return WEIR_OK;
 }
 
-static weir_status too_large(const weir_plan__planned_arena *plan, uint64_t bytes, weir_error *error) {
-    return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__ARENA_OPERATOR,
-                      "arena '%.*s' needs %llu bytes, more than the address space has",
-                      WEIR_PLAN__SHOW(plan->name), (unsigned long long)bytes);
-}
-
 weir_status weir_plan__arena_map(weir_arenas *set, uint32_t index, const weir_arenas_options *options,
                                  weir_error *error) {
     const weir_plan__planned_arena *plan = &set->plan->arenas[index];
@@ -127,16 +109,20 @@ weir_status weir_plan__arena_map(weir_arenas *set, uint32_t index, const weir_ar
     if (range == 0)
         return WEIR_OK;
     if (__builtin_add_overflow(range, alignment, &wanted) || wanted > SIZE_MAX / 2)
-        return too_large(plan, range, error);
-    weir_status status;
+        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__ARENA_OPERATOR,
+                          "arena '%.*s' needs %llu bytes, more than the address space has",
+                          WEIR_PLAN__SHOW(plan->name), (unsigned long long)range);
     if (pages_of(set)) {
-        status = reserve(set, arena, plan, range, alignment, error);
-    } else {
-        status = allocate_whole(set, arena, (size_t)wanted, error);
+        WEIR__TRY(reserve(set, arena, plan, range, alignment, error));
+    } else { /* one allocation, larger by an alignment, so that an aligned base fits into it */
+        weir_error failure = {.status = WEIR_OUT_OF_MEMORY};
+        arena->mapping = set->memory.allocate(set->memory.context, (size_t)wanted, &failure);
         arena->mapping_size = (size_t)wanted;
+        if (!arena->mapping && error)
+            *error = failure;
+        if (!arena->mapping)
+            return failure.status;
     }
-    if (status != WEIR_OK)
-        return status;
     uintptr_t base = ((uintptr_t)arena->mapping + (uintptr_t)alignment - 1) & ~((uintptr_t)alignment - 1);
     arena->base = (uint8_t *)arena->mapping + (base - (uintptr_t)arena->mapping);
     arena->size = (size_t)plan->peak_bytes;
@@ -279,17 +265,6 @@ static weir_status check_remap(const weir_arenas *set, const weir_plan__mapped *
     return WEIR_OK;
 }
 
-/* Copies what the pages have to the same place of another range. */
-static weir_status copy_pages(const weir_arenas *set, const weir_plan__mapped *arena, piece p, uint8_t *to,
-                              weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < p.count && status == WEIR_OK; i++)
-        if (arena->extents[p.first + i])
-            status = weir__memory_copy(&set->memory, to + i * arena->page, page_at(arena, p.first + i),
-                                       arena->page, error);
-    return status;
-}
-
 /* Copies what the pages have into the memory of a handle, which is mapped elsewhere for that. */
 static weir_status copy_to_handle(const weir_arenas *set, const weir_plan__mapped *arena, piece p,
                                   uint64_t handle, uint64_t offset, weir_error *error) {
@@ -300,7 +275,10 @@ static weir_status copy_to_handle(const weir_arenas *set, const weir_plan__mappe
     WEIR__TRY(pages->reserve(context, size, &range, error));
     weir_status status = pages->map(context, range, size, handle, offset, error);
     if (status == WEIR_OK) {
-        status = copy_pages(set, arena, p, range, error);
+        for (size_t i = 0; i < p.count && status == WEIR_OK; i++)
+            if (arena->extents[p.first + i])
+                status = weir__memory_copy(&set->memory, (uint8_t *)range + i * arena->page,
+                                           page_at(arena, p.first + i), arena->page, error);
         weir_status unmapped = pages->unmap(context, range, size, status ? NULL : error);
         status = status ? status : unmapped;
     }
@@ -337,62 +315,47 @@ static weir_status map_handle(const weir_arenas *set, weir_plan__mapped *arena, 
     return status;
 }
 
-/* New memory over a mapping, or over a page without one. */
-static weir_status renew_by_handle(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
-                                   weir_error *error) {
-    uint64_t handle = 0;
-    WEIR__TRY(pages_of(set)->make(set->memory.context, p.count * arena->page, &handle, error));
-    weir_status status = map_handle(set, arena, p, handle, 0, keeps, error);
-    pages_of(set)->drop(set->memory.context, handle);
-    return status;
-}
-
-/* New private memory of the host in place of a page; what was there goes through `aside`. */
-static weir_status renew_page(const weir_arenas *set, weir_plan__mapped *arena, size_t page, uint8_t *aside,
-                              weir_error *error) {
-    uint8_t *at = page_at(arena, page);
-    bool keeps = aside && arena->extents[page];
-    if (keeps)
-        memcpy(aside, at, arena->page);
-    WEIR__TRY(pages_of(set)->back(set->memory.context, at, arena->page, error));
-    mark(set, arena, page, 1, true);
-    if (keeps)
-        memcpy(at, aside, arena->page);
-    return WEIR_OK;
-}
-
+/* New private memory of the host. What was there goes page by page through a page aside. */
 static weir_status renew_on_host(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
                                  weir_error *error) {
     const weir_env *env = set->env;
+    size_t step = keeps ? 1 : p.count;
     uint8_t *aside = keeps ? env->map(env->context, -1, arena->page) : NULL;
     weir_status status = WEIR_OK;
     if (keeps && !aside)
         return weir__out_of_memory(error, REMAP_OPERATOR, arena->page);
-    if (!keeps) {
-        status =
-            pages_of(set)->back(set->memory.context, page_at(arena, p.first), p.count * arena->page, error);
+    for (size_t i = 0; i < p.count && status == WEIR_OK; i += step) {
+        uint8_t *at = page_at(arena, p.first + i);
+        bool is_kept = keeps && arena->extents[p.first + i];
+        if (is_kept)
+            memcpy(aside, at, arena->page);
+        status = pages_of(set)->back(set->memory.context, at, step * arena->page, error);
         if (status == WEIR_OK)
-            mark(set, arena, p.first, p.count, true);
+            mark(set, arena, p.first + i, step, true);
+        if (status == WEIR_OK && is_kept)
+            memcpy(at, aside, arena->page);
     }
-    for (size_t i = 0; keeps && i < p.count && status == WEIR_OK; i++)
-        status = renew_page(set, arena, p.first + i, aside, error);
     if (aside)
         env->unmap(env->context, aside, arena->page);
     return status;
 }
 
+/* New memory. If mappings are replaced whole, over each, or over a page without one. */
 static weir_status renew(const weir_arenas *set, weir_plan__mapped *arena, piece p, bool keeps,
                          weir_error *error) {
+    const weir_pages *pages = pages_of(set);
     size_t end = p.first + p.count;
-    weir_status status = WEIR_OK;
-    if (pages_of(set)->is_divisible)
+    if (pages->is_divisible)
         return renew_on_host(set, arena, p, keeps, error);
-    for (size_t page = p.first; page < end && status == WEIR_OK;) {
-        size_t count = length_at(arena, page);
-        status = renew_by_handle(set, arena, (piece){page, count}, keeps, error);
-        page += count;
+    for (size_t page = p.first, count; page < end; page += count) {
+        uint64_t handle = 0;
+        count = length_at(arena, page);
+        WEIR__TRY(pages->make(set->memory.context, count * arena->page, &handle, error));
+        weir_status status = map_handle(set, arena, (piece){page, count}, handle, 0, keeps, error);
+        pages->drop(set->memory.context, handle);
+        WEIR__TRY(status);
     }
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_arenas_remap(weir_arenas *arenas, const char *arena, size_t arena_size,

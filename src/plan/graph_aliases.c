@@ -11,20 +11,6 @@ static weir_status refuse(const weir_graph *graph, uint32_t tensor, uint32_t oth
                       WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, other)), what);
 }
 
-static weir_status check_sizes(const weir_graph *graph, weir_error *error) {
-    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
-        const weir_plan__graph_tensor *alias = &graph->tensors[i];
-        uint64_t end;
-        if (alias->alias_of == WEIR__NO_NAME)
-            continue;
-        if (__builtin_add_overflow(alias->alias_offset, alias->bytes, &end) ||
-            end > graph->tensors[alias->alias_of].bytes)
-            return refuse(graph, i, alias->alias_of,
-                          "its bytes reach beyond those; give it a place of its own", error);
-    }
-    return WEIR_OK;
-}
-
 /* Owners along the chain from `tensor`, whose owners are not known from there to one that is. A tensor's own
  * index stands for "not known"; tensors that are no aliases keep it. */
 static weir_status find_owner(weir_graph *graph, uint32_t tensor, weir_error *error) {
@@ -88,10 +74,16 @@ weir_status weir_plan__graph_check_aliases(weir_graph *graph, weir_error *error)
     if (!graph->has_aliases)
         return WEIR_OK;
     for (uint32_t i = 0; i < count; i++) {
-        graph->tensors[i].owner = i;
-        graph->tensors[i].owner_offset = 0;
+        weir_plan__graph_tensor *alias = &graph->tensors[i];
+        uint64_t end;
+        alias->owner = i;
+        alias->owner_offset = 0;
+        if (alias->alias_of != WEIR__NO_NAME &&
+            (__builtin_add_overflow(alias->alias_offset, alias->bytes, &end) ||
+             end > graph->tensors[alias->alias_of].bytes))
+            return refuse(graph, i, alias->alias_of,
+                          "its bytes reach beyond those; give it a place of its own", error);
     }
-    WEIR__TRY(check_sizes(graph, error));
     for (uint32_t i = 0; i < count; i++)
         WEIR__TRY(find_owner(graph, i, error));
     WEIR__TRY(check_arenas(graph, error));

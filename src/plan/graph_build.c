@@ -17,31 +17,9 @@ static bool is_valid_text(weir_text text) {
 
 /* ---- Creation and end -------------------------------------------------------------------------- */
 
-static bool add_own_arenas(weir_graph *graph) {
-    static const char *const names[WEIR_PLAN__OWN_ARENAS] = {"parameters", "activations", "gradients"};
-    uint32_t index;
-    for (unsigned i = 0; i < WEIR_PLAN__OWN_ARENAS; i++)
-        if (weir__names_add(graph->env, &graph->arenas, names[i], strlen(names[i]), &index) ==
-            WEIR__NAME_NO_MEMORY)
-            return false;
-    return true;
-}
-
-/* So that a graph without any edge or dimension has arrays too, and a place in them can always be pointed
- * to. */
-static bool open_pools(weir_graph *graph) {
-    void *dimensions = NULL;
-    void *edges = NULL;
-    bool grown =
-        weir__grow(graph->env, &dimensions, &graph->dimension_capacity, 1, sizeof *graph->dimensions);
-    graph->dimensions = dimensions;
-    grown = grown && weir__grow(graph->env, &edges, &graph->edge_capacity, 1, sizeof *graph->edges);
-    graph->edges = edges;
-    return grown;
-}
-
 weir_status weir_plan__graph_new(const weir_env *env, const char *source, weir_text name, weir_graph **graph,
                                  weir_error *error) {
+    static const char *const own_arenas[WEIR_PLAN__OWN_ARENAS] = {"parameters", "activations", "gradients"};
     env = weir__env_or_default(env);
     weir_graph *made = weir__allocate_zero(env, 1, sizeof *made);
     if (!made)
@@ -50,7 +28,15 @@ weir_status weir_plan__graph_new(const weir_env *env, const char *source, weir_t
     made->source = weir__copy_text(env, source, strlen(source));
     made->name.data = weir__copy_text(env, name.data ? name.data : "", name.size);
     made->name.size = name.size;
-    if (!made->source || !made->name.data || !add_own_arenas(made) || !open_pools(made)) {
+    bool has_memory = made->source && made->name.data;
+    for (uint32_t i = 0, index; has_memory && i < WEIR_PLAN__OWN_ARENAS; i++)
+        has_memory = weir__names_add(env, &made->arenas, own_arenas[i], strlen(own_arenas[i]), &index) !=
+                     WEIR__NAME_NO_MEMORY;
+    /* A graph without any edge or dimension has arrays too, so that a place in them can be pointed to. */
+    if (!has_memory ||
+        !weir__grow(env, (void **)&made->dimensions, &made->dimension_capacity, 1,
+                    sizeof *made->dimensions) ||
+        !weir__grow(env, (void **)&made->edges, &made->edge_capacity, 1, sizeof *made->edges)) {
         weir_graph_close(made);
         return no_memory(error, name.size);
     }
@@ -87,28 +73,18 @@ void weir_graph_close(weir_graph *graph) {
 
 /* ---- Tensors ----------------------------------------------------------------------------------- */
 
-static uint32_t role_arena(weir_tensor_role role) {
-    if (role == WEIR_ROLE_PARAMETER || role == WEIR_ROLE_STATE)
-        return WEIR_PLAN__ARENA_PARAMETERS;
-    return role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS : WEIR_PLAN__ARENA_ACTIVATIONS;
-}
-
-static bool grow_tensors(weir_graph *graph) {
-    void *memory = graph->tensors;
-    bool grown = weir__grow(graph->env, &memory, &graph->tensor_capacity, (size_t)graph->tensor_ids.count + 1,
-                            sizeof *graph->tensors);
-    graph->tensors = memory;
-    return grown;
-}
-
 weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
                                             weir_error *error) {
-    uint32_t arena = role_arena(info->role);
+    bool stays = info->role == WEIR_ROLE_PARAMETER || info->role == WEIR_ROLE_STATE;
+    uint32_t arena = stays                              ? WEIR_PLAN__ARENA_PARAMETERS
+                     : info->role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS
+                                                        : WEIR_PLAN__ARENA_ACTIVATIONS;
     uint32_t index;
     if (info->arena.size > 0 && weir__names_add(graph->env, &graph->arenas, info->arena.data,
                                                 info->arena.size, &arena) == WEIR__NAME_NO_MEMORY)
         return no_memory(error, info->arena.size);
-    if (!grow_tensors(graph))
+    if (!weir__grow(graph->env, (void **)&graph->tensors, &graph->tensor_capacity,
+                    (size_t)graph->tensor_ids.count + 1, sizeof *graph->tensors))
         return no_memory(error, sizeof *graph->tensors);
     switch (weir__names_add(graph->env, &graph->tensor_ids, info->id.data, info->id.size, &index)) {
     case WEIR__NAME_NO_MEMORY:
@@ -152,11 +128,9 @@ weir_status weir_plan__graph_set_original(weir_graph *graph, uint32_t index, wei
 weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
                                        const uint64_t *shape, size_t rank, weir_error *error) {
     weir_plan__graph_tensor *tensor = &graph->tensors[index];
-    void *memory = graph->dimensions;
     bool grown =
-        rank < UINT32_MAX && weir__grow(graph->env, &memory, &graph->dimension_capacity,
+        rank < UINT32_MAX && weir__grow(graph->env, (void **)&graph->dimensions, &graph->dimension_capacity,
                                         graph->dimension_count + rank + 1, sizeof *graph->dimensions);
-    graph->dimensions = memory;
     if (!grown)
         return no_memory(error, rank * sizeof *shape);
     if (rank > 0)
@@ -237,11 +211,9 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
     if (is_new && info->is_alias &&
         weir__names_find(&graph->tensor_ids, info->alias_of.data, info->alias_of.size) == WEIR__NO_NAME)
         return report_no_original(graph, info->id, info->alias_of, error);
-    void *memory = graph->dimensions;
     bool grown = info->rank < UINT32_MAX &&
-                 weir__grow(graph->env, &memory, &graph->dimension_capacity,
+                 weir__grow(graph->env, (void **)&graph->dimensions, &graph->dimension_capacity,
                             graph->dimension_count + info->rank + 1, sizeof *graph->dimensions);
-    graph->dimensions = memory;
     if (!grown)
         return no_memory(error, info->rank);
     WEIR__TRY(weir_plan__graph_declare_tensor(graph, info, error));
@@ -253,19 +225,6 @@ weir_status weir_graph_add_tensor(weir_graph *graph, const weir_tensor_info *inf
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------- */
-
-/* Room for an edge more than there are, so that `edges` is an array even where no node has any. */
-static bool reserve_node(weir_graph *graph, size_t edges) {
-    void *nodes = graph->nodes;
-    void *all_edges = graph->edges;
-    bool grown = weir__grow(graph->env, &nodes, &graph->node_capacity, (size_t)graph->node_ids.count + 1,
-                            sizeof *graph->nodes);
-    graph->nodes = nodes;
-    grown = grown && weir__grow(graph->env, &all_edges, &graph->edge_capacity, graph->edge_count + edges + 1,
-                                sizeof *graph->edges);
-    graph->edges = all_edges;
-    return grown;
-}
 
 /* Writes the indexes of the named tensors; the ids of a node, or the graph's outputs (node.size 0). */
 static weir_status find_tensors(const weir_graph *graph, weir_text node, const char *verb,
@@ -285,7 +244,12 @@ weir_status weir_plan__graph_declare_node(weir_graph *graph, const weir_node_inf
     size_t edges = info->input_count + info->output_count;
     uint32_t op;
     uint32_t index;
-    if (info->input_count >= UINT32_MAX || info->output_count >= UINT32_MAX || !reserve_node(graph, edges))
+    /* Room for an edge more than there are, so that `edges` is an array even where no node has any. */
+    if (info->input_count >= UINT32_MAX || info->output_count >= UINT32_MAX ||
+        !weir__grow(graph->env, (void **)&graph->nodes, &graph->node_capacity,
+                    (size_t)graph->node_ids.count + 1, sizeof *graph->nodes) ||
+        !weir__grow(graph->env, (void **)&graph->edges, &graph->edge_capacity, graph->edge_count + edges + 1,
+                    sizeof *graph->edges))
         return no_memory(error, edges * sizeof *graph->edges);
     if (weir__names_find(&graph->node_ids, info->id.data, info->id.size) != WEIR__NO_NAME)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
@@ -333,19 +297,6 @@ weir_status weir_graph_add_node(weir_graph *graph, const weir_node_info *info, w
 
 /* ---- Outputs and order ------------------------------------------------------------------------- */
 
-static weir_status mark_outputs(weir_graph *graph, const uint32_t *outputs, size_t count, weir_error *error) {
-    for (size_t i = 0; i < count; i++) {
-        if (graph->tensors[outputs[i]].is_output) {
-            while (i-- > 0)
-                graph->tensors[outputs[i]].is_output = false;
-            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                              "%s: the graph's outputs name a tensor twice; name each once", graph->source);
-        }
-        graph->tensors[outputs[i]].is_output = true;
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text *ids, size_t count,
                                              weir_error *error) {
     uint32_t *outputs = weir__allocate(graph->env, count, sizeof *outputs);
@@ -354,9 +305,15 @@ weir_status weir_plan__graph_declare_outputs(weir_graph *graph, const weir_text 
     weir_status status = find_tensors(graph, (weir_text){0}, "has as output", ids, count, outputs, error);
     for (size_t i = 0; status == WEIR_OK && i < graph->output_count; i++)
         graph->tensors[graph->outputs[i]].is_output = false;
-    if (status == WEIR_OK)
-        status = mark_outputs(graph, outputs, count, error);
-    if (status != WEIR_OK) {
+    size_t marked = 0;
+    for (; status == WEIR_OK && marked < count && !graph->tensors[outputs[marked]].is_output; marked++)
+        graph->tensors[outputs[marked]].is_output = true;
+    if (status == WEIR_OK && marked < count)
+        status = weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                            "%s: the graph's outputs name a tensor twice; name each once", graph->source);
+    if (status != WEIR_OK) { /* all is as it was */
+        while (marked-- > 0)
+            graph->tensors[outputs[marked]].is_output = false;
         for (size_t i = 0; i < graph->output_count; i++)
             graph->tensors[graph->outputs[i]].is_output = true;
         weir__release(graph->env, outputs);

@@ -36,17 +36,6 @@ static weir_status set_producer(weir_graph *graph, uint32_t node, uint32_t index
     return WEIR_OK;
 }
 
-static weir_status set_producers(weir_graph *graph, weir_error *error) {
-    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
-        const weir_plan__node *node = &graph->nodes[i];
-        const uint32_t *outputs = weir_plan__node_outputs(graph, node);
-        for (uint32_t k = 0; k < node->output_count; k++) {
-            WEIR__TRY(set_producer(graph, i, outputs[k], error));
-        }
-    }
-    return WEIR_OK;
-}
-
 static weir_status check_uses(weir_graph *graph, weir_error *error) {
     for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
         const weir_plan__node *node = &graph->nodes[i];
@@ -82,7 +71,11 @@ static weir_status check_outputs(const weir_graph *graph, weir_error *error) {
 weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *error) {
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         graph->tensors[i].producer = WEIR__NO_NAME;
-    WEIR__TRY(set_producers(graph, error));
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        const weir_plan__node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->output_count; k++)
+            WEIR__TRY(set_producer(graph, i, weir_plan__node_outputs(graph, node)[k], error));
+    }
     WEIR__TRY(check_uses(graph, error));
     return check_outputs(graph, error);
 }

@@ -121,7 +121,6 @@ typedef struct reader {
     const char *name;
     weir__reader fields;
     graph_document graph;
-    bool has_aliases;
     weir_text *texts; /* scratch for the ids of one node */
     size_t text_capacity;
     uint64_t *shape; /* scratch for the dimensions of one tensor */
@@ -184,53 +183,11 @@ static weir_status check_fields(reader *r, const weir_cbor_value *root) {
 
 /* ---- Pass 2: ids ------------------------------------------------------------------------------- */
 
-static weir_status declare_tensors(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
-    weir_cbor_value item;
-    tensor_document tensor;
-    while (weir_cbor_next(&it, NULL, &item)) {
-        WEIR__TRY(read_tensor(r, &item, &tensor));
-        WEIR__TRY(weir_plan__graph_declare_tensor(graph, &tensor.info, error));
-        r->has_aliases |= tensor.info.is_alias;
-    }
-    return WEIR_OK;
-}
-
-static weir_status find_originals(reader *r, weir_graph *graph, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
-    weir_cbor_value item;
-    tensor_document tensor;
-    for (uint32_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
-        WEIR__TRY(read_tensor(r, &item, &tensor));
-        if (tensor.info.is_alias)
-            WEIR__TRY(weir_plan__graph_set_original(graph, i, tensor.info.alias_of, tensor.info.alias_offset,
-                                                    error));
-    }
-    return WEIR_OK;
-}
-
 static void copy_ids(const weir_cbor_value *list, weir_text *out) {
     weir_cbor_iterator it = weir_cbor_children(list);
     weir_cbor_value item;
     while (weir_cbor_next(&it, NULL, &item))
         *out++ = weir_plan__text_of(&item);
-}
-
-static weir_status declare_node(reader *r, weir_graph *graph, node_document *node, weir_error *error) {
-    size_t inputs = (size_t)node->inputs.number;
-    size_t outputs = (size_t)node->outputs.number;
-    void *memory = r->texts;
-    bool grown = weir__grow(r->env, &memory, &r->text_capacity, inputs + outputs + 1, sizeof *r->texts);
-    r->texts = memory;
-    if (!grown)
-        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, (inputs + outputs) * sizeof *r->texts);
-    copy_ids(&node->inputs, r->texts);
-    copy_ids(&node->outputs, r->texts + inputs);
-    node->info.inputs = r->texts;
-    node->info.input_count = inputs;
-    node->info.outputs = r->texts + inputs;
-    node->info.output_count = outputs;
-    return weir_plan__graph_declare_node(graph, &node->info, error);
 }
 
 static weir_status declare_nodes(reader *r, weir_graph *graph, weir_error *error) {
@@ -239,7 +196,40 @@ static weir_status declare_nodes(reader *r, weir_graph *graph, weir_error *error
     node_document node;
     while (weir_cbor_next(&it, NULL, &item)) {
         WEIR__TRY(read_node(r, &item, &node));
-        WEIR__TRY(declare_node(r, graph, &node, error));
+        size_t inputs = (size_t)node.inputs.number;
+        size_t outputs = (size_t)node.outputs.number;
+        if (!weir__grow(r->env, (void **)&r->texts, &r->text_capacity, inputs + outputs + 1,
+                        sizeof *r->texts))
+            return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                       (inputs + outputs) * sizeof *r->texts);
+        copy_ids(&node.inputs, r->texts);
+        copy_ids(&node.outputs, r->texts + inputs);
+        node.info.inputs = r->texts;
+        node.info.input_count = inputs;
+        node.info.outputs = r->texts + inputs;
+        node.info.output_count = outputs;
+        WEIR__TRY(weir_plan__graph_declare_node(graph, &node.info, error));
+    }
+    return WEIR_OK;
+}
+
+/* Tensors, then their originals, which may come after them. */
+static weir_status declare_tensors(reader *r, weir_graph *graph, weir_error *error) {
+    weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
+    weir_cbor_value item;
+    tensor_document tensor;
+    bool has_aliases = false;
+    while (weir_cbor_next(&it, NULL, &item)) {
+        WEIR__TRY(read_tensor(r, &item, &tensor));
+        WEIR__TRY(weir_plan__graph_declare_tensor(graph, &tensor.info, error));
+        has_aliases |= tensor.info.is_alias;
+    }
+    it = weir_cbor_children(&r->graph.tensors);
+    for (uint32_t i = 0; has_aliases && weir_cbor_next(&it, NULL, &item); i++) {
+        WEIR__TRY(read_tensor(r, &item, &tensor));
+        if (tensor.info.is_alias)
+            WEIR__TRY(weir_plan__graph_set_original(graph, i, tensor.info.alias_of, tensor.info.alias_offset,
+                                                    error));
     }
     return WEIR_OK;
 }
@@ -256,61 +246,46 @@ static weir_status declare_list(reader *r, weir_graph *graph, const weir_cbor_va
     return status;
 }
 
-static weir_status declare_ids(reader *r, weir_graph *graph, weir_error *error) {
-    WEIR__TRY(declare_tensors(r, graph, error));
-    if (r->has_aliases)
-        WEIR__TRY(find_originals(r, graph, error));
-    WEIR__TRY(declare_nodes(r, graph, error));
-    WEIR__TRY(declare_list(r, graph, &r->graph.outputs, weir_plan__graph_declare_outputs, error));
-    return r->graph.has_order ? declare_list(r, graph, &r->graph.order, weir_plan__graph_keep_order, error)
-                              : WEIR_OK;
-}
-
 /* ---- Pass 3: shapes and dtypes ----------------------------------------------------------------- */
-
-static weir_status read_shape(reader *r, const tensor_document *tensor, weir_error *error) {
-    weir_cbor_iterator it = weir_cbor_children(&tensor->shape);
-    weir_cbor_value item;
-    void *memory = r->shape;
-    bool grown =
-        weir__grow(r->env, &memory, &r->shape_capacity, (size_t)tensor->shape.number, sizeof *r->shape);
-    r->shape = memory;
-    if (!grown)
-        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
-                                   (size_t)tensor->shape.number * sizeof *r->shape);
-    for (size_t i = 0; weir_cbor_next(&it, NULL, &item); i++)
-        if (!weir_cbor_get_uint(&item, &r->shape[i]))
-            return weir__fail(
-                error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
-                "%s: tensor '%.*s': dimension %zu is not an integer from 0 to 2^64-1; every dimension "
-                "must be known",
-                r->name, WEIR_PLAN__SHOW(tensor->info.id), i);
-    return WEIR_OK;
-}
 
 static weir_status set_shapes(reader *r, weir_graph *graph, weir_error *error) {
     weir_cbor_iterator it = weir_cbor_children(&r->graph.tensors);
-    weir_cbor_value item;
+    weir_cbor_value item, dimension;
     tensor_document tensor;
     weir_tensor_type type;
     for (uint32_t i = 0; weir_cbor_next(&it, NULL, &item); i++) {
         WEIR__TRY(read_tensor(r, &item, &tensor));
-        WEIR__TRY(read_shape(r, &tensor, error));
+        size_t rank = (size_t)tensor.shape.number;
+        if (!weir__grow(r->env, (void **)&r->shape, &r->shape_capacity, rank, sizeof *r->shape))
+            return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, rank * sizeof *r->shape);
+        weir_cbor_iterator shape = weir_cbor_children(&tensor.shape);
+        for (size_t k = 0; weir_cbor_next(&shape, NULL, &dimension); k++)
+            if (!weir_cbor_get_uint(&dimension, &r->shape[k]))
+                return weir__fail(
+                    error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
+                    "%s: tensor '%.*s': dimension %zu is not an integer from 0 to 2^64-1; every dimension "
+                    "must be known",
+                    r->name, WEIR_PLAN__SHOW(tensor.info.id), k);
         if (!weir_plan__type_named(tensor.dtype, &type))
             return weir__fail(error, WEIR_INVALID_IR_SHAPES, WEIR_PLAN__PREPARE_OPERATOR,
                               "%s: tensor '%.*s': unknown dtype '%.*s'", r->name,
                               WEIR_PLAN__SHOW(tensor.info.id), WEIR_PLAN__SHOW(tensor.dtype));
-        WEIR__TRY(weir_plan__graph_set_shape(graph, i, type, r->shape, (size_t)tensor.shape.number, error));
+        WEIR__TRY(weir_plan__graph_set_shape(graph, i, type, r->shape, rank, error));
     }
     return WEIR_OK;
 }
 
 /* ---- All passes -------------------------------------------------------------------------------- */
 
+/* The passes after the first, over a new graph. */
 static weir_status fill_graph(reader *r, weir_graph *graph, weir_error *error) {
     if (r->graph.step.data)
         WEIR__TRY(weir_plan__graph_set_step(graph, r->graph.step, error));
-    WEIR__TRY(declare_ids(r, graph, error));
+    WEIR__TRY(declare_tensors(r, graph, error));
+    WEIR__TRY(declare_nodes(r, graph, error));
+    WEIR__TRY(declare_list(r, graph, &r->graph.outputs, weir_plan__graph_declare_outputs, error));
+    if (r->graph.has_order)
+        WEIR__TRY(declare_list(r, graph, &r->graph.order, weir_plan__graph_keep_order, error));
     WEIR__TRY(set_shapes(r, graph, error));
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         WEIR__TRY(weir_plan__graph_measure(graph, i, error));
@@ -333,12 +308,6 @@ static weir_status read_document(reader *r, const weir_cbor_value *root, weir_gr
     return status;
 }
 
-/* No JSON text begins with a control character, and CBOR begins above all of them. */
-static bool is_other_binary(const uint8_t *data, size_t size) {
-    bool is_space = size > 0 && (data[0] == '\t' || data[0] == '\n' || data[0] == '\r');
-    return size > 0 && !is_space && (data[0] < ' ' || data[0] == 0x7F);
-}
-
 weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, const char *name,
                             weir_graph **graph, weir_error *error) {
     reader r = {.env = weir__env_or_default(env), .name = name ? name : "graph"};
@@ -349,7 +318,9 @@ weir_status weir_graph_read(const weir_env *env, const void *data, size_t size, 
                               .unknown = "is not a key of " GRAPH_FORMAT,
                               .label = "id",
                               .path = "$"};
-    if (is_other_binary(data, size))
+    /* No JSON text begins with a control character, and CBOR begins above all of them. */
+    uint8_t first = size > 0 ? *(const uint8_t *)data : '{';
+    if ((first < ' ' && first != '\t' && first != '\n' && first != '\r') || first == 0x7F)
         return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s is not a graph: it is neither JSON nor CBOR; an ONNX model is read if its name "
                           "ends in .onnx, a PyTorch model by weir.plan(model, inputs) in Python",

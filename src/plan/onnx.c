@@ -32,9 +32,8 @@ typedef struct node_parts {
 /* ---- Noting what the graph states --------------------------------------------------------------- */
 
 static weir_status append(weir_plan__onnx *in, weir_plan__onnx_list *list, weir_plan__wire item) {
-    void *memory = list->items;
-    bool grown = weir__grow(in->env, &memory, &list->capacity, list->count + 1, sizeof *list->items);
-    list->items = memory;
+    bool grown =
+        weir__grow(in->env, (void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items);
     if (!grown)
         return weir_plan__onnx_no_memory(in, list->count * sizeof *list->items);
     list->items[list->count++] = item;
@@ -44,10 +43,9 @@ static weir_status append(weir_plan__onnx *in, weir_plan__onnx_list *list, weir_
 static weir_status note_value(weir_plan__onnx *in, weir_text name, weir_plan__onnx_value value) {
     uint32_t index;
     weir__name_result result = weir__names_add(in->env, &in->value_names, name.data, name.size, &index);
-    void *memory = in->values;
-    bool grown = result != WEIR__NAME_NO_MEMORY &&
-                 weir__grow(in->env, &memory, &in->value_capacity, in->value_names.count, sizeof value);
-    in->values = memory;
+    bool grown =
+        result != WEIR__NAME_NO_MEMORY &&
+        weir__grow(in->env, (void **)&in->values, &in->value_capacity, in->value_names.count, sizeof value);
     if (!grown)
         return weir_plan__onnx_no_memory(in, name.size);
     if (result == WEIR__NAME_ADDED) {
@@ -87,31 +85,6 @@ static weir_status note_value_info(weir_plan__onnx *in, weir_plan__wire message,
     return note_named(in, message, ONNX_VALUE_NAME, value, list);
 }
 
-static weir_status note_graph_field(weir_plan__onnx *in, const weir_plan__wire *graph,
-                                    const weir_plan__wire_field *field) {
-    weir_plan__onnx_value initializer = {.body = field->bytes, .is_tensor = true, .is_initializer = true};
-    switch (field->number) {
-    case ONNX_GRAPH_NODE:
-        return append(in, &in->nodes, field->bytes);
-    case ONNX_GRAPH_NAME:
-        return weir_plan__onnx_text(in, graph, field, &in->name);
-    case ONNX_GRAPH_INITIALIZER:
-        return note_named(in, field->bytes, ONNX_TENSOR_NAME, initializer, &in->initializers);
-    case ONNX_GRAPH_INPUT:
-        return note_value_info(in, field->bytes, &in->inputs);
-    case ONNX_GRAPH_OUTPUT:
-        return note_value_info(in, field->bytes, &in->outputs);
-    case ONNX_GRAPH_VALUE_INFO:
-        return note_value_info(in, field->bytes, NULL);
-    case ONNX_GRAPH_SPARSE_INITIALIZER:
-        return weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                          "%s: the graph has sparse initializers, whose size no shape tells; make them dense",
-                          in->source);
-    default:
-        return WEIR_OK;
-    }
-}
-
 static weir_status note_graph(weir_plan__onnx *in, weir_plan__wire graph) {
     weir_plan__wire_field field;
     bool has;
@@ -120,9 +93,35 @@ static weir_status note_graph(weir_plan__onnx *in, weir_plan__wire graph) {
     while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &graph, &field, &has)) == WEIR_OK && has) {
         bool is_known = field.number <= ONNX_GRAPH_INITIALIZER ||
                         (field.number >= ONNX_GRAPH_INPUT && field.number <= ONNX_GRAPH_SPARSE_INITIALIZER);
-        status = is_known ? weir_plan__onnx_expect(in, &graph, &field, WEIR_PLAN__WIRE_BYTES) : WEIR_OK;
-        if (status == WEIR_OK)
-            status = note_graph_field(in, &graph, &field);
+        if (!is_known)
+            continue;
+        WEIR__TRY(weir_plan__onnx_expect(in, &graph, &field, WEIR_PLAN__WIRE_BYTES));
+        weir_plan__onnx_value initializer = {.body = field.bytes, .is_tensor = true, .is_initializer = true};
+        switch (field.number) {
+        case ONNX_GRAPH_NODE:
+            status = append(in, &in->nodes, field.bytes);
+            break;
+        case ONNX_GRAPH_NAME:
+            status = weir_plan__onnx_text(in, &graph, &field, &in->name);
+            break;
+        case ONNX_GRAPH_INITIALIZER:
+            status = note_named(in, field.bytes, ONNX_TENSOR_NAME, initializer, &in->initializers);
+            break;
+        case ONNX_GRAPH_INPUT:
+            status = note_value_info(in, field.bytes, &in->inputs);
+            break;
+        case ONNX_GRAPH_OUTPUT:
+            status = note_value_info(in, field.bytes, &in->outputs);
+            break;
+        case ONNX_GRAPH_VALUE_INFO:
+            status = note_value_info(in, field.bytes, NULL);
+            break;
+        case ONNX_GRAPH_SPARSE_INITIALIZER:
+            return weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                              "%s: the graph has sparse initializers, whose size no shape tells; make them "
+                              "dense",
+                              in->source);
+        }
     }
     return status;
 }
@@ -155,18 +154,6 @@ static bool is_initializer(const weir_plan__onnx *in, weir_text name) {
     return index != WEIR__NO_NAME && in->values[index].is_initializer;
 }
 
-static weir_status add_given_tensors(weir_plan__onnx *in) {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; status == WEIR_OK && i < in->inputs.count; i++) {
-        weir_text name = text_of(in->inputs.items[i]);
-        if (!is_initializer(in, name))
-            status = add_stated_tensor(in, name, WEIR_ROLE_INPUT);
-    }
-    for (size_t i = 0; status == WEIR_OK && i < in->initializers.count; i++)
-        status = add_stated_tensor(in, text_of(in->initializers.items[i]), WEIR_ROLE_PARAMETER);
-    return status;
-}
-
 /* ---- Nodes -------------------------------------------------------------------------------------- */
 
 /* How many numbers an attribute's list has, packed or not, added to *count. */
@@ -187,13 +174,6 @@ static weir_status count_numbers(weir_plan__onnx *in, const weir_plan__wire *mes
     return WEIR_OK;
 }
 
-static weir_status refuse_subgraph(weir_plan__onnx *in, const node_parts *node) {
-    return weir__fail(
-        in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-        "%s: node '%.*s' (%.*s) holds a graph of its own, whose tensors cannot be planned; unroll it",
-        in->source, WEIR_PLAN__SHOW(node->id), WEIR_PLAN__SHOW(node->op));
-}
-
 /* An attribute: of any node that it holds no graph, of a Constant what its value is like. */
 static weir_status read_attribute(weir_plan__onnx *in, weir_plan__wire message, node_parts *node) {
     weir_text name;
@@ -204,7 +184,10 @@ static weir_status read_attribute(weir_plan__onnx *in, weir_plan__wire message, 
     while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &message, &field, &has)) == WEIR_OK &&
            has) {
         if (field.number == ONNX_ATTRIBUTE_GRAPH || field.number == ONNX_ATTRIBUTE_GRAPHS) {
-            status = refuse_subgraph(in, node);
+            return weir__fail(
+                in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                "%s: node '%.*s' (%.*s) holds a graph of its own, whose tensors cannot be planned; unroll it",
+                in->source, WEIR_PLAN__SHOW(node->id), WEIR_PLAN__SHOW(node->op));
         } else if (field.number == ONNX_ATTRIBUTE_TENSOR && weir_plan__same_text(name, "value")) {
             status = weir_plan__onnx_expect(in, &message, &field, WEIR_PLAN__WIRE_BYTES);
             node->constant = field.bytes;
@@ -324,9 +307,7 @@ static weir_status choose_id(weir_plan__onnx *in, size_t number, node_parts *nod
     weir_text stem = node->id.size > 0 ? node->id : node->op;
     while (result == WEIR__NAME_PRESENT) {
         size_t room = stem.size + 24 + ++tries;
-        void *memory = in->id;
-        bool grown = weir__grow(in->env, &memory, &in->id_capacity, room, 1);
-        in->id = memory;
+        bool grown = weir__grow(in->env, (void **)&in->id, &in->id_capacity, room, 1);
         if (!grown)
             return weir_plan__onnx_no_memory(in, room);
         memcpy(in->id, stem.data, stem.size);
@@ -391,29 +372,7 @@ static weir_status add_nodes(weir_plan__onnx *in) {
     return status;
 }
 
-static weir_status set_outputs(weir_plan__onnx *in) {
-    weir_status status = WEIR_OK;
-    in->text_count = 0;
-    for (size_t i = 0; status == WEIR_OK && i < in->outputs.count; i++)
-        status = weir_plan__onnx_append_text(in, text_of(in->outputs.items[i]));
-    return status == WEIR_OK ? weir_graph_set_outputs(in->graph, in->texts, in->text_count, in->error)
-                             : status;
-}
-
 /* ---- The import --------------------------------------------------------------------------------- */
-
-static void release(weir_plan__onnx *in) {
-    weir__release(in->env, in->nodes.items);
-    weir__release(in->env, in->inputs.items);
-    weir__release(in->env, in->outputs.items);
-    weir__release(in->env, in->initializers.items);
-    weir__release(in->env, in->values);
-    weir__release(in->env, in->shape);
-    weir__release(in->env, in->texts);
-    weir__release(in->env, in->id);
-    weir__names_release(in->env, &in->value_names);
-    weir__names_release(in->env, &in->node_ids);
-}
 
 /* The graph's name; where an exporter has put its own word there instead of the model's, the file's name
  * without folder and ending. */
@@ -432,10 +391,17 @@ static weir_text title_of(const weir_plan__onnx *in) {
 static weir_status build(weir_plan__onnx *in, weir_plan__wire graph) {
     WEIR__TRY(note_graph(in, graph));
     WEIR__TRY(weir_plan__graph_new(in->env, in->source, title_of(in), &in->graph, in->error));
-    WEIR__TRY(add_given_tensors(in));
+    for (size_t i = 0; i < in->inputs.count; i++)
+        if (!is_initializer(in, text_of(in->inputs.items[i])))
+            WEIR__TRY(add_stated_tensor(in, text_of(in->inputs.items[i]), WEIR_ROLE_INPUT));
+    for (size_t i = 0; i < in->initializers.count; i++)
+        WEIR__TRY(add_stated_tensor(in, text_of(in->initializers.items[i]), WEIR_ROLE_PARAMETER));
     WEIR__TRY(declare_outputs_of_nodes(in));
     WEIR__TRY(add_nodes(in));
-    WEIR__TRY(set_outputs(in));
+    in->text_count = 0;
+    for (size_t i = 0; i < in->outputs.count; i++)
+        WEIR__TRY(weir_plan__onnx_append_text(in, text_of(in->outputs.items[i])));
+    WEIR__TRY(weir_graph_set_outputs(in->graph, in->texts, in->text_count, in->error));
     return weir_graph_finish(in->graph, in->error);
 }
 
@@ -453,7 +419,16 @@ weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t
                             name);
     if (status == WEIR_OK)
         status = build(&in, body);
-    release(&in);
+    weir__release(in.env, in.nodes.items);
+    weir__release(in.env, in.inputs.items);
+    weir__release(in.env, in.outputs.items);
+    weir__release(in.env, in.initializers.items);
+    weir__release(in.env, in.values);
+    weir__release(in.env, in.shape);
+    weir__release(in.env, in.texts);
+    weir__release(in.env, in.id);
+    weir__names_release(in.env, &in.value_names);
+    weir__names_release(in.env, &in.node_ids);
     if (status != WEIR_OK) {
         weir_graph_close(in.graph);
         return status;
@@ -462,26 +437,23 @@ weir_status weir_graph_import_onnx(const weir_env *env, const void *data, size_t
     return WEIR_OK;
 }
 
-static weir_status import_stream(const weir_env *env, weir_graph **graph, weir_error *error) {
-    uint8_t *data;
-    size_t size;
-    WEIR__TRY(weir__file_read(env, "-", ONNX_STREAM_MAX, &data, &size, WEIR_PLAN__PREPARE_OPERATOR, error));
-    weir_status status = weir_graph_import_onnx(env, data, size, "standard input", graph, error);
-    weir__release(env, data);
-    return status;
-}
-
 weir_status weir_graph_import_onnx_file(const weir_env *env, const char *path, weir_graph **graph,
                                         weir_error *error) {
     uint64_t size;
-    void *data = NULL;
-    env = weir__env_or_default(env);
-    if (strcmp(path, "-") == 0)
-        return import_stream(env, graph, error);
     int file;
-    weir_status status = weir__file_open(env, path, &file, WEIR_PLAN__PREPARE_OPERATOR, error);
-    if (status != WEIR_OK)
+    void *data = NULL;
+    weir_status status;
+    env = weir__env_or_default(env);
+    if (strcmp(path, "-") == 0) { /* a stream cannot be mapped */
+        uint8_t *bytes;
+        size_t count;
+        WEIR__TRY(
+            weir__file_read(env, "-", ONNX_STREAM_MAX, &bytes, &count, WEIR_PLAN__PREPARE_OPERATOR, error));
+        status = weir_graph_import_onnx(env, bytes, count, "standard input", graph, error);
+        weir__release(env, bytes);
         return status;
+    }
+    WEIR__TRY(weir__file_open(env, path, &file, WEIR_PLAN__PREPARE_OPERATOR, error));
     bool is_sized = env->size(env->context, file, &size) == 0;
     if (is_sized && size > 0)
         data = env->map(env->context, file, (size_t)size);

@@ -39,9 +39,8 @@ weir_status weir_plan__onnx_text(weir_plan__onnx *in, const weir_plan__wire *mes
 }
 
 weir_status weir_plan__onnx_append_text(weir_plan__onnx *in, weir_text text) {
-    void *memory = in->texts;
-    bool grown = weir__grow(in->env, &memory, &in->text_capacity, in->text_count + 1, sizeof *in->texts);
-    in->texts = memory;
+    bool grown =
+        weir__grow(in->env, (void **)&in->texts, &in->text_capacity, in->text_count + 1, sizeof *in->texts);
     if (!grown)
         return weir_plan__onnx_no_memory(in, in->text_count * sizeof *in->texts);
     in->texts[in->text_count++] = text;

@@ -13,11 +13,10 @@ weir_status weir_plan__onnx_refuse_shape(weir_plan__onnx *in, weir_text tensor, 
 }
 
 weir_status weir_plan__onnx_append_dimension(weir_plan__onnx *in, weir_text tensor, uint64_t dimension) {
-    void *memory = in->shape;
     if (dimension > INT64_MAX)
         return weir_plan__onnx_refuse_shape(in, tensor, "has a negative dimension");
-    bool grown = weir__grow(in->env, &memory, &in->shape_capacity, in->rank + 1, sizeof *in->shape);
-    in->shape = memory;
+    bool grown =
+        weir__grow(in->env, (void **)&in->shape, &in->shape_capacity, in->rank + 1, sizeof *in->shape);
     if (!grown)
         return weir_plan__onnx_no_memory(in, in->rank * sizeof *in->shape);
     in->shape[in->rank++] = dimension;
@@ -91,20 +90,6 @@ static weir_status read_dimension(weir_plan__onnx *in, weir_text tensor, weir_pl
                                         symbol.size > 0 ? fault : "has a dimension of unknown size");
 }
 
-static weir_status read_dimensions(weir_plan__onnx *in, weir_text tensor, weir_plan__wire shape) {
-    weir_plan__wire_field field;
-    bool has;
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &shape, &field, &has)) == WEIR_OK && has) {
-        if (field.number != ONNX_SHAPE_DIM)
-            continue;
-        status = weir_plan__onnx_expect(in, &shape, &field, WEIR_PLAN__WIRE_BYTES);
-        if (status == WEIR_OK)
-            status = read_dimension(in, tensor, field.bytes);
-    }
-    return status;
-}
-
 weir_status weir_plan__onnx_value_type(weir_plan__onnx *in, weir_text tensor, weir_plan__wire message,
                                        weir_tensor_type *type) {
     weir_plan__wire tensor_type;
@@ -124,8 +109,13 @@ weir_status weir_plan__onnx_value_type(weir_plan__onnx *in, weir_text tensor, we
         status = weir_plan__onnx_find_message(in, tensor_type, ONNX_TENSOR_TYPE_SHAPE, &shape, &found);
     if (status == WEIR_OK && !found)
         status = weir_plan__onnx_refuse_shape(in, tensor, "has no shape in the model");
-    if (status == WEIR_OK)
-        status = read_dimensions(in, tensor, shape);
+    while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &shape, &field, &has)) == WEIR_OK && has) {
+        if (field.number != ONNX_SHAPE_DIM)
+            continue;
+        status = weir_plan__onnx_expect(in, &shape, &field, WEIR_PLAN__WIRE_BYTES);
+        if (status == WEIR_OK)
+            status = read_dimension(in, tensor, field.bytes);
+    }
     while (status == WEIR_OK && (status = weir_plan__onnx_next(in, &tensor_type, &field, &has)) == WEIR_OK &&
            has)
         if (field.number == ONNX_TENSOR_TYPE_ELEMENT && field.kind == WEIR_PLAN__WIRE_VARINT)

@@ -113,15 +113,11 @@ static const operator_row operators[] = {
 
 static const operator_row unknown_operator = {"", false, WEIR_SAVES_BOTH};
 
-static const operator_row *find_operator(weir_text op) {
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
-        if (weir_plan__same_text(op, operators[i].name))
-            return &operators[i];
-    return &unknown_operator;
-}
-
 void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node) {
-    const operator_row *row = find_operator(op);
+    const operator_row *row = &unknown_operator;
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0] && row == &unknown_operator; i++)
+        if (weir_plan__same_text(op, operators[i].name))
+            row = &operators[i];
     weir_saves saves = node->given_saves == WEIR_SAVES_DEFAULT ? row->saves : (weir_saves)node->given_saves;
     node->inplace =
         node->given_inplace == WEIR_CHOICE_DEFAULT ? row->inplace : node->given_inplace == WEIR_CHOICE_TRUE;

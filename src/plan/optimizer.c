@@ -26,10 +26,6 @@ typedef struct adding {
     char *id;         /* room for the id of a state */
 } adding;
 
-static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof(weir_text));
-}
-
 /* ---- Which one ---------------------------------------------------------------------------------- */
 
 static weir_status refuse(const char *given, weir_error *error) {
@@ -154,26 +150,11 @@ static weir_status add_states(const adding *a, const optimizer *kind, weir_tenso
 
 /* ---- All of it ---------------------------------------------------------------------------------- */
 
-static bool open_adding(adding *a) {
-    const weir_graph *graph = a->from;
-    size_t texts = graph->output_count > graph->order_count ? graph->output_count : graph->order_count;
-    size_t id = 0;
-    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
-        size_t edges = (size_t)graph->nodes[i].input_count + graph->nodes[i].output_count;
-        texts = edges > texts ? edges : texts;
-    }
-    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
-        size_t size = weir__name(&graph->tensor_ids, i).size;
-        id = size > id ? size : id;
-    }
-    a->texts = weir__allocate(a->env, texts + 1, sizeof *a->texts);
-    a->id = weir__allocate(a->env, id + SUFFIX_MAX, 1);
-    return a->texts && a->id;
-}
-
 static weir_status fill(const adding *a, const char *optimizer_given, const char *step, weir_error *error) {
     const optimizer *kind;
     weir_tensor_type type;
+    if (!a->texts || !a->id)
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *a->texts);
     WEIR__TRY(copy_tensors(a, error));
     WEIR__TRY(copy_nodes(a, error));
     if (optimizer_given) {
@@ -190,8 +171,20 @@ weir_status weir_plan__graph_with_optimizer(const weir_env *env, const weir_grap
                                             const char *optimizer_given, const char *step, weir_graph **with,
                                             weir_error *error) {
     adding a = {.env = env, .from = graph};
+    size_t texts = graph->output_count > graph->order_count ? graph->output_count : graph->order_count;
+    size_t id = 0;
+    for (uint32_t i = 0; i < weir_plan__node_count(graph); i++) {
+        size_t edges = (size_t)graph->nodes[i].input_count + graph->nodes[i].output_count;
+        texts = edges > texts ? edges : texts;
+    }
+    for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++) {
+        size_t size = weir__name(&graph->tensor_ids, i).size;
+        id = size > id ? size : id;
+    }
     WEIR__TRY(weir_plan__graph_new(env, graph->source, graph->name, &a.to, error));
-    weir_status status = open_adding(&a) ? fill(&a, optimizer_given, step, error) : no_memory(error);
+    a.texts = weir__allocate(env, texts + 1, sizeof *a.texts);
+    a.id = weir__allocate(env, id + SUFFIX_MAX, 1);
+    weir_status status = fill(&a, optimizer_given, step, error);
     weir__release(env, a.texts);
     weir__release(env, a.id);
     if (status != WEIR_OK) {
