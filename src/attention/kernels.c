@@ -74,8 +74,7 @@ void weir_attention__kernels_close(weir_attention__kernels *kernels) {
     weir__release(kernels->env, kernels);
 }
 
-/* The options are needed by the compiler only. */
-static weir_status open_kernel(weir_attention__kernels *kernels, compiled *c, weir_error *error) {
+static weir_status open_compiled(weir_attention__kernels *kernels, compiled *c, weir_error *error) {
     if (c->is_open)
         return WEIR_OK;
     weir_status status = weir_device__kernel_open(kernels->device, &c->source, &c->kernel, error);
@@ -101,7 +100,7 @@ weir_status weir_attention__kernels_lists(weir_attention__kernels *kernels, cons
                                              .text_size = weir_attention__lists_text_size,
                                              .options = options,
                                              .option_count = 1};
-    weir_status status = open_kernel(kernels, c, error);
+    weir_status status = open_compiled(kernels, c, error);
     bool is_held = false;
     if (status == WEIR_OK)
         status = weir_device__hold(kernels->device, &is_held, error);
@@ -131,45 +130,58 @@ static uint32_t shared_bytes(uint32_t head_size, weir_attention__pass pass) {
     return 4 * rows * (staying + 4) + 1024;
 }
 
-static weir_status open_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
-                             weir_attention__pass pass, bool is_rest, compiled **out, weir_error *error) {
+/* Compiles the kernel of a pass with what it is for as macros; `many` is left out if it is below 0. The
+ * options are needed by the compiler only. */
+static weir_status open_kernel(weir_attention__kernels *kernels, compiled *c, const weir_attention_call *call,
+                               weir_attention__pass pass, int many, weir_error *error) {
     char text[OPTIONS][OPTION_SIZE];
     const char *options[OPTIONS];
-    compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
-    bool is_float = call->dtype == WEIR_ATTENTION_FLOAT32;
-    uint32_t bytes = is_float ? 0 : shared_bytes(call->head_size, pass);
-    *out = c;
     if (c->is_open)
         return WEIR_OK;
     snprintf(text[0], OPTION_SIZE, "-DPASS=%d", pass);
     snprintf(text[1], OPTION_SIZE, "-DHEAD_SIZE=%u", call->head_size);
     snprintf(text[2], OPTION_SIZE, "-DBFLOAT16=%d", call->dtype == WEIR_ATTENTION_BFLOAT16);
-    snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", bytes);
-    snprintf(text[4], OPTION_SIZE, "-DMANY=%d", is_rest);
+    snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", c->source.shared_bytes);
+    snprintf(text[4], OPTION_SIZE, "-DMANY=%d", many);
     for (int i = 0; i < OPTIONS; i++)
         options[i] = text[i];
-    c->source = (weir_device__kernel_source){
-        .name = "weir_attention",
-        .text = is_float ? weir_attention__floats_text : weir_attention__cores_text,
-        .text_size = is_float ? weir_attention__floats_text_size : weir_attention__cores_text_size,
-        .options = options,
-        .option_count = OPTIONS,
-        .shared_bytes = bytes};
-    return open_kernel(kernels, c, error);
+    c->source.options = options;
+    c->source.option_count = many < 0 ? OPTIONS - 1 : OPTIONS;
+    return open_compiled(kernels, c, error);
+}
+
+static weir_status open_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
+                             weir_attention__pass pass, bool is_rest, compiled **out, weir_error *error) {
+    compiled *c = &kernels->passes[is_rest][pass][call->dtype][call->head_size / 16 - 1];
+    bool is_float = call->dtype == WEIR_ATTENTION_FLOAT32;
+    *out = c;
+    if (!c->is_open)
+        c->source = (weir_device__kernel_source){
+            .name = "weir_attention",
+            .text = is_float ? weir_attention__floats_text : weir_attention__cores_text,
+            .text_size = is_float ? weir_attention__floats_text_size : weir_attention__cores_text_size,
+            .shared_bytes = is_float ? 0 : shared_bytes(call->head_size, pass)};
+    return open_kernel(kernels, c, call, pass, is_rest, error);
+}
+
+static weir_status launch(weir_attention__kernels *kernels, const compiled *c,
+                          weir_attention__arguments *given, uint64_t blocks, uint32_t threads,
+                          weir_stream stream, weir_error *error) {
+    void *addresses[] = {given};
+    weir_device__launch launched = {.blocks_x = WEIR__NARROW(uint32_t, blocks),
+                                    .blocks_y = 1,
+                                    .threads = threads,
+                                    .arguments = addresses,
+                                    .stream = stream};
+    return weir_device__kernel_launch(kernels->device, &c->kernel, &launched, error);
 }
 
 static weir_status launch_pass(weir_attention__kernels *kernels, const weir_attention_call *call,
                                weir_attention__arguments *given, bool is_rest, uint64_t blocks,
                                weir_stream stream, weir_error *error) {
     compiled *c;
-    void *addresses[] = {given};
-    weir_status status = open_pass(kernels, call, (weir_attention__pass)given->pass, is_rest, &c, error);
-    weir_device__launch launch = {
-        .blocks_y = 1, .threads = THREADS, .arguments = addresses, .stream = stream};
-    if (status != WEIR_OK)
-        return status;
-    launch.blocks_x = WEIR__NARROW(uint32_t, blocks);
-    return weir_device__kernel_launch(kernels->device, &c->kernel, &launch, error);
+    WEIR__TRY(open_pass(kernels, call, (weir_attention__pass)given->pass, is_rest, &c, error));
+    return launch(kernels, c, given, blocks, THREADS, stream, error);
 }
 
 /* ---- Long columns --------------------------------------------------------------------------------- */
@@ -180,56 +192,29 @@ static uint32_t long_bytes(weir_attention__pass pass) {
     return (pass == WEIR_ATTENTION__FORWARD ? 2 : 4) * tile + 3 * (2 * tile + 512) + 512 + 1024;
 }
 
-static bool has_long(const weir_attention__kernels *kernels, const weir_attention_call *call) {
-    return weir_device_describe(kernels->device)->capability_major == GROUPS_CAPABILITY &&
-           !kernels->has_no_groups && call->head_size == LONG_SIZE &&
-           call->pattern == WEIR_ATTENTION_COLUMN && call->length >= LENGTH_LONG &&
-           call->dtype >= WEIR_ATTENTION_FLOAT16;
-}
-
 /* NULL if there is none. A compiler that does not know the instructions is not an error: tensor_cores.cu
  * takes all records. */
 static weir_status open_long(weir_attention__kernels *kernels, const weir_attention_call *call,
                              weir_attention__pass pass, const compiled **out, weir_error *error) {
-    char text[OPTIONS][OPTION_SIZE];
-    const char *options[OPTIONS];
     compiled *c = &kernels->longs[pass][call->dtype];
-    *out = has_long(kernels, call) ? c : NULL;
-    if (!*out || c->is_open)
+    bool has_long = weir_device_describe(kernels->device)->capability_major == GROUPS_CAPABILITY &&
+                    !kernels->has_no_groups && call->head_size == LONG_SIZE &&
+                    call->pattern == WEIR_ATTENTION_COLUMN && call->length >= LENGTH_LONG &&
+                    call->dtype >= WEIR_ATTENTION_FLOAT16;
+    *out = has_long ? c : NULL;
+    if (!has_long || c->is_open)
         return WEIR_OK;
-    snprintf(text[0], OPTION_SIZE, "-DPASS=%d", pass);
-    snprintf(text[1], OPTION_SIZE, "-DHEAD_SIZE=%d", LONG_SIZE);
-    snprintf(text[2], OPTION_SIZE, "-DBFLOAT16=%d", call->dtype == WEIR_ATTENTION_BFLOAT16);
-    snprintf(text[3], OPTION_SIZE, "-DSHARED_BYTES=%u", long_bytes(pass));
-    for (int i = 0; i < OPTIONS - 1; i++)
-        options[i] = text[i];
     c->source = (weir_device__kernel_source){.name = "weir_attention_long",
                                              .text = weir_attention__groups_text,
                                              .text_size = weir_attention__groups_text_size,
-                                             .options = options,
-                                             .option_count = OPTIONS - 1,
                                              .shared_bytes = long_bytes(pass),
                                              .is_specific = true};
-    weir_status status = open_kernel(kernels, c, error);
+    weir_status status = open_kernel(kernels, c, call, pass, -1, error);
     if (status != WEIR_DEVICE_ERROR)
         return status;
     kernels->has_no_groups = true;
     *out = NULL;
     return WEIR_OK;
-}
-
-/* A block for each record's head. A long column has 128 cells and more, so that at most half of its records'
- * room is empty. */
-static weir_status launch_long(weir_attention__kernels *kernels, const compiled *c,
-                               weir_attention__arguments *given, weir_stream stream, weir_error *error) {
-    uint64_t records = 2 * (uint64_t)given->at.sequences * given->at.length / ROWS_LONG;
-    void *addresses[] = {given};
-    weir_device__launch launch = {.blocks_x = WEIR__NARROW(uint32_t, records * given->heads),
-                                  .blocks_y = 1,
-                                  .threads = LONG_THREADS,
-                                  .arguments = addresses,
-                                  .stream = stream};
-    return weir_device__kernel_launch(kernels->device, &c->kernel, &launch, error);
 }
 
 /* ---- All of a pass -------------------------------------------------------------------------------- */
@@ -260,8 +245,11 @@ weir_status weir_attention__kernels_pass(weir_attention__kernels *kernels, const
     uint64_t blocks = most < usual ? most : usual;
     const compiled *longs = NULL;
     weir_status status = open_long(kernels, call, pass, &longs, error);
+    /* A block for each record's head. A long column has 128 cells and more, so that at most half of its
+     * records' room is empty. */
+    uint64_t records = 2 * (uint64_t)given.at.sequences * given.at.length / ROWS_LONG;
     if (status == WEIR_OK && longs)
-        status = launch_long(kernels, longs, &given, stream, error);
+        status = launch(kernels, longs, &given, records * given.heads, LONG_THREADS, stream, error);
     given.skips_long = longs != NULL;
     if (status == WEIR_OK)
         status = launch_pass(kernels, call, &given, false, blocks, stream, error);

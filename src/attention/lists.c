@@ -15,11 +15,6 @@ static bool add_part(uint64_t *size, uint64_t *part, uint64_t count) {
     return !__builtin_add_overflow(*size, (count + 63) & ~(uint64_t)63, size) && *size <= UINT32_MAX;
 }
 
-/* A record has up to 16 cells of one group: a group has at most one that is not full. */
-static uint64_t room_of(uint64_t groups, uint64_t length) {
-    return groups + (length + ROWS_SMALL - 1) / ROWS_SMALL;
-}
-
 static bool lay_out(attention_layout *at) {
     uint64_t b = at->sequences, length = at->length, rows = at->rows, groups = rows < length ? rows : length;
     uint64_t size = 0;
@@ -38,8 +33,10 @@ static bool lay_out(attention_layout *at) {
                add_part(&size, &at->degree[d], b * rows) && add_part(&size, &at->keys[d], b * rows) &&
                add_part(&size, &at->base[d], b * rows) && add_part(&size, &at->runs[d], b * at->run_room);
     for (uint32_t list = 0; list < LISTS && fits; list++) {
-        /* a column has at least one cell; rows, and then the padding, are groups */
-        at->record_room[list] = b * (list == LIST_COLUMN ? length : room_of(groups + 1, length));
+        /* A column has at least one cell; rows, and then the padding, are groups. A record has up to 16 cells
+         * of one group, which has at most one record that is not full. */
+        uint64_t room = groups + 1 + (length + ROWS_SMALL - 1) / ROWS_SMALL;
+        at->record_room[list] = b * (list == LIST_COLUMN ? length : room);
         fits = add_part(&size, &at->places[list], b * (list == LIST_COLUMN ? length : rows + 1)) &&
                add_part(&size, &at->records[list], at->record_room[list] * RECORD_WORDS);
     }
@@ -132,28 +129,6 @@ static weir_status check_order(const attention_lists *l, uint32_t b, uint32_t ce
     return WEIR_OK;
 }
 
-static weir_status check_tensors(const attention_lists *l, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t b = 0; b < l->at.sequences && status == WEIR_OK; b++) {
-        uint32_t cells = count_cells(l, b);
-        status = check_cells(l, b, cells, error);
-        if (status == WEIR_OK)
-            status = check_order(l, b, cells, error);
-    }
-    return status;
-}
-
-static weir_status check_room(const attention_lists *l, weir_error *error) {
-    for (uint32_t b = 0; b < l->at.sequences; b++)
-        for (uint32_t d = 0; d < DIRECTIONS; d++)
-            if (l->words[l->at.totals + (uint64_t)b * COUNTS + COUNT_RUNS + d] > l->at.run_room)
-                return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
-                                  "sequence %u has more foreign keys in fk_adj than lists have room for, %d "
-                                  "per row",
-                                  b, EDGES_PER_ROW);
-    return WEIR_OK;
-}
-
 /* ---- Phase by phase ------------------------------------------------------------------------------ */
 
 typedef struct phase_work {
@@ -172,13 +147,24 @@ static void run_piece(void *context, size_t index, uint32_t worker) {
 
 weir_status weir_attention__make_lists(const weir_env *env, const attention_lists *lists, uint32_t threads,
                                        weir_error *error) {
-    WEIR__TRY(check_tensors(lists, error));
+    for (uint32_t b = 0; b < lists->at.sequences; b++) {
+        uint32_t cells = count_cells(lists, b);
+        WEIR__TRY(check_cells(lists, b, cells, error));
+        WEIR__TRY(check_order(lists, b, cells, error));
+    }
     threads = weir__threads_or_processors(threads);
     for (uint32_t phase = 0; phase < PHASES; phase++) {
         phase_work work = {.lists = lists, .phase = phase, .threads = threads_of(&lists->at, phase)};
         weir__parallel(env, threads, (size_t)((work.threads + PIECE - 1) / PIECE), run_piece, &work);
     }
-    return check_room(lists, error);
+    for (uint32_t b = 0; b < lists->at.sequences; b++)
+        for (uint32_t d = 0; d < DIRECTIONS; d++)
+            if (lists->words[lists->at.totals + (uint64_t)b * COUNTS + COUNT_RUNS + d] > lists->at.run_room)
+                return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_ATTENTION__OPERATOR,
+                                  "sequence %u has more foreign keys in fk_adj than lists have room for, %d "
+                                  "per row",
+                                  b, EDGES_PER_ROW);
+    return WEIR_OK;
 }
 
 /* ---- Masks --------------------------------------------------------------------------------------- */
