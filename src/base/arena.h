@@ -15,7 +15,7 @@ typedef struct weir__arena {
 
 void weir__arena_init(weir__arena *arena, const weir_env *env);
 void weir__arena_release(weir__arena *arena);
-/* 8-byte aligned, not zeroed; NULL if memory is short. */
+/* 8-byte aligned, not zeroed; NULL if memory is short, which is_short remembers until the release. */
 void *weir__arena_take(weir__arena *arena, size_t size);
 void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
 char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/internal.h"
+#include "base/arena.h"
 #include "base/options.h"
 #include "support/testing.h"
 
@@ -369,6 +369,23 @@ static void growing_keeps_what_is_there(void **state) {
     assert_null(memory);
 }
 
+static void an_arena_remembers_that_it_was_short(void **state) {
+    weir__arena arena;
+    (void)state;
+    weir__arena_init(&arena, weir_env_default());
+    assert_non_null(weir__arena_take_zero(&arena, 3, sizeof(uint64_t)));
+    assert_false(arena.is_short);
+    assert_null(weir__arena_take_zero(&arena, SIZE_MAX / 2, 4));
+    assert_true(arena.is_short);
+    assert_non_null(weir__arena_take(&arena, 8));
+    assert_true(arena.is_short); /* until it is released */
+    weir__arena_release(&arena);
+    assert_false(arena.is_short);
+    assert_null(weir__arena_take(&arena, SIZE_MAX));
+    assert_true(arena.is_short);
+    weir__arena_release(&arena);
+}
+
 static void text_is_copied_with_a_terminator(void **state) {
     (void)state;
     char *copy = weir__copy_text(weir_env_default(), "abcdef", 3);
@@ -583,6 +600,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_overflow_get_no_memory),
         cmocka_unit_test(zeroed_memory_is_zero),
         cmocka_unit_test(growing_keeps_what_is_there),
+        cmocka_unit_test(an_arena_remembers_that_it_was_short),
         cmocka_unit_test(text_is_copied_with_a_terminator),
         cmocka_unit_test(every_code_point_is_utf8_unless_it_is_none),
         cmocka_unit_test(every_pair_of_bytes_is_judged_rightly),
