@@ -51,8 +51,9 @@ struct packing {
     weir_pack__part_search search;
 
     weir_pack__windows windows;
-    unsigned cores;    /* tried so far */
-    uint64_t fit_cost; /* steps of the last fit in time order */
+    unsigned cores;            /* tried so far */
+    weir_pack__corner *corner; /* of the cores that a strategy tries one after another; NULL between them */
+    uint64_t fit_cost;         /* steps of the last fit in time order */
     bool has_windows;
     bool has_sizes; /* first fit of all is done */
 
@@ -177,10 +178,10 @@ static weir_status fit_by_end(packing *p, uint64_t limit, weir_error *error) {
     return fit_range(p, PLAIN_FITS, FITS, limit, error);
 }
 
-static weir_status try_core(packing *p, const weir_pack__core_setting *setting, weir_pack__corner **corner,
-                            uint64_t *peak, weir_error *error) {
-    WEIR__TRY(
-        weir_pack__fit_core(p->env, &p->sweep, setting, p->target, corner, p->trial, peak, &p->steps, error));
+static weir_status try_core(packing *p, const weir_pack__core_setting *setting, uint64_t *peak,
+                            weir_error *error) {
+    WEIR__TRY(weir_pack__fit_core(p->env, &p->sweep, setting, p->target, &p->corner, p->trial, peak,
+                                  &p->steps, error));
     if (*peak != UINT64_MAX)
         keep_better_parts(p);
     return WEIR_OK;
@@ -189,24 +190,19 @@ static weir_status try_core(packing *p, const weir_pack__core_setting *setting, 
 /* Cores that grow until one cannot be laid out. */
 static weir_status grow_cores(packing *p, uint64_t limit, weir_error *error) {
     limit = p->steps + CORE_STEPS < limit ? p->steps + CORE_STEPS : limit;
-    weir_status status = WEIR_OK;
-    weir_pack__corner *corner = NULL;
     weir_pack__core_setting setting = {.reach = CORE_MIN, .slant = WEIR_PACK__SLANT_ONE};
-    for (bool grows = true; grows && setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count;
-         setting.reach *= 2) {
+    for (; setting.reach <= CORE_MAX && setting.reach / 2 < p->sweep.count; setting.reach *= 2) {
         uint64_t peak = UINT64_MAX;
         setting.by_end = setting.reach % 64 == 0;
-        for (setting.order = 0; grows && setting.order < WEIR_PACK__ORDERS && peak == UINT64_MAX;
-             setting.order++) {
-            grows = !is_done(p) && p->steps < limit;
-            if (grows)
-                status = try_core(p, &setting, &corner, &peak, error);
-            grows &= !status;
+        for (setting.order = 0; setting.order < WEIR_PACK__ORDERS && peak == UINT64_MAX; setting.order++) {
+            if (is_done(p) || p->steps >= limit)
+                return WEIR_OK;
+            WEIR__TRY(try_core(p, &setting, &peak, error));
         }
-        grows &= peak != UINT64_MAX;
+        if (peak == UINT64_MAX)
+            break;
     }
-    weir_pack__corner_close(corner);
-    return status;
+    return WEIR_OK;
 }
 
 /* Which slants are tried one after another: a half, one and none, then ever finer between them. */
@@ -222,10 +218,8 @@ static uint32_t slant_of(unsigned number) {
 /* Cores of all sizes, orders and slants. */
 static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
     enum { SIZES = 6 };
-    weir_status status = WEIR_OK;
-    weir_pack__corner *corner = NULL;
     uint64_t cost = p->fit_cost;
-    while (!status && !is_done(p) && p->steps + cost <= limit) {
+    while (!is_done(p) && p->steps + cost <= limit) {
         unsigned number = p->cores++;
         weir_pack__core_setting setting = {.reach = (uint32_t)CORE_MIN << number % SIZES,
                                            .order =
@@ -235,11 +229,10 @@ static weir_status vary_cores(packing *p, uint64_t limit, weir_error *error) {
                                            .by_end = number % 2};
         uint64_t start = p->steps;
         uint64_t peak;
-        status = try_core(p, &setting, &corner, &peak, error);
+        WEIR__TRY(try_core(p, &setting, &peak, error));
         cost = p->steps - start;
     }
-    weir_pack__corner_close(corner);
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_windows(packing *p, weir_error *error) {
@@ -357,6 +350,8 @@ static weir_status open_fusion(packing *p, weir_error *error) {
         *p->fused = (packing){
             .env = p->env, .options = p->options, .level = 1, .is_fused = true, .is_large = p->is_large};
         status = open_packing(p->fused, buffers, count, NULL, error);
+        assert((status || p->fused->sweep.lower_bound * p->fused->sweep.unit == p->sweep.lower_bound) &&
+               "fusing changes no load");
     }
     weir__release(p->env, buffers);
     return status;
@@ -443,6 +438,8 @@ static weir_status run_round(packing *p, uint64_t limit, weir_error *error) {
         uint64_t slice = p->shares[i] ? (uint64_t)(left * p->shares[i] / sum) : (uint64_t)left;
         p->is_better = false;
         status = strategies[i].run(p, p->steps + slice, error);
+        weir_pack__corner_close(p->corner);
+        p->corner = NULL;
         if (p->is_better || highest_part(p)->peak < before)
             p->shares[i] = p->shares[i] * 2 < SHARE_MAX ? p->shares[i] * 2 : SHARE_MAX;
         else if (p->shares[i] > 1)
@@ -495,6 +492,7 @@ static void finish(packing *p, size_t count, const weir_buffer *buffers, uint64_
     for (uint32_t i = 0; i < p->part_count; i++)
         proven = p->parts[i].proven > proven ? p->parts[i].proven : proven;
     uint64_t peak = p->part_count ? highest_part(p)->peak : 0;
+    assert(peak >= p->sweep.lower_bound && "no layout is below the bound");
     result->lower_bound = p->sweep.lower_bound * p->sweep.unit;
     result->peak = peak * p->sweep.unit;
     result->optimal = peak <= proven;

@@ -429,6 +429,7 @@ weir_status weir_pack__corner_open(const weir_env *env, const weir_pack__part *p
                                    weir_pack__corner **corner, weir_error *error) {
     size_t count = part->count;
     size_t sections = part->section_count;
+    assert(!part->oversized && "what is searched is listed by section");
     size_t memberships = part->members_at[sections];
     weir_pack__corner *x = *corner ? *corner : weir__allocate_zero(env, 1, sizeof *x);
     if (!x)

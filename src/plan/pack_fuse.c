@@ -268,11 +268,13 @@ weir_status weir_pack__fuse(const weir_env *env, const weir_pack__sweep *sweep, 
 }
 
 void weir_pack__fusion_buffers(const weir_pack__fusion *fusion, weir_buffer *buffers) {
+    const weir_buffer *end = buffers + fusion->live_count;
     for (uint32_t i = 0; i < fusion->node_count; i++) {
         const weir_pack__fused *node = &fusion->nodes[i];
         if (!node->gone)
             *buffers++ = (weir_buffer){node->first, node->last, node->size};
     }
+    assert(buffers == end && "as many rectangles are live as were counted");
 }
 
 void weir_pack__fusion_expand(weir_pack__fusion *fusion, const uint64_t *offsets, uint64_t *expanded) {

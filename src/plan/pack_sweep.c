@@ -82,22 +82,6 @@ static void sort_rows(const given *g, size_t given_count, weir__record *records,
         sweep->deaths[i] = sorted[i].index;
 }
 
-static void find_lower_bound(weir_pack__sweep *sweep) {
-    uint64_t live = 0;
-    uint32_t dead = 0;
-    for (uint32_t i = 0; i < sweep->count; i++) {
-        while (sweep->rows[sweep->deaths[dead]].upper <= sweep->rows[i].lower)
-            live -= sweep->rows[sweep->deaths[dead++]].size;
-        live += sweep->rows[i].size;
-        if (i + 1 - dead > sweep->live_max)
-            sweep->live_max = i + 1 - dead;
-        if (live > sweep->lower_bound) {
-            sweep->lower_bound = live;
-            sweep->peak_row = i;
-        }
-    }
-}
-
 static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
     while (b) {
         uint64_t rest = a % b;
@@ -145,7 +129,18 @@ weir_status weir_pack__sweep_open(const weir_env *env, const weir_buffer *buffer
     }
     sort_rows(&(given){buffers, rank}, count, records, sweep);
     weir__release(env, records);
-    find_lower_bound(sweep);
+    uint64_t live = 0;
+    for (uint32_t i = 0, dead = 0; i < sweep->count; i++) {
+        while (sweep->rows[sweep->deaths[dead]].upper <= sweep->rows[i].lower)
+            live -= sweep->rows[sweep->deaths[dead++]].size;
+        live += sweep->rows[i].size;
+        if (i + 1 - dead > sweep->live_max)
+            sweep->live_max = i + 1 - dead;
+        if (live > sweep->lower_bound) {
+            sweep->lower_bound = live;
+            sweep->peak_row = i;
+        }
+    }
     return WEIR_OK;
 }
 

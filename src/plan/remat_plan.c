@@ -147,45 +147,35 @@ static bool place_aliases(applying *a, const weir_plan__schedule *schedule, bool
 
 /* ---- Rows ---------------------------------------------------------------------------------------- */
 
-/* From numbers of instances to rows; returns the number of all rows. */
-static uint64_t place_rows(applying *a) {
-    uint64_t row = a->plan->count;
-    for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
-        uint32_t count = a->again_first[t];
-        a->again_first[t] = (uint32_t)row - 1;
-        row += count;
-    }
-    a->again_first[a->steps->all_tensors] = (uint32_t)row - 1;
-    return row;
-}
-
-static uint32_t again_count(const applying *a, uint32_t tensor) {
-    return a->again_first[tensor + 1] - a->again_first[tensor];
-}
-
 static bool enlarge(const weir_env *env, void **memory, size_t count, size_t size) {
     size_t capacity = 0;
     return weir__grow(env, memory, &capacity, count + 1, size);
 }
 
-static bool make_rows(applying *a, uint64_t total) {
+/* From numbers of instances to rows, and room for all of them. False: no memory. */
+static bool make_rows(applying *a, uint64_t *total) {
     weir_plan *plan = a->plan;
+    uint64_t row = plan->count;
     size_t text = plan->count ? (size_t)plan->id_ends[plan->count - 1] : 0;
-    size_t more = 0;
-    for (uint32_t t = 0; t < a->steps->all_tensors; t++)
-        more += again_count(a, t) *
-                (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
-    return enlarge(plan->env, (void **)&plan->id_text, text + more, 1) &&
-           enlarge(plan->env, (void **)&plan->id_ends, total, sizeof *plan->id_ends) &&
-           enlarge(plan->env, (void **)&plan->rows, total, sizeof *plan->rows) &&
-           enlarge(plan->env, (void **)&plan->looks, total, sizeof *plan->looks);
+    for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
+        uint32_t count = a->again_first[t];
+        a->again_first[t] = (uint32_t)row - 1;
+        row += count;
+        text += count * (weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count).size + SUFFIX_MAX);
+    }
+    a->again_first[a->steps->all_tensors] = (uint32_t)row - 1;
+    *total = row;
+    return row < WEIR__NO_NAME && enlarge(plan->env, (void **)&plan->id_text, text, 1) &&
+           enlarge(plan->env, (void **)&plan->id_ends, row, sizeof *plan->id_ends) &&
+           enlarge(plan->env, (void **)&plan->rows, row, sizeof *plan->rows) &&
+           enlarge(plan->env, (void **)&plan->looks, row, sizeof *plan->looks);
 }
 
 static weir_status name_rows(applying *a, weir_error *error) {
     weir_plan *plan = a->plan;
     for (uint32_t t = 0; t < a->steps->all_tensors; t++) {
         weir_text id = weir__name(&a->graph->tensor_ids, t % a->steps->tensor_count);
-        for (uint32_t k = 1; k <= again_count(a, t); k++) {
+        for (uint32_t k = 1; k <= a->again_first[t + 1] - a->again_first[t]; k++) {
             uint64_t begin = plan->id_ends[plan->count - 1];
             char suffix[SUFFIX_MAX + 1];
             size_t size = (size_t)(is_copy(a, t) ? snprintf(suffix, sizeof suffix, ".host")
@@ -210,11 +200,13 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
                              weir_plan__lives_scratch *scratch, weir_error *error) {
     weir_plan *plan = a->plan;
     const weir_env *env = plan->env;
-    weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
+    bool is_valid =
+        weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
+    assert(is_valid && "a schedule that was chosen reads only what is there");
     if (!place_aliases(a, schedule, false))
         return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
-    uint64_t total = place_rows(a);
-    if (total >= WEIR__NO_NAME || !make_rows(a, total))
+    uint64_t total;
+    if (!make_rows(a, &total))
         return weir__out_of_memory(error, REMAT_OPERATOR, (size_t)total * sizeof *plan->rows);
     if (liveness->overwritten) {
         a->overwritten = weir__allocate(env, (size_t)total, sizeof *a->overwritten);
