@@ -75,32 +75,28 @@ static weir_status hash_contents(const weir_arenas *set, uint32_t a, uint64_t po
 
 /* ---- The state --------------------------------------------------------------------------------- */
 
-static void write_live(const weir_arenas *set, uint32_t arena, uint64_t position, weir_cbor_writer *w) {
+static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_commit_options *options,
+                               weir_cbor_writer *w, weir_error *error) {
     const weir_plan *plan = set->plan;
+    const weir_plan__mapped *arena = &set->arenas[a];
     uint64_t count = 0;
+    weir_cbor_text_n(w, arena->name.data, arena->name.size);
+    weir_cbor_map(w, 3u + options->with_contents);
+    weir_cbor_text(w, "live");
     for (uint32_t i = 0; i < plan->count; i++)
-        count += is_live(&plan->rows[i], arena, position);
+        count += is_live(&plan->rows[i], a, options->position);
     weir_cbor_array(w, count);
     for (uint32_t i = 0; i < plan->count; i++) {
         const weir_plan__row *row = &plan->rows[plan->sorted[i]];
-        if (!is_live(row, arena, position))
+        if (!is_live(row, a, options->position))
             continue;
         weir_text id = weir_plan__id(plan, plan->sorted[i]);
         weir_cbor_array(w, 4);
         weir_cbor_text_n(w, id.data, id.size);
-        weir_cbor_uint(w, plan->slots[plan->arenas[arena].first_slot + row->slot].address);
+        weir_cbor_uint(w, plan->slots[plan->arenas[a].first_slot + row->slot].address);
         weir_cbor_uint(w, row->offset);
         weir_cbor_uint(w, row->size);
     }
-}
-
-static weir_status write_arena(const weir_arenas *set, uint32_t a, const weir_commit_options *options,
-                               weir_cbor_writer *w, weir_error *error) {
-    const weir_plan__mapped *arena = &set->arenas[a];
-    weir_cbor_text_n(w, arena->name.data, arena->name.size);
-    weir_cbor_map(w, 3u + options->with_contents);
-    weir_cbor_text(w, "live");
-    write_live(set, a, options->position, w);
     weir_plan__put(w, "epoch", arena->epoch + (arena->written > 0));
     weir_plan__put(w, "written", arena->written);
     if (!options->with_contents)

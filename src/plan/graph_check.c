@@ -54,20 +54,6 @@ static weir_status check_uses(weir_graph *graph, weir_error *error) {
     return WEIR_OK;
 }
 
-/* Models pass inputs, parameters and state on, so these may be outputs as they are. */
-static weir_status check_outputs(const weir_graph *graph, weir_error *error) {
-    for (size_t i = 0; i < graph->output_count; i++) {
-        const weir_plan__graph_tensor *tensor = &graph->tensors[graph->outputs[i]];
-        if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
-            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
-                              "%s: no node writes the graph's output '%.*s'; give it a producer, or the role "
-                              "input, parameter or state",
-                              graph->source,
-                              WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *error) {
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)
         graph->tensors[i].producer = WEIR__NO_NAME;
@@ -77,5 +63,15 @@ weir_status weir_plan__graph_check_producers(weir_graph *graph, weir_error *erro
             WEIR__TRY(set_producer(graph, i, weir_plan__node_outputs(graph, node)[k], error));
     }
     WEIR__TRY(check_uses(graph, error));
-    return check_outputs(graph, error);
+    for (size_t i = 0; i < graph->output_count; i++) {
+        const weir_plan__graph_tensor *tensor = &graph->tensors[graph->outputs[i]];
+        /* Models pass inputs, parameters and state on, so these may be outputs as they are. */
+        if (tensor->producer == WEIR__NO_NAME && !what_it_is(tensor))
+            return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
+                              "%s: no node writes the graph's output '%.*s'; give it a producer, or the role "
+                              "input, parameter or state",
+                              graph->source,
+                              WEIR_PLAN__SHOW(weir__name(&graph->tensor_ids, graph->outputs[i])));
+    }
+    return WEIR_OK;
 }

@@ -127,15 +127,6 @@ static weir_status check_writes(const weir_graph *graph, const weir_plan *plan, 
 
 /* ---- Inference: inputs that are overwritten ---------------------------------------------------- */
 
-static bool may_be_overwritten(const weir_graph *graph, const weir_plan__liveness *l, uint32_t input,
-                               uint32_t output, uint32_t position) {
-    const weir_plan__graph_tensor *old = &graph->tensors[input];
-    const weir_plan__graph_tensor *made = &graph->tensors[output];
-    uint32_t owner = weir_plan__owner_of(graph, l, input);
-    return l->place_last[owner] == position && old->bytes == made->bytes && old->type == made->type &&
-           old->arena == made->arena && graph->tensors[owner].bytes == made->bytes;
-}
-
 /* `seen` counts how often a place stands among the node's inputs; it is all zero before and after. */
 static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, uint32_t index, uint8_t *seen) {
     const weir_plan__node *node = &graph->nodes[index];
@@ -149,12 +140,15 @@ static void find_overwritten(const weir_graph *graph, weir_plan__liveness *l, ui
         uint8_t *here = &seen[weir_plan__owner_of(graph, l, inputs[i])];
         *here = *here == 0 ? 1 : 2;
     }
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (seen[weir_plan__owner_of(graph, l, inputs[i])] == 1 &&
-            may_be_overwritten(graph, l, inputs[i], output, l->position[index])) {
+    const weir_plan__graph_tensor *made = &graph->tensors[output];
+    for (uint32_t i = 0; i < node->input_count && l->overwritten[output] == WEIR__NO_NAME; i++) {
+        const weir_plan__graph_tensor *old = &graph->tensors[inputs[i]];
+        uint32_t owner = weir_plan__owner_of(graph, l, inputs[i]);
+        if (seen[owner] == 1 && l->place_last[owner] == l->position[index] && old->bytes == made->bytes &&
+            old->type == made->type && old->arena == made->arena &&
+            graph->tensors[owner].bytes == made->bytes)
             l->overwritten[output] = inputs[i];
-            break;
-        }
+    }
     for (uint32_t i = 0; i < node->input_count; i++)
         seen[weir_plan__owner_of(graph, l, inputs[i])] = 0;
 }

@@ -285,18 +285,6 @@ static weir_status add_constant(weir_plan__onnx *in, const node_parts *node, wei
     return status == WEIR_OK ? add_tensor(in, output, type, WEIR_ROLE_STATE) : status;
 }
 
-static weir_status declare_outputs_of_nodes(weir_plan__onnx *in) {
-    weir_status status = WEIR_OK;
-    node_parts node;
-    for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
-        status = read_node(in, in->nodes.items[i], &node);
-        for (size_t k = node.input_count; status == WEIR_OK && k < in->text_count; k++)
-            status = is_constant(&node) ? add_constant(in, &node, in->texts[k])
-                                        : add_stated_tensor(in, in->texts[k], WEIR_ROLE_ACTIVATION);
-    }
-    return status;
-}
-
 /* The node's name where it has one that no node before it has; else one made of it and the node's number. */
 static weir_status choose_id(weir_plan__onnx *in, size_t number, node_parts *node) {
     uint32_t index;
@@ -321,54 +309,32 @@ static weir_status choose_id(weir_plan__onnx *in, size_t number, node_parts *nod
     return result == WEIR__NAME_ADDED ? WEIR_OK : weir_plan__onnx_no_memory(in, node->id.size);
 }
 
-/* "domain.Operator" for operators of other domains, which the table does not know. */
-static weir_status choose_operator(weir_plan__onnx *in, node_parts *node, char **made) {
-    *made = NULL;
-    if (is_own_domain(node->domain)) {
-        node->op = weir_plan__onnx_operator(node->op);
-        return WEIR_OK;
-    }
-    size_t size = node->domain.size + 1 + node->op.size;
-    char *text = weir__allocate(in->env, size, 1);
-    if (!text)
-        return weir_plan__onnx_no_memory(in, size);
-    memcpy(text, node->domain.data, node->domain.size);
-    text[node->domain.size] = '.';
-    memcpy(text + node->domain.size + 1, node->op.data, node->op.size);
-    node->op = (weir_text){text, size};
-    *made = text;
-    return WEIR_OK;
-}
-
 static weir_status add_node(weir_plan__onnx *in, size_t number, node_parts *node) {
-    char *made;
-    weir_status status = choose_id(in, number, node);
-    if (status == WEIR_OK && node->op.size == 0)
+    char *made = NULL;
+    WEIR__TRY(choose_id(in, number, node));
+    if (node->op.size == 0)
         return weir__fail(in->error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: node '%.*s' has no op_type", in->source, WEIR_PLAN__SHOW(node->id));
-    if (status == WEIR_OK)
-        status = choose_operator(in, node, &made);
-    if (status != WEIR_OK)
-        return status;
+    if (is_own_domain(node->domain)) {
+        node->op = weir_plan__onnx_operator(node->op);
+    } else { /* "domain.Operator", which the table does not know */
+        size_t size = node->domain.size + 1 + node->op.size;
+        made = weir__allocate(in->env, size, 1);
+        if (!made)
+            return weir_plan__onnx_no_memory(in, size);
+        memcpy(made, node->domain.data, node->domain.size);
+        made[node->domain.size] = '.';
+        memcpy(made + node->domain.size + 1, node->op.data, node->op.size);
+        node->op = (weir_text){made, size};
+    }
     weir_node_info info = {.id = node->id,
                            .op = node->op,
                            .inputs = in->texts,
                            .input_count = node->input_count,
                            .outputs = node->input_count > 0 ? in->texts + node->input_count : in->texts,
                            .output_count = in->text_count - node->input_count};
-    status = weir_graph_add_node(in->graph, &info, in->error);
+    weir_status status = weir_graph_add_node(in->graph, &info, in->error);
     weir__release(in->env, made);
-    return status;
-}
-
-static weir_status add_nodes(weir_plan__onnx *in) {
-    weir_status status = WEIR_OK;
-    node_parts node;
-    for (size_t i = 0; status == WEIR_OK && i < in->nodes.count; i++) {
-        status = read_node(in, in->nodes.items[i], &node);
-        if (status == WEIR_OK && !is_constant(&node))
-            status = add_node(in, i, &node);
-    }
     return status;
 }
 
@@ -389,6 +355,7 @@ static weir_text title_of(const weir_plan__onnx *in) {
 }
 
 static weir_status build(weir_plan__onnx *in, weir_plan__wire graph) {
+    node_parts node;
     WEIR__TRY(note_graph(in, graph));
     WEIR__TRY(weir_plan__graph_new(in->env, in->source, title_of(in), &in->graph, in->error));
     for (size_t i = 0; i < in->inputs.count; i++)
@@ -396,8 +363,17 @@ static weir_status build(weir_plan__onnx *in, weir_plan__wire graph) {
             WEIR__TRY(add_stated_tensor(in, text_of(in->inputs.items[i]), WEIR_ROLE_INPUT));
     for (size_t i = 0; i < in->initializers.count; i++)
         WEIR__TRY(add_stated_tensor(in, text_of(in->initializers.items[i]), WEIR_ROLE_PARAMETER));
-    WEIR__TRY(declare_outputs_of_nodes(in));
-    WEIR__TRY(add_nodes(in));
+    for (size_t i = 0; i < in->nodes.count; i++) {
+        WEIR__TRY(read_node(in, in->nodes.items[i], &node));
+        for (size_t k = node.input_count; k < in->text_count; k++)
+            WEIR__TRY(is_constant(&node) ? add_constant(in, &node, in->texts[k])
+                                         : add_stated_tensor(in, in->texts[k], WEIR_ROLE_ACTIVATION));
+    }
+    for (size_t i = 0; i < in->nodes.count; i++) {
+        WEIR__TRY(read_node(in, in->nodes.items[i], &node));
+        if (!is_constant(&node))
+            WEIR__TRY(add_node(in, i, &node));
+    }
     in->text_count = 0;
     for (size_t i = 0; i < in->outputs.count; i++)
         WEIR__TRY(weir_plan__onnx_append_text(in, text_of(in->outputs.items[i])));

@@ -257,26 +257,22 @@ static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cb
     weir__write(w, &weir_plan__file_shape, &file);
 }
 
-static void write_assignment(const weir_plan *plan, weir__cbor_stream *stream) {
-    weir_cbor_writer *w = &stream->writer;
-    weir_cbor_array(w, 4);
-    weir_cbor_text(w, "tmmu_assignment_v1");
-    weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
-    weir_cbor_text(w, weir_plan__modes[plan->mode]);
-    write_tensors(plan, stream, w, false);
-}
-
 weir_status weir_plan__seal(weir_plan *plan, weir_error *error) {
     weir__cbor_stream stream;
+    weir_cbor_writer *w = &stream.writer;
     plan->sorted = weir__allocate(plan->env, plan->count, sizeof *plan->sorted);
     if (!plan->sorted ||
         !weir__names_sort(plan->env, plan->id_text, plan->id_ends, plan->count, plan->sorted))
         return weir__out_of_memory(error, FILE_OPERATOR, plan->count * sizeof *plan->sorted);
     weir__cbor_stream_to_hash(&stream, plan->env);
-    write_assignment(plan, &stream);
+    weir_cbor_array(w, 4);
+    weir_cbor_text(w, "tmmu_assignment_v1");
+    weir_cbor_bytes(w, plan->hashes.graph, WEIR_HASH_SIZE);
+    weir_cbor_text(w, weir_plan__modes[plan->mode]);
+    write_tensors(plan, &stream, w, false);
     WEIR__TRY(weir__cbor_stream_finish_hash(&stream, plan->hashes.assignment, error));
     weir__cbor_stream_to_hash(&stream, plan->env);
-    write_plan(plan, &stream, &stream.writer);
+    write_plan(plan, &stream, w);
     return weir__cbor_stream_finish_hash(&stream, plan->hashes.plan, error);
 }
 

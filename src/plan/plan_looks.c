@@ -60,19 +60,6 @@ static bool find_tensors(const weir_plan *plan, const weir_cbor_value *root, wei
            tensors->number == plan->count;
 }
 
-/* The dimensions of all tensors together; those of a value that is none are refused one by one later. */
-static uint64_t count_dimensions(const weir_cbor_value *tensors) {
-    weir_cbor_iterator it = weir_cbor_children(tensors);
-    weir_cbor_value key, value, item;
-    uint64_t count = 0;
-    while (weir_cbor_next(&it, &key, &value)) {
-        weir_cbor_iterator parts = weir_cbor_children(&value);
-        while (value.type == WEIR_CBOR_ARRAY && weir_cbor_next(&parts, NULL, &item))
-            count += item.type == WEIR_CBOR_ARRAY ? item.number : 0;
-    }
-    return count;
-}
-
 /* One tensor's [dtype, role, [dimension, …]]; its dimensions go to plan->dimensions from *used on. */
 static bool read_look(weir_plan *plan, uint32_t index, const weir_cbor_value *value, uint64_t *used) {
     weir_cbor_value parts[3], dimension;
@@ -104,16 +91,22 @@ static bool read_look(weir_plan *plan, uint32_t index, const weir_cbor_value *va
 weir_status weir_plan__read_looks(weir_plan *plan, const weir_cbor_value *root, const char *name,
                                   weir_error *error) {
     static const weir_text nothing = {"", 0};
-    weir_cbor_value tensors, key, value;
+    weir_cbor_value tensors, key, value, part;
     uint64_t used = 0;
     if (!find_tensors(plan, root, &tensors))
         return refuse(name, "it is not a " LOOKS_FORMAT " of this plan", nothing, error);
-    uint64_t dimensions = count_dimensions(&tensors);
+    uint64_t dimensions = 0; /* of all tensors; those of a value that is none are refused one by one below */
+    weir_cbor_iterator it = weir_cbor_children(&tensors);
+    while (weir_cbor_next(&it, &key, &value)) {
+        weir_cbor_iterator parts = weir_cbor_children(&value);
+        while (value.type == WEIR_CBOR_ARRAY && weir_cbor_next(&parts, NULL, &part))
+            dimensions += part.type == WEIR_CBOR_ARRAY ? part.number : 0;
+    }
     plan->looks = weir__allocate(plan->env, plan->count, sizeof *plan->looks);
     plan->dimensions = weir__allocate(plan->env, (size_t)dimensions + 1, sizeof *plan->dimensions);
     if (!plan->looks || !plan->dimensions)
         return weir__out_of_memory(error, LOOKS_OPERATOR, (size_t)dimensions * sizeof *plan->dimensions);
-    weir_cbor_iterator it = weir_cbor_children(&tensors);
+    it = weir_cbor_children(&tensors);
     for (uint32_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
         weir_text id = weir_plan__id(plan, plan->sorted[i]); /* both stand in the order of CBOR keys */
         if (key.number != id.size || memcmp(key.data, id.data, id.size) != 0)

@@ -122,16 +122,6 @@ static weir_status read_tensors(restorer *r, weir_error *error) {
 /* ---- Aliases ----------------------------------------------------------------------------------- */
 
 /* An alias lies inside the bytes and the life of its owner, in its slot and at its address. */
-static bool alias_holds(const restorer *r, uint32_t alias, uint32_t owner) {
-    const weir_plan__row *inner = &r->plan->rows[alias];
-    const weir_plan__row *outer = &r->plan->rows[owner];
-    uint64_t end;
-    return inner->arena == outer->arena && inner->slot == outer->slot &&
-           r->addresses[alias] == r->addresses[owner] && inner->birth >= outer->birth &&
-           inner->death <= outer->death && inner->offset >= outer->offset &&
-           !__builtin_add_overflow(inner->offset - outer->offset, inner->size, &end) && end <= outer->size;
-}
-
 static weir_status read_aliases(restorer *r, weir_error *error) {
     weir_plan *plan = r->plan;
     const weir_cbor_value *aliases = &r->file.aliases;
@@ -142,11 +132,20 @@ static weir_status read_aliases(restorer *r, weir_error *error) {
         return weir__refuse(&r->fields, "aliases", "must be an object of ids, with at least one");
     weir_cbor_iterator it = weir_cbor_children(aliases);
     while (weir_cbor_next(&it, &key, &value)) {
-        uint32_t alias, owner;
-        if (value.type != WEIR_CBOR_TEXT ||
-            !weir_plan__find_id(plan, NULL, weir_plan__text_of(&key), nothing, &alias) ||
-            !weir_plan__find_id(plan, NULL, weir_plan__text_of(&value), nothing, &owner) || alias == owner ||
-            !alias_holds(r, alias, owner))
+        uint32_t alias = 0, owner = 0;
+        uint64_t end;
+        bool holds = value.type == WEIR_CBOR_TEXT &&
+                     weir_plan__find_id(plan, NULL, weir_plan__text_of(&key), nothing, &alias) &&
+                     weir_plan__find_id(plan, NULL, weir_plan__text_of(&value), nothing, &owner) &&
+                     alias != owner;
+        const weir_plan__row *inner = &plan->rows[alias];
+        const weir_plan__row *outer = &plan->rows[owner];
+        holds = holds && inner->arena == outer->arena && inner->slot == outer->slot &&
+                r->addresses[alias] == r->addresses[owner] && inner->birth >= outer->birth &&
+                inner->death <= outer->death && inner->offset >= outer->offset &&
+                !__builtin_add_overflow(inner->offset - outer->offset, inner->size, &end) &&
+                end <= outer->size;
+        if (!holds)
             return refuse(r, "it does not lie in its owner: the alias ", weir_plan__text_of(&key), error);
         plan->rows[alias].owner = owner;
         plan->alias_count++;

@@ -174,18 +174,6 @@ static uint64_t cost_beside(const bounding *b, uint32_t step, size_t count, uint
     return (uint64_t)least;
 }
 
-static uint64_t least_cost(bounding *b, uint32_t step) {
-    uint64_t sum;
-    size_t count = collect_groups(b, step, &sum);
-    if (b->kept[step] + sum <= b->limit)
-        return 0;
-    uint64_t excess = b->kept[step] + sum - b->limit;
-    for (size_t i = 0; i < count; i++)
-        b->records[i] = (weir__record){0, (uint32_t)i};
-    weir__sort_records(b->records, b->records + count, count, by_ratio, b->groups);
-    return b->steps->link.overlaps ? cost_beside(b, step, count, excess) : cost_of_dropping(b, count, excess);
-}
-
 /* The bound at the fullest steps of the base schedule, the earlier of equal ones first. False: no schedule
  * can fit. */
 static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
@@ -204,7 +192,17 @@ static bool bound_arena(bounding *b, uint64_t *bound, uint64_t *least) {
     for (uint32_t i = 0; i < count; i++)
         fullest[i] = b->records[i].index;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t cost = least_cost(b, fullest[i]);
+        uint32_t step = fullest[i];
+        uint64_t sum;
+        size_t groups = collect_groups(b, step, &sum);
+        if (b->kept[step] + sum <= b->limit)
+            continue;
+        uint64_t excess = b->kept[step] + sum - b->limit;
+        for (size_t k = 0; k < groups; k++)
+            b->records[k] = (weir__record){0, (uint32_t)k};
+        weir__sort_records(b->records, b->records + groups, groups, by_ratio, b->groups);
+        uint64_t cost = b->steps->link.overlaps ? cost_beside(b, step, groups, excess)
+                                                : cost_of_dropping(b, groups, excess);
         *bound = cost > *bound ? cost : *bound;
     }
     return true;
@@ -377,17 +375,24 @@ static bool search(solving *s) {
     return true;
 }
 
+/* The base steps as a schedule, their peaks, and their loads, which the caller releases. False: no memory. */
+static bool weigh_base(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
+                       weir_plan__schedule *schedule, uint64_t *peaks, uint64_t **loads, bool *is_valid) {
+    size_t positions = weir_plan__positions(steps->step_count);
+    *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof **loads);
+    return *loads && weir_plan__schedule_base(steps, schedule) &&
+           weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets, peaks, *loads,
+                                     is_valid);
+}
+
 bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets, uint32_t effort,
                             weir_plan__schedule *schedule, weir_plan__remat_result *result) {
     solving s = {.steps = steps, .budgets = budgets, .effort = effort, .best = schedule, .result = result};
     bool is_valid = false;
     bool is_possible = true;
-    size_t positions = weir_plan__positions(steps->step_count);
-    uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
+    uint64_t *loads;
     *result = (weir_plan__remat_result){0};
-    bool has_memory = loads && weir_plan__schedule_base(steps, schedule) &&
-                      weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets,
-                                                result->base, loads, &is_valid);
+    bool has_memory = weigh_base(steps, budgets, schedule, result->base, &loads, &is_valid);
     if (has_memory && is_valid && weir_plan__within(budgets, result->base)) {
         result->is_found = result->is_optimal = true;
     } else if (has_memory) {
@@ -408,13 +413,10 @@ bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budg
     uint64_t least[WEIR_PLAN__BUDGETS_MAX];
     bool is_valid;
     bool is_possible;
+    uint64_t *loads;
     weir_plan__schedule base = {0};
-    size_t positions = weir_plan__positions(steps->step_count);
-    uint64_t *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof *loads);
-    bool has_memory =
-        loads && weir_plan__schedule_base(steps, &base) &&
-        weir_plan__schedule_peaks(steps, base.items, base.count, budgets, peaks, loads, &is_valid) &&
-        find_bound(steps, budgets, loads, bound, least, &is_possible);
+    bool has_memory = weigh_base(steps, budgets, &base, peaks, &loads, &is_valid) &&
+                      find_bound(steps, budgets, loads, bound, least, &is_possible);
     weir__release(steps->env, loads);
     weir_plan__schedule_release(steps->env, &base);
     return has_memory;

@@ -353,27 +353,8 @@ static void expand(exact *e, uint32_t index) {
 
 /* ---- The search --------------------------------------------------------------------------------- */
 
-/* What leads to a state: first what goes out, then the execution. */
-static bool write_state(const exact *e, const state *to, weir_plan__schedule *schedule) {
-    const weir_plan__steps *s = e->steps;
-    for (uint64_t saved = to->saved; saved; saved &= saved - 1) {
-        uint32_t tensor = e->tensors[__builtin_ctzll(saved)];
-        if (!weir_plan__schedule_add(s->env, schedule,
-                                     (weir_plan__execution){weir_plan__out_of(s, tensor), false, false}))
-            return false;
-    }
-    weir_plan__execution execution = {.is_base = to->ran == 0};
-    if (to->ran == 0) {
-        weir_plan__made_step base = weir_plan__made_step_at(s, to->step - 1u);
-        execution.node = base.node;
-        execution.is_back = base.is_back;
-    } else {
-        execution.node = to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
-    }
-    return weir_plan__schedule_add(s->env, schedule, execution);
-}
-
 static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
+    const weir_plan__steps *s = e->steps;
     uint32_t after = 0;
     schedule->count = 0;
     for (uint32_t at = index, next; at > 0; at = next) { /* `before` becomes what follows */
@@ -381,9 +362,25 @@ static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
         e->states[at].before = after;
         after = at;
     }
-    for (uint32_t at = after; at > 0; at = e->states[at].before)
-        if (!write_state(e, &e->states[at], schedule))
+    for (uint32_t at = after; at > 0; at = e->states[at].before) {
+        const state *to = &e->states[at];
+        for (uint64_t saved = to->saved; saved; saved &= saved - 1) { /* first what goes out */
+            uint32_t out = weir_plan__out_of(s, e->tensors[__builtin_ctzll(saved)]);
+            if (!weir_plan__schedule_add(s->env, schedule, (weir_plan__execution){out, false, false}))
+                return false;
+        }
+        weir_plan__execution execution = {.is_base = to->ran == 0};
+        if (to->ran == 0) {
+            weir_plan__made_step base = weir_plan__made_step_at(s, to->step - 1u);
+            execution.node = base.node;
+            execution.is_back = base.is_back;
+        } else {
+            execution.node =
+                to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
+        }
+        if (!weir_plan__schedule_add(s->env, schedule, execution))
             return false;
+    }
     return true;
 }
 

@@ -263,21 +263,6 @@ size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const
     return count - at;
 }
 
-/* Where the execution that stood at `from` is now; false if it is gone. */
-static bool find_marked(const pruning *p, uint32_t from, size_t *at) {
-    size_t low = 0;
-    size_t high = p->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->now[middle].from < from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *at = low;
-    return low < p->count && p->now[low].from == from;
-}
-
 /* Runs without which the rest fits: the dearest first, and of equal ones the earliest. */
 static void leave_out(pruning *p) {
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
@@ -289,8 +274,15 @@ static void leave_out(pruning *p) {
                 (weir__record){UINT64_MAX - p->steps->costs[p->now[i].execution.node], p->now[i].from};
     weir__sort_records(p->records, p->records + p->count, runs, NULL, NULL);
     for (size_t r = 0; r < runs && r < tries; r++) {
-        size_t at;
-        if (!find_marked(p, p->records[r].index, &at))
+        size_t at = 0; /* where it is now, if it is not gone: `from` ascends */
+        for (size_t high = p->count; at < high;) {
+            size_t middle = at + (high - at) / 2;
+            if (p->now[middle].from < p->records[r].index)
+                at = middle + 1;
+            else
+                high = middle;
+        }
+        if (at == p->count || p->now[at].from != p->records[r].index)
             continue;
         size_t count = weir_plan__keep_useful(p->steps, p->wanted, p->now, p->count, at, p->next);
         for (size_t i = 0; i < count; i++)

@@ -165,24 +165,6 @@ static uint64_t below_never(wide value) {
     return value < WEIR_PLAN__COST_NEVER ? (uint64_t)value : WEIR_PLAN__COST_NEVER - 1;
 }
 
-static uint64_t as_strategy_sees(const walk *w, uint32_t tensor, uint64_t value, uint64_t need) {
-    if (w->strategy->by_distance && need < WEIR_PLAN__COST_NEVER)
-        value >>= 63 - __builtin_clzll(need - w->step + 1);
-    if (w->crosses[tensor])
-        value = below_never((wide)value * CROSSING_WEIGHT);
-    if (w->strategy->seed)
-        value = below_never((wide)value * (8 + noise(w->strategy->seed, tensor)) / 8);
-    return value;
-}
-
-static bool precedes(const candidate *a, const candidate *b) {
-    wide left = (wide)a->value * b->size;
-    wide right = (wide)b->value * a->size;
-    if (left != right)
-        return left < right;
-    return a->need != b->need ? a->need > b->need : a->tensor < b->tensor;
-}
-
 /* Whether going to the host and coming back is cheaper than being made again. */
 static bool is_better_paged(const walk *w, uint32_t t) {
     const weir_plan__steps *s = w->steps;
@@ -193,13 +175,32 @@ static bool is_better_paged(const walk *w, uint32_t t) {
             w->copied + s->sizes[s->tensor_count + t] <= w->budgets->items[w->host].bytes);
 }
 
-/* What having the tensor back costs, if it is wanted. */
-static uint64_t value_of(const walk *w, uint32_t t) {
-    if (!w->wanted[t])
-        return 0;
-    if (w->on_host[t])
-        return weir_plan__move_of(w->steps, t);
-    return is_better_paged(w, t) ? 2 * weir_plan__move_of(w->steps, t) : w->price[t];
+/* What having a tensor back costs, if it is wanted, as the strategy sees it. WEIR_PLAN__COST_NEVER: it cannot
+ * be had. */
+static uint64_t value_of(const walk *w, uint32_t t, uint64_t need) {
+    const weir_plan__steps *s = w->steps;
+    uint64_t value = 0;
+    if (w->wanted[t])
+        value = w->on_host[t]           ? weir_plan__move_of(s, t)
+                : is_better_paged(w, t) ? 2 * weir_plan__move_of(s, t)
+                                        : w->price[t];
+    if (value >= WEIR_PLAN__COST_NEVER)
+        return WEIR_PLAN__COST_NEVER;
+    if (w->strategy->by_distance && need < WEIR_PLAN__COST_NEVER)
+        value >>= 63 - __builtin_clzll(need - w->step + 1);
+    if (w->crosses[t])
+        value = below_never((wide)value * CROSSING_WEIGHT);
+    if (w->strategy->seed)
+        value = below_never((wide)value * (8 + noise(w->strategy->seed, t)) / 8);
+    return value;
+}
+
+static bool precedes(const candidate *a, const candidate *b) {
+    wide left = (wide)a->value * b->size;
+    wide right = (wide)b->value * a->size;
+    if (left != right)
+        return left < right;
+    return a->need != b->need ? a->need > b->need : a->tensor < b->tensor;
 }
 
 static void add_execution(walk *w, weir_plan__execution execution) {
@@ -223,11 +224,10 @@ static void evict(walk *w, unsigned budget) {
         if (!w->resident[t] || s->arena[t] != w->budgets->items[budget].arena || s->sizes[t] == 0 ||
             s->permanent[t] || w->pins[t] > 0 || w->spared[t])
             continue;
-        uint64_t value = value_of(w, t);
-        if (value >= WEIR_PLAN__COST_NEVER)
-            continue;
         uint64_t need = next_need(w, t);
-        candidate other = {as_strategy_sees(w, t, value, need), s->sizes[t], need, t};
+        candidate other = {value_of(w, t, need), s->sizes[t], need, t};
+        if (other.value >= WEIR_PLAN__COST_NEVER)
+            continue;
         if (best.tensor == WEIR__NO_NAME || precedes(&other, &best))
             best = other;
     }

@@ -233,15 +233,6 @@ weir_status weir_plan__measure_live(weir_plan *plan, weir_error *error) {
 
 /* ---- Slots ------------------------------------------------------------------------------------- */
 
-/* A slot of their own for tensors in arenas that do not reuse them, in the order of declaration. */
-static void give_each_its_own(weir_plan *plan) {
-    for (uint32_t i = 0; i < plan->count; i++) {
-        weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
-        if (!arena->reuses && !weir_plan__is_alias(plan, i))
-            plan->rows[i].slot = arena->slot_count++;
-    }
-}
-
 /* The least slot that is free, for each tensor when it is born. */
 static void reuse_slots(weir_plan *plan, weir_plan__planned_arena *arena, uint32_t *heap) {
     const uint32_t *births = plan->by_birth + arena->first_tensor;
@@ -288,7 +279,11 @@ weir_status weir_plan__assign_slots(weir_plan *plan, weir_error *error) {
     uint32_t *heap = weir__allocate(plan->env, largest, sizeof *heap);
     if (!heap)
         return no_memory(plan, error);
-    give_each_its_own(plan);
+    for (uint32_t i = 0; i < plan->count; i++) { /* what is not reused, in the order of declaration */
+        weir_plan__planned_arena *arena = &plan->arenas[plan->rows[i].arena];
+        if (!arena->reuses && !weir_plan__is_alias(plan, i))
+            plan->rows[i].slot = arena->slot_count++;
+    }
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         if (plan->arenas[a].reuses)
             reuse_slots(plan, &plan->arenas[a], heap);

@@ -28,39 +28,35 @@ static bool take(weir_plan__wire *message, uint64_t size, weir_plan__wire *taken
     return true;
 }
 
-static bool take_value(weir_plan__wire *message, weir_plan__wire_field *field) {
-    weir_plan__wire taken;
-    uint64_t size;
-    switch (field->kind) {
-    case WEIR_PLAN__WIRE_VARINT:
-        return weir_plan__wire_varint(message, &field->value);
-    case WEIR_PLAN__WIRE_FIXED64:
-        if (!take(message, 8, &taken))
-            return false;
-        field->value = weir__load64(taken.at);
-        return true;
-    case WEIR_PLAN__WIRE_BYTES:
-        return weir_plan__wire_varint(message, &size) && take(message, size, &field->bytes);
-    case WEIR_PLAN__WIRE_FIXED32:
-        if (!take(message, 4, &taken))
-            return false;
-        field->value = weir__load32(taken.at);
-        return true;
-    }
-    return false;
-}
-
 weir_plan__wire_result weir_plan__wire_next(weir_plan__wire *message, weir_plan__wire_field *field) {
     const uint8_t *start = message->at;
-    uint64_t tag;
+    weir_plan__wire taken;
+    uint64_t tag, size;
+    bool is_whole = false;
     if (message->at == message->end)
         return WEIR_PLAN__WIRE_END;
     if (weir_plan__wire_varint(message, &tag) && tag >> 3 >= 1 && tag >> 3 <= LAST_FIELD_NUMBER) {
         *field =
             (weir_plan__wire_field){.number = (uint32_t)(tag >> 3), .kind = (weir_plan__wire_kind)(tag & 7)};
-        if (take_value(message, field))
-            return WEIR_PLAN__WIRE_FIELD;
+        switch (field->kind) {
+        case WEIR_PLAN__WIRE_VARINT:
+            is_whole = weir_plan__wire_varint(message, &field->value);
+            break;
+        case WEIR_PLAN__WIRE_FIXED64:
+            is_whole = take(message, 8, &taken);
+            field->value = is_whole ? weir__load64(taken.at) : 0;
+            break;
+        case WEIR_PLAN__WIRE_BYTES:
+            is_whole = weir_plan__wire_varint(message, &size) && take(message, size, &field->bytes);
+            break;
+        case WEIR_PLAN__WIRE_FIXED32:
+            is_whole = take(message, 4, &taken);
+            field->value = is_whole ? weir__load32(taken.at) : 0;
+            break;
+        }
     }
+    if (is_whole)
+        return WEIR_PLAN__WIRE_FIELD;
     message->at = start;
     return WEIR_PLAN__WIRE_BROKEN;
 }
