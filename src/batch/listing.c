@@ -129,14 +129,13 @@ static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *
     uint32_t new_count = 0, local = listing->local, first_number = table->first_number, furthest = 0;
     uint32_t number = table->number, first_key = table->first_key;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t state;
         uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i) - first_number;
-        uint32_t place = weir_batch__place_of(&known, number, child + first_key, &state);
-        known.states[place] = state & WEIR_BATCH__UNLISTABLE;
+        uint32_t *at = weir_batch__know(&known, number, child + first_key), state = *at;
+        *at = state & ~WEIR_BATCH__UNLISTED;
         listed[new_count] = child;
         if (by_time)
             priorities[new_count] = priority_of(times, i);
-        new_count += weir_batch__listable_below(state) > local;
+        new_count += weir_batch__is_listable(state, local);
         furthest = child > furthest ? child : furthest;
     }
     walk->known = known;
