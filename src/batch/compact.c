@@ -215,14 +215,6 @@ static void write_edges(const sequence *s) {
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
-static uint64_t bits_of_target(const weir_cell *target) {
-    uint32_t bits;
-    if (target->stype != WEIR_NUMERICAL)
-        return (uint64_t)target->integer;
-    memcpy(&bits, &target->number, sizeof bits);
-    return bits;
-}
-
 static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
     return buffer->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
 }
@@ -238,7 +230,7 @@ static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t 
     weir__store64(out + SEQUENCE_POSITION, sample->position);
     weir__store64(out + SEQUENCE_OBSERVATION_TIME, (uint64_t)seed->observation_time);
     weir__store64(out + SEQUENCE_BLOB, s->offset);
-    weir__store64(out + SEQUENCE_TARGET, bits_of_target(&seed->target));
+    weir__store64(out + SEQUENCE_TARGET, weir_batch__bits_of_target(&seed->target));
     weir__store32(out + SEQUENCE_ANCHOR_ROW, buffer->hides_anchors ? 0 : anchor);
     weir__store32(out + SEQUENCE_CELLS, s->walk->cell_count);
     weir__store32(out + SEQUENCE_ROWS, s->walk->row_count);

@@ -106,18 +106,15 @@ static void sink(weir_batch__levels *levels, uint32_t at) {
     heap[at] = row;
 }
 
-static weir_batch__ranked_row take_from_heap(weir_batch__levels *levels) {
-    weir_batch__ranked_row least = levels->ranked[0];
-    levels->ranked[0] = levels->ranked[--levels->ranked_count];
-    if (levels->ranked_count > 0)
-        sink(levels, 0);
-    return least;
-}
-
-/* Takes the least row out of its bucket. */
+/* Takes the least row out of the heap, or out of its bucket. */
 static weir_batch__ranked_row take_least(weir_batch__levels *levels) {
-    if (levels->priorities)
-        return take_from_heap(levels);
+    if (levels->priorities) {
+        weir_batch__ranked_row top = levels->ranked[0];
+        levels->ranked[0] = levels->ranked[--levels->ranked_count];
+        if (levels->ranked_count > 0)
+            sink(levels, 0);
+        return top;
+    }
     while (levels->filled[levels->word] == 0)
         levels->word++;
     uint64_t *filled = &levels->filled[levels->word];

@@ -110,10 +110,6 @@ bool weir_batch__listing_search(weir_batch__walk *walk) {
     return left > 0;
 }
 
-static uint64_t priority_of(const uint8_t *times, uint32_t i) {
-    return weir_batch__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
-}
-
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
  * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
 static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *listing, const void *children,
@@ -134,7 +130,8 @@ static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *
         *at = state & ~WEIR_BATCH__UNLISTED;
         listed[new_count] = child;
         if (by_time)
-            priorities[new_count] = priority_of(times, i);
+            priorities[new_count] = weir_batch__newest_first(
+                times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
         new_count += weir_batch__is_listable(state, local);
         furthest = child > furthest ? child : furthest;
     }

@@ -112,14 +112,6 @@ static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_r
         weir_store__expect(walk->store, record);
 }
 
-static uint64_t bits_of_label(const weir_cell *label) {
-    uint32_t bits;
-    if (label->stype != WEIR_NUMERICAL)
-        return (uint64_t)label->integer;
-    memcpy(&bits, &label->number, sizeof bits);
-    return bits;
-}
-
 /* Makes the record of a task row that is visited next; the seed's own says nothing of its label. */
 static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
     const weir_batch__rules *rules = walk->rules;
@@ -140,7 +132,8 @@ static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
     record[WEIR_BATCH__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
     weir__store64(record + WEIR_BATCH__TASK_ROW_TIME,
                   (uint64_t)(has_time ? seed.observation_time : WEIR_TIME_ALWAYS));
-    weir__store64(record + WEIR_BATCH__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
+    weir__store64(record + WEIR_BATCH__TASK_ROW_LABEL,
+                  seed.target.is_null ? 0 : weir_batch__bits_of_target(&seed.target));
     return record;
 }
 
@@ -152,11 +145,6 @@ static const uint8_t *open_record(weir_batch__walk *walk, const weir_batch__tabl
     const uint8_t *record = weir_batch__record_of(table, row);
     weir_batch__walk_touch(walk, WEIR_STORE__SECTION_ROWS, record, table->stride);
     return record;
-}
-
-/* A row is visible if its time has come; the anchor always is. */
-static bool is_from_the_future(const weir_batch__table_rules *table, const uint8_t *record, int64_t cutoff) {
-    return table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff;
 }
 
 /* ---- Known rows ------------------------------------------------------------------------------ */
@@ -257,10 +245,6 @@ static void visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_
     link_parents(walk, table, record, local, hop);
 }
 
-static bool is_full(const weir_batch__walk *walk) {
-    return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
-}
-
 static bool is_part_full(const weir_batch__walk *walk) {
     return walk->cell_count >= walk->part_end || walk->row_count >= walk->max_rows;
 }
@@ -336,16 +320,11 @@ static bool next_example(weir_batch__walk *walk, weir_batch__example *out) {
     return false;
 }
 
-/* Forgets what was queued or listed, and keeps what was visited. */
-static void forget_what_waits(weir_batch__walk *walk) {
-    weir_batch__known_empty(&walk->known, walk->known.bits);
-    know_visited(walk);
-}
-
 /* When a part ends: the next one, or the end of the walk. */
 static bool end_part(weir_batch__walk *walk) {
     weir_batch__example example;
-    if (is_full(walk) || !walk->retriever || walk->is_corrupt)
+    bool is_full = walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
+    if (is_full || !walk->retriever || walk->is_corrupt)
         return !walk->is_corrupt && end_walk(walk);
     if (walk->part == 0) {
         walk->example_count =
@@ -358,7 +337,8 @@ static bool end_part(weir_batch__walk *walk) {
         return false;
     if (!next_example(walk, &example))
         return !walk->is_corrupt && end_walk(walk);
-    forget_what_waits(walk);
+    weir_batch__known_empty(&walk->known, walk->known.bits);
+    know_visited(walk);
     walk->part++;
     begin_part(walk, example.row, walk->rules->label_table, example.visits);
     return true;
@@ -389,15 +369,15 @@ static bool step_to_level(weir_batch__walk *walk) {
     return true;
 }
 
-/* Visits the parents that were queued in earlier steps. */
+/* Visits the parents that were queued in earlier steps, if their time has come; the anchor always is. */
 static void visit_parents(weir_batch__walk *walk) {
     for (uint32_t end = walk->queue_end; walk->queue_begin < end && !is_part_full(walk);) {
         weir_batch__queued_row queued = walk->queue[walk->queue_begin++];
         const weir_batch__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = open_record(walk, table, queued.row);
         bool is_anchor = queued.row == walk->outlook.anchor_row && queued.table == walk->outlook.anchor_table;
-        if (is_from_the_future(table, record,
-                               is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff)) {
+        int64_t cutoff = is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff;
+        if (table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff) {
             if (!is_anchor)
                 continue;
             if (!walk->rules->shows_early_anchors) /* it shows neither its cells nor its foreign keys */
