@@ -124,7 +124,7 @@ static void *system_map(void *context, int file, size_t size) {
                              : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    if (file < 0 && size >= HUGE_PAGES_FROM)
+    if (size >= HUGE_PAGES_FROM)
         (void)madvise(memory, size, MADV_HUGEPAGE); /* advice: where the kernel has none, small pages do */
     return memory;
 }
@@ -292,6 +292,7 @@ static uint64_t system_memory_size(void *context) {
 static void system_scatter(void *context, const void *memory, size_t size) {
     (void)context;
     (void)madvise((void *)(uintptr_t)memory, size, MADV_RANDOM);
+    (void)madvise((void *)(uintptr_t)memory, size, MADV_NOHUGEPAGE); /* which would be read whole */
 }
 
 static void *system_reserve(void *context, size_t size) {

@@ -113,21 +113,23 @@ bool weir__write_all(const weir_env *env, int file, const void *data, size_t siz
     return true;
 }
 
-/* The folder that a path's last name is in: "." if it names none. NULL if memory is short. */
-static char *folder_of(const weir_env *env, const char *path) {
+/* The folder that a path's last name is in: "." if it names none. False with errno set if it is longer than
+ * the system takes. */
+static bool folder_of(const char *path, char folder[PATH_MAX]) {
     const char *slash = strrchr(path, '/');
-    return slash ? weir__copy_text(env, path, slash == path ? 1 : (size_t)(slash - path))
-                 : weir__copy_text(env, ".", 1);
+    size_t size = slash && slash > path ? (size_t)(slash - path) : 1;
+    errno = ENAMETOOLONG;
+    if (size >= PATH_MAX)
+        return false;
+    memcpy(folder, slash ? path : ".", size);
+    folder[size] = 0;
+    return true;
 }
 
 bool weir__sync_directory(const weir_env *env, const char *path) {
-    char *directory = folder_of(env, path);
-    if (!directory) {
-        errno = ENOMEM;
-        return false;
-    }
-    int file = env->open(env->context, directory, O_RDONLY | O_DIRECTORY, 0);
-    weir__release(env, directory);
+    char directory[PATH_MAX];
+    int file =
+        folder_of(path, directory) ? env->open(env->context, directory, O_RDONLY | O_DIRECTORY, 0) : -1;
     if (file < 0)
         return false;
     int failed = env->sync(env->context, file);
@@ -177,7 +179,6 @@ typedef struct search {
     const weir__atomic_file *file;
     const char *base; /* the path's last name */
     bool is_busy;
-    bool is_short_of_memory;
 } search;
 
 static bool look_at_name(void *context, const char *name, bool is_folder, bool is_file) {
@@ -187,16 +188,10 @@ static bool look_at_name(void *context, const char *name, bool is_folder, bool i
     (void)is_file; /* links are not followed here */
     if (!is_temporary_of(name, s->base))
         return true;
-    size_t folder_size = (size_t)(s->base - file->path);
-    char *path = weir__allocate(file->env, folder_size + strlen(name) + 1, 1);
-    s->is_short_of_memory |= !path;
-    if (!path)
-        return false;
-    memcpy(path, file->path, folder_size);
-    strcpy(path + folder_size, name);
+    char path[PATH_MAX]; /* of the length of file->temporary */
+    snprintf(path, sizeof path, "%.*s%s", WEIR__NARROW(int, s->base - file->path), file->path, name);
     if (strcmp(path, file->temporary) != 0)
         s->is_busy |= is_being_written(file->env, path);
-    weir__release(file->env, path);
     return true;
 }
 
@@ -205,13 +200,9 @@ static weir_status look_for_others(const weir__atomic_file *file, weir_error *er
     const weir_env *env = file->env;
     const char *slash = strrchr(file->path, '/');
     search s = {.file = file, .base = slash ? slash + 1 : file->path};
-    char *folder = folder_of(env, file->path);
-    if (!folder)
-        return weir__out_of_memory(error, file->failure_operator, strlen(file->path));
-    (void)!env->list(env->context, folder, look_at_name, &s); /* a folder may be closed to readers */
-    weir__release(env, folder);
-    if (s.is_short_of_memory)
-        return weir__out_of_memory(error, file->failure_operator, strlen(file->path));
+    char folder[PATH_MAX];
+    if (folder_of(file->path, folder))
+        (void)!env->list(env->context, folder, look_at_name, &s); /* a folder may be closed to readers */
     if (s.is_busy)
         return weir__fail(error, WEIR_IO_ERROR, file->failure_operator,
                           "another process is writing %s; wait until it has ended, or give this one another "
@@ -220,24 +211,23 @@ static weir_status look_for_others(const weir__atomic_file *file, weir_error *er
     return WEIR_OK;
 }
 
-static bool choose_name(weir__atomic_file *file) {
-    uint8_t random[RANDOM_BYTES];
-    char digits[RANDOM_DIGITS + 1];
-    if (file->env->random(file->env->context, random, sizeof random) != 0)
-        return false;
-    weir__hex_encode(random, sizeof random, digits);
-    snprintf(file->temporary, strlen(file->path) + NAME_EXTRA, "%s.%s%s", file->path, digits, ending);
-    return true;
-}
-
 /* Makes the temporary file and locks it. Between the two, another writer may take it for a leftover and
  * remove it: then another is made. False with errno set. */
-static bool create_temporary(weir__atomic_file *file) {
-    const weir_env *env = file->env;
+static bool create_temporary(weir__atomic_file *file, const weir_env *env, const char *path,
+                             const char *failure_operator) {
+    *file = (weir__atomic_file){.env = env, .failure_operator = failure_operator, .file = -1};
+    errno = ENAMETOOLONG;
+    if (strlen(path) + NAME_EXTRA > PATH_MAX)
+        return false;
+    strcpy(file->path, path);
     errno = EIO;
     for (int i = 0; i < CREATE_TRIES; i++) {
-        if (!choose_name(file))
+        uint8_t random[RANDOM_BYTES];
+        char digits[RANDOM_DIGITS + 1];
+        if (env->random(env->context, random, sizeof random) != 0)
             return false;
+        weir__hex_encode(random, sizeof random, digits);
+        snprintf(file->temporary, sizeof file->temporary, "%s.%s%s", path, digits, ending);
         file->file = env->open(env->context, file->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (file->file < 0 && errno != EEXIST)
             return false;
@@ -254,49 +244,24 @@ static bool create_temporary(weir__atomic_file *file) {
     return false;
 }
 
-static void free_names(weir__atomic_file *file) {
-    weir__release(file->env, file->path);
-    weir__release(file->env, file->temporary);
-    file->path = file->temporary = NULL;
-}
-
 /* If the file system makes no file without a name, one whose name goes at once. */
 int weir__open_nameless(const weir_env *env, const char *beside) {
-    char *folder = folder_of(env, beside);
-    weir__atomic_file named = {.env = env, .file = -1};
-    int file = folder ? env->open(env->context, folder, O_TMPFILE | O_RDWR | O_EXCL, 0600) : -1;
-    weir__release(env, folder);
+    char folder[PATH_MAX];
+    weir__atomic_file named;
+    int file =
+        folder_of(beside, folder) ? env->open(env->context, folder, O_TMPFILE | O_RDWR | O_EXCL, 0600) : -1;
     if (file >= 0)
         return file;
-    named.path = weir__copy_text(env, beside, strlen(beside));
-    named.temporary = weir__allocate(env, strlen(beside) + NAME_EXTRA, 1);
-    errno = ENOMEM;
-    bool is_made = named.path && named.temporary && create_temporary(&named);
-    int failure = errno;
-    if (is_made)
+    if (create_temporary(&named, env, beside, NULL))
         (void)!env->remove(env->context, named.temporary);
-    free_names(&named);
-    errno = failure;
     return named.file;
 }
 
 weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,
                               const char *failure_operator, weir_error *error) {
-    *file = (weir__atomic_file){.env = env, .failure_operator = failure_operator, .file = -1};
-    file->path = weir__copy_text(env, path, strlen(path));
-    file->temporary = weir__allocate(env, strlen(path) + NAME_EXTRA, 1);
-    if (!file->path || !file->temporary) {
-        weir__release(env, file->temporary); /* not made, so not this file's to remove */
-        file->temporary = NULL;
-        weir__atomic_abandon(file);
-        return weir__out_of_memory(error, failure_operator, strlen(path));
-    }
-    if (!create_temporary(file)) {
-        weir_status status = weir__io_error(error, failure_operator, "create", path);
-        weir__release(env, file->temporary);
-        file->temporary = NULL;
-        weir__atomic_abandon(file);
-        return status;
+    if (!create_temporary(file, env, path, failure_operator)) {
+        file->temporary[0] = 0; /* not made, so not this file's to remove */
+        return weir__io_error(error, failure_operator, "create", path);
     }
     weir_status status = look_for_others(file, error);
     if (status != WEIR_OK)
@@ -319,19 +284,18 @@ weir_status weir__atomic_commit(weir__atomic_file *file, weir_error *error) {
         return weir__io_error(error, file->failure_operator, "replace", file->path);
     env->close(env->context, file->file);
     file->file = -1;
-    weir_status status = WEIR_OK;
+    file->temporary[0] = 0;
     if (!weir__sync_directory(env, file->path))
-        status = weir__io_error(error, file->failure_operator, "sync the directory of", file->path);
-    free_names(file);
-    return status;
+        return weir__io_error(error, file->failure_operator, "sync the directory of", file->path);
+    return WEIR_OK;
 }
 
 void weir__atomic_abandon(weir__atomic_file *file) {
     const weir_env *env = file->env;
     if (file->file >= 0)
         env->close(env->context, file->file);
-    if (file->temporary)
+    if (file->temporary[0])
         env->remove(env->context, file->temporary);
     file->file = -1;
-    free_names(file);
+    file->temporary[0] = 0;
 }

@@ -2,6 +2,8 @@
 #ifndef WEIR_BASE_FILE_H
 #define WEIR_BASE_FILE_H
 
+#include <limits.h>
+
 #include "base/internal.h"
 
 /* Reads a whole file of at most max_size bytes into memory from `env` (release it); a NUL follows the data.
@@ -38,13 +40,14 @@ int weir__open_nameless(const weir_env *env, const char *beside);
  *   status = weir__atomic_write(&file, data, size, error);          any number of times
  *   status = weir__atomic_commit(&file, error);                     or weir__atomic_abandon(&file)
  *
- * After a failed write or commit: abandon. Abandon is harmless after commit. */
+ * After a failed write or commit: abandon. Abandon is harmless after commit. None of it takes memory: runs
+ * save checkpoints this way. */
 typedef struct weir__atomic_file {
     const weir_env *env;
     const char *failure_operator;
-    char *path;
-    char *temporary;
     int file; /* -1 if nothing is open */
+    char path[PATH_MAX];
+    char temporary[PATH_MAX]; /* empty if there is no such file */
 } weir__atomic_file;
 
 WEIR_CHECKED weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,

@@ -47,11 +47,6 @@ weir_status weir_batch__worker_open(weir_batch_builder *builder, weir_error *err
 
 /* ---- Which samples --------------------------------------------------------------------------- */
 
-static bool fits(const weir_batch__limits *needed, const weir_batch_buffer *buffer) {
-    weir_batch__limits both = weir_batch__limits_of_both(needed, &buffer->limits);
-    return memcmp(&both, &buffer->limits, sizeof both) == 0 && needed->length == buffer->limits.length;
-}
-
 /* The samples at this rank's places, each of its own epoch, and their sequences. */
 static void list_samples(const weir_batch__recipe *r, weir_batch_buffer *b, const weir_step *step) {
     weir_cursor at = step->cursor_before;
@@ -80,7 +75,9 @@ static void list_samples(const weir_batch__recipe *r, weir_batch_buffer *b, cons
 
 weir_status weir_batch__check_buffer(const weir_batch_builder *builder, const weir_batch_buffer *b,
                                      weir_error *error) {
-    if (fits(&builder->recipe.limits, b))
+    const weir_batch__limits *needed = &builder->recipe.limits;
+    weir_batch__limits both = weir_batch__limits_of_both(needed, &b->limits);
+    if (memcmp(&both, &b->limits, sizeof both) == 0 && needed->length == b->limits.length)
         return WEIR_OK;
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                       "the buffer was made for other datasets, another batch size or config; open one "
@@ -228,16 +225,6 @@ void weir_batch__walk_unit(weir_batch_builder *builder, weir_batch_buffer *b, ui
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static uint32_t most_rows(const weir_batch__recipe *r, const weir_batch_buffer *b) {
-    const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
-    uint32_t most = r->config.pad_rows && b->batch.sequence_count > 0 ? r->config.max_rows : 0;
-    for (uint32_t i = 0; i < b->batch.sequence_count; i++, record += SEQUENCE_SIZE) {
-        uint32_t rows = weir__load32(record + SEQUENCE_ROWS);
-        most = rows > most ? rows : most;
-    }
-    return most;
-}
-
 static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t text_size) {
     const weir_batch *batch = &b->batch;
     uint64_t words[COMPACT_WORDS] = {
@@ -273,25 +260,20 @@ weir_batch_source weir_batch__source_of(const weir_batch__recipe *r) {
                                .category_count = column ? column->category_count : 0};
 }
 
-/* Says what the sequences are of: one dataset, or several. */
-static void describe_sources(const weir_batch__recipe *r, weir_batch_buffer *b) {
+/* The sequences are of one dataset, or of several. */
+static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
     weir_batch *batch = &b->batch;
     if (r->source_count > 0) {
         batch->sources = r->sources;
         batch->source_count = r->source_count;
         batch->dataset_ids = b->dataset_ids;
-        return;
+    } else {
+        weir_batch_source source = weir_batch__source_of(r);
+        batch->task = source.task;
+        batch->target_stype = source.target_stype;
+        batch->category_start = source.category_start;
+        batch->category_count = source.category_count;
     }
-    weir_batch_source source = weir_batch__source_of(r);
-    batch->task = source.task;
-    batch->target_stype = source.target_stype;
-    batch->category_start = source.category_start;
-    batch->category_count = source.category_count;
-}
-
-static void describe(const weir_batch__recipe *r, weir_batch_buffer *b) {
-    weir_batch *batch = &b->batch;
-    describe_sources(r, b);
     batch->data = b->tensors;
     batch->compact = b->compact;
     batch->rules = r->rules.expansion;
@@ -356,7 +338,13 @@ static bool write_texts(weir_batch_builder *builder, weir_batch_buffer *b) {
     uint64_t size = 2 * (uint64_t)dim;
     uint64_t texts_at = (b->used + 15) & ~(uint64_t)15, room = b->room.compact - texts_at;
     uint32_t here = texts * size <= room ? texts : WEIR__LOW(uint32_t, room / size);
-    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows(r, b), texts, dim,
+    const uint8_t *record = b->compact + 8 * (size_t)COMPACT_WORDS;
+    uint32_t most_rows = r->config.pad_rows && batch->sequence_count > 0 ? r->config.max_rows : 0;
+    for (uint32_t i = 0; i < batch->sequence_count; i++, record += SEQUENCE_SIZE) {
+        uint32_t rows = weir__load32(record + SEQUENCE_ROWS);
+        most_rows = rows > most_rows ? rows : most_rows;
+    }
+    weir_batch__place(batch, batch->sequence_count, batch->sequence_length, most_rows, texts, dim,
                       b->tensors_asked);
     batch->compact_size = texts_at + texts * size;
     b->here = texts_at + here * size;

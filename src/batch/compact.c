@@ -116,14 +116,15 @@ static void share_out(sequence *s, table_share *tables) {
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Notes the texts that a row uses, cells that are null, hidden or cut left out. A number beyond the store's
- * is 0: a damaged store must not make a batch that points outside its tables. */
-static weir_batch__text_use *note_texts(const sequence *s, const weir_batch__kind *kind, uint8_t *record,
-                                        uint32_t cells, weir_batch__text_use *next) {
+ * is 0: a damaged store must not make a batch that points outside its tables. What was just copied to
+ * `record` is read where it came from, which does not wait for the copy. */
+static weir_batch__text_use *note_texts(const sequence *s, const weir_batch__kind *kind, const uint8_t *from,
+                                        uint8_t *record, uint32_t cells, weir_batch__text_use *next) {
     uint32_t text_count = s->rules->info->text_count;
     for (uint32_t k = 0; k < kind->text_count; k++) {
         const weir_batch__text_rule *rule = &kind->texts[k];
-        uint32_t text = weir__load32(record + rule->slot);
-        bool is_used = (rule->cell < cells) & !is_null_cell(rule->rule, record, s->seen);
+        uint32_t text = weir__load32(from + rule->slot);
+        bool is_used = (rule->cell < cells) & !is_null_cell(rule->rule, from, s->seen);
         if (text >= text_count) {
             text = 0;
             weir__store32(record + rule->slot, 0);
@@ -159,7 +160,7 @@ static weir_batch__text_use *write_rows(sequence *s, table_share *tables, weir_b
         weir__store32(header + ROW_LABEL_PLACE, WEIR__LOW(uint16_t, s->target_place + 1 + s->label_count));
         s->label_count += kind->label < cells_of(row);
         memcpy(record, row->record, table->stride);
-        next = note_texts(s, kind, record, cells_of(row), next);
+        next = note_texts(s, kind, row->record, record, cells_of(row), next);
         record += table->record_size;
     }
     return next;
@@ -214,14 +215,6 @@ static void write_edges(const sequence *s) {
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
-static uint64_t bits_of_target(const weir_cell *target) {
-    uint32_t bits;
-    if (target->stype != WEIR_NUMERICAL)
-        return (uint64_t)target->integer;
-    memcpy(&bits, &target->number, sizeof bits);
-    return bits;
-}
-
 static uint8_t *record_of_sequence(weir_batch_buffer *buffer, uint32_t index) {
     return buffer->compact + 8 * (size_t)COMPACT_WORDS + (size_t)index * SEQUENCE_SIZE;
 }
@@ -237,7 +230,7 @@ static void write_record(const sequence *s, weir_batch_buffer *buffer, uint32_t 
     weir__store64(out + SEQUENCE_POSITION, sample->position);
     weir__store64(out + SEQUENCE_OBSERVATION_TIME, (uint64_t)seed->observation_time);
     weir__store64(out + SEQUENCE_BLOB, s->offset);
-    weir__store64(out + SEQUENCE_TARGET, bits_of_target(&seed->target));
+    weir__store64(out + SEQUENCE_TARGET, weir_batch__bits_of_target(&seed->target));
     weir__store32(out + SEQUENCE_ANCHOR_ROW, buffer->hides_anchors ? 0 : anchor);
     weir__store32(out + SEQUENCE_CELLS, s->walk->cell_count);
     weir__store32(out + SEQUENCE_ROWS, s->walk->row_count);

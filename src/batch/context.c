@@ -154,14 +154,6 @@ static weir_status find_time(const weir_batch__recipe *r, const weir_context_req
     return WEIR_OK;
 }
 
-/* What a batch says when it cannot tell what the store says. */
-static weir_status damaged(const weir_batch__recipe *r, weir_error *error) {
-    weir_status status = weir_store_status(r->store, error);
-    return status != WEIR_OK ? status
-                             : weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                                          "the seeds of the store cannot be read; run 'weir verify' on it");
-}
-
 /* The sample that a request is. */
 static weir_status make_sample(const weir_batch_builder *b, const weir_context_request *request,
                                weir_batch__sample *out, weir_error *error) {
@@ -184,9 +176,10 @@ static weir_status make_sample(const weir_batch_builder *b, const weir_context_r
     } else if (task->is_cell) {
         is_whole = weir_store_cell(r->store, seed.row, task->column, &seed.target);
     }
-    if (!is_whole)
-        return damaged(r, error);
     WEIR__TRY(weir_store_status(r->store, error)); /* what is damaged was not found */
+    if (!is_whole)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "the seeds of the store cannot be read; run 'weir verify' on it");
     if (stored != WEIR_NO_ROW && !request->has_seed) {
         out->position = out->index;
         out->walk_position = out->index * weir_batch__group_size(task, &r->config, r->stage);

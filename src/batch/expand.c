@@ -13,9 +13,18 @@
 
 /* Parts that have the same value for all cells of a sequence, or are written in another way than the rest. */
 #define BIT(id) ((uint32_t)1 << WEIR_##id)
-enum { CELL_BY_CELL = CELL_PARTS & ~(BIT(IS_TARGET) | BIT(IS_PADDING) | BIT(TIMESTAMP_VALUES)) };
+enum {
+    ROW_BY_ROW = BIT(SEQ_ROW_IDS) | BIT(OUT_PERM) | BIT(IN_PERM) | BIT(TIMESTAMP_VALUES),
+    CELL_BY_CELL = CELL_PARTS & ~(BIT(IS_TARGET) | BIT(IS_PADDING) | ROW_BY_ROW),
+};
 
 /* ---- Cells ------------------------------------------------------------------------------------- */
+
+/* `count` numbers of 16 bits: one again and again, or those that follow it. */
+SHARED void write_numbers(uint8_t *out, uint32_t first, uint32_t step, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        weir__store16(out + 2 * (size_t)i, WEIR__LOW(uint16_t, first + i * step));
+}
 
 static void expand_times(const expansion *e, const expanded_row *row) {
     const uint8_t *cell = e->rules + rules_word(e->rules, RULES_TIMES) +
@@ -52,8 +61,8 @@ static void expand_padding(const expansion *e, uint32_t wanted) {
         }
     }
 #define STAY(id, ...)                                                                                        \
-    for (size_t at = cells; WANTS(id) && at < e->length; at++)                                               \
-        weir__store16(e->parts[WEIR_##id] + 2 * at, WEIR__LOW(uint16_t, at));
+    if (WANTS(id))                                                                                           \
+        write_numbers(e->parts[WEIR_##id] + 2 * cells, e->cells, 1, e->length - e->cells);
     WEIR_PERMUTATIONS(STAY)
 #undef STAY
 }
@@ -63,12 +72,18 @@ SHARED void expand_cells(const expansion *e, uint32_t wanted) {
         memset(e->parts[WEIR_IS_TARGET], 0, e->cells);
     if (WANTS(IS_PADDING))
         memset(e->parts[WEIR_IS_PADDING], 0, e->cells);
-    uint32_t rows = wanted & (CELL_BY_CELL | BIT(TIMESTAMP_VALUES)) ? e->rows : 0;
+    uint32_t rows = wanted & (CELL_BY_CELL | ROW_BY_ROW) ? e->rows : 0;
     for (uint32_t r = 0; r < rows; r++) {
         expanded_row row = row_of(e, r);
         if (wanted & CELL_BY_CELL)
             for (uint32_t i = 0; i < row.cells; i++)
                 expand_cell(e, &row, i, wanted & CELL_BY_CELL);
+        if (WANTS(SEQ_ROW_IDS))
+            write_numbers(e->parts[WEIR_SEQ_ROW_IDS] + 2 * (size_t)row.first, row.number, 0, row.cells);
+        if (WANTS(OUT_PERM))
+            write_numbers(e->parts[WEIR_OUT_PERM] + 2 * (size_t)row.out_place, row.first, 1, row.cells);
+        if (WANTS(IN_PERM))
+            write_numbers(e->parts[WEIR_IN_PERM] + 2 * (size_t)row.in_place, row.first, 1, row.cells);
         if (WANTS(TIMESTAMP_VALUES))
             expand_times(e, &row);
     }

@@ -19,32 +19,32 @@
 
 enum { WEIR_BATCH__UNVISITED = UINT16_MAX }; /* the local number of a row that is not in the sequence */
 
-/* What is known of a row, as one word, so that it is chosen without a branch: from the lowest bit, its local
- * number (16 bits); `listable` (16): a row may list it as a child if its own local number is below that,
- * which is the child's local number, as rows that were visited before did not see it visited, or 0 once it is
- * listed; and whether it is queued. */
-#define WEIR_BATCH__FRESH      ((uint64_t)WEIR_BATCH__UNVISITED << 16 | WEIR_BATCH__UNVISITED)
-#define WEIR_BATCH__QUEUED     ((uint64_t)1 << 32)
-#define WEIR_BATCH__UNLISTABLE (~((uint64_t)UINT16_MAX << 16))
+/* What is known of a row, as one word in which every bit is set at first, so that a vacant place has the
+ * state of a new row: its local number (the low 16 bits); whether no row has listed it as a child; whether it
+ * was not queued. */
+#define WEIR_BATCH__FRESH    UINT32_MAX
+#define WEIR_BATCH__UNLISTED ((uint32_t)1 << 16)
+#define WEIR_BATCH__UNQUEUED ((uint32_t)1 << 17)
 
-static inline uint16_t weir_batch__local_of(uint64_t state) {
+static inline uint16_t weir_batch__local_of(uint32_t state) {
     return WEIR__LOW(uint16_t, state);
 }
 
-static inline uint16_t weir_batch__listable_below(uint64_t state) {
-    return WEIR__LOW(uint16_t, state >> 16);
+/* Whether the row of that local number may list it: if it was visited before, it did not see it visited. */
+static inline bool weir_batch__is_listable(uint32_t state, uint32_t local) {
+    return (state & (WEIR_BATCH__UNLISTED | UINT16_MAX)) > (WEIR_BATCH__UNLISTED | local);
 }
 
 /* With its local number. */
-static inline uint64_t weir_batch__numbered(uint64_t state, uint32_t local) {
-    uint64_t listable = weir_batch__listable_below(state) < local ? weir_batch__listable_below(state) : local;
-    return (state & WEIR_BATCH__QUEUED) | listable << 16 | local;
+static inline uint32_t weir_batch__numbered(uint32_t state, uint32_t local) {
+    return state - weir_batch__local_of(state) + local;
 }
 
+/* A bucket is WEIR_BATCH__BUCKET keys (WEIR_NONE: the place is vacant) and as many states, which lie
+ * together, so that a row costs one cache line. A place is the index of a key in `words`. */
 typedef struct weir_batch__known_rows {
-    uint32_t *rows;   /* keys, by place; WEIR_NONE: it is vacant */
-    uint16_t *tables; /* of the rows; NULL: their keys say enough */
-    uint64_t *states;
+    uint32_t *words;
+    uint16_t *tables; /* of the rows, by place; NULL: their keys say enough */
     uint32_t count;
     uint32_t room;    /* for that many, before the table must grow */
     uint32_t shift;   /* of a row's hash, and … */
@@ -57,7 +57,8 @@ enum {
     WEIR_BATCH__KNOWN_BITS = 11,
     WEIR_BATCH__KNOWN_BITS_LEAST = 6,
     WEIR_BATCH__KNOWN_BITS_MOST = 31,
-    WEIR_BATCH__BUCKET = 4
+    WEIR_BATCH__BUCKET = 4,
+    WEIR_BATCH__BUCKET_WORDS = 2 * WEIR_BATCH__BUCKET
 };
 
 /* What a walk may know at most: half of the largest table's places. */
@@ -69,10 +70,9 @@ static inline void weir_batch__known_carve(weir_batch__known_rows *known, weir__
     *known = (weir_batch__known_rows){.bits_max = WEIR_BATCH__KNOWN_BITS_LEAST};
     while (known->bits_max < WEIR_BATCH__KNOWN_BITS_MOST && (uint64_t)1 << known->bits_max < 2 * rows)
         known->bits_max++;
-    known->rows = weir__carve(block, (uint64_t)1 << known->bits_max, sizeof *known->rows);
-    known->states = weir__carve(block, (uint64_t)1 << known->bits_max, sizeof *known->states);
+    known->words = weir__carve(block, (uint64_t)2 << known->bits_max, sizeof *known->words);
     if (needs_tables)
-        known->tables = weir__carve(block, (uint64_t)1 << known->bits_max, sizeof *known->tables);
+        known->tables = weir__carve(block, (uint64_t)2 << known->bits_max, sizeof *known->tables);
 }
 
 /* Forgets all rows, in a table of that many places. */
@@ -81,16 +81,16 @@ static inline void weir_batch__known_empty(weir_batch__known_rows *known, uint32
     known->bits = bits < known->bits_max ? bits : known->bits_max;
     known->count = 0;
     known->room = bits < known->bits_max ? places / 4 * 3 : places;
-    known->shift = 32 - known->bits;
-    known->buckets = places - WEIR_BATCH__BUCKET;
-    memset(known->rows, 0xFF, places * sizeof *known->rows);
+    known->shift = 32 - known->bits - 1;
+    known->buckets = 2 * places - WEIR_BATCH__BUCKET_WORDS;
+    memset(known->words, 0xFF, 2 * (size_t)places * sizeof *known->words);
 }
 
 /* Which places of a bucket hold the row (bits 0 to 3), and which are vacant (4 to 7). */
 static inline uint32_t weir_batch__look_into(const weir_batch__known_rows *known, uint32_t bucket,
                                              uint32_t table, uint32_t key) {
 #if defined(__SSE2__)
-    __m128i rows = _mm_load_si128((const __m128i *)(known->rows + bucket));
+    __m128i rows = _mm_load_si128((const __m128i *)(known->words + bucket));
     __m128i held = _mm_cmpeq_epi32(rows, _mm_set1_epi32(WEIR__LOW(int32_t, key)));
     __m128i vacant = _mm_cmpeq_epi32(rows, _mm_set1_epi32(-1));
     if (__builtin_expect(known->tables != NULL, 0)) {
@@ -104,8 +104,8 @@ static inline uint32_t weir_batch__look_into(const weir_batch__known_rows *known
     uint32_t found = 0;
     for (uint32_t i = 0; i < WEIR_BATCH__BUCKET; i++) {
         bool is_held =
-            known->rows[bucket + i] == key && (!known->tables || known->tables[bucket + i] == table);
-        bool is_vacant = known->rows[bucket + i] == WEIR_NONE;
+            known->words[bucket + i] == key && (!known->tables || known->tables[bucket + i] == table);
+        bool is_vacant = known->words[bucket + i] == WEIR_NONE;
         found |= WEIR__LOW(uint32_t, is_held) << i | WEIR__LOW(uint32_t, is_vacant)
                                                          << (WEIR_BATCH__BUCKET + i);
     }
@@ -113,37 +113,34 @@ static inline uint32_t weir_batch__look_into(const weir_batch__known_rows *known
 #endif
 }
 
-/* The place of a row, made if there is none, within the room that there is; and its state, which is the
- * caller's to store. */
-static inline uint32_t weir_batch__place_of(weir_batch__known_rows *known, uint32_t table, uint32_t key,
-                                            uint64_t *state) {
+/* The place of a row, made if there is none, within the room that there is. */
+static inline uint32_t weir_batch__place_of(weir_batch__known_rows *known, uint32_t table, uint32_t key) {
     uint32_t hash = key * 0x9E3779B1u;
     if (__builtin_expect(known->tables != NULL, 0))
         hash += table * 0x85EBCA77u;
     uint32_t bucket = hash >> known->shift & known->buckets;
     uint32_t found = weir_batch__look_into(known, bucket, table, key);
     while (__builtin_expect(found == 0, 0)) {
-        bucket = (bucket + WEIR_BATCH__BUCKET) & known->buckets;
+        bucket = (bucket + WEIR_BATCH__BUCKET_WORDS) & known->buckets;
         found = weir_batch__look_into(known, bucket, table, key);
     }
     uint32_t first = WEIR__LOW(uint32_t, __builtin_ctz(found)); /* the row's, else the first vacant one */
     uint32_t place = bucket + first % WEIR_BATCH__BUCKET;
-    uint32_t is_new = first / WEIR_BATCH__BUCKET;
-    uint64_t old = (uint64_t)is_new - 1; /* all bits, or none */
-    known->rows[place] = key;
+    known->words[place] = key;
     if (__builtin_expect(known->tables != NULL, 0))
         known->tables[place] = WEIR__LOW(uint16_t, table);
-    known->count += is_new;
-    *state = (known->states[place] & old) | (WEIR_BATCH__FRESH & ~old);
+    known->count += first / WEIR_BATCH__BUCKET;
     return place;
 }
 
+/* The state of the row at a place. */
+static inline uint32_t *weir_batch__state_at(const weir_batch__known_rows *known, uint32_t place) {
+    return &known->words[place + WEIR_BATCH__BUCKET];
+}
+
 /* The state of a row, made if there is none. */
-static inline uint64_t *weir_batch__know(weir_batch__known_rows *known, uint32_t table, uint32_t key) {
-    uint64_t state;
-    uint32_t place = weir_batch__place_of(known, table, key, &state);
-    known->states[place] = state;
-    return &known->states[place];
+static inline uint32_t *weir_batch__know(weir_batch__known_rows *known, uint32_t table, uint32_t key) {
+    return weir_batch__state_at(known, weir_batch__place_of(known, table, key));
 }
 
 #endif

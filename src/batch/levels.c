@@ -35,8 +35,8 @@ void weir_batch__levels_begin(weir_batch__levels *levels, uint32_t last) {
     for (uint32_t level = 0; level <= last; level++)
         levels->first_run[level] = WEIR_NONE;
     levels->row_count = levels->run_count = levels->ranked_count = levels->current = 0;
+    levels->ahead_begin = levels->ahead_end = 0;
     levels->last = last;
-    levels->has_ahead = false;
 }
 
 void weir_batch__list_run(weir_batch__levels *levels, uint32_t level, uint32_t count, uint32_t table,
@@ -106,18 +106,15 @@ static void sink(weir_batch__levels *levels, uint32_t at) {
     heap[at] = row;
 }
 
-static weir_batch__ranked_row take_from_heap(weir_batch__levels *levels) {
-    weir_batch__ranked_row least = levels->ranked[0];
-    levels->ranked[0] = levels->ranked[--levels->ranked_count];
-    if (levels->ranked_count > 0)
-        sink(levels, 0);
-    return least;
-}
-
-/* Takes the least row out of its bucket. */
+/* Takes the least row out of the heap, or out of its bucket. */
 static weir_batch__ranked_row take_least(weir_batch__levels *levels) {
-    if (levels->priorities)
-        return take_from_heap(levels);
+    if (levels->priorities) {
+        weir_batch__ranked_row top = levels->ranked[0];
+        levels->ranked[0] = levels->ranked[--levels->ranked_count];
+        if (levels->ranked_count > 0)
+            sink(levels, 0);
+        return top;
+    }
     while (levels->filled[levels->word] == 0)
         levels->word++;
     uint64_t *filled = &levels->filled[levels->word];
@@ -145,17 +142,10 @@ bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws 
         fill_buckets(levels);
     for (uint32_t at = levels->ranked_count / 2; levels->priorities && at-- > 0;)
         sink(levels, at);
-    levels->ahead = take_least(levels);
-    levels->has_ahead = true;
     return true;
 }
 
-bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out) {
-    if (!levels->has_ahead)
-        return false;
-    *out = levels->ahead;
-    levels->has_ahead = levels->ranked_count > 0;
-    if (levels->has_ahead)
-        levels->ahead = take_least(levels);
-    return true;
+void weir_batch__look_ahead(weir_batch__levels *levels) {
+    while (levels->ranked_count > 0 && levels->ahead_end - levels->ahead_begin < WEIR_BATCH__AHEAD)
+        levels->ahead[levels->ahead_end++ % WEIR_BATCH__AHEAD] = take_least(levels);
 }

@@ -24,7 +24,10 @@ typedef struct weir_batch__ranked_row {
     uint32_t table;
 } weir_batch__ranked_row;
 
-enum { WEIR_BATCH__LEVELS = 66 }; /* the anchor's 0, and 1 to max_hops, which is at most 64 */
+enum {
+    WEIR_BATCH__LEVELS = 66, /* the anchor's 0, and 1 to max_hops, which is at most 64 */
+    WEIR_BATCH__AHEAD = 8,   /* a power of 2 */
+};
 
 typedef struct weir_batch__levels {
     uint32_t *rows;       /* listed, one after the other, each by its place in the run's table */
@@ -39,13 +42,16 @@ typedef struct weir_batch__levels {
     uint32_t current; /* level that is being visited; all below it are empty for good */
     uint32_t last;    /* level that a walk can reach */
     weir_batch__ranked_row *ranked;
-    uint32_t *next;               /* of a ranked row, in its bucket */
-    uint32_t *buckets;            /* the first ranked row of each */
-    uint64_t *filled;             /* a bit a bucket */
-    uint32_t word;                /* of `filled`; all below it are empty */
-    uint32_t ranked_count;        /* in buckets, or in a heap if priorities are given */
-    weir_batch__ranked_row ahead; /* the next to be taken, if has_ahead */
-    bool has_ahead;
+    uint32_t *next;        /* of a ranked row, in its bucket */
+    uint32_t *buckets;     /* the first ranked row of each */
+    uint64_t *filled;      /* a bit a bucket */
+    uint32_t word;         /* of `filled`; all below it are empty */
+    uint32_t ranked_count; /* in buckets, or in a heap if priorities are given */
+
+    /* The next to be taken, least first: those from ahead_begin up to ahead_end, at WEIR_BATCH__AHEAD places
+     * in turn. */
+    weir_batch__ranked_row ahead[WEIR_BATCH__AHEAD];
+    uint32_t ahead_begin, ahead_end;
 } weir_batch__levels;
 
 /* For at most `rows` listed rows in `runs` runs, with drawn or given priorities. */
@@ -60,11 +66,19 @@ void weir_batch__levels_begin(weir_batch__levels *levels, uint32_t last);
 void weir_batch__list_run(weir_batch__levels *levels, uint32_t level, uint32_t count, uint32_t table,
                           uint32_t first_draw);
 
-/* Makes the next level that has children the current one, whose least child is then ahead; false if there
- * is none. The current one must be empty. */
+/* Makes the next level that has children the current one; false if there is none. The current one must be
+ * empty. */
 bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws *draws);
 
-/* Takes the child that is ahead, and puts the next least one there; false if the level is empty. */
-bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out);
+/* Puts the least children of the current level ahead, as many as there is room for. */
+void weir_batch__look_ahead(weir_batch__levels *levels);
+
+/* Takes the least child, which is ahead unless the level is empty: then it says false. */
+static inline bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out) {
+    if (levels->ahead_begin == levels->ahead_end)
+        return false;
+    *out = levels->ahead[levels->ahead_begin++ % WEIR_BATCH__AHEAD];
+    return true;
+}
 
 #endif

@@ -41,13 +41,9 @@ static bool is_taken(const drawing *d, uint32_t place) {
     return false;
 }
 
-static uint32_t candidate_count(const drawing *d) {
-    return d->list.existing - d->list.count;
-}
-
 static bool draw_uniformly(drawing *d) {
     const weir_batch__recipe *r = d->recipe;
-    uint32_t count = candidate_count(d);
+    uint32_t count = d->list.existing - d->list.count; /* candidates */
     bool may_repeat = d->taken > 0;
     if (count == 0)
         return true;

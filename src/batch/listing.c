@@ -110,10 +110,6 @@ bool weir_batch__listing_search(weir_batch__walk *walk) {
     return left > 0;
 }
 
-static uint64_t priority_of(const uint8_t *times, uint32_t i) {
-    return weir_batch__newest_first(times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
-}
-
 /* Lists those of `count` children that were neither visited when the row was, nor listed, without a branch on
  * whether they are. `children` are little-endian, and so are `times`, which go with them if they decide. */
 static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *listing, const void *children,
@@ -129,14 +125,14 @@ static inline void list_some(weir_batch__walk *walk, const weir_batch__listing *
     uint32_t new_count = 0, local = listing->local, first_number = table->first_number, furthest = 0;
     uint32_t number = table->number, first_key = table->first_key;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t state;
         uint32_t child = weir__load32((const uint8_t *)children + 4 * (size_t)i) - first_number;
-        uint32_t place = weir_batch__place_of(&known, number, child + first_key, &state);
-        known.states[place] = state & WEIR_BATCH__UNLISTABLE;
+        uint32_t *at = weir_batch__know(&known, number, child + first_key), state = *at;
+        *at = state & ~WEIR_BATCH__UNLISTED;
         listed[new_count] = child;
         if (by_time)
-            priorities[new_count] = priority_of(times, i);
-        new_count += weir_batch__listable_below(state) > local;
+            priorities[new_count] = weir_batch__newest_first(
+                times ? (int64_t)weir__load64(times + 8 * (size_t)i) : WEIR_TIME_ALWAYS);
+        new_count += weir_batch__is_listable(state, local);
         furthest = child > furthest ? child : furthest;
     }
     walk->known = known;

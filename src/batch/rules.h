@@ -4,6 +4,8 @@
 #ifndef WEIR_BATCH_RULES_H
 #define WEIR_BATCH_RULES_H
 
+#include <string.h>
+
 #include "base/block.h"
 #include "base/bytes.h"
 #include "store/format.h"
@@ -134,6 +136,15 @@ WEIR_CHECKED weir_status weir_batch__rules_open(weir_batch__rules *rules, const 
                                                 const weir_batch__origin *origin, uint32_t task,
                                                 const weir_batch_config *config, weir_error *error);
 void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
+
+/* A target's value as batches and task rows have it: bits of a float, or the integer. */
+static inline uint64_t weir_batch__bits_of_target(const weir_cell *target) {
+    uint32_t bits;
+    if (target->stype != WEIR_NUMERICAL)
+        return (uint64_t)target->integer;
+    memcpy(&bits, &target->number, sizeof bits);
+    return bits;
+}
 
 /* Whether 32 bits do not tell all rows apart. */
 static inline bool weir_batch__has_many_rows(const weir_batch__rules *rules) {

@@ -112,14 +112,6 @@ static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_r
         weir_store__expect(walk->store, record);
 }
 
-static uint64_t bits_of_label(const weir_cell *label) {
-    uint32_t bits;
-    if (label->stype != WEIR_NUMERICAL)
-        return (uint64_t)label->integer;
-    memcpy(&bits, &label->number, sizeof bits);
-    return bits;
-}
-
 /* Makes the record of a task row that is visited next; the seed's own says nothing of its label. */
 static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
     const weir_batch__rules *rules = walk->rules;
@@ -140,7 +132,8 @@ static const uint8_t *make_task_row(weir_batch__walk *walk, uint32_t row) {
     record[WEIR_BATCH__TASK_ROW_BITS] = WEIR__LOW(uint8_t, bits);
     weir__store64(record + WEIR_BATCH__TASK_ROW_TIME,
                   (uint64_t)(has_time ? seed.observation_time : WEIR_TIME_ALWAYS));
-    weir__store64(record + WEIR_BATCH__TASK_ROW_LABEL, seed.target.is_null ? 0 : bits_of_label(&seed.target));
+    weir__store64(record + WEIR_BATCH__TASK_ROW_LABEL,
+                  seed.target.is_null ? 0 : weir_batch__bits_of_target(&seed.target));
     return record;
 }
 
@@ -154,17 +147,12 @@ static const uint8_t *open_record(weir_batch__walk *walk, const weir_batch__tabl
     return record;
 }
 
-/* A row is visible if its time has come; the anchor always is. */
-static bool is_from_the_future(const weir_batch__table_rules *table, const uint8_t *record, int64_t cutoff) {
-    return table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff;
-}
-
 /* ---- Known rows ------------------------------------------------------------------------------ */
 
 /* The table has moved, or was emptied: what is visited stays known. */
 static void know_visited(weir_batch__walk *walk) {
     for (uint32_t i = 0; i < walk->row_count; i++) {
-        uint64_t *state = weir_batch__walk_know(walk, walk->rows[i].table, walk->rows[i].row);
+        uint32_t *state = weir_batch__walk_know(walk, walk->rows[i].table, walk->rows[i].row);
         *state = weir_batch__numbered(*state, i);
     }
     walk->has_grown = true;
@@ -176,10 +164,10 @@ void weir_batch__walk_grow(weir_batch__walk *walk) {
     for (uint32_t r = 0; r < walk->levels.run_count; r++) {
         const weir_batch__child_run *run = &walk->levels.runs[r];
         for (uint32_t i = run->first; i < run->first + run->count; i++)
-            *weir_batch__walk_know(walk, run->table, walk->levels.rows[i]) &= WEIR_BATCH__UNLISTABLE;
+            *weir_batch__walk_know(walk, run->table, walk->levels.rows[i]) &= ~WEIR_BATCH__UNLISTED;
     }
     for (uint32_t i = walk->queue_begin; i < walk->queue_end; i++)
-        *weir_batch__walk_know(walk, walk->queue[i].table, walk->queue[i].row) |= WEIR_BATCH__QUEUED;
+        *weir_batch__walk_know(walk, walk->queue[i].table, walk->queue[i].row) &= ~WEIR_BATCH__UNQUEUED;
     know_visited(walk);
 }
 
@@ -202,35 +190,41 @@ static bool hides_label(weir_batch__walk *walk, const weir_batch__table_rules *t
 /* Notes the row's visible foreign keys, and queues the parents that are new. */
 static void link_parents(weir_batch__walk *walk, const weir_batch__table_rules *table, const uint8_t *record,
                          uint32_t local, uint32_t hop) {
-    bool may_queue = hop < walk->max_hops;
     weir_batch__walk_reserve(walk, table->parent_count);
+    weir_batch__known_rows known = walk->known; /* near, where no other store can touch it */
+    weir_batch__link *link = walk->links + walk->link_count;
+    weir_batch__queued_row *queued = walk->queue + walk->queue_end;
+    int64_t cutoff = walk->outlook.cutoff;
+    bool may_queue = hop < walk->max_hops;
     for (uint32_t i = 0; i < table->parent_count; i++) {
         const weir_batch__parent_rule *rule = &table->parents[i];
-        uint32_t number = weir__load32(record + rule->slot), parent = number - rule->parents->first_number;
-        if (number == WEIR_NONE || !weir_batch__is_known(record, rule->known_slot, walk->outlook.cutoff))
+        const weir_batch__table_rules *parents = rule->parents;
+        uint32_t number = weir__load32(record + rule->slot), parent = number - parents->first_number;
+        if (number == WEIR_NONE || !weir_batch__is_known(record, rule->known_slot, cutoff))
             continue;
-        if (parent >= rule->parents->row_count) {
+        if (parent >= parents->row_count) {
             walk->is_corrupt = true;
-            return;
+            break;
         }
-        uint64_t state;
-        uint16_t of_table = WEIR__LOW(uint16_t, rule->parents->number);
-        uint32_t place =
-            weir_batch__place_of(&walk->known, of_table, parent + rule->parents->first_key, &state);
-        uint64_t is_new =
-            may_queue & (weir_batch__local_of(state) == WEIR_BATCH__UNVISITED) & (state < WEIR_BATCH__QUEUED);
-        walk->known.states[place] = state | is_new * WEIR_BATCH__QUEUED;
-        walk->links[walk->link_count++] =
-            (weir_batch__link){parent, of_table, WEIR__LOW(uint16_t, local), place};
-        walk->queue[walk->queue_end] =
+        uint16_t of_table = WEIR__LOW(uint16_t, parents->number);
+        uint32_t place = weir_batch__place_of(&known, of_table, parent + parents->first_key);
+        uint32_t *state = weir_batch__state_at(&known, place);
+        uint32_t is_new = may_queue & (weir_batch__local_of(*state) == WEIR_BATCH__UNVISITED) &
+                          ((*state & WEIR_BATCH__UNQUEUED) != 0);
+        *state -= is_new * WEIR_BATCH__UNQUEUED;
+        *link++ = (weir_batch__link){parent, of_table, WEIR__LOW(uint16_t, local), place};
+        *queued =
             (weir_batch__queued_row){.row = parent, .hop = WEIR__LOW(uint16_t, hop + 1), .table = of_table};
-        walk->queue_end += WEIR__LOW(uint32_t, is_new);
-        fetch_record(walk, rule->parents, parent);
+        queued += is_new;
+        fetch_record(walk, parents, parent);
     }
+    walk->known = known;
+    walk->link_count = WEIR__LOW(uint32_t, link - walk->links);
+    walk->queue_end = WEIR__LOW(uint32_t, queued - walk->queue);
 }
 
 /* Gives a row the next number, and its cells their places; the target's is before the anchor's. */
-static bool visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
+static void visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_t hop,
                   const uint8_t *record) {
     const weir_batch__table_rules *table = &walk->rules->tables[number];
     uint32_t local = walk->row_count;
@@ -249,11 +243,6 @@ static bool visit(weir_batch__walk *walk, uint32_t row, uint32_t number, uint32_
     walk->record_bytes += table->record_size;
     walk->row_count++;
     link_parents(walk, table, record, local, hop);
-    return !walk->is_corrupt;
-}
-
-static bool is_full(const weir_batch__walk *walk) {
-    return walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
 }
 
 static bool is_part_full(const weir_batch__walk *walk) {
@@ -263,17 +252,16 @@ static bool is_part_full(const weir_batch__walk *walk) {
 /* Foreign keys between rows that are both in the sequence. */
 static void join_rows(weir_batch__walk *walk) {
     const weir_batch__link *links = walk->links;
-    const uint64_t *states = walk->known.states;
     struct weir_batch__local_edge *edges = walk->edges;
     uint32_t link_count = walk->link_count;
     uint32_t edge_count = 0;
     if (walk->has_grown)
         weir_batch__walk_reserve(walk, link_count);
     for (uint32_t i = 0; i < link_count && walk->has_grown; i++)
-        walk->links[i].place = WEIR__LOW(
-            uint32_t, weir_batch__walk_know(walk, links[i].table, links[i].parent) - walk->known.states);
+        walk->links[i].place = weir_batch__place_of(
+            &walk->known, links[i].table, links[i].parent + walk->rules->tables[links[i].table].first_key);
     for (uint32_t i = 0; i < link_count; i++) {
-        uint16_t parent = weir_batch__local_of(states[links[i].place]);
+        uint16_t parent = weir_batch__local_of(*weir_batch__state_at(&walk->known, links[i].place));
         edges[edge_count] = (struct weir_batch__local_edge){links[i].child, parent};
         edge_count += parent != WEIR_BATCH__UNVISITED;
     }
@@ -311,7 +299,7 @@ static void begin_part(weir_batch__walk *walk, uint32_t row, uint32_t table, uin
 /* Whether an example is. */
 static bool is_visited(weir_batch__walk *walk, uint32_t row) {
     weir_batch__walk_reserve(walk, 1);
-    const uint64_t *state = weir_batch__walk_know(walk, walk->rules->label_table, row);
+    const uint32_t *state = weir_batch__walk_know(walk, walk->rules->label_table, row);
     return weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED;
 }
 
@@ -332,16 +320,11 @@ static bool next_example(weir_batch__walk *walk, weir_batch__example *out) {
     return false;
 }
 
-/* Forgets what was queued or listed, and keeps what was visited. */
-static void forget_what_waits(weir_batch__walk *walk) {
-    weir_batch__known_empty(&walk->known, walk->known.bits);
-    know_visited(walk);
-}
-
 /* When a part ends: the next one, or the end of the walk. */
 static bool end_part(weir_batch__walk *walk) {
     weir_batch__example example;
-    if (is_full(walk) || !walk->retriever || walk->is_corrupt)
+    bool is_full = walk->cell_count >= walk->sequence_length || walk->row_count >= walk->max_rows;
+    if (is_full || !walk->retriever || walk->is_corrupt)
         return !walk->is_corrupt && end_walk(walk);
     if (walk->part == 0) {
         walk->example_count =
@@ -354,16 +337,24 @@ static bool end_part(weir_batch__walk *walk) {
         return false;
     if (!next_example(walk, &example))
         return !walk->is_corrupt && end_walk(walk);
-    forget_what_waits(walk);
+    weir_batch__known_empty(&walk->known, walk->known.bits);
+    know_visited(walk);
     walk->part++;
     begin_part(walk, example.row, walk->rules->label_table, example.visits);
     return true;
 }
 
-static void fetch_ahead(const weir_batch__walk *walk) {
-    const weir_batch__levels *levels = &walk->levels;
-    if (levels->has_ahead)
-        fetch_record(walk, &walk->rules->tables[levels->ahead.table], levels->ahead.row);
+/* Asks for the records of the next children, several at once: their pages are then looked for together. */
+static void fetch_ahead(weir_batch__walk *walk) {
+    weir_batch__levels *levels = &walk->levels;
+    uint32_t next = levels->ahead_end;
+    if (next - levels->ahead_begin > WEIR_BATCH__AHEAD / 2)
+        return;
+    weir_batch__look_ahead(levels);
+    for (; next < levels->ahead_end; next++) {
+        const weir_batch__ranked_row *row = &levels->ahead[next % WEIR_BATCH__AHEAD];
+        fetch_record(walk, &walk->rules->tables[row->table], row->row);
+    }
 }
 
 /* When all rows have listed their children, on to the next level. */
@@ -378,47 +369,59 @@ static bool step_to_level(weir_batch__walk *walk) {
     return true;
 }
 
-/* Parents first, then the least child of the level; when that is empty, the rows visited since the last time
- * list theirs. A queued parent is not visited meanwhile: children are visited only when the queue is empty.
- */
-static bool step_to_row(weir_batch__walk *walk) {
-    weir_batch__ranked_row child;
-    if (is_part_full(walk))
-        return end_part(walk);
-    while (walk->queue_begin < walk->queue_end) {
+/* Visits the parents that were queued in earlier steps, if their time has come; the anchor always is. */
+static void visit_parents(weir_batch__walk *walk) {
+    for (uint32_t end = walk->queue_end; walk->queue_begin < end && !is_part_full(walk);) {
         weir_batch__queued_row queued = walk->queue[walk->queue_begin++];
         const weir_batch__table_rules *table = &walk->rules->tables[queued.table];
         const uint8_t *record = open_record(walk, table, queued.row);
         bool is_anchor = queued.row == walk->outlook.anchor_row && queued.table == walk->outlook.anchor_table;
-        if (is_from_the_future(table, record,
-                               is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff)) {
+        int64_t cutoff = is_anchor ? walk->outlook.anchor_cutoff : walk->outlook.cutoff;
+        if (table->time_offset != WEIR_NONE && (int64_t)weir__load64(record + table->time_offset) > cutoff) {
             if (!is_anchor)
                 continue;
             if (!walk->rules->shows_early_anchors) /* it shows neither its cells nor its foreign keys */
                 record = queued.table == walk->rules->task->anchor_table ? walk->rules->blank_record
                                                                          : walk->rules->blank_destination;
         }
-        uint64_t *state = weir_batch__walk_know(walk, queued.table, queued.row);
+        uint32_t *state = weir_batch__walk_know(walk, queued.table, queued.row);
         *state = weir_batch__numbered(*state, walk->row_count);
-        return visit(walk, queued.row, queued.table, queued.hop, record);
+        visit(walk, queued.row, queued.table, queued.hop, record);
     }
-    while (weir_batch__take_child(&walk->levels, &child)) {
-        fetch_ahead(walk);
-        uint64_t *state = weir_batch__walk_know(walk, child.table, child.row);
+}
+
+/* Visits the least children of the level, up to one that has parents to be visited before the next. */
+static void visit_children(weir_batch__walk *walk) {
+    weir_batch__ranked_row child;
+    while (walk->queue_begin == walk->queue_end && !is_part_full(walk) && !walk->is_corrupt &&
+           weir_batch__take_child(&walk->levels, &child)) {
+        uint32_t *state = weir_batch__walk_know(walk, child.table, child.row);
         if (weir_batch__local_of(*state) != WEIR_BATCH__UNVISITED)
             continue;
         const weir_batch__table_rules *table = &walk->rules->tables[child.table];
         const uint8_t *record = open_record(walk, table, child.row);
         *state = weir_batch__numbered(*state, walk->row_count);
-        return visit(walk, child.row, child.table, walk->levels.current, record);
+        visit(walk, child.row, child.table, walk->levels.current, record);
     }
-    return step_to_level(walk);
+    fetch_ahead(walk);
+}
+
+/* Parents first, then children: a queued parent is not visited meanwhile. When the level is empty, the rows
+ * visited since the last time list their children. */
+static bool step_to_rows(weir_batch__walk *walk) {
+    if (is_part_full(walk))
+        return end_part(walk);
+    visit_parents(walk);
+    visit_children(walk);
+    bool has_more = walk->queue_begin < walk->queue_end || is_part_full(walk) ||
+                    walk->levels.ahead_begin < walk->levels.ahead_end;
+    return !walk->is_corrupt && (has_more || step_to_level(walk));
 }
 
 bool weir_batch__walk_step(weir_batch__walk *walk) {
     switch (walk->stage) {
     case WEIR_BATCH__WALK_VISIT:
-        return step_to_row(walk);
+        return step_to_rows(walk);
     case WEIR_BATCH__WALK_FIND:
         weir_batch__listing_find(walk);
         walk->stage = WEIR_BATCH__WALK_SEARCH;

@@ -149,7 +149,7 @@ static inline void weir_batch__walk_touch(weir_batch__walk *walk, weir_batch__li
 }
 
 /* The state of a row among those that are known, made if there is none. */
-static inline uint64_t *weir_batch__walk_know(weir_batch__walk *walk, uint32_t table, uint32_t row) {
+static inline uint32_t *weir_batch__walk_know(weir_batch__walk *walk, uint32_t table, uint32_t row) {
     return weir_batch__know(&walk->known, table, row + walk->rules->tables[table].first_key);
 }
 

@@ -156,17 +156,6 @@ static weir_status too_many(const weir_pipeline__memory_need *need, weir_error *
     return status;
 }
 
-static weir_status open_first_worker(weir_pipeline__loader *loader, weir_error *error) {
-    uint32_t count = loader->options->workers;
-    loader->workers = weir__allocate_zero(loader->env, count, sizeof *loader->workers);
-    if (!loader->workers)
-        return weir__out_of_memory(error, operator_name, count * sizeof *loader->workers);
-    weir_pipeline__meter_open(&loader->meter, loader->env);
-    WEIR__TRY(
-        weir_pipeline__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error));
-    return weir_pipeline__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error);
-}
-
 static weir_status open_slots(weir_pipeline__loader *loader, const weir_plan *plan, const weir_memory *memory,
                               weir_error *error) {
     size_t count = (size_t)loader->need.slots;
@@ -221,16 +210,6 @@ static weir_status open_workers(weir_pipeline__loader *loader, weir_error *error
     if (error && o.status != WEIR_OK)
         *error = o.error;
     return o.status;
-}
-
-static weir_status open_consumer(weir_pipeline__loader *loader, weir_error *error) {
-    const weir_run_options *o = loader->options;
-    uint64_t share = weir_sampler__most_samples(o->manifest, o->stage) / o->world_size;
-    if (loader->schedule.is_mixed)
-        WEIR__TRY(weir_mix_open(loader->env, o->manifest, o->token, o->token_size, &loader->mix, error));
-    loader->indices = weir__allocate(loader->env, (size_t)share, sizeof *loader->indices);
-    return loader->indices ? WEIR_OK
-                           : weir__out_of_memory(error, operator_name, (size_t)share * sizeof(uint64_t));
 }
 
 /* Where the run begins or resumes. */
@@ -317,8 +296,21 @@ weir_status weir_pipeline__loader_open(weir_pipeline__loader *loader, const weir
     if (options->shard_mode == WEIR_SHARD_CONTIGUOUS && loader->schedule.end == WEIR_ENDLESS)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "a run without an end has no contiguous shards; give it steps");
-    WEIR__TRY(open_first_worker(loader, error));
-    WEIR__TRY(open_consumer(loader, error));
+    loader->workers = weir__allocate_zero(env, options->workers, sizeof *loader->workers);
+    if (!loader->workers)
+        return weir__out_of_memory(error, operator_name, options->workers * sizeof *loader->workers);
+    weir_pipeline__meter_open(&loader->meter, env);
+    WEIR__TRY(
+        weir_pipeline__builders_open(&loader->workers[0], &loader->meter.env, &loader->schedule, error));
+    WEIR__TRY(weir_pipeline__memory_measure(&loader->need, &loader->workers[0], &loader->meter, error));
+    if (loader->schedule.is_mixed)
+        WEIR__TRY(
+            weir_mix_open(env, options->manifest, options->token, options->token_size, &loader->mix, error));
+    size_t share =
+        (size_t)(weir_sampler__most_samples(options->manifest, options->stage) / options->world_size);
+    loader->indices = weir__allocate(env, share, sizeof *loader->indices);
+    if (!loader->indices)
+        return weir__out_of_memory(error, operator_name, share * sizeof *loader->indices);
     WEIR__TRY(find_start(loader, error));
     bool is_dealt = options->state && options->policy == WEIR_POLICY_BEST_EFFORT;
     return is_dealt ? check_dealing(loader, error) : WEIR_OK;

@@ -9,12 +9,6 @@ bool weir_item_is_cancelled(const weir_item *item) {
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
-static weir_status fail_in_child(weir_error *error) {
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                      "this prefetcher was opened before a fork, and its workers live in the parent; open "
-                      "one in the child");
-}
-
 static weir_status fail_cancelled(weir_error *error) {
     return weir__fail(error, WEIR_CANCELLED, WEIR_PIPELINE__PREFETCH_OPERATOR,
                       "the prefetcher was cancelled, or has failed before; open a new one");
@@ -29,22 +23,18 @@ static weir_status fail_all_held(const weir_prefetch *prefetch, weir_error *erro
     return status;
 }
 
-/* Moves the next item off the belt, and a spare onto it; who made it is not who the order names. */
-static uint32_t take_from_belt(weir_prefetch *prefetch, uint32_t spare, uint32_t *maker) {
-    const weir_pipeline__belt_place *place =
-        weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
-    uint32_t slot = place->slot;
-    *maker = place->worker;
-    prefetch->workers[place->worker].ring.taken_own++;
-    weir_pipeline__belt_take(&prefetch->belt, prefetch->env, spare);
-    return slot;
-}
-
-/* Moves the worker's next item out of its ring, and a spare in. */
+/* Moves the worker's next item out of its ring, or the next one off the belt, and a spare there. */
 static void take_item(weir_prefetch *prefetch, weir_pipeline__worker *worker, weir_item *item) {
-    uint32_t spare = weir_pipeline__slots_next_spare(&prefetch->slots), maker = worker->number;
-    uint32_t slot = prefetch->belt.places ? take_from_belt(prefetch, spare, &maker)
-                                          : weir_pipeline__ring_take(&worker->ring, prefetch->env, spare);
+    uint32_t spare = weir_pipeline__slots_next_spare(&prefetch->slots), maker = worker->number, slot;
+    if (prefetch->belt.places) { /* who made it is not who the order names */
+        const weir_pipeline__belt_place *place =
+            weir_pipeline__belt_place_of(&prefetch->belt, prefetch->belt.taken);
+        slot = place->slot;
+        maker = place->worker;
+        prefetch->workers[maker].ring.taken_own++;
+        weir_pipeline__belt_take(&prefetch->belt, prefetch->env, spare);
+    } else
+        slot = weir_pipeline__ring_take(&worker->ring, prefetch->env, spare);
     weir_pipeline__slots_hold(&prefetch->slots, slot);
     *item = (weir_item){.epoch = worker->cursor.epoch,
                         .position = worker->cursor.position,
@@ -87,7 +77,9 @@ static const weir_pipeline__worker *find_failure(weir_prefetch *prefetch, weir_p
 static weir_status take_next(weir_prefetch *prefetch, bool may_wait, weir_item *item, bool *is_ready,
                              weir_error *error) {
     if (!weir_pipeline__prefetch_is_here(prefetch))
-        return fail_in_child(error);
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                          "this prefetcher was opened before a fork, and its workers live in the parent; "
+                          "open one in the child");
     if (is_cancelled(prefetch))
         return fail_cancelled(error);
     *is_ready = true;

@@ -192,19 +192,16 @@ weir_status weir_prefetch_open(const weir_env *env, const weir_prefetch_options 
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void end_threads(weir_prefetch *prefetch) {
-    weir_prefetch_cancel(prefetch);
-    for (uint32_t i = 0; i < prefetch->worker_count; i++)
-        if (prefetch->workers[i].has_thread)
-            prefetch->env->join_thread(prefetch->env->context, prefetch->workers[i].thread);
-}
-
 void weir_prefetch_close(weir_prefetch *prefetch) {
     if (!prefetch)
         return;
     const weir_env *env = prefetch->env;
-    if (weir_pipeline__prefetch_is_here(prefetch))
-        end_threads(prefetch);
+    bool is_here = weir_pipeline__prefetch_is_here(prefetch);
+    if (is_here)
+        weir_prefetch_cancel(prefetch);
+    for (uint32_t i = 0; is_here && i < prefetch->worker_count; i++)
+        if (prefetch->workers[i].has_thread)
+            env->join_thread(env->context, prefetch->workers[i].thread);
     weir__fork_mark_close(&prefetch->mark, env);
     if (prefetch->own_slots)
         env->unmap(env->context, prefetch->own_slots, prefetch->own_slots_size);

@@ -211,25 +211,18 @@ static weir_status restore_best_effort(weir_prefetch *prefetch, const saved_stat
     return WEIR_OK;
 }
 
-/* Where the order is the sequential one under both numbers of workers, what was consumed is its first
- * items, and these are dealt again. */
-static weir_status deal_again(const weir_prefetch *prefetch, const saved_state *saved, strict_place *place,
-                              weir_error *error) {
-    uint64_t consumed;
-    if (__builtin_mul_overflow(place->rounds, saved->shards.workers, &consumed) ||
-        __builtin_add_overflow(consumed, place->next_worker, &consumed))
-        return refuse(error, "more than 2^64 items were consumed");
-    place->rounds = consumed / prefetch->worker_count;
-    place->next_worker = consumed % prefetch->worker_count;
-    return WEIR_OK;
-}
-
+/* If the order is the sequential one under both numbers of workers, what was consumed is its first items, and
+ * these are dealt again. */
 static weir_status restore_strict(weir_prefetch *prefetch, const saved_state *saved, weir_error *error) {
     strict_place place;
+    uint64_t consumed;
     if (!read_strict_place(saved, &place))
         return refuse(error, "worker_states are not those of one place in strict order");
     if (saved->shards.workers != prefetch->worker_count) {
-        WEIR__TRY(deal_again(prefetch, saved, &place, error));
+        if (__builtin_mul_overflow(place.rounds, saved->shards.workers, &consumed) ||
+            __builtin_add_overflow(consumed, place.next_worker, &consumed))
+            return refuse(error, "more than 2^64 items were consumed");
+        place = (strict_place){consumed / prefetch->worker_count, consumed % prefetch->worker_count};
     }
     for (uint32_t i = 0; i < prefetch->worker_count; i++)
         prefetch->workers[i].consumed = strict_count(&prefetch->shards, i, place);

@@ -93,8 +93,20 @@ static weir_status keep_options(weir_run *run, weir_error *error) {
     return status;
 }
 
-static void describe(weir_run *run) {
+static weir_status open_run(weir_run *run, weir_error *error) {
     const weir_run_options *o = &run->options;
+    WEIR__TRY(weir_pipeline__run_settle(&run->options, error));
+    WEIR__TRY(keep_options(run, error));
+    WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
+    if (run->state) /* it was read before */
+        WEIR__TRY(weir_checkpoint_read(run->state, o->state_size, &run->from, error));
+    run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
+    if (!run->measured)
+        return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
+    if (run->device)
+        weir_pipeline__staging_measure(&run->loader);
+    WEIR__TRY(weir_pipeline__memory_plan(run->env, &run->loader.need, o->memory_limit,
+                                         weir_manifest_describe(o->manifest)->token, &run->plan, error));
     run->info = (weir_run_info){.rank = o->rank,
                                 .world_size = o->world_size,
                                 .stage = o->stage,
@@ -109,24 +121,6 @@ static void describe(weir_run *run) {
                                 .checkpoint = run->files.checkpoint,
                                 .resumed_from = run->files.resume,
                                 .memory = run->plan};
-}
-
-static weir_status open_run(weir_run *run, weir_error *error) {
-    weir_pipeline__memory_need *need = &run->loader.need;
-    WEIR__TRY(weir_pipeline__run_settle(&run->options, error));
-    WEIR__TRY(keep_options(run, error));
-    WEIR__TRY(weir_pipeline__loader_open(&run->loader, run->env, &run->options, error));
-    if (run->state) /* it was read before */
-        WEIR__TRY(weir_checkpoint_read(run->state, run->options.state_size, &run->from, error));
-    run->measured = weir__allocate_zero(run->env, run->loader.lane_count, sizeof *run->measured);
-    if (!run->measured)
-        return weir__out_of_memory(error, operator_name, run->loader.lane_count * sizeof *run->measured);
-    if (run->device)
-        weir_pipeline__staging_measure(&run->loader);
-    WEIR__TRY(weir_pipeline__memory_plan(run->env, need, run->options.memory_limit,
-                                         weir_manifest_describe(run->options.manifest)->token, &run->plan,
-                                         error));
-    describe(run);
     return WEIR_OK;
 }
 
@@ -282,26 +276,22 @@ static weir_status open_trace(weir_run *run, weir_error *error) {
     return weir_trace_create(run->env, run->files.trace, &header, &start, &run->trace, error);
 }
 
-/* A batch has the valid ones; in eval and infer, positions wrap round after the last. */
-static const uint64_t *list_indices(const weir_run *run, const weir_taken *taken) {
-    const weir_step *step = &taken->batch->step;
-    uint64_t first = step->cursor_before.global_index + run->options.rank * step->micro_batch_size;
-    for (uint64_t i = 0; i < step->count; i++)
-        run->loader.indices[i] =
-            i < step->valid_count ? taken->batch->indices[i] : (first + i) % taken->dataset->cardinality;
-    return run->loader.indices;
-}
-
 static weir_status record(weir_run *run, const weir_taken *taken, weir_error *error) {
     const weir_batch *batch = taken->batch;
-    weir_trace_iter iter = {.t = taken->step, .dataset = taken->dataset->key, .step = &batch->step};
-    bool is_padded = run->options.pad && batch->step.valid_count < batch->step.micro_batch_size;
+    const weir_step *step = &batch->step;
+    weir_trace_iter iter = {.t = taken->step, .dataset = taken->dataset->key, .step = step};
+    bool is_padded = run->options.pad && step->valid_count < step->micro_batch_size;
     if (batch->has_digests) { /* a replay does not pad: of a padded batch it can check the samples alone */
         iter.batch_digest = is_padded ? NULL : batch->batch_digest;
         iter.sample_digests = batch->group_digests;
     }
-    if (run->options.trace_indices)
-        iter.indices = list_indices(run, taken);
+    if (run->options.trace_indices) { /* a batch has the valid ones; positions wrap round after the last */
+        uint64_t first = step->cursor_before.global_index + run->options.rank * step->micro_batch_size;
+        for (uint64_t i = 0; i < step->count; i++)
+            run->loader.indices[i] =
+                i < step->valid_count ? batch->indices[i] : (first + i) % taken->dataset->cardinality;
+        iter.indices = run->loader.indices;
+    }
     return weir_trace_append(run->trace, &iter, error);
 }
 
@@ -476,25 +466,20 @@ static weir_status hand_over(weir_run *run, const weir_taken *taken, weir_error 
 
 /* Batches that are on the device already are not given after a failure: what comes after a batch that was
  * lost, or is not in the trace, is not the run any more. */
-static weir_status refuse_next(weir_run *run, weir_error *error) {
-    weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
-    if (status != WEIR_OK) /* the trace says that it failed before */
-        return status;
-    return weir__fail(error, WEIR_CANCELLED, operator_name, "the run %s; open a new one, and resume it",
-                      run->phase == FAILED ? "failed before" : "was stopped");
-}
-
 static weir_status take_next(weir_run *run, bool waits, weir_taken *out, bool *is_ready, weir_error *error) {
-    weir_status status = weir_run_start(run, error);
+    WEIR__TRY(weir_run_start(run, error));
     bool is_here = !is_elsewhere(run);
-    if (status == WEIR_OK && is_here && (run->phase == FAILED || run->phase == STOPPED))
-        status = refuse_next(run, error);
-    else if (status == WEIR_OK && is_here && is_due(run))
-        status = weir_run_save(run, error);
-    if (status != WEIR_OK)
-        return status;
-    status = run->device && is_here ? weir_pipeline__staging_next(&run->staging, waits, out, is_ready, error)
-                                    : weir_pipeline__loader_next(&run->loader, waits, out, is_ready, error);
+    if (is_here && (run->phase == FAILED || run->phase == STOPPED)) {
+        if (run->trace) /* it says if it failed before */
+            WEIR__TRY(weir_trace_sync(run->trace, error));
+        return weir__fail(error, WEIR_CANCELLED, operator_name, "the run %s; open a new one, and resume it",
+                          run->phase == FAILED ? "failed before" : "was stopped");
+    }
+    if (is_here && is_due(run))
+        WEIR__TRY(weir_run_save(run, error));
+    weir_status status = run->device && is_here
+                             ? weir_pipeline__staging_next(&run->staging, waits, out, is_ready, error)
+                             : weir_pipeline__loader_next(&run->loader, waits, out, is_ready, error);
     if (status != WEIR_OK || !*is_ready)
         return status;
     return out->batch ? hand_over(run, out, error) : finish(run, error);
@@ -556,21 +541,17 @@ const char *weir_run_stage_name(weir_run_stage stage) {
     return (unsigned)stage < WEIR_RUN_STAGES ? names[stage] : "unknown";
 }
 
-/* Workers do it while they build, so its time is part of theirs. */
-static void measure_reading(const weir_run *run, weir_run_metrics *out) {
-    weir_stage_metrics *read = &out->stages[WEIR_RUN_READ];
-    for (size_t i = 0; i < run->options.store_count; i++) {
+static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
+    const weir_pipeline__loader *loader = &run->loader;
+    const weir_pipeline__staging *staging = &run->staging;
+    weir_stage_metrics *read = &out->stages[WEIR_RUN_READ], *build = &out->stages[WEIR_RUN_BUILD];
+    weir_stage_metrics *use = &out->stages[WEIR_RUN_CONSUME];
+    for (size_t i = 0; i < run->options.store_count; i++) { /* while they build: a part of that time */
         const weir_store *store = run->options.stores[i];
         out->pages_read += atomic_load(&store->touched->expected);
         read->busy_ns += atomic_load(&store->touched->expected_ns);
         read->batches = store->reads_ahead ? out->prefetch.produced : read->batches;
     }
-}
-
-static void measure_stages(const weir_run *run, const weir_worker_metrics *workers, weir_run_metrics *out) {
-    const weir_pipeline__loader *loader = &run->loader;
-    const weir_pipeline__staging *staging = &run->staging;
-    weir_stage_metrics *build = &out->stages[WEIR_RUN_BUILD], *use = &out->stages[WEIR_RUN_CONSUME];
     build->batches = out->prefetch.produced;
     build->busy_ns = atomic_load(&loader->build_ns);
     build->room = loader->lane_count * run->options.buffer_size;
@@ -610,37 +591,29 @@ void weir_run_measure(const weir_run *run, weir_run_metrics *out, weir_worker_me
         weir_prefetch_measure(prefetch, &out->prefetch, run->measured);
     if (workers)
         memcpy(workers, run->measured, run->loader.lane_count * sizeof *workers);
-    measure_reading(run, out);
     measure_stages(run, run->measured, out);
-}
-
-/* The tables of mixed batches. */
-static weir_status joined_tables(const weir_run *run, weir_tables *out, weir_error *error) {
-    uint32_t count;
-    if (!weir_batch__builder_origins(run->loader.workers[0].list[0], &count))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the run's batches are not mixed: each has a store of its own; name the store");
-    if (run->device ? !run->staging.tables : !run->joined_memory)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          "the tables are not there yet; start the run first");
-    *out = run->device ? run->staging.joined : run->joined;
-    return WEIR_OK;
 }
 
 weir_status weir_run_tables(const weir_run *run, const weir_store *store, weir_tables *out,
                             weir_error *error) {
     const weir_run_options *o = &run->options;
-    if (!store)
-        return joined_tables(run, out, error);
+    uint32_t count;
     size_t at = 0;
-    while (at < o->store_count && o->stores[at] != store)
+    while (store && at < o->store_count && o->stores[at] != store)
         at++;
-    if (at == o->store_count || (run->device && !run->staging.tables))
+    if (!store && !weir_batch__builder_origins(run->loader.workers[0].list[0], &count))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
-                          at == o->store_count ? "the store is not one of the run's"
-                                               : "the tables are not on the device yet; start the run first");
-    if (!run->device)
+                          "the run's batches are not mixed: each has a store of its own; name the store");
+    if (store && at == o->store_count)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "the store is not one of the run's");
+    if (run->device ? !run->staging.tables : !store && !run->joined_memory)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
+                          "the tables are not there yet; start the run first");
+    if (store && !run->device)
         return weir_pipeline__tables_of_store(store, out, error);
-    *out = run->staging.tables[at];
+    if (store)
+        *out = run->staging.tables[at];
+    else
+        *out = run->device ? run->staging.joined : run->joined;
     return WEIR_OK;
 }

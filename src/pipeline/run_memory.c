@@ -79,38 +79,20 @@ static weir_status add_tensors(weir_graph *graph, const char *kind, uint64_t cou
     return WEIR_OK;
 }
 
-static weir_status add_device_tensors(weir_graph *graph, const weir_pipeline__memory_need *need,
-                                      weir_error *error) {
+/* The tensors lie on the device, if there is one. */
+static weir_status fill_graph(weir_graph *graph, const weir_pipeline__memory_need *need, weir_error *error) {
+    bool has_device = need->places > 0;
+    uint64_t host_tensors = has_device || need->tensor_size == 0 ? 0 : need->slots;
+    WEIR__TRY(add_tensors(graph, "slot", need->slots, need->slot_size, slot_arena, error));
+    WEIR__TRY(add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error));
+    WEIR__TRY(add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error));
+    WEIR__TRY(add_tensors(graph, "tensors", host_tensors, need->tensor_size, tensor_arena, error));
     WEIR__TRY(add_tensors(graph, "place", need->places, need->tensor_size, device_arena, error));
     WEIR__TRY(add_tensors(graph, "place_slot", need->places, need->compact_size, device_arena, error));
-    WEIR__TRY(add_tensors(graph, "tables", need->table_size > 0, need->table_size, device_arena, error));
-    return add_tensors(graph, "rules", 1, need->rules_size, device_arena, error);
-}
-
-static weir_status make_graph(const weir_env *env, const weir_pipeline__memory_need *need, weir_graph **out,
-                              weir_error *error) {
-    static const char name[] = "weir.run";
-    weir_graph *graph;
-    weir_status status = weir_graph_create(env, (weir_text){name, sizeof name - 1}, &graph, error);
-    if (status != WEIR_OK)
-        return status;
-    status = add_tensors(graph, "slot", need->slots, need->slot_size, slot_arena, error);
-    if (status == WEIR_OK)
-        status = add_tensors(graph, "lists", need->slots, need->list_size, builder_arena, error);
-    if (status == WEIR_OK)
-        status = add_tensors(graph, "worker", need->workers, need->builder_size, builder_arena, error);
-    if (status == WEIR_OK)
-        status = need->places > 0 ? add_device_tensors(graph, need, error)
-                                  : add_tensors(graph, "tensors", need->tensor_size > 0 ? need->slots : 0,
-                                                need->tensor_size, tensor_arena, error);
-    if (status == WEIR_OK)
-        status = weir_graph_finish(graph, error);
-    if (status != WEIR_OK) {
-        weir_graph_close(graph);
-        return status;
-    }
-    *out = graph;
-    return WEIR_OK;
+    WEIR__TRY(add_tensors(graph, "tables", has_device && need->table_size > 0, need->table_size, device_arena,
+                          error));
+    WEIR__TRY(add_tensors(graph, "rules", has_device, need->rules_size, device_arena, error));
+    return weir_graph_finish(graph, error);
 }
 
 static bool is_named(weir_text name, const char *wanted) {
@@ -153,10 +135,13 @@ weir_status weir_pipeline__memory_plan(const weir_env *env, const weir_pipeline_
                                  .token_size = WEIR_TOKEN_SIZE,
                                  .arenas = {arena_document, sizeof arena_document - 1, "arenas"},
                                  .effort_plus_one = 1};
+    static const char name[] = "weir.run";
     weir_graph *graph;
     weir_plan *plan;
-    WEIR__TRY(make_graph(env, need, &graph, error));
-    weir_status status = weir_plan_make(env, graph, &options, &plan, error);
+    WEIR__TRY(weir_graph_create(env, (weir_text){name, sizeof name - 1}, &graph, error));
+    weir_status status = fill_graph(graph, need, error);
+    if (status == WEIR_OK)
+        status = weir_plan_make(env, graph, &options, &plan, error);
     weir_graph_close(graph);
     if (status != WEIR_OK)
         return status;

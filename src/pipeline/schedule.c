@@ -31,23 +31,6 @@ static weir_status add_member(weir_pipeline__schedule *run, size_t index, weir_e
     return WEIR_OK;
 }
 
-static weir_status add_named(weir_pipeline__schedule *run, weir_error *error) {
-    const weir_manifest *manifest = run->options->manifest;
-    const weir_dataset *named = NULL;
-    WEIR__TRY(weir_sampler__manifest_require(manifest, run->options->dataset, operator_name, &named, error));
-    return add_member(run, (size_t)(named - weir_manifest_describe(manifest)->datasets), error);
-}
-
-/* Every dataset of the mix; without a mix the only dataset, which weir_mix_open insists on. */
-static weir_status add_mixed(weir_pipeline__schedule *run, weir_error *error) {
-    const weir_manifest_info *info = weir_manifest_describe(run->options->manifest);
-    bool has_mix = weir_manifest_mix_total(run->options->manifest) > 0;
-    for (size_t i = 0; i < info->dataset_count; i++)
-        if (!has_mix || info->datasets[i].weight > 0)
-            WEIR__TRY(add_member(run, i, error));
-    return WEIR_OK;
-}
-
 /* Every step is one of the mix itself, and what were members are where its samples come from. */
 static weir_status blend(weir_pipeline__schedule *run, weir_error *error) {
     weir_pipeline__schedule_member *mix = weir__allocate_zero(run->env, 1, sizeof *mix);
@@ -59,16 +42,21 @@ static weir_status blend(weir_pipeline__schedule *run, weir_error *error) {
     return WEIR_OK;
 }
 
+/* The dataset that is named, or every one of the mix; without a mix the only one, which weir_mix_open insists
+ * on. */
 static weir_status list_members(weir_pipeline__schedule *run, weir_error *error) {
     const weir_run_options *options = run->options;
-    size_t datasets = weir_manifest_describe(run->options->manifest)->dataset_count;
-    bool names_mix = run->options->manifest->batch.mixed && options->dataset &&
-                     strcmp(options->dataset, WEIR_MIX_KEY) == 0;
+    const weir_manifest *manifest = options->manifest;
+    const weir_dataset *all = weir_manifest_describe(manifest)->datasets, *named = NULL;
+    size_t datasets = weir_manifest_describe(manifest)->dataset_count;
+    bool names_mix = manifest->batch.mixed && options->dataset && strcmp(options->dataset, WEIR_MIX_KEY) == 0;
     run->members = weir__allocate_zero(run->env, datasets, sizeof *run->members);
     if (!run->members)
         return weir__out_of_memory(error, operator_name, datasets * sizeof *run->members);
-    if (options->dataset && !names_mix)
-        return add_named(run, error);
+    if (options->dataset && !names_mix) {
+        WEIR__TRY(weir_sampler__manifest_require(manifest, options->dataset, operator_name, &named, error));
+        return add_member(run, (size_t)(named - all), error);
+    }
     if (options->stage != WEIR_STAGE_TRAIN && (datasets != 1 || names_mix))
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name,
                           "eval and infer run one dataset at a time, and the manifest has %zu; name one",
@@ -76,11 +64,14 @@ static weir_status list_members(weir_pipeline__schedule *run, weir_error *error)
     run->is_mixed = options->stage == WEIR_STAGE_TRAIN;
     if (run->is_mixed) { /* refuses several datasets without a mix, before any of them is looked for */
         weir_mix *mix;
-        WEIR__TRY(weir_mix_open(run->env, run->options->manifest, run->options->token,
-                                run->options->token_size, &mix, error));
+        WEIR__TRY(weir_mix_open(run->env, manifest, options->token, options->token_size, &mix, error));
         weir_mix_close(mix);
     }
-    return add_mixed(run, error);
+    bool has_mix = weir_manifest_mix_total(manifest) > 0;
+    for (size_t i = 0; i < datasets; i++)
+        if (!has_mix || all[i].weight > 0)
+            WEIR__TRY(add_member(run, i, error));
+    return WEIR_OK;
 }
 
 static weir_status add_members(weir_pipeline__schedule *run, weir_error *error) {
@@ -189,13 +180,6 @@ void weir_pipeline__schedule_name_call(const weir_pipeline__schedule *run, const
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-static size_t member_of(const weir_pipeline__schedule *run, const weir_dataset *dataset) {
-    size_t member = 0;
-    while (run->members[member].dataset != dataset)
-        member++;
-    return member;
-}
-
 weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, weir_mix *mix, uint64_t step,
                                            size_t *member, weir_cursor *cursor, weir_error *error) {
     const weir_dataset *dataset = run->members[0].dataset;
@@ -206,8 +190,9 @@ weir_status weir_pipeline__schedule_locate(const weir_pipeline__schedule *run, w
         status = weir_sampler__batch_cursor(run->options->manifest, dataset, step, cursor, error);
     else
         *cursor = (weir_cursor){0, step * weir_manifest_describe(run->options->manifest)->global_batch_size};
-    if (status == WEIR_OK)
-        *member = member_of(run, dataset);
+    *member = 0;
+    while (status == WEIR_OK && run->members[*member].dataset != dataset)
+        ++*member;
     return status;
 }
 

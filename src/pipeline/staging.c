@@ -23,15 +23,21 @@ static weir_pipeline__place *free_place(weir_pipeline__staging *s) {
     return NULL;
 }
 
-static weir_pipeline__place *oldest_queued(weir_pipeline__staging *s) {
-    weir_pipeline__place *oldest = NULL;
-    for (uint32_t i = 0; i < s->depth; i++) {
-        weir_pipeline__place *place = &s->places[i];
-        if (atomic_load_explicit(&place->state, memory_order_relaxed) == WEIR_PIPELINE__PLACE_QUEUED &&
-            (!oldest || place->order < oldest->order))
-            oldest = place;
-    }
-    return oldest;
+static bool is_queued(const weir_pipeline__place *place) {
+    return atomic_load_explicit(&place->state, memory_order_relaxed) == WEIR_PIPELINE__PLACE_QUEUED;
+}
+
+static bool has_loaded(const weir_pipeline__place *place) {
+    return place->has_loaded;
+}
+
+/* The place that was taken first of those that are so; NULL if none is. */
+static weir_pipeline__place *oldest(weir_pipeline__staging *s, bool (*is_so)(const weir_pipeline__place *)) {
+    weir_pipeline__place *first = NULL;
+    for (uint32_t i = 0; i < s->depth; i++)
+        if (is_so(&s->places[i]) && (!first || s->places[i].order < first->order))
+            first = &s->places[i];
+    return first;
 }
 
 static void give_slot_back(weir_pipeline__staging *s, weir_pipeline__place *place) {
@@ -39,19 +45,9 @@ static void give_slot_back(weir_pipeline__staging *s, weir_pipeline__place *plac
     place->has_loaded = false;
 }
 
-static weir_pipeline__place *oldest_loaded(weir_pipeline__staging *s) {
-    weir_pipeline__place *oldest = NULL;
-    for (uint32_t i = 0; i < s->depth; i++) {
-        weir_pipeline__place *place = &s->places[i];
-        if (place->has_loaded && (!oldest || place->order < oldest->order))
-            oldest = place;
-    }
-    return oldest;
-}
-
 /* Gives back the host's slots whose copies are done: they end in the order in which they began. */
 static weir_status retire(weir_pipeline__staging *s, weir_error *error) {
-    for (weir_pipeline__place *place = oldest_loaded(s); place; place = oldest_loaded(s)) {
+    for (weir_pipeline__place *place = oldest(s, has_loaded); place; place = oldest(s, has_loaded)) {
         bool is_done = false;
         weir_status status = weir_event_query(s->device, place->copied, &is_done, error);
         if (status != WEIR_OK || !is_done)
@@ -63,28 +59,19 @@ static weir_status retire(weir_pipeline__staging *s, weir_error *error) {
 
 /* ---- Copying ----------------------------------------------------------------------------------- */
 
-static weir_status expand(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
-    const void *rules = s->rules[s->loader->slots[place->loaded.slot].member];
-    void *arguments[] = {&rules, &place->compact, &place->data};
-    weir_device__launch launch = {.blocks_x = place->batch.sequence_count,
-                                  .blocks_y = BLOCKS_OF_A_SEQUENCE,
-                                  .threads = THREADS_OF_A_BLOCK,
-                                  .arguments = arguments,
-                                  .stream = s->expansions};
-    WEIR__TRY(weir_stream_wait(s->device, s->expansions, place->copied, error));
-    if (place->batch.sequence_count > 0)
-        WEIR__TRY(weir_device__kernel_launch(s->device, &s->kernel, &launch, error));
-    WEIR__TRY(
-        weir_pipeline__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error));
-    return weir_event_record(s->device, place->ready, s->expansions, error);
-}
-
 /* Copies and expansions are done at the same time, on a stream each: one batch is copied while the one before
  * it is expanded. What came into this place before has been expanded when `ready` is done; the tensors are
  * written again only when the consumer is done with them. */
 static weir_status start_copy(weir_pipeline__staging *s, weir_pipeline__place *place, weir_error *error) {
-    const weir_batch_buffer *slot = s->loader->slots[place->loaded.slot].buffer;
+    const weir_pipeline__slot *from = &s->loader->slots[place->loaded.slot];
+    const weir_batch_buffer *slot = from->buffer;
     uint64_t beyond = slot->batch.compact_size - slot->here;
+    void *arguments[] = {&s->rules[from->member], &place->compact, &place->data};
+    weir_device__launch expansion = {.blocks_x = place->batch.sequence_count,
+                                     .blocks_y = BLOCKS_OF_A_SEQUENCE,
+                                     .threads = THREADS_OF_A_BLOCK,
+                                     .arguments = arguments,
+                                     .stream = s->expansions};
     WEIR__TRY(weir_stream_wait(s->device, s->stream, place->free, error));
     WEIR__TRY(weir_stream_wait(s->device, s->stream, place->ready, error));
     WEIR__TRY(
@@ -95,7 +82,12 @@ static weir_status start_copy(weir_pipeline__staging *s, weir_pipeline__place *p
     s->compact_bytes += slot->batch.compact_size;
     s->unpinned_bytes += beyond;
     WEIR__TRY(weir_event_record(s->device, place->copied, s->stream, error));
-    return expand(s, place, error);
+    WEIR__TRY(weir_stream_wait(s->device, s->expansions, place->copied, error));
+    if (place->batch.sequence_count > 0)
+        WEIR__TRY(weir_device__kernel_launch(s->device, &s->kernel, &expansion, error));
+    WEIR__TRY(
+        weir_pipeline__loader_transform(s->loader, place->loaded.step, &place->batch, s->expansions, error));
+    return weir_event_record(s->device, place->ready, s->expansions, error);
 }
 
 /* What the view says beside the tensors is kept: the host's slot goes back before the consumer reads it. */
@@ -155,15 +147,6 @@ static weir_status queue(weir_pipeline__staging *s, weir_pipeline__place *place,
     return WEIR_OK;
 }
 
-static weir_status all_held(const weir_pipeline__staging *s, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__STAGING_OPERATOR,
-                                    "%u batches are held on the device, as many as fit; release one before "
-                                    "taking the next, or open with a larger depth",
-                                    s->depth);
-    weir__note_uint(error, "depth", s->depth);
-    return status;
-}
-
 /* Takes one batch from the loader and queues it; *is_taken false if the run is over, or nobody wants to wait
  * and there is no place, or none whose copy is done, or no batch that is built. */
 static weir_status take(weir_pipeline__staging *s, bool waits, bool *is_taken, weir_error *error) {
@@ -171,11 +154,17 @@ static weir_status take(weir_pipeline__staging *s, bool waits, bool *is_taken, w
     weir_taken loaded;
     bool is_ready;
     *is_taken = false;
-    if (!place)
-        return waits ? all_held(s, error) : WEIR_OK;
+    if (!waits && (!place || place->has_loaded))
+        return WEIR_OK;
+    if (!place) {
+        weir_status status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_PIPELINE__STAGING_OPERATOR,
+                                        "%u batches are held on the device, as many as fit; release one "
+                                        "before taking the next, or open with a larger depth",
+                                        s->depth);
+        weir__note_uint(error, "depth", s->depth);
+        return status;
+    }
     if (place->has_loaded) { /* the consumer released it before its copy was done */
-        if (!waits)
-            return WEIR_OK;
         uint64_t began_ns = weir_pipeline__loader_now(s->loader);
         weir_status status = weir_event_sync(s->device, place->copied, error);
         s->wait_ns += weir_pipeline__loader_now(s->loader) - began_ns;
@@ -193,16 +182,9 @@ static weir_status take(weir_pipeline__staging *s, bool waits, bool *is_taken, w
     return queue(s, place, &loaded, error);
 }
 
-/* Queues what is built; a failure is kept for its turn. */
-static void take_ahead(weir_pipeline__staging *s) {
-    bool is_taken = true;
-    while (is_taken && !s->is_ended && s->failure == WEIR_OK)
-        s->failure = take(s, false, &is_taken, &s->failure_record);
-}
-
 /* The mark leaves the place, which is filled again, or fails to be, before the next batch is given. */
 static void give(weir_pipeline__staging *s, weir_taken *out) {
-    weir_pipeline__place *place = oldest_queued(s);
+    weir_pipeline__place *place = oldest(s, is_queued);
     uint64_t *before = s->mark;
     s->queued--;
     s->step = place->step;
@@ -220,14 +202,15 @@ static void give(weir_pipeline__staging *s, weir_taken *out) {
 
 static weir_status next_held(weir_pipeline__staging *s, bool waits, weir_taken *out, bool *is_ready,
                              weir_error *error) {
-    bool is_taken;
+    bool is_taken = true;
     *is_ready = true;
     weir_status status = retire(s, error);
     if (status == WEIR_OK && waits && s->queued == 0 && s->failure == WEIR_OK && !s->is_ended)
         status = take(s, true, &is_taken, error);
     if (status != WEIR_OK)
         return status;
-    take_ahead(s);
+    for (is_taken = true; is_taken && !s->is_ended && s->failure == WEIR_OK;) /* what is built */
+        s->failure = take(s, false, &is_taken, &s->failure_record);
     if (s->queued > 0) {
         give(s, out);
         return WEIR_OK;

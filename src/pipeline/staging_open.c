@@ -29,21 +29,6 @@ static void carve_places(weir_pipeline__staging *s) {
     }
 }
 
-static weir_status open_place(weir_pipeline__staging *s, uint32_t index, weir_error *error) {
-    weir_pipeline__place *place = &s->places[index];
-    place->data = weir_pipeline__memory_at(s->there, "place", index);
-    place->compact = weir_pipeline__memory_at(s->there, "place_slot", index);
-    WEIR__TRY(weir_event_open(s->device, &place->copied, error));
-    WEIR__TRY(weir_event_open(s->device, &place->ready, error));
-    return weir_event_open(s->device, &place->free, error);
-}
-
-static void close_place(weir_pipeline__staging *s, weir_pipeline__place *place) {
-    weir_event_close(s->device, place->copied);
-    weir_event_close(s->device, place->ready);
-    weir_event_close(s->device, place->free);
-}
-
 static weir_status open_places(weir_pipeline__staging *s, weir_error *error) {
     WEIR__TRY(weir_stream_open(s->device, &s->stream, error));
     WEIR__TRY(weir_stream_open(s->device, &s->expansions, error));
@@ -51,8 +36,14 @@ static weir_status open_places(weir_pipeline__staging *s, weir_error *error) {
     if (!weir__block_open(&s->lists, s->env))
         return weir__out_of_memory(error, WEIR_PIPELINE__STAGING_OPERATOR, (size_t)s->lists.size);
     carve_places(s);
-    for (uint32_t i = 0; i < s->depth; i++)
-        WEIR__TRY(open_place(s, i, error));
+    for (uint32_t i = 0; i < s->depth; i++) {
+        weir_pipeline__place *place = &s->places[i];
+        place->data = weir_pipeline__memory_at(s->there, "place", i);
+        place->compact = weir_pipeline__memory_at(s->there, "place_slot", i);
+        WEIR__TRY(weir_event_open(s->device, &place->copied, error));
+        WEIR__TRY(weir_event_open(s->device, &place->ready, error));
+        WEIR__TRY(weir_event_open(s->device, &place->free, error));
+    }
     return WEIR_OK;
 }
 
@@ -88,14 +79,6 @@ static weir_status upload_tables(weir_pipeline__staging *s, weir_error *error) {
 
 /* ---- Opening ----------------------------------------------------------------------------------- */
 
-static weir_status open_kernel(weir_pipeline__staging *s, weir_error *error) {
-    s->expansion = (weir_device__kernel_source){.name = WEIR_BATCH__EXPAND_NAME,
-                                                .text = weir_batch__expand_text,
-                                                .text_size = weir_batch__expand_text_size,
-                                                .run = weir_batch__expand_run};
-    return weir_device__kernel_open(s->device, &s->expansion, &s->kernel, error);
-}
-
 /* The rules of the run's datasets. */
 static weir_status upload_rules(weir_pipeline__staging *s, weir_error *error) {
     const weir_pipeline__builders *builders = &s->loader->workers[0];
@@ -119,9 +102,13 @@ weir_status weir_pipeline__staging_start(weir_pipeline__staging *s, weir_pipelin
                                          const weir_plan *plan, weir_error *error) {
     *s = (weir_pipeline__staging){.env = loader->env, .loader = loader, .step = loader->step};
     s->depth = loader->options->depth;
+    s->expansion = (weir_device__kernel_source){.name = WEIR_BATCH__EXPAND_NAME,
+                                                .text = weir_batch__expand_text,
+                                                .text_size = weir_batch__expand_text_size,
+                                                .run = weir_batch__expand_run};
     WEIR__TRY(weir_device_open_named(s->env, loader->options->device, &s->device, error));
     weir_memory memory = weir_device_memory(s->device), pinned = weir_device_pinned(s->device);
-    WEIR__TRY(open_kernel(s, error));
+    WEIR__TRY(weir_device__kernel_open(s->device, &s->expansion, &s->kernel, error));
     WEIR__TRY(weir_pipeline__memory_open(s->env, plan, "device", &memory, &s->there, error));
     WEIR__TRY(open_places(s, error));
     WEIR__TRY(upload_tables(s, error));
@@ -144,8 +131,11 @@ void weir_pipeline__staging_close(weir_pipeline__staging *s) {
         pinned.release(pinned.context, s->read_back, (size_t)s->loader->need.tensor_size);
     weir_pipeline__loader_close(s->loader);
     weir_device__kernel_close(s->device, &s->kernel);
-    for (uint32_t i = 0; s->places && i < s->depth; i++)
-        close_place(s, &s->places[i]);
+    for (uint32_t i = 0; s->places && i < s->depth; i++) {
+        weir_event_close(s->device, s->places[i].copied);
+        weir_event_close(s->device, s->places[i].ready);
+        weir_event_close(s->device, s->places[i].free);
+    }
     weir_stream_close(s->device, s->stream);
     weir_stream_close(s->device, s->expansions);
     weir__block_close(&s->lists, s->env);

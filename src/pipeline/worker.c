@@ -16,25 +16,17 @@ static bool find_room(weir_pipeline__worker *worker) {
     return !is_cancelled(worker);
 }
 
-/* A record for a producer that gave none that fits its status. */
-static void complete_record(weir_pipeline__worker *worker, const weir_item *item) {
-    if (worker->failure.status == worker->failure_status)
-        return;
-    (void)weir__fail(&worker->failure, worker->failure_status, WEIR_PIPELINE__PREFETCH_OPERATOR,
-                     "the producer failed at position %llu of epoch %llu, and does not say why",
-                     (unsigned long long)item->position, (unsigned long long)item->epoch);
-}
-
-/* Has the producer fill the slot; false if it cannot. */
+/* Has the producer fill the slot; false if it cannot. A producer may give no record that fits its status. */
 static bool make(weir_pipeline__worker *worker, weir_item *item, uint32_t slot) {
     weir_prefetch *prefetch = worker->prefetch;
     item->slot_index = slot;
     item->slot = prefetch->addresses[slot];
     worker->failure_status = prefetch->source.produce(prefetch->source.context, item, &worker->failure);
-    if (worker->failure_status == WEIR_OK)
-        return true;
-    complete_record(worker, item);
-    return false;
+    if (worker->failure_status != WEIR_OK && worker->failure.status != worker->failure_status)
+        (void)weir__fail(&worker->failure, worker->failure_status, WEIR_PIPELINE__PREFETCH_OPERATOR,
+                         "the producer failed at position %llu of epoch %llu, and does not say why",
+                         (unsigned long long)item->position, (unsigned long long)item->epoch);
+    return worker->failure_status == WEIR_OK;
 }
 
 /* Makes the items of its shard. */

@@ -252,7 +252,7 @@ static void assert_old_or_new(void *context) {
 static void a_file_is_replaced_whole_or_not_at_all(void **state) {
     (void)state;
     file_case c = file_case_make();
-    assert_true(sweep_faults(replace_file, assert_old_or_new, &c) >= 36);
+    assert_true(sweep_faults(replace_file, assert_old_or_new, &c) >= 28);
     weir_error error;
     write_whole_file(c.path, old_text, strlen(old_text));
     assert_ok(replace_file(weir_env_default(), &c, &error), &error);
@@ -273,7 +273,7 @@ static weir_status replace_file_but_not_yet(const weir_env *env, void *context, 
 static void the_old_file_stands_until_the_rename(void **state) {
     (void)state;
     file_case c = file_case_make();
-    assert_true(sweep_faults(replace_file_but_not_yet, NULL, &c) >= 36);
+    assert_true(sweep_faults(replace_file_but_not_yet, NULL, &c) >= 28);
     scratch_remove(c.folder);
 }
 

@@ -38,7 +38,7 @@ static uint32_t place_of(uint32_t row) {
  * some listed. Walks of all sizes, up to a table without a vacant place. */
 static void check_known_rows(bool needs_tables) {
     enum { ROWS = 20000, WALKS = 2000, BITS = 15 };
-    static uint64_t expected[ROWS];
+    static uint32_t expected[ROWS];
     random_stream random = {3};
     weir_batch__known_rows known;
     weir__block memory = {0};
@@ -54,16 +54,18 @@ static void check_known_rows(bool needs_tables) {
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (uint32_t)random_below(&random, ROWS);
             uint32_t table = table_of(row), key = needs_tables ? place_of(row) : row;
-            uint64_t *known_state = weir_batch__know(&known, table, key);
-            assert_true(!needs_tables || known.tables[known_state - known.states] == table);
-            assert_int_equal(known.rows[known_state - known.states], key);
+            uint32_t *known_state = weir_batch__know(&known, table, key);
+            uint32_t place = weir_batch__place_of(&known, table, key);
+            assert_ptr_equal(weir_batch__state_at(&known, place), known_state);
+            assert_true(!needs_tables || known.tables[place] == table);
+            assert_int_equal(known.words[place], key);
             assert_int_equal(*known_state, expected[row] ? expected[row] : WEIR_BATCH__FRESH);
             met += expected[row] == 0;
             assert_int_equal(known.count, met);
             if (i % 4 == 0)
-                *known_state |= WEIR_BATCH__QUEUED;
+                *known_state &= ~WEIR_BATCH__UNQUEUED;
             if (i % 4 == 1)
-                *known_state &= WEIR_BATCH__UNLISTABLE;
+                *known_state &= ~WEIR_BATCH__UNLISTED;
             if (i % 4 == 2)
                 *known_state = weir_batch__numbered(*known_state, i % WEIR_BATCH__UNVISITED);
             expected[row] = *known_state;
@@ -85,19 +87,20 @@ static void test_known_rows_are_found_again(void **state) {
 /* Who may list a row: rows that were visited before it was, and nobody twice. */
 static void test_rows_are_listable_as_they_were_then(void **state) {
     (void)state;
-    uint64_t unvisited = WEIR_BATCH__FRESH, visited = weir_batch__numbered(WEIR_BATCH__FRESH, 7);
+    uint32_t unvisited = WEIR_BATCH__FRESH, visited = weir_batch__numbered(WEIR_BATCH__FRESH, 7);
+    uint32_t listed = unvisited & ~WEIR_BATCH__UNLISTED;
     assert_int_equal(weir_batch__local_of(unvisited), WEIR_BATCH__UNVISITED);
-    assert_true(weir_batch__listable_below(unvisited) > UINT16_MAX - 1);
+    assert_true(weir_batch__is_listable(unvisited, UINT16_MAX - 1));
+    assert_true(weir_batch__is_listable(unvisited & ~WEIR_BATCH__UNQUEUED, UINT16_MAX - 1));
     assert_int_equal(weir_batch__local_of(visited), 7);
-    assert_true(weir_batch__listable_below(visited) > 6);
-    assert_false(weir_batch__listable_below(visited) > 7);
-    assert_false(weir_batch__listable_below(weir_batch__numbered(WEIR_BATCH__FRESH, 0)) > 0);
-    assert_int_equal(weir_batch__listable_below(unvisited & WEIR_BATCH__UNLISTABLE), 0);
-    assert_int_equal(weir_batch__listable_below(weir_batch__numbered(unvisited & WEIR_BATCH__UNLISTABLE, 9)),
-                     0);
-    assert_int_equal(weir_batch__local_of(weir_batch__numbered(unvisited & WEIR_BATCH__UNLISTABLE, 9)), 9);
-    assert_true(weir_batch__numbered(unvisited | WEIR_BATCH__QUEUED, 9) >= WEIR_BATCH__QUEUED);
-    assert_true(weir_batch__numbered(unvisited, UINT16_MAX - 1) < WEIR_BATCH__QUEUED);
+    assert_true(weir_batch__is_listable(visited, 6));
+    assert_false(weir_batch__is_listable(visited, 7));
+    assert_false(weir_batch__is_listable(weir_batch__numbered(WEIR_BATCH__FRESH, 0), 0));
+    assert_false(weir_batch__is_listable(listed, 0));
+    assert_false(weir_batch__is_listable(weir_batch__numbered(listed, 9), 0));
+    assert_int_equal(weir_batch__local_of(weir_batch__numbered(listed, 9)), 9);
+    assert_false(weir_batch__numbered(unvisited & ~WEIR_BATCH__UNQUEUED, 9) & WEIR_BATCH__UNQUEUED);
+    assert_true(weir_batch__numbered(unvisited, UINT16_MAX - 1) & WEIR_BATCH__UNQUEUED);
 }
 
 static int by_priority(const void *a, const void *b) {
@@ -142,12 +145,17 @@ static void test_levels_come_in_order(void **state) {
                 assert_true(weir_batch__reach_level(&levels, &draws));
             for (uint32_t i = 0; i < counts[level]; i++) {
                 weir_batch__ranked_row child;
-                assert_memory_equal(&levels.ahead, &expected[level][i], sizeof child);
+                if (levels.ahead_begin == levels.ahead_end || random_below(&random, 3) == 0)
+                    weir_batch__look_ahead(&levels);
+                for (uint32_t k = levels.ahead_begin; k < levels.ahead_end; k++)
+                    assert_memory_equal(&levels.ahead[k % WEIR_BATCH__AHEAD],
+                                        &expected[level][i + k - levels.ahead_begin], sizeof child);
                 assert_true(weir_batch__take_child(&levels, &child));
                 assert_int_equal(levels.current, 1 + 2 * level);
                 assert_memory_equal(&child, &expected[level][i], sizeof child);
             }
             weir_batch__ranked_row none;
+            weir_batch__look_ahead(&levels);
             assert_false(weir_batch__take_child(&levels, &none));
         }
         assert_false(weir_batch__reach_level(&levels, &draws));
