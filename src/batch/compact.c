@@ -216,7 +216,7 @@ static void write_edges(const sequence *s) {
 
 static uint64_t bits_of_target(const weir_cell *target) {
     uint32_t bits;
-    if (target->stype != WEIR_NUMERICAL)
+    if (weir_value_of(target->stype) != WEIR_VALUE_NUMBER)
         return (uint64_t)target->integer;
     memcpy(&bits, &target->number, sizeof bits);
     return bits;

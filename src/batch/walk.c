@@ -114,7 +114,7 @@ static void fetch_record(const weir_batch__walk *walk, const weir_batch__table_r
 
 static uint64_t bits_of_label(const weir_cell *label) {
     uint32_t bits;
-    if (label->stype != WEIR_NUMERICAL)
+    if (weir_value_of(label->stype) != WEIR_VALUE_NUMBER)
         return (uint64_t)label->integer;
     memcpy(&bits, &label->number, sizeof bits);
     return bits;

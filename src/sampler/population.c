@@ -229,7 +229,7 @@ weir_status weir_sampler__population_of_weights(const weir_env *env, weir_seed s
 
 /* The number of a target's class: the value, or the last one for a target that is missing. */
 static bool class_of(const weir_column *column, const weir_cell *target, uint64_t limit, uint32_t *out) {
-    uint64_t start = column->stype == WEIR_CATEGORICAL ? column->category_start : 0;
+    uint64_t start = weir_value_of(column->stype) == WEIR_VALUE_CATEGORY ? column->category_start : 0;
     uint64_t number = target->is_null ? limit - 1 : (uint64_t)target->integer - start;
     *out = WEIR__LOW(uint32_t, number);
     return target->is_null || number < limit - 1;
@@ -247,13 +247,14 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
     const weir_store_info *info = weir_store_describe(store);
     const weir_task *task = &info->tasks[stored->task];
     const weir_column *column = &info->columns[task->column];
-    if (task->stype != WEIR_BOOLEAN && task->stype != WEIR_CATEGORICAL)
+    weir_value value = weir_value_of(task->stype);
+    if (value != WEIR_VALUE_TRUTH && value != WEIR_VALUE_CATEGORY)
         return refuse(
             task->name,
             "its target is numerical or a time and has no classes; class_balanced needs a boolean or "
             "categorical one. List the datasets that it is for in data.sampling.datasets",
             error);
-    uint64_t limit = 1 + (task->stype == WEIR_BOOLEAN ? 2 : (uint64_t)column->category_count);
+    uint64_t limit = 1 + (value == WEIR_VALUE_TRUTH ? 2 : (uint64_t)column->category_count);
     uint32_t *classes = weir__allocate(env, (size_t)stored->cardinality, sizeof *classes);
     weir_status status = WEIR_OK;
     if (!classes)
