@@ -26,6 +26,7 @@ const char *weir_store__section_name(weir_store__section_kind kind) {
         "links",
     };
     _Static_assert(sizeof names / sizeof *names == WEIR_STORE__SECTIONS_MOST, "a name a section");
+    assert(kind >= 1 && kind <= WEIR_STORE__SECTIONS_MOST && "a section that stores do not have");
     return names[kind - 1];
 }
 
