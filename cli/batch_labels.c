@@ -7,7 +7,7 @@
 #include "cli.h"
 
 static double value_of(const weir_cell *label) {
-    return label->stype == WEIR_NUMERICAL ? (double)label->number : (double)label->integer;
+    return weir_value_of(label->stype) == WEIR_VALUE_NUMBER ? (double)label->number : (double)label->integer;
 }
 
 static int compare_values(const void *a, const void *b) {
@@ -83,7 +83,8 @@ static void divide(const double *sorted, size_t count, cli_labels *out) {
 weir_status cli_labels_count(const weir_store *store, uint32_t task, weir_split split, uint64_t cardinality,
                              cli_labels *out, weir_error *error) {
     const weir_task *described = &weir_store_describe(store)->tasks[task];
-    bool are_categories = described->stype == WEIR_CATEGORICAL || described->stype == WEIR_BOOLEAN;
+    bool are_categories = weir_value_of(described->stype) == WEIR_VALUE_CATEGORY ||
+                          weir_value_of(described->stype) == WEIR_VALUE_TRUTH;
     *out = (cli_labels){.count = cardinality};
     double *values = malloc(((size_t)cardinality + 1) * sizeof *values);
     if (!values)

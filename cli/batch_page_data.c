@@ -194,26 +194,26 @@ static void write_value(weir_json_writer *w, const weir_store *store, uint32_t c
         weir_json_null(w);
         return;
     }
-    switch (cell->stype) {
-    case WEIR_NUMERICAL:
+    switch (weir_value_of(cell->stype)) {
+    case WEIR_VALUE_NUMBER:
         cli_number_text(cell->number, &info->columns[column].statistics, text);
         weir_json_text(w, text);
         return;
-    case WEIR_TIMESTAMP:
+    case WEIR_VALUE_TIME:
         weir_timestamp_format(cell->integer, text);
         weir_json_text(w, text);
         return;
-    case WEIR_BOOLEAN:
+    case WEIR_VALUE_TRUTH:
         weir_json_text(w, cell->integer ? "true" : "false");
         return;
-    case WEIR_CATEGORICAL:
+    case WEIR_VALUE_CATEGORY:
         write_cut_text(w, weir_store_category(store, (uint32_t)cell->integer));
         return;
-    case WEIR_TEXT:
+    case WEIR_VALUE_TEXT:
         write_cut_text(w, weir_store_text(store, (uint32_t)cell->integer));
         return;
-    case WEIR_IDENTIFIER:
-    case WEIR_IGNORED:
+    case WEIR_VALUE_PRESENCE:
+    case WEIR_VALUE_NOTHING:
         weir_json_text(w, "");
         return;
     }
@@ -508,7 +508,7 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
 static void write_stretch_end(weir_json_writer *w, const weir_task *task, const weir_column *column,
                               double value) {
     char text[40];
-    if (task->stype == WEIR_TIMESTAMP)
+    if (weir_value_of(task->stype) == WEIR_VALUE_TIME)
         weir_timestamp_format((int64_t)value, text);
     else
         snprintf(text, sizeof text, "%.4g", value * column->statistics.std + column->statistics.mean);
@@ -529,7 +529,7 @@ static void write_labels(weir_json_writer *w, const weir_store *store, const wei
     for (uint32_t i = 0; i < labels->item_count; i++) {
         const cli_label_item *item = &labels->items[i];
         weir_cell value = {.stype = task->stype, .number = (float)item->low};
-        if (task->stype != WEIR_NUMERICAL)
+        if (weir_value_of(task->stype) != WEIR_VALUE_NUMBER)
             value.integer = (int64_t)item->low;
         weir_json_array(w);
         if (labels->are_stretches)

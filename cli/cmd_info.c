@@ -12,9 +12,9 @@ static void print_column(const weir_store *store, const weir_column *column) {
     printf("    %-24s %-11s", cli_shown(column->name), weir_stype_name(column->stype));
     if (column->nulls > 0)
         printf(" %llu null", (unsigned long long)column->nulls);
-    if (column->stype == WEIR_NUMERICAL)
+    if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER)
         printf(" mean %.6g std %.6g", column->statistics.mean, column->statistics.std);
-    if (column->stype == WEIR_CATEGORICAL)
+    if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
         printf(" %u categories", column->category_count);
     if (column->known_at != WEIR_NONE)
         printf(" known at %s", cli_shown(info->columns[column->known_at].name));

@@ -84,13 +84,17 @@ static void copy_value(const weir_cbor_value *text, char *out, size_t size) {
 
 static bool can_be_target(const weir_cbor_value *table, const weir_cbor_value *name,
                           const weir_cbor_value *column, weir_cbor_value *stype) {
-    static const char *const fit[] = {"boolean", "categorical", "numerical", "timestamp"};
+#define FIT(id, number, name, value, can_be_target) {#name, can_be_target},
+    static const struct {
+        const char *stype;
+        bool can_be_target;
+    } known[] = {WEIR_STYPES(FIT)};
     weir_cbor_value other;
     bool is_fit = false;
     if (!weir_cbor_get(column, "stype", stype) || weir_cbor_get(column, "foreign_key", &other))
         return false;
-    for (int i = 0; i < 4; i++)
-        is_fit = is_fit || weir_cbor_is_text(stype, fit[i]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        is_fit = is_fit || (known[i].can_be_target && weir_cbor_is_text(stype, known[i].stype));
     bool is_time = weir_cbor_get(table, "temporal_column", &other) && other.type == WEIR_CBOR_TEXT &&
                    other.number == name->number && memcmp(other.data, name->data, (size_t)name->number) == 0;
     return is_fit && !is_time;

@@ -172,11 +172,12 @@ static void print_labels(const weir_store *store, const weir_task *of, const wei
     printf("%s%" PRIu64 " %s", split ? ", " : "", labels->seeds, weir_split_name((weir_split)split));
     if (labels->seeds == labels->nulls || of->link.is_link)
         return;
-    if (of->stype == WEIR_BOOLEAN) {
+    weir_value kind = weir_value_of(of->stype);
+    if (kind == WEIR_VALUE_TRUTH) {
         printf(" (%.1f %% true)", 100 * labels->mean);
-    } else if (of->stype == WEIR_NUMERICAL) {
+    } else if (kind == WEIR_VALUE_NUMBER) {
         printf(" (mean %.4g)", labels->mean);
-    } else if (of->stype == WEIR_CATEGORICAL && task->class_count > 0) {
+    } else if (kind == WEIR_VALUE_CATEGORY && task->class_count > 0) {
         weir_text text = weir_store_category(store, task->classes[0].category);
         char name[24];
         snprintf(name, sizeof name, "%.*s", text.size < 20 ? (int)text.size : 20, text.data);

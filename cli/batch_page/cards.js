@@ -65,7 +65,8 @@ function cellClass(state) {
 }
 
 function valueClass(stype) {
-  return {numerical: "value number", timestamp: "value time", identifier: "value identifier"}[stype] ?? "value";
+  const words = {boolean: "value", categorical: "value", text: "value"};
+  return {...words, timestamp: "value time", identifier: "value identifier"}[stype] ?? "value number";
 }
 
 // Where what is hidden is not shown, a cell that is not known yet is what the model gets: null.

@@ -65,8 +65,8 @@ function labelText(task, split) {
   if (labels.seeds === labels.nulls) return "no labels";
   if (task.stype === "boolean") return `${percent(labels.mean)} true`;
   if (task.stype === "categorical") return `${shortened(task.classes[0].name)}: ${percent(labels.mean)}`;
-  if (task.stype === "numerical") return `mean ${figure(labels.mean)}`;
-  return `${day(labels.least)} to ${day(labels.most)}`;
+  if (task.stype === "timestamp") return `${day(labels.least)} to ${day(labels.most)}`;
+  return `mean ${figure(labels.mean)}`;
 }
 
 function shortened(text) {

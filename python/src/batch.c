@@ -660,7 +660,7 @@ static PyType_Spec spec = {"weir._weir.Batch", sizeof(py_object), 0,
 
 #define PART(id, name, dtype, ...) {#name, #dtype},
 
-/* A tuple of (name, dtype). */
+/* A tuple of pairs: (name, dtype) of tensors. */
 static bool add_list(PyObject *module, const char *name, const char *const (*parts)[2], Py_ssize_t count) {
     PyObject *list = PyTuple_New(count);
     for (Py_ssize_t i = 0; list && i < count; i++) {
@@ -673,14 +673,20 @@ static bool add_list(PyObject *module, const char *name, const char *const (*par
     return is_added;
 }
 
+#define CARRIER(id, size, dtype, tensor)    #tensor,
+#define STYPE(id, number, name, value, ...) {#name, carriers[WEIR_VALUE_##value]},
+
 int py_add_batch(PyObject *module) {
+    static const char *const carriers[] = {WEIR_VALUES(CARRIER)};
+    const char *const stypes[][2] = {WEIR_STYPES(STYPE)}; /* and the tensors that carry their values */
     static const char *const tensors[][2] = {WEIR_BATCH_TENSORS(PART)};
     static const char *const optional[][2] = {WEIR_OPTIONAL_TENSORS(PART)};
     static const char *const fields[][2] = {WEIR_BATCH_FIELDS(PART)};
     py_the.batch = py_add_type(module, &spec);
     return py_the.batch && add_list(module, "TENSORS", tensors, WEIR_FIRST_OPTIONAL) &&
                    add_list(module, "OPTIONAL_TENSORS", optional, WEIR_TENSORS - WEIR_FIRST_OPTIONAL) &&
-                   add_list(module, "FIELDS", fields, sizeof fields / sizeof fields[0])
+                   add_list(module, "FIELDS", fields, sizeof fields / sizeof fields[0]) &&
+                   add_list(module, "STYPES", stypes, sizeof stypes / sizeof stypes[0])
                ? 0
                : -1;
 }

@@ -134,11 +134,10 @@ static PyObject *bits_of(PyObject *self, const weir_table *table, uint32_t bit) 
 }
 
 static PyObject *values_of(PyObject *self, const weir_table *table, const weir_column *column) {
-    static const char *const dtypes[] = {[WEIR_NUMERICAL] = "float32",
-                                         [WEIR_TIMESTAMP] = "int64",
-                                         [WEIR_CATEGORICAL] = "uint32",
-                                         [WEIR_TEXT] = "uint32"};
-    if (column->stype == WEIR_BOOLEAN)
+#define DTYPE(id, size, dtype, ...) #dtype,
+    static const char *const dtypes[] = {WEIR_VALUES(DTYPE)};
+    weir_value value = weir_value_of(column->stype);
+    if (value == WEIR_VALUE_TRUTH)
         return bits_of(self, table, column->bool_bit);
     if (column->slot == WEIR_NONE) {
         PyErr_Format(PyExc_KeyError, "%s is an %s column: it has no values", column->name,
@@ -149,7 +148,7 @@ static PyObject *values_of(PyObject *self, const weir_table *table, const weir_c
     int64_t stride = table->stride;
     return py_array_new(&(py_array_spec){.owner = ((py_object *)self)->shared,
                                          .data = table->records + column->slot,
-                                         .dtype = dtypes[column->stype],
+                                         .dtype = dtypes[value],
                                          .rank = 1,
                                          .shape = &count,
                                          .strides = &stride});
@@ -231,7 +230,7 @@ static PyObject *seed(PyObject *self, PyObject *args) {
     }
     if (found.target.is_null)
         return Py_BuildValue("LO", (long long)found.observation_time, Py_None);
-    if (found.target.stype == WEIR_NUMERICAL)
+    if (weir_value_of(found.target.stype) == WEIR_VALUE_NUMBER)
         return Py_BuildValue("Ld", (long long)found.observation_time, (double)found.target.number);
     return Py_BuildValue("LL", (long long)found.observation_time, (long long)found.target.integer);
 }

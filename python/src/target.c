@@ -25,13 +25,14 @@ static weir_batch_source source_of(const weir_batch *batch, size_t i) {
 /* In a mixed batch all are float32: booleans 0 and 1, classes their numbers. */
 static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
     weir_batch_source source = source_of(batch, i);
+    weir_value kind = weir_value_of(source.target_stype);
     uint32_t category;
     memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
-    if (source.target_stype == WEIR_BOOLEAN)
+    if (kind == WEIR_VALUE_TRUTH)
         *value = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    else if (source.target_stype == WEIR_CATEGORICAL)
+    else if (kind == WEIR_VALUE_CATEGORY)
         *value = category > source.category_start ? (float)(category - source.category_start) : 0;
-    else if (source.target_stype == WEIR_TIMESTAMP)
+    else if (kind == WEIR_VALUE_TIME)
         memcpy(value,
                target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
                    4 * (WEIR_TIMESTAMP_FLOATS - 1),
@@ -41,16 +42,17 @@ static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
 }
 
 static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t *is_null) {
+    weir_value kind = weir_value_of(batch->target_stype);
     uint32_t category;
     *is_null = *target_cell(batch, WEIR_IS_NULL, i, 1) | *target_cell(batch, WEIR_IS_PADDING, i, 1);
     if (batch->source_count > 0) {
         copy_mixed_target(batch, i, (float *)value + i);
-    } else if (batch->target_stype == WEIR_BOOLEAN) {
+    } else if (kind == WEIR_VALUE_TRUTH) {
         ((uint8_t *)value)[i] = *target_cell(batch, WEIR_BOOL_VALUES, i, 1);
-    } else if (batch->target_stype == WEIR_CATEGORICAL) {
+    } else if (kind == WEIR_VALUE_CATEGORY) {
         memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
         ((int64_t *)value)[i] = category > batch->category_start ? category - batch->category_start : 0;
-    } else if (batch->target_stype == WEIR_TIMESTAMP) { /* the last of its floats is the whole time */
+    } else if (kind == WEIR_VALUE_TIME) { /* the last of its floats is the whole time */
         memcpy((float *)value + i,
                target_cell(batch, WEIR_TIMESTAMP_VALUES, i, 4 * WEIR_TIMESTAMP_FLOATS) +
                    4 * (WEIR_TIMESTAMP_FLOATS - 1),
@@ -78,10 +80,11 @@ PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
     }
     for (size_t i = 0; i < count; i++)
         copy_target(batch, i, values->data, nulls->data + i);
-    const char *dtype = batch->source_count > 0                   ? "float32"
-                        : batch->target_stype == WEIR_BOOLEAN     ? "bool"
-                        : batch->target_stype == WEIR_CATEGORICAL ? "int64"
-                                                                  : "float32";
+    weir_value kind = weir_value_of(batch->target_stype);
+    const char *dtype = batch->source_count > 0       ? "float32"
+                        : kind == WEIR_VALUE_TRUTH    ? "bool"
+                        : kind == WEIR_VALUE_CATEGORY ? "int64"
+                                                      : "float32";
     PyObject *first = py_array_of_block(values, dtype, count),
              *second = py_array_of_block(nulls, "bool", count);
     return first && second ? Py_BuildValue("(NN)", first, second)
@@ -101,9 +104,10 @@ size_t py_batch_store_index(const py_batch *batch, const weir_store *store) {
 /* By which a target was normalised; 0 and 1 if it was not. */
 static weir_statistics scale_of(const weir_store *store, uint32_t task, weir_stype stype) {
     const weir_store_info *info = weir_store_describe(store);
-    if (stype == WEIR_NUMERICAL)
+    weir_value kind = weir_value_of(stype);
+    if (kind == WEIR_VALUE_NUMBER)
         return info->columns[info->tasks[task].column].statistics;
-    return stype == WEIR_TIMESTAMP ? info->timestamps : (weir_statistics){.mean = 0, .std = 1};
+    return kind == WEIR_VALUE_TIME ? info->timestamps : (weir_statistics){.mean = 0, .std = 1};
 }
 
 /* (mean, std) of the target; (0, 1) of a mixed batch, whose sources have them. */

@@ -12,7 +12,7 @@ from weir._environment import rank_and_world_size
 from weir._manifest import MIX_KEY, Location, Manifest, Mix, as_manifest
 from weir._options import answer_unknown
 from weir._cells import Cell, cells_of
-from weir._store import Key, Store, StoreLike, as_stores
+from weir._store import CARRIERS, Key, Store, StoreLike, as_stores
 from weir._weir import Array
 
 if TYPE_CHECKING:
@@ -52,12 +52,6 @@ OPTIONAL_NAMES = tuple(name for name, _ in _weir.OPTIONAL_TENSORS)  # of those t
 _MASKS = tuple(name for name, dtype in _weir.TENSORS + _weir.OPTIONAL_TENSORS if dtype == "uint8")
 _UINT16 = tuple(name for name, dtype in _weir.TENSORS + _weir.OPTIONAL_TENSORS if dtype == "uint16")
 _ALL_VALUES = ("numeric_values", "timestamp_values", "bool_values", "categorical_embed_ids", "text_embed_ids")
-_VALUES = {
-    "boolean": "bool_values",
-    "numerical": "numeric_values",
-    "timestamp": "timestamp_values",
-    "categorical": "categorical_embed_ids",
-}
 
 
 class Source(NamedTuple):
@@ -135,11 +129,12 @@ class Target:
         tensors = self._batch.torch()
         if self.stype == "mixed":
             return self._mixed(tensors)
-        cells = tensors[_VALUES[self.stype]][:, 0]
-        if self.stype == "categorical":
+        carrier = CARRIERS[self.stype]
+        cells = tensors[carrier][:, 0]
+        if carrier == "categorical_embed_ids":
             cells = (cells.long() - self._batch.category_start).clamp_(min=0)
         is_null = tensors["is_null"][:, 0] | tensors["is_padding"][:, 0]
-        return (cells[:, -1] if self.stype == "timestamp" else cells).clone(), is_null
+        return (cells[:, -1] if carrier == "timestamp_values" else cells).clone(), is_null
 
     def jax(self) -> tuple[Any, Any]:
         """(values, is_null) as JAX arrays."""
@@ -151,11 +146,12 @@ class Target:
         if self.stype == "mixed":
             raise ValueError("a mixed batch's target on a device is for torch; use target.torch()")
         tensors = self._batch.jax()
-        cells = tensors[_VALUES[self.stype]][:, 0]
-        if self.stype == "categorical":
+        carrier = CARRIERS[self.stype]
+        cells = tensors[carrier][:, 0]
+        if carrier == "categorical_embed_ids":
             cells = jax.numpy.maximum(cells.astype("int32") - self._batch.category_start, 0)
         is_null = (tensors["is_null"][:, 0] != 0) | (tensors["is_padding"][:, 0] != 0)
-        return (cells[:, -1] if self.stype == "timestamp" else cells), is_null
+        return (cells[:, -1] if carrier == "timestamp_values" else cells), is_null
 
     def __repr__(self) -> str:
         return f"<weir.Target {self.stype} ({self._batch.sequence_count},)>"
@@ -246,8 +242,8 @@ class Batch(_weir.Batch, Mapping[str, Array]):
     def _hidden(self) -> tuple[str, ...]:
         """The tensors that say what the target is."""
         if self.target_stype == "mixed":
-            return *_VALUES.values(), "is_null"
-        return _VALUES[self.target_stype], "is_null"
+            return *(name for name in _ALL_VALUES if name != "text_embed_ids"), "is_null"
+        return CARRIERS[self.target_stype], "is_null"
 
     def numpy(self, *, hide_target: bool = False) -> dict[str, numpy.ndarray[Any, Any]]:
         """All tensors as numpy arrays: no copy, read-only (but for those of a copied batch).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weir._store import Store
+from weir._store import CARRIERS, Store
 
 if TYPE_CHECKING:
     from weir._batch import Batch, Source
@@ -72,11 +72,12 @@ class _Seeds:
         time, label = self.store._seed(self.number, number)
         if column["column_idx"] in self.columns:
             return time
-        if label is None or self.task["stype"] == "timestamp":
+        carrier = CARRIERS[self.task["stype"]]
+        if label is None or carrier == "timestamp_values":
             return label
-        if self.task["stype"] == "numerical":
+        if carrier == "numeric_values":
             return label * self.task["std"] + self.task["mean"]
-        return self.store.category(label) if self.task["stype"] == "categorical" else bool(label)
+        return self.store.category(label) if carrier == "categorical_embed_ids" else bool(label)
 
 
 def _tasks_of(batch: Batch) -> list[int]:
@@ -103,11 +104,12 @@ def _value(store: Store, column: dict[str, Any], row: int) -> Any:
     if column["name"] not in table:
         return None
     stored = table[column["name"]][row - table.row_start]
-    if column["stype"] == "numerical":
+    carrier = CARRIERS[column["stype"]]
+    if carrier == "numeric_values":
         return stored * column["std"] + column["mean"]
-    if column["stype"] == "categorical":
+    if carrier == "categorical_embed_ids":
         return store.category(stored)
-    return store.text(stored) if column["stype"] == "text" else stored
+    return store.text(stored) if carrier == "text_embed_ids" else stored
 
 
 def _target_values(batch: Batch, store: Store) -> list[Any]:
@@ -116,19 +118,21 @@ def _target_values(batch: Batch, store: Store) -> list[Any]:
         sources = [batch.sources[number] for number in batch.dataset_ids.tolist()]
         return [_in_words(store, source, value) if source.store.hash == store.hash else None
                 for source, value in zip(sources, values)]  # fmt: skip
-    if target.stype == "categorical":
+    carrier = CARRIERS[target.stype]
+    if carrier == "categorical_embed_ids":
         return [store.category(batch.category_start + value) for value in values]
-    if target.stype == "boolean":
+    if carrier == "bool_values":
         return list(values)
     scaled = [value * target.std + target.mean for value in values]
-    return [round(value) for value in scaled] if target.stype == "timestamp" else scaled
+    return [round(value) for value in scaled] if carrier == "timestamp_values" else scaled
 
 
 def _in_words(store: Store, source: Source, value: float) -> Any:
     """The target of a sequence of a mixed batch."""
-    if source.target_stype == "categorical":
+    carrier = CARRIERS[source.target_stype]
+    if carrier == "categorical_embed_ids":
         return store.category(source.category_start - source.first_category + round(value))
-    if source.target_stype == "boolean":
+    if carrier == "bool_values":
         return value != 0
     scaled = value * source.std + source.mean
-    return round(scaled) if source.target_stype == "timestamp" else scaled
+    return round(scaled) if carrier == "timestamp_values" else scaled

@@ -15,6 +15,8 @@ from weir._weir import Array
 if TYPE_CHECKING:
     from weir._batch import Batch
 
+CARRIERS = dict(_weir.STYPES)  # the tensor that carries a type's values, or "none"
+
 
 class Table(Mapping[str, Array]):
     """A table of a store: its columns as arrays of the file itself.
@@ -29,7 +31,7 @@ class Table(Mapping[str, Array]):
         columns = [column for column in store.info["columns"] if column["table"] == name]
         self._store = store
         self._columns = {column["name"]: column["column_idx"] for column in columns}
-        self._values = [column["name"] for column in columns if column["stype"] not in ("identifier", "ignored")]
+        self._values = [column["name"] for column in columns if CARRIERS[column["stype"]] != "none"]
         self.name: str = name
         self.row_start: int = table["row_start"]
         self.row_count: int = table["rows"]

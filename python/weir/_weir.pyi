@@ -342,6 +342,7 @@ class Run:
 TENSORS: Final[tuple[tuple[str, str], ...]]
 OPTIONAL_TENSORS: Final[tuple[tuple[str, str], ...]]
 FIELDS: Final[tuple[tuple[str, str], ...]]
+STYPES: Final[tuple[tuple[str, str], ...]]
 RUN_WORKERS: Final[int]
 RUN_BUFFER: Final[int]
 RUN_QUEUE: Final[int]

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weir._store import CARRIERS
+
 __all__ = ["accuracy", "auroc", "average_precision", "log_loss", "mae", "r2", "ranking", "rmse", "usual"]
 
 
@@ -129,11 +131,12 @@ def usual(stype: str, predictions: Any, truth: Any) -> dict[str, float]:
     """What one looks at for a target of this semantic type: predictions of a boolean are scores (logits do), of a
     categorical one lists of scores, of a number numbers."""
     chosen: dict[str, Callable[[Any, Any], float]]
-    if stype == "boolean":
+    carrier = CARRIERS.get(stype)
+    if carrier == "bool_values":
         chosen = {"auroc": auroc, "average_precision": average_precision}
-    elif stype == "categorical":
+    elif carrier == "categorical_embed_ids":
         chosen = {"accuracy": accuracy}
-    elif stype in ("numerical", "timestamp"):
+    elif carrier in ("numeric_values", "timestamp_values"):
         chosen = {"mae": mae, "rmse": rmse, "r2": r2}
     else:
         raise ValueError(f"a target is boolean, categorical, numerical or timestamp, not {stype!r}")

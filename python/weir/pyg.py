@@ -16,45 +16,48 @@ from typing import Any, NamedTuple
 import torch
 from torch_geometric.data import HeteroData
 
-from weir._batch import Batch, SemanticType
-from weir._store import Store
+from weir._batch import Batch
+from weir._store import CARRIERS, Store
 
 __all__ = ["Hetero", "hetero"]
 
 _TIMESTAMP_FLOATS = 15
-_STYPES = {kind.name.lower(): kind for kind in SemanticType}
 
 
 class _Table(NamedTuple):
-    """Where the cells of a table's columns go: the place of a column among those of its type, by ColumnIdx."""
+    """Where the cells of a table's columns go: the columns of each tensor that carries values, by ColumnIdx."""
 
     name: str
     row_start: int
     row_end: int
-    columns: dict[SemanticType, list[int]]
+    columns: dict[str, list[int]]
 
     @property
     def value_columns(self) -> list[int]:
         return sorted(sum(self.columns.values(), []))
 
 
+def _no_columns() -> dict[str, list[int]]:
+    return {carrier: [] for carrier in CARRIERS.values() if carrier != "none"}
+
+
 def _tables(store: Store) -> list[_Table]:
     tables = []
     for table in store.info["tables"]:
-        columns: dict[SemanticType, list[int]] = {kind: [] for kind in SemanticType if kind != SemanticType.IDENTIFIER}
+        columns = _no_columns()
         for column in store.info["columns"]:
-            kind = _STYPES.get(column["stype"])
-            if column["table"] == table["name"] and kind in columns:
-                columns[kind].append(column["column_idx"])
+            carrier = CARRIERS[column["stype"]]
+            if column["table"] == table["name"] and carrier in columns:
+                columns[carrier].append(column["column_idx"])
         tables.append(_Table(table["name"], table["row_start"], table["row_start"] + table["rows"], columns))
     return tables
 
 
 def _seeds(store: Store, task: dict[str, Any]) -> _Table:
     """Seeds that are rows: their labels and observation times."""
-    columns: dict[SemanticType, list[int]] = {kind: [] for kind in SemanticType if kind != SemanticType.IDENTIFIER}
-    columns[_STYPES[task["stype"]]].append(task["column_idx"])
-    columns[SemanticType.TIMESTAMP].append(task["observed_column_idx"])
+    columns = _no_columns()
+    columns[CARRIERS[task["stype"]]].append(task["column_idx"])
+    columns["timestamp_values"].append(task["observed_column_idx"])
     first = store.info["rows"]
     return _Table(task["name"], first, first + task["seeds"] + 1, columns)
 
@@ -162,14 +165,14 @@ def _add_features(part: Any, table: _Table, cells: _Cells, tensors: dict[str, to
 
     of = table.columns
     zero = torch.zeros(())
-    numbers = filled(of[SemanticType.NUMERICAL], tensors["numeric_values"], zero)
-    booleans = filled(of[SemanticType.BOOLEAN], tensors["bool_values"], zero)
-    times = filled(of[SemanticType.TIMESTAMP], tensors["timestamp_values"], torch.zeros(_TIMESTAMP_FLOATS))
+    numbers = filled(of["numeric_values"], tensors["numeric_values"], zero)
+    booleans = filled(of["bool_values"], tensors["bool_values"], zero)
+    times = filled(of["timestamp_values"], tensors["timestamp_values"], torch.zeros(_TIMESTAMP_FLOATS))
     is_null = ~filled(table.value_columns, None, torch.tensor(False))
     part.x = torch.cat([numbers, booleans, times.flatten(1), is_null.float()], dim=1)
-    part.categories = filled(of[SemanticType.CATEGORICAL], tensors["categorical_embed_ids"].long(), torch.tensor(-1))
+    part.categories = filled(of["categorical_embed_ids"], tensors["categorical_embed_ids"].long(), torch.tensor(-1))
     table_of_texts = tensors["text_batch_embeddings"]
-    texts = filled(of[SemanticType.TEXT], tensors["text_embed_ids"].long(), torch.tensor(-1))
+    texts = filled(of["text_embed_ids"], tensors["text_embed_ids"].long(), torch.tensor(-1))
     nothing = table_of_texts.new_zeros(1, table_of_texts.shape[1])
     part.texts = torch.cat([table_of_texts, nothing])[texts]  # -1 is the last: zeros
     part.num_nodes = count

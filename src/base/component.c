@@ -17,84 +17,46 @@
 #include "base/internal.h"
 #include "weir_tool/base_tools.h"
 
-static void put(char out[WEIR_COMPONENT_CAPACITY], const char *version) {
-    snprintf(out, WEIR_COMPONENT_CAPACITY, "%s", version ? version : "");
-}
+#define TEXT(number)  #number
+#define SPELL(number) TEXT(number)
 
-static void put_compiler(weir_component *out) {
 #ifdef __clang__
-    out->name = "clang";
-    snprintf(out->built, sizeof out->built, "%d.%d.%d", __clang_major__, __clang_minor__,
-             __clang_patchlevel__);
+#define COMPILER "clang", SPELL(__clang_major__) "." SPELL(__clang_minor__) "." SPELL(__clang_patchlevel__)
 #else
-    out->name = "gcc";
-    snprintf(out->built, sizeof out->built, "%d.%d.%d", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
-#endif
-}
-
-static void put_libc(weir_component *out) {
-    out->name = "glibc";
-    snprintf(out->built, sizeof out->built, "%d.%d", __GLIBC__, __GLIBC_MINOR__);
-    put(out->running, gnu_get_libc_version());
-}
-
-static void put_openssl(weir_component *out) {
-    out->name = "openssl";
-    put(out->built, OPENSSL_FULL_VERSION_STR);
-    put(out->running, OpenSSL_version(OPENSSL_FULL_VERSION_STRING));
-}
-
-static void put_sqlite(weir_component *out) {
-    out->name = "sqlite";
-    put(out->built, SQLITE_VERSION);
-    put(out->running, sqlite3_libversion());
-}
-
-static void put_xxhash(weir_component *out) {
-    unsigned running = XXH_versionNumber();
-    out->name = "xxhash";
-    snprintf(out->built, sizeof out->built, "%d.%d.%d", XXH_VERSION_MAJOR, XXH_VERSION_MINOR,
-             XXH_VERSION_RELEASE);
-    snprintf(out->running, sizeof out->running, "%u.%u.%u", running / 10000, running / 100 % 100,
-             running % 100);
-}
-
-static void put_zlib(weir_component *out) {
-    out->name = "zlib";
-    put(out->built, ZLIB_VERSION);
-    put(out->running, zlibVersion());
-}
-
-#ifndef WEIR_WITHOUT_POSTGRES
-static void put_libpq(weir_component *out) {
-    int running = PQlibVersion();
-    out->name = "libpq";
-    snprintf(out->built, sizeof out->built, "%d.%d", PG_VERSION_NUM / 10000, PG_VERSION_NUM % 10000);
-    snprintf(out->running, sizeof out->running, "%d.%d", running / 10000, running % 10000);
-}
-#endif
-
-#ifndef WEIR_WITHOUT_HTTP
-static void put_curl(weir_component *out) {
-    out->name = "curl";
-    put(out->built, LIBCURL_VERSION);
-    put(out->running, curl_version_info(CURLVERSION_NOW)->version);
-}
+#define COMPILER "gcc", SPELL(__GNUC__) "." SPELL(__GNUC_MINOR__) "." SPELL(__GNUC_PATCHLEVEL__)
 #endif
 
 bool weir_component_at(size_t index, weir_component *out) {
-    static void (*const all[])(weir_component *) = {
-        put_compiler, put_libc, put_openssl, put_sqlite, put_xxhash, put_zlib,
+    char xxhash[WEIR_COMPONENT_CAPACITY];
+    unsigned number = XXH_versionNumber();
+    snprintf(xxhash, sizeof xxhash, "%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
 #ifndef WEIR_WITHOUT_POSTGRES
-        put_libpq,
+    char libpq_built[WEIR_COMPONENT_CAPACITY], libpq[WEIR_COMPONENT_CAPACITY];
+    snprintf(libpq_built, sizeof libpq_built, "%d.%d", PG_VERSION_NUM / 10000, PG_VERSION_NUM % 10000);
+    snprintf(libpq, sizeof libpq, "%d.%d", PQlibVersion() / 10000, PQlibVersion() % 10000);
+#endif
+    const struct {
+        const char *name, *built, *running;
+    } all[] = {
+        {COMPILER, ""},
+        {"glibc", SPELL(__GLIBC__) "." SPELL(__GLIBC_MINOR__), gnu_get_libc_version()},
+        {"openssl", OPENSSL_FULL_VERSION_STR, OpenSSL_version(OPENSSL_FULL_VERSION_STRING)},
+        {"sqlite", SQLITE_VERSION, sqlite3_libversion()},
+        {"xxhash", SPELL(XXH_VERSION_MAJOR) "." SPELL(XXH_VERSION_MINOR) "." SPELL(XXH_VERSION_RELEASE),
+         xxhash},
+        {"zlib", ZLIB_VERSION, zlibVersion()},
+#ifndef WEIR_WITHOUT_POSTGRES
+        {"libpq", libpq_built, libpq},
 #endif
 #ifndef WEIR_WITHOUT_HTTP
-        put_curl,
+        {"curl", LIBCURL_VERSION, curl_version_info(CURLVERSION_NOW)->version},
 #endif
     };
     *out = (weir_component){0};
     if (index >= sizeof all / sizeof *all)
         return false;
-    all[index](out);
+    out->name = all[index].name;
+    snprintf(out->built, sizeof out->built, "%s", all[index].built);
+    snprintf(out->running, sizeof out->running, "%s", all[index].running ? all[index].running : "");
     return true;
 }

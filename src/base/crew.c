@@ -81,6 +81,7 @@ void weir__crew_share(weir__crew *crew, uint32_t number, uint64_t step, uint32_t
     uint64_t generation = (atomic_load(&lane->open) >> 32) + 1;
     if (count == 0)
         return;
+    assert(number < crew->lane_count && atomic_load(&lane->undone) == 0 && "a lane that has work already");
     lane->work = work;
     lane->job = job;
     atomic_store_explicit(&lane->step, step, memory_order_relaxed);

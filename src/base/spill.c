@@ -265,6 +265,7 @@ static void release_in_file(weir__spill *spill, block *old) {
     size_t size = whole_pages(spill, old->size), place = old->place;
     spill->inner->forget(spill->inner->context, old, size, true);
     pthread_mutex_lock(&spill->lock);
+    assert(spill->in_file >= size && "more is released than was taken");
     spill->in_file -= size;
     give_place(spill, (size_t)((uint8_t *)old - spill->region), place);
     pthread_mutex_unlock(&spill->lock);

@@ -249,7 +249,8 @@ static void write_header(const weir_batch_buffer *b, uint64_t texts_at, uint64_t
 weir_batch_source weir_batch__source_of(const weir_batch__recipe *r) {
     const weir_store_info *info = weir_store_describe(r->store);
     const weir_task *task = &info->tasks[r->task];
-    const weir_column *column = task->stype == WEIR_CATEGORICAL ? &info->columns[task->column] : NULL;
+    const weir_column *column =
+        weir_value_of(task->stype) == WEIR_VALUE_CATEGORY ? &info->columns[task->column] : NULL;
     return (weir_batch_source){.store = r->store,
                                .first_column = r->origin.first_column,
                                .first_category = r->origin.first_category,

@@ -420,6 +420,7 @@ SHARED void expand_optional(const expansion *e, const expanded_row *row, uint32_
 SHARED void expand_target(const expansion *e, uint32_t wanted) {
     expanded_row anchor = row_of(e, 0);
     uint32_t stype = (uint32_t)rules_word(e->rules, RULES_TARGET_STYPE);
+    weir_value kind = weir_value_of((weir_stype)stype);
     uint32_t is_null = field(e, SEQUENCE_TARGET_IS_NULL);
     uint64_t value = is_null ? 0 : weir__load64(e->sequence + SEQUENCE_TARGET);
     if (WANTS(SEMANTIC_TYPES))
@@ -431,16 +432,16 @@ SHARED void expand_target(const expansion *e, uint32_t wanted) {
     if (WANTS(IS_NULL))
         e->parts[WEIR_IS_NULL][0] = (uint8_t)is_null;
     if (WANTS(NUMERIC_VALUES))
-        weir__store32(e->parts[WEIR_NUMERIC_VALUES], stype == WEIR_NUMERICAL ? (uint32_t)value : 0);
+        weir__store32(e->parts[WEIR_NUMERIC_VALUES], kind == WEIR_VALUE_NUMBER ? (uint32_t)value : 0);
     if (WANTS(TIMESTAMP_VALUES))
         clear_time(e, 0);
-    if (WANTS(TIMESTAMP_VALUES) && stype == WEIR_TIMESTAMP && !is_null)
+    if (WANTS(TIMESTAMP_VALUES) && kind == WEIR_VALUE_TIME && !is_null)
         write_time(e, 0, (int64_t)value);
     if (WANTS(BOOL_VALUES))
-        e->parts[WEIR_BOOL_VALUES][0] = stype == WEIR_BOOLEAN && value != 0;
+        e->parts[WEIR_BOOL_VALUES][0] = kind == WEIR_VALUE_TRUTH && value != 0;
     if (WANTS(CATEGORICAL_EMBED_IDS))
         weir__store32(e->parts[WEIR_CATEGORICAL_EMBED_IDS],
-                      stype == WEIR_CATEGORICAL && !is_null ? (uint32_t)value + e->first_category : 0);
+                      kind == WEIR_VALUE_CATEGORY && !is_null ? (uint32_t)value + e->first_category : 0);
     if (WANTS(TEXT_EMBED_IDS))
         weir__store32(e->parts[WEIR_TEXT_EMBED_IDS], 0); /* no task predicts a text */
     if (WANTS(IS_TARGET))
@@ -521,7 +522,8 @@ SHARED void expand_position(const expansion *e, uint32_t at) {
         expanded_row row = row_of(e, row_with_cell(e, at));
         const uint8_t *rule = row.rules + (uint64_t)(at - row.first) * CELL_SIZE;
         expand_cell(e, &row, at - row.first, CELL_PARTS);
-        if (rule[CELL_STYPE] == WEIR_TIMESTAMP && !is_null_cell(rule, row.record, e->seen))
+        if (weir_value_of((weir_stype)rule[CELL_STYPE]) == WEIR_VALUE_TIME &&
+            !is_null_cell(rule, row.record, e->seen))
             write_time(e, at, (int64_t)weir__load64(row.record + weir__load32(rule + CELL_SLOT)));
         else
             clear_time(e, at);

@@ -263,23 +263,23 @@ static void write_cell(const weir_column *c, uint32_t column, uint32_t bits, uin
         weir__store32(rule + CELL_KNOWN_SLOT, c->known_slot);
         rule[CELL_KNOWN_MASK] = 1;
     }
-    switch (c->stype) {
-    case WEIR_NUMERICAL:
+    switch (weir_value_of(c->stype)) {
+    case WEIR_VALUE_NUMBER:
         weir__store32(rule + CELL_NUMBER_MASK, UINT32_MAX);
         break;
-    case WEIR_CATEGORICAL:
+    case WEIR_VALUE_CATEGORY:
         weir__store32(rule + CELL_CATEGORY_MASK, UINT32_MAX);
         break;
-    case WEIR_TEXT:
+    case WEIR_VALUE_TEXT:
         weir__store32(rule + CELL_TEXT_MASK, UINT32_MAX);
         break;
-    case WEIR_BOOLEAN:
+    case WEIR_VALUE_TRUTH:
         put_bit(rule, CELL_BOOL_BYTE, CELL_BOOL_SHIFT, bits, c->bool_bit);
         rule[CELL_BOOL_MASK] = 1;
         break;
-    case WEIR_TIMESTAMP: /* has a list */
-    case WEIR_IDENTIFIER:
-    case WEIR_IGNORED: /* has no cells */
+    case WEIR_VALUE_TIME: /* has a list */
+    case WEIR_VALUE_PRESENCE:
+    case WEIR_VALUE_NOTHING: /* has no cells */
         break;
     }
 }
@@ -298,9 +298,10 @@ typedef struct writing {
 
 /* Lists a cell by its type, for what looks for cells of that type alone. */
 static void list_cell(writing *w, weir_batch__kind *kind, const uint8_t *rule, uint32_t number) {
-    if (rule[CELL_STYPE] == WEIR_TIMESTAMP)
+    weir_value value = weir_value_of((weir_stype)rule[CELL_STYPE]);
+    if (value == WEIR_VALUE_TIME)
         weir__store32(w->times + 4 * (size_t)w->time_count++, number);
-    if (rule[CELL_STYPE] == WEIR_TEXT) {
+    if (value == WEIR_VALUE_TEXT) {
         w->texts[w->text_count++] = (weir_batch__text_rule){rule, weir__load32(rule + CELL_SLOT), number};
         kind->text_count++;
     }

@@ -140,7 +140,7 @@ void weir_batch__rules_close(weir_batch__rules *rules, const weir_env *env);
 /* A target's value as batches and task rows have it: bits of a float, or the integer. */
 static inline uint64_t weir_batch__bits_of_target(const weir_cell *target) {
     uint32_t bits;
-    if (target->stype != WEIR_NUMERICAL)
+    if (weir_value_of(target->stype) != WEIR_VALUE_NUMBER)
         return (uint64_t)target->integer;
     memcpy(&bits, &target->number, sizeof bits);
     return bits;

@@ -353,6 +353,56 @@ weir_ingest__fit weir_ingest__to_text(const weir_ingest__value *value,
     }
 }
 
+/* ---- By type --------------------------------------------------------------------------------- */
+
+weir_ingest__fit weir_ingest__convert(const weir_ingest__value *value, weir_stype stype,
+                                      const weir_ingest__time_form *form, weir_ingest__unsaid *unsaid,
+                                      weir_ingest__converted *out) {
+    bool truth = false;
+    weir_ingest__fit fit = value->type == WEIR_INGEST__NULL ? WEIR_INGEST__IS_NULL : WEIR_INGEST__FITS;
+    switch (stype) {
+    case WEIR_NUMERICAL:
+        return weir_ingest__to_number(value, &out->number);
+    case WEIR_TIMESTAMP:
+        return weir_ingest__to_time(value, form, unsaid, &out->integer);
+    case WEIR_BOOLEAN:
+        fit = weir_ingest__to_boolean(value, &truth);
+        out->integer = truth;
+        return fit;
+    case WEIR_CATEGORICAL:
+    case WEIR_TEXT:
+        return weir_ingest__to_text(value, out->form, &out->text);
+    case WEIR_IDENTIFIER:
+    case WEIR_IGNORED:
+        break;
+    }
+    return fit;
+}
+
+const char *weir_ingest__unfit_reason(weir_stype stype) {
+    switch (stype) {
+    case WEIR_NUMERICAL:
+        return "is not a number; if it stands for null, say so with --null or \"csv\": {\"null\": [\"NA\"]} "
+               "(CSV files), "
+               "or with a \"query\" that makes it NULL; or make the column categorical or text";
+    case WEIR_TIMESTAMP:
+        return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
+               "decimals), or an "
+               "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";
+    case WEIR_BOOLEAN:
+        return "is not a boolean: that is true or false, t or f, yes or no, 1 or 0; make the column "
+               "categorical, or turn it into one of these with a \"query\"";
+    case WEIR_IDENTIFIER:
+    case WEIR_CATEGORICAL:
+    case WEIR_TEXT:
+    case WEIR_IGNORED:
+        break;
+    }
+    return "has no text form";
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
 void weir_ingest__describe_value(const weir_ingest__value *value, char out[96]) {
     char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
     weir_ingest__bytes text = {"", 0};

@@ -5,6 +5,7 @@
 
 #include "ingest/source.h"
 #include "ingest/time_format.h"
+#include "weir/stypes.h"
 
 typedef enum weir_ingest__fit {
     WEIR_INGEST__FITS,
@@ -60,6 +61,21 @@ enum { WEIR_INGEST__TEXT_FORM_SIZE = 48 };
  * (WEIR_INGEST__IS_NULL, WEIR_INGEST__UNFIT). */
 weir_ingest__fit weir_ingest__to_text(const weir_ingest__value *value,
                                       char buffer[WEIR_INGEST__TEXT_FORM_SIZE], weir_ingest__bytes *out);
+
+/* A value as a column or a target of a type holds it: the type's weir_value says which member is set. */
+typedef struct weir_ingest__converted {
+    double number;
+    int64_t integer;         /* a time, or 0 and 1 */
+    weir_ingest__bytes text; /* of a category or a text; it may lie in `form` */
+    char form[WEIR_INGEST__TEXT_FORM_SIZE];
+} weir_ingest__converted;
+
+/* Converts as the type wants it. `form` and `unsaid` are for times, as above. */
+weir_ingest__fit weir_ingest__convert(const weir_ingest__value *value, weir_stype stype,
+                                      const weir_ingest__time_form *form, weir_ingest__unsaid *unsaid,
+                                      weir_ingest__converted *out);
+/* Why a value does not fit a type, and what to do; static. */
+const char *weir_ingest__unfit_reason(weir_stype stype);
 
 /* Decimal text as binary64: [+-] digits [. digits] [e [+-] digits], nan, inf, infinity in any case. False
  * if it is not a number. */

@@ -247,16 +247,14 @@ static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
             if (strcmp(draft->tables[t].source->name, table_name) != 0 ||
                 strcmp(column->name, options->target_column) != 0)
                 continue;
-            bool can_be = column->stype == WEIR_BOOLEAN || column->stype == WEIR_CATEGORICAL ||
-                          column->stype == WEIR_NUMERICAL || column->stype == WEIR_TIMESTAMP;
+            bool can_be = weir_store__stype_can_be_target(column->stype);
             if (!can_be || column->is_key || c == draft->tables[t].time)
                 return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__SCHEMA_OPERATOR,
-                                  "%s.%s cannot be predicted: it is %s%s", table_name, column->name,
+                                  "%s.%s cannot be predicted: it is %s%s%s", table_name, column->name,
                                   c == draft->tables[t].time ? "the time of the row"
                                   : column->is_key           ? "a key"
                                                              : weir_stype_name(column->stype),
-                                  can_be ? ""
-                                         : "; a target is boolean, categorical, numerical or a timestamp");
+                                  can_be ? "" : "; a target is one of ", can_be ? "" : weir_store__targets);
             draft->tasks[0] = (weir_ingest__draft_task){.table = t, .column = c};
             draft->task_count = 1;
             find_split(draft, &draft->tables[t], &draft->tasks[0]);

@@ -32,6 +32,7 @@ static void compose_column(const row_block *block, const weir_ingest__table *tab
     const weir_table *layout = &e->description->tables[block->table];
     const weir_column *column = &e->description->columns[table->plan->columns[c].column_idx];
     const void *values = table->data[c].values;
+    weir_value kind = weir_value_of(column->stype);
     uint32_t stride = layout->stride;
     uint8_t *record = block->bytes;
     assert((column->slot == WEIR_NONE || column->slot < layout->bits_offset) &&
@@ -39,11 +40,11 @@ static void compose_column(const row_block *block, const weir_ingest__table *tab
     for (uint32_t i = 0; i < block->count; i++, record += stride) {
         uint32_t r = block->first + i;
         bool is_null = false;
-        switch (column->stype) {
-        case WEIR_IDENTIFIER:
+        switch (kind) {
+        case WEIR_VALUE_PRESENCE:
             is_null = ((const uint8_t *)values)[r] == 0;
             break;
-        case WEIR_NUMERICAL: {
+        case WEIR_VALUE_NUMBER: {
             double value = ((const double *)values)[r];
             is_null = isnan(value);
             if (!is_null)
@@ -51,27 +52,27 @@ static void compose_column(const row_block *block, const weir_ingest__table *tab
                               bits_of_float(weir_normalise(value, &column->statistics)));
             break;
         }
-        case WEIR_TIMESTAMP: {
+        case WEIR_VALUE_TIME: {
             int64_t value = ((const int64_t *)values)[r];
             is_null = value == WEIR_TIME_ALWAYS;
             weir__store64(record + column->slot, (uint64_t)value);
             break;
         }
-        case WEIR_BOOLEAN:
+        case WEIR_VALUE_TRUTH:
             is_null = ((const uint8_t *)values)[r] == 2;
             if (((const uint8_t *)values)[r] == 1)
                 weir__set_bit(record + layout->bits_offset, column->bool_bit);
             break;
-        case WEIR_CATEGORICAL:
-        case WEIR_TEXT: {
+        case WEIR_VALUE_CATEGORY:
+        case WEIR_VALUE_TEXT: {
             uint32_t value = ((const uint32_t *)values)[r];
             is_null = value == WEIR_NONE;
             if (!is_null)
                 weir__store32(record + column->slot,
-                              value + (column->stype == WEIR_CATEGORICAL ? column->category_start : 0));
+                              value + (kind == WEIR_VALUE_CATEGORY ? column->category_start : 0));
             break;
         }
-        case WEIR_IGNORED: /* it has no cells */
+        case WEIR_VALUE_NOTHING: /* it has no cells */
             break;
         }
         if (is_null)
@@ -291,7 +292,7 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
         for (uint32_t c = 0; c < e->plan->tables[t].column_count; c++) {
             const weir_ingest__column_plan *column = &e->plan->tables[t].columns[c];
             const weir_ingest__table *table = &e->ordered->tables[t];
-            if (column->stype == WEIR_CATEGORICAL)
+            if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
                 list_categories(e, column->column_idx, &table->categories[c], table->category_ranks[c],
                                 &start);
         }

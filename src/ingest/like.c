@@ -146,7 +146,7 @@ static bool resolves(const weir_ingest__schema *schema, const weir_ingest__schem
     }
     const weir_ingest__schema_column *column =
         path->count ? weir_ingest__schema_find_column(table, path->names[path->count - 1]) : NULL;
-    return path->count == 0 || (column && column->stype == WEIR_TIMESTAMP);
+    return path->count == 0 || (column && weir_value_of(column->stype) == WEIR_VALUE_TIME);
 }
 
 static weir_status refuse_time(weir_error *error, const char *table, const char *of) {
@@ -385,7 +385,7 @@ weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t
     weir_text before = {"", 0};
     *count = WEIR_NONE;
     if (!like->store || column_idx == WEIR_NONE ||
-        earlier(like)->columns[column_idx].stype != WEIR_CATEGORICAL)
+        weir_value_of(earlier(like)->columns[column_idx].stype) != WEIR_VALUE_CATEGORY)
         return WEIR_OK;
     const weir_column *column = &earlier(like)->columns[column_idx];
     for (uint32_t i = 0; i < column->category_count; i++) {
@@ -426,7 +426,7 @@ void weir_ingest__like_statistics(weir_ingest__context *context, const weir_inge
     for (uint32_t t = 0; t < plan->table_count; t++)
         for (uint32_t c = 0; c < plan->tables[t].column_count; c++) {
             const weir_ingest__column_plan *column = &plan->tables[t].columns[c];
-            if (column->stype != WEIR_NUMERICAL)
+            if (weir_value_of(column->stype) != WEIR_VALUE_NUMBER)
                 continue;
             const weir_statistics *was = &earlier_store->columns[column->column_idx].statistics;
             weir_statistics *is = &statistics->columns[column->column_idx];

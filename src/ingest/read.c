@@ -24,14 +24,14 @@ enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024, SMALL
 /* ---- A part's memory ------------------------------------------------------------------------- */
 
 size_t weir_ingest__value_size(weir_stype stype) {
-    static const size_t sizes[] = {[WEIR_IDENTIFIER] = sizeof(uint8_t),
-                                   [WEIR_NUMERICAL] = sizeof(double),
-                                   [WEIR_TIMESTAMP] = sizeof(int64_t),
-                                   [WEIR_BOOLEAN] = sizeof(uint8_t),
-                                   [WEIR_CATEGORICAL] = sizeof(uint32_t),
-                                   [WEIR_TEXT] = sizeof(uint32_t),
-                                   [WEIR_IGNORED] = 0};
-    return sizes[stype];
+    static const size_t sizes[] = {[WEIR_VALUE_NOTHING] = 0,
+                                   [WEIR_VALUE_PRESENCE] = sizeof(uint8_t),
+                                   [WEIR_VALUE_NUMBER] = sizeof(double),
+                                   [WEIR_VALUE_TIME] = sizeof(int64_t),
+                                   [WEIR_VALUE_TRUTH] = sizeof(uint8_t),
+                                   [WEIR_VALUE_CATEGORY] = sizeof(uint32_t),
+                                   [WEIR_VALUE_TEXT] = sizeof(uint32_t)};
+    return sizes[weir_value_of(stype)];
 }
 
 void weir_ingest__column_data_release(const weir_env *env, weir_ingest__column_data *column) {
@@ -163,7 +163,7 @@ static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest
     weir_ingest__column_data *column = &r->part->columns[c];
     weir_ingest__key key;
     weir_ingest__dictionary *dictionary = plan->is_foreign ? &r->part->dictionaries[c] : NULL;
-    if (plan->is_foreign && plan->stype == WEIR_CATEGORICAL)
+    if (plan->is_foreign && weir_value_of(plan->stype) == WEIR_VALUE_CATEGORY)
         dictionary = NULL; /* that one is the categories' */
     if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
         return false;
@@ -180,77 +180,43 @@ static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest
     return true;
 }
 
-/* The number of a value's text in a dictionary; the cell is null where the value is. */
-static weir_ingest__fit store_text(row_reader *r, weir_ingest__dictionary *dictionary,
-                                   const weir_ingest__value *value, uint32_t *out) {
-    char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
-    weir_ingest__bytes text;
-    *out = WEIR_NONE;
-    weir_ingest__fit fit = weir_ingest__to_text(value, buffer, &text);
-    if (fit == WEIR_INGEST__FITS &&
-        !weir_ingest__dictionary_intern(dictionary, &r->part->strings, text.data, text.size, out))
+/* The number of a text in a dictionary. */
+static uint32_t store_text(row_reader *r, weir_ingest__dictionary *dictionary, weir_ingest__bytes text) {
+    uint32_t number = WEIR_NONE;
+    if (!weir_ingest__dictionary_intern(dictionary, &r->part->strings, text.data, text.size, &number))
         r->is_short_of_memory = true;
-    return fit;
-}
-
-static const char *unfit_reason(weir_stype stype) {
-    switch (stype) {
-    case WEIR_NUMERICAL:
-        return "is not a number; if it stands for null, say so with --null or \"csv\": {\"null\": [\"NA\"]} "
-               "(CSV files), "
-               "or with a \"query\" that makes it NULL; or make the column categorical or text";
-    case WEIR_TIMESTAMP:
-        return "is not a time that is read here: that is 2013-01-31, 2013-01-31T10:00:00Z (up to 6 "
-               "decimals), or an "
-               "integer with \"unit\"; for any other form give the column a \"format\", such as \"%d/%m/%Y\"";
-    case WEIR_BOOLEAN:
-        return "is not a boolean: that is true or false, t or f, yes or no, 1 or 0; make the column "
-               "categorical, or turn it into one of these with a \"query\"";
-    case WEIR_IDENTIFIER:
-    case WEIR_CATEGORICAL:
-    case WEIR_TEXT:
-    case WEIR_IGNORED:
-        break;
-    }
-    return "has no text form";
+    return number;
 }
 
 /* Converts and stores a cell as its semantic type wants it. */
 static weir_ingest__fit store_value(row_reader *r, uint32_t row, uint32_t c,
                                     const weir_ingest__value *value) {
     const weir_ingest__column_plan *plan = &r->table->columns[c];
-    weir_ingest__column_data *column = &r->part->columns[c];
-    weir_ingest__fit fit = value->type == WEIR_INGEST__NULL ? WEIR_INGEST__IS_NULL : WEIR_INGEST__FITS;
-    bool truth = false;
-    switch (plan->stype) {
-    case WEIR_IDENTIFIER:
-        ((uint8_t *)column->values)[row] = fit == WEIR_INGEST__FITS;
+    weir_ingest__part *part = r->part;
+    void *values = part->columns[c].values;
+    weir_ingest__converted cell;
+    weir_ingest__fit fit = weir_ingest__convert(value, plan->stype, &plan->form, &part->unsaid[c], &cell);
+    bool fits = fit == WEIR_INGEST__FITS;
+    switch (weir_value_of(plan->stype)) {
+    case WEIR_VALUE_PRESENCE:
+        ((uint8_t *)values)[row] = fits;
         break;
-    case WEIR_NUMERICAL: {
-        double *out = (double *)column->values + row;
-        fit = weir_ingest__to_number(value, out);
-        if (fit != WEIR_INGEST__FITS)
-            *out = NAN;
+    case WEIR_VALUE_NUMBER:
+        ((double *)values)[row] = fits ? cell.number : NAN;
         break;
-    }
-    case WEIR_TIMESTAMP: {
-        int64_t *out = (int64_t *)column->values + row;
-        fit = weir_ingest__to_time(value, &plan->form, &r->part->unsaid[c], out);
-        if (fit != WEIR_INGEST__FITS)
-            *out = WEIR_TIME_ALWAYS;
+    case WEIR_VALUE_TIME:
+        ((int64_t *)values)[row] = fits ? cell.integer : WEIR_TIME_ALWAYS;
         break;
-    }
-    case WEIR_BOOLEAN:
-        fit = weir_ingest__to_boolean(value, &truth);
-        ((uint8_t *)column->values)[row] = fit == WEIR_INGEST__FITS ? truth : 2;
+    case WEIR_VALUE_TRUTH:
+        ((uint8_t *)values)[row] = fits ? cell.integer == 1 : 2;
         break;
-    case WEIR_CATEGORICAL:
-        fit = store_text(r, &r->part->dictionaries[c], value, (uint32_t *)column->values + row);
+    case WEIR_VALUE_CATEGORY:
+        ((uint32_t *)values)[row] = fits ? store_text(r, &part->dictionaries[c], cell.text) : WEIR_NONE;
         break;
-    case WEIR_TEXT:
-        fit = store_text(r, &r->part->texts, value, (uint32_t *)column->values + row);
+    case WEIR_VALUE_TEXT:
+        ((uint32_t *)values)[row] = fits ? store_text(r, &part->texts, cell.text) : WEIR_NONE;
         break;
-    case WEIR_IGNORED:
+    case WEIR_VALUE_NOTHING:
         break;
     }
     return fit;
@@ -285,16 +251,31 @@ static void write_as_stored(weir_cbor_writer *w, const weir_ingest__value *value
 
 static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir_ingest__column_data *column,
                             uint32_t row, const weir_ingest__value *value, bool has_bad_text) {
-    if (stype == WEIR_NUMERICAL && !isnan(((double *)column->values)[row]))
-        weir_cbor_double(w, ((double *)column->values)[row]);
-    else if (stype == WEIR_TIMESTAMP && ((int64_t *)column->values)[row] != WEIR_TIME_ALWAYS)
-        weir_cbor_int(w, ((int64_t *)column->values)[row]);
-    else if (stype == WEIR_BOOLEAN && ((uint8_t *)column->values)[row] != 2)
-        weir_cbor_bool(w, ((uint8_t *)column->values)[row] == 1);
-    else if (stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP || stype == WEIR_BOOLEAN)
-        weir_cbor_null(w);
-    else
+    switch (weir_value_of(stype)) {
+    case WEIR_VALUE_NUMBER:
+        if (isnan(((double *)column->values)[row]))
+            weir_cbor_null(w);
+        else
+            weir_cbor_double(w, ((double *)column->values)[row]);
+        break;
+    case WEIR_VALUE_TIME:
+        if (((int64_t *)column->values)[row] == WEIR_TIME_ALWAYS)
+            weir_cbor_null(w);
+        else
+            weir_cbor_int(w, ((int64_t *)column->values)[row]);
+        break;
+    case WEIR_VALUE_TRUTH:
+        if (((uint8_t *)column->values)[row] == 2)
+            weir_cbor_null(w);
+        else
+            weir_cbor_bool(w, ((uint8_t *)column->values)[row] == 1);
+        break;
+    case WEIR_VALUE_NOTHING:
+    case WEIR_VALUE_PRESENCE:
+    case WEIR_VALUE_CATEGORY:
+    case WEIR_VALUE_TEXT:
         write_as_stored(w, value, has_bad_text);
+    }
 }
 
 static bool is_in_row_key(const weir_ingest__column_plan *column) {
@@ -348,7 +329,7 @@ static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_inges
     if (parts & ITS_VALUE) {
         weir_ingest__fit fit = store_value(r, row, c, value);
         if (fit == WEIR_INGEST__UNFIT)
-            note_fault(row, c, WEIR_SCHEMA_INVALID, value, unfit_reason(plan->stype), fault);
+            note_fault(row, c, WEIR_SCHEMA_INVALID, value, weir_ingest__unfit_reason(plan->stype), fault);
         part->nulls[c] += fit != WEIR_INGEST__FITS ? 1 : 0;
         part->not_finite[c] += fit == WEIR_INGEST__NOT_FINITE ? 1 : 0;
     }

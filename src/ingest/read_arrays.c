@@ -247,28 +247,28 @@ bool weir_ingest__array_store(weir_ingest__part *part, uint32_t column, weir_sty
     uint32_t nulls = count_nulls(array, count);
     uint64_t not_finite = 0;
     bool is_stored = false;
-    switch (stype) {
-    case WEIR_IDENTIFIER:
+    switch (weir_value_of(stype)) {
+    case WEIR_VALUE_PRESENCE:
         is_stored = store_presence(array, count, nulls, (uint8_t *)values + first);
         break;
-    case WEIR_NUMERICAL:
+    case WEIR_VALUE_NUMBER:
         is_stored = store_numbers(array, count, nulls, (double *)values + first, &not_finite);
         break;
-    case WEIR_TIMESTAMP:
+    case WEIR_VALUE_TIME:
         is_stored = store_times(array, count, nulls, (int64_t *)values + first);
         break;
-    case WEIR_BOOLEAN:
+    case WEIR_VALUE_TRUTH:
         is_stored = store_booleans(array, count, nulls, (uint8_t *)values + first);
         break;
-    case WEIR_CATEGORICAL:
+    case WEIR_VALUE_CATEGORY:
         is_stored = store_texts(array, count, nulls, &part->dictionaries[column], &part->strings,
                                 (uint32_t *)values + first);
         break;
-    case WEIR_TEXT:
+    case WEIR_VALUE_TEXT:
         is_stored =
             store_texts(array, count, nulls, &part->texts, &part->strings, (uint32_t *)values + first);
         break;
-    case WEIR_IGNORED:
+    case WEIR_VALUE_NOTHING:
         is_stored = !is_text(array);
         break;
     }

@@ -316,7 +316,7 @@ static weir_ingest__known plan_known(weir_ingest__table_plan *table, const weir_
 static weir_ingest__schema_time known_at_of(const weir_ingest__schema_table *table,
                                             const weir_ingest__schema_column *column) {
     bool is_temporal = table->temporal.count == 1 && strcmp(table->temporal.names[0], column->name) == 0;
-    if (column->has_known_at || column->stype != WEIR_TIMESTAMP || is_temporal)
+    if (column->has_known_at || weir_value_of(column->stype) != WEIR_VALUE_TIME || is_temporal)
         return column->known_at;
     return (weir_ingest__schema_time){.names = &column->name, .count = 1};
 }

@@ -34,9 +34,9 @@ static bool renumber_part(const weir_env *env, weir_ingest__dictionary *texts, w
     uint32_t *text_numbers = adopt_strings(env, &part->texts, texts);
     bool is_fine = text_numbers != NULL;
     for (uint32_t c = 0; c < table->plan->column_count && is_fine; c++) {
-        if (table->plan->columns[c].stype == WEIR_TEXT && !part->owns_text_numbers)
+        if (weir_value_of(table->plan->columns[c].stype) == WEIR_VALUE_TEXT && !part->owns_text_numbers)
             renumber(part->columns[c].values, part->row_count, text_numbers);
-        if (table->plan->columns[c].stype != WEIR_CATEGORICAL)
+        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
             continue;
         uint32_t *numbers = adopt_strings(env, &part->dictionaries[c], &table->categories[c]);
         is_fine = numbers != NULL;
@@ -333,7 +333,7 @@ uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dict
 static weir_status rank_categories(const weir_env *env, weir_ingest__table *table, weir_error *error) {
     for (uint32_t c = 0; c < table->plan->column_count; c++) {
         uint32_t known = table->like_categories[c];
-        if (table->plan->columns[c].stype != WEIR_CATEGORICAL)
+        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
             continue;
         const uint32_t *values = table->data[c].values;
         for (uint32_t r = 0; known != WEIR_NONE && r < table->row_count; r++)

@@ -228,7 +228,7 @@ static weir_status read_time(weir__reader *r, const weir_ingest__schema_table *t
     const weir_ingest__schema_column *column = weir_ingest__schema_find_column(table, name);
     if (!column)
         return weir__refuse(r, key, "names %s, which is not among the columns of %s", name, table->name);
-    if (column->stype != WEIR_TIMESTAMP)
+    if (weir_value_of(column->stype) != WEIR_VALUE_TIME)
         return weir__refuse(r, key, "names %s.%s, which is not a timestamp", table->name, name);
     return WEIR_OK;
 }

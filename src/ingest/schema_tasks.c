@@ -223,7 +223,7 @@ static weir_status check_task(weir__reader *r, void *object) {
     else
         WEIR__TRY(refuse_given(r, of_links, "needs \"kind\": \"link\""));
     if (!weir_store__stype_can_be_target(task->target_stype))
-        return weir__refuse(r, "target_stype", "must be numerical, timestamp, boolean or categorical");
+        return weir__refuse(r, "target_stype", "must be one of %s", weir_store__targets);
     if (task->query)
         WEIR__TRY(check_key(r, task->anchor_table, task->anchor_key_count, "anchor_table", "anchor_key"));
     else

@@ -133,13 +133,13 @@ static size_t collect_items(const weir_ingest__tasks *tasks, const weir_ingest__
     for (uint32_t t = 0; t < tasks->plan->table_count; t++) {
         const weir_ingest__table *table = &tasks->ordered->tables[t];
         for (uint32_t c = 0; c < table->plan->column_count; c++) {
-            weir_stype stype = table->plan->columns[c].stype;
-            if (stype != WEIR_NUMERICAL && stype != WEIR_TIMESTAMP)
+            weir_value value = weir_value_of(table->plan->columns[c].stype);
+            if (value != WEIR_VALUE_NUMBER && value != WEIR_VALUE_TIME)
                 continue;
             statistics_item *item = &items[count++];
             *item = (statistics_item){.out = &out->columns[table->plan->columns[c].column_idx]};
             item->column.count = table->row_count;
-            if (stype == WEIR_NUMERICAL)
+            if (value == WEIR_VALUE_NUMBER)
                 item->column.numbers = table->data[c].values;
             else
                 item->column.times = table->data[c].values;

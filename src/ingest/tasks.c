@@ -90,35 +90,32 @@ static weir_status refuse_value(const seed_reader *r, const char *column, const 
 static weir_status read_target(seed_reader *r, const weir_ingest__value *value, raw_seed *seed,
                                weir_error *error) {
     const weir_ingest__schema_task *described = r->schema;
-    char buffer[WEIR_INGEST__TEXT_FORM_SIZE];
-    weir_ingest__bytes text;
-    uint32_t category = 0;
-    bool truth = false;
-    weir_ingest__fit fit = WEIR_INGEST__UNFIT;
-    if (described->target_stype == WEIR_NUMERICAL) {
-        fit = weir_ingest__to_number(value, &seed->number);
-    } else if (described->target_stype == WEIR_TIMESTAMP) {
-        fit = weir_ingest__to_time(value, &described->form,
-                                   r->task->plan->is_cell ? NULL : &r->task->unsaid_target, &seed->integer);
-    } else if (described->target_stype == WEIR_BOOLEAN) {
-        fit = weir_ingest__to_boolean(value, &truth);
-        seed->integer = truth;
-    } else {
-        fit = weir_ingest__to_text(value, buffer, &text);
-        if (fit == WEIR_INGEST__FITS && !weir__utf8_is_valid(text.data, text.size))
+    weir_ingest__task *task = r->task;
+    bool is_cell = task->plan->is_cell;
+    weir_value kind = weir_value_of(described->target_stype);
+    weir_ingest__converted target = {0};
+    weir_ingest__fit fit = weir_ingest__convert(value, described->target_stype, &described->form,
+                                                is_cell ? NULL : &task->unsaid_target, &target);
+    if (fit == WEIR_INGEST__FITS && kind == WEIR_VALUE_CATEGORY) {
+        weir_ingest__bytes text = target.text;
+        uint32_t category = 0;
+        if (!weir__utf8_is_valid(text.data, text.size))
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "task %s: column %s: text that is not UTF-8", described->name,
                               described->target_column);
-        if (fit == WEIR_INGEST__FITS && !r->task->plan->is_cell &&
-            !weir_ingest__dictionary_intern(&r->task->categories, &r->task->strings, text.data, text.size,
-                                            &category))
+        if (!is_cell && !weir_ingest__dictionary_intern(&task->categories, &task->strings, text.data,
+                                                        text.size, &category))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
-        seed->integer = category;
-        if (fit == WEIR_INGEST__FITS && category >= r->task->like_categories) {
-            r->task->new_categories++;
+        target.integer = category;
+        if (category >= task->like_categories) {
+            task->new_categories++;
             fit = WEIR_INGEST__IS_NULL;
         }
     }
+    if (kind == WEIR_VALUE_NUMBER)
+        seed->number = target.number;
+    else
+        seed->integer = target.integer;
     if (fit == WEIR_INGEST__UNFIT)
         return refuse_value(r, described->target_column, value, "does not fit the target's type", error);
     seed->is_null = fit != WEIR_INGEST__FITS;
@@ -326,18 +323,18 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
 /* The order of canonical CBOR: integers by size with the negative ones last, floats by their bits, text
  * shorter first; null (f6) comes after all of them but the floats (fb). */
 static int compare_targets(const weir_ingest__task *task, const raw_seed *a, const raw_seed *b) {
-    weir_stype stype = task->plan->schema->target_stype;
+    weir_value value = weir_value_of(task->plan->schema->target_stype);
     if (a->is_null || b->is_null) {
         int order = a->is_null - b->is_null;
-        return stype == WEIR_NUMERICAL ? -order : order;
+        return value == WEIR_VALUE_NUMBER ? -order : order;
     }
-    if (stype == WEIR_CATEGORICAL) {
+    if (value == WEIR_VALUE_CATEGORY) {
         const weir_ingest__string *x = task->categories.strings[a->integer];
         const weir_ingest__string *y = task->categories.strings[b->integer];
         return weir__key_compare(x->bytes, x->size, y->bytes, y->size);
     }
     uint64_t x = (uint64_t)a->integer, y = (uint64_t)b->integer; /* a number's bits too */
-    if (stype == WEIR_TIMESTAMP && a->integer < 0 && b->integer < 0)
+    if (value == WEIR_VALUE_TIME && a->integer < 0 && b->integer < 0)
         return x > y ? -1 : x < y;
     return x < y ? -1 : x > y;
 }
@@ -480,7 +477,7 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
         is_fine = is_fine && task->held_out;
     } else {
         task->nulls = weir__allocate(env, r->count, 1);
-        if (r->schema->target_stype == WEIR_NUMERICAL)
+        if (weir_value_of(r->schema->target_stype) == WEIR_VALUE_NUMBER)
             is_fine = (task->numbers = weir__allocate(env, r->count, sizeof *task->numbers)) && is_fine;
         else
             is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
@@ -525,14 +522,14 @@ static void group_by_split(seed_reader *r) {
 static weir_status describe_targets(seed_reader *r, weir_error *error) {
     const weir_env *env = r->context->env;
     weir_ingest__task *task = r->task;
-    if (r->schema->target_stype == WEIR_CATEGORICAL) {
+    if (weir_value_of(r->schema->target_stype) == WEIR_VALUE_CATEGORY) {
         if (task->like_categories != WEIR_NONE)
             task->categories.count = task->like_categories; /* no seed has one of the others */
         task->category_ranks = weir_ingest__rank_strings(env, &task->categories);
         if (!task->category_ranks)
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->categories.count);
     }
-    if (r->schema->target_stype != WEIR_NUMERICAL)
+    if (weir_value_of(r->schema->target_stype) != WEIR_VALUE_NUMBER)
         return WEIR_OK;
     for (uint64_t i = 0; i < r->count; i++) {
         bool is_counted = !r->schema->has_train_statistics || r->seeds[i].split == WEIR_TRAIN;

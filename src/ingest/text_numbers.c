@@ -9,7 +9,7 @@ static void number_table(weir_ingest__ordered *ordered, const weir_ingest__table
                          uint32_t *final) {
     uint32_t column_count = 0;
     for (uint32_t c = 0; c < table->plan->column_count; c++)
-        if (table->plan->columns[c].stype == WEIR_TEXT)
+        if (weir_value_of(table->plan->columns[c].stype) == WEIR_VALUE_TEXT)
             columns[column_count++] = table->data[c].values;
     for (uint32_t r = 0; r < table->row_count && column_count > 0; r++)
         for (uint32_t c = 0; c < column_count; c++) {

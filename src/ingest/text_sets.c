@@ -219,7 +219,7 @@ static void find_in_range(void *context, size_t index, uint32_t worker) {
 static void renumber(const part_place *place, const uint32_t *firsts) {
     for (uint32_t c = 0; c < place->table->column_count; c++) {
         uint32_t *values = place->part->columns[c].values, row = 0;
-        if (place->table->columns[c].stype != WEIR_TEXT)
+        if (weir_value_of(place->table->columns[c].stype) != WEIR_VALUE_TEXT)
             continue;
         for (size_t i = 0; i < place->part->text_set_count; i++) {
             const weir_ingest__text_set *set = &place->part->text_sets[i];

@@ -74,7 +74,7 @@ static void count_seed(const weir_report__work *work, const weir_task *task, con
     counts->squares[seed->split] += label * label;
     if (counts->classes && label >= 0 && label < counts->class_count)
         counts->classes[(size_t)seed->split * counts->class_count + (size_t)label]++;
-    if (has_bin && task->stype != WEIR_CATEGORICAL) {
+    if (has_bin && weir_value_of(task->stype) != WEIR_VALUE_CATEGORY) {
         counts->bin_sums[bin] += label;
         counts->bin_labels[bin]++;
     }
@@ -83,7 +83,9 @@ static void count_seed(const weir_report__work *work, const weir_task *task, con
 /* The largest classes over all splits, largest first. */
 static void find_classes(const weir_report__work *work, const weir_task *task, const label_counts *counts,
                          weir_report_task *out) {
-    uint32_t start = task->stype == WEIR_CATEGORICAL ? work->info->columns[task->column].category_start : 0;
+    uint32_t start = weir_value_of(task->stype) == WEIR_VALUE_CATEGORY
+                         ? work->info->columns[task->column].category_start
+                         : 0;
     uint64_t totals[WEIR_REPORT_CLASSES] = {0};
     for (uint32_t k = 0; k < counts->class_count; k++) {
         weir_report_class class = {.category = start + k};
@@ -114,7 +116,7 @@ static void finish(const weir_task *task, const label_counts *counts, weir_repor
         labels->mean = n > 0 ? counts->sum[split] / n : 0;
         double variance = n > 0 ? counts->squares[split] / n - labels->mean * labels->mean : 0;
         labels->std = variance > 0 ? sqrt(variance) : 0;
-        if (task->stype == WEIR_CATEGORICAL)
+        if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY)
             labels->mean = out->class_count > 0 && n > 0 ? (double)out->classes[0].seeds[split] / n : 0;
     }
     for (uint32_t b = 0; b < out->bin_count; b++)
@@ -126,7 +128,7 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
     const weir_task *task = &work->info->tasks[number];
     uint64_t labels[WEIR_REPORT_BINS] = {0}, largest[WEIR_REPORT_BINS] = {0};
     weir_seed_row seed;
-    if (task->stype != WEIR_CATEGORICAL || out->class_count == 0 || out->bin_count == 0)
+    if (weir_value_of(task->stype) != WEIR_VALUE_CATEGORY || out->class_count == 0 || out->bin_count == 0)
         return;
     for (uint64_t i = 0; i < task->seed_count; i++) {
         weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
@@ -171,8 +173,9 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
     weir_seed_row seed;
     find_range(work, number, out);
     if (weir_report__has_classes(task->stype)) {
-        counts.class_count =
-            task->stype == WEIR_BOOLEAN ? 2 : work->info->columns[task->column].category_count;
+        counts.class_count = weir_value_of(task->stype) == WEIR_VALUE_TRUTH
+                                 ? 2
+                                 : work->info->columns[task->column].category_count;
         counts.classes = weir__allocate_zero(work->report->env, (size_t)counts.class_count * WEIR_SPLITS,
                                              sizeof *counts.classes);
         if (!counts.classes)

@@ -49,7 +49,7 @@ static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t n
     if (!is_known(w, seed, column->known_slot) ||
         !weir_store_cell(w->work->store, seed->row, number, &cell) || cell.is_null)
         return NAN;
-    return column->stype == WEIR_NUMERICAL ? (double)cell.number : (double)cell.integer;
+    return weir_value_of(column->stype) == WEIR_VALUE_NUMBER ? (double)cell.number : (double)cell.integer;
 }
 
 static double parent_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
@@ -164,9 +164,8 @@ static double judge(leak_work *w, bool has_order, const double *questions, uint3
     qsort(w->values, w->count, sizeof *w->values, compare_values);
     for (uint32_t q = 0; q < question_count; q++) {
         for (uint32_t i = 0; i < w->count; i++)
-            w->is_true[i] = w->task->stype == WEIR_NUMERICAL || w->task->stype == WEIR_TIMESTAMP
-                                ? w->labels[i] > questions[q]
-                                : w->labels[i] == questions[q];
+            w->is_true[i] = weir_report__has_order(w->task->stype) ? w->labels[i] > questions[q]
+                                                                   : w->labels[i] == questions[q];
         score_seeds(w, has_order);
         double found = area(w, list);
         if (isnan(found))
@@ -184,7 +183,7 @@ static double judge_column(leak_work *w, uint32_t column, const double *question
         weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
         w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
     }
-    return judge(w, stype == WEIR_NUMERICAL || stype == WEIR_TIMESTAMP, questions, question_count, list);
+    return judge(w, weir_report__has_order(stype), questions, question_count, list);
 }
 
 static double judge_edge(leak_work *w, uint32_t edge, const double *questions, uint32_t question_count,
@@ -198,7 +197,7 @@ static double judge_edge(leak_work *w, uint32_t edge, const double *questions, u
 
 static bool is_asked(const leak_work *w, uint32_t column) {
     weir_stype stype = w->work->info->columns[column].stype;
-    return stype != WEIR_IDENTIFIER && stype != WEIR_TEXT && column != w->task->column &&
+    return stype != WEIR_IDENTIFIER && weir_value_of(stype) != WEIR_VALUE_TEXT && column != w->task->column &&
            !w->task->column_dropped[column];
 }
 
@@ -238,9 +237,9 @@ static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, 
     const weir_table *anchor = &w->work->info->tables[w->task->anchor_table];
     double questions[CLASSES_TRIED] = {1};
     uint32_t count = 1;
-    if (w->task->stype == WEIR_NUMERICAL || w->task->stype == WEIR_TIMESTAMP) {
+    if (weir_report__has_order(w->task->stype)) {
         questions[0] = middle(w, scratch);
-    } else if (w->task->stype == WEIR_CATEGORICAL) {
+    } else if (weir_value_of(w->task->stype) == WEIR_VALUE_CATEGORY) {
         uint32_t start = w->work->info->columns[w->task->column].category_start;
         count = out->class_count < CLASSES_TRIED ? out->class_count : CLASSES_TRIED;
         for (uint32_t i = 0; i < count; i++)

@@ -12,9 +12,9 @@ bool weir_report__label(const weir_report__work *work, const weir_task *task, co
     const weir_column *column = &work->info->columns[task->column];
     if (target->is_null)
         return false;
-    if (task->stype == WEIR_NUMERICAL)
+    if (weir_value_of(task->stype) == WEIR_VALUE_NUMBER)
         *out = (double)target->number * column->statistics.std + column->statistics.mean;
-    else if (task->stype == WEIR_CATEGORICAL)
+    else if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY)
         *out = (double)(target->integer - column->category_start);
     else
         *out = (double)target->integer;

@@ -48,7 +48,12 @@ bool weir_report__label(const weir_report__work *work, const weir_task *task, co
                         double *out);
 
 static inline bool weir_report__has_classes(weir_stype stype) {
-    return stype == WEIR_BOOLEAN || stype == WEIR_CATEGORICAL;
+    return weir_value_of(stype) == WEIR_VALUE_TRUTH || weir_value_of(stype) == WEIR_VALUE_CATEGORY;
+}
+
+/* Whether more and less mean something. */
+static inline bool weir_report__has_order(weir_stype stype) {
+    return weir_value_of(stype) == WEIR_VALUE_NUMBER || weir_value_of(stype) == WEIR_VALUE_TIME;
 }
 
 /* Whether some of a table's times are far from nearly all of them: stand-ins for unknown ones, perhaps. */

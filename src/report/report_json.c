@@ -98,11 +98,11 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
         put_text(w, "name", column->name);
         put_text(w, "stype", weir_stype_name(column->stype));
         put_uint(w, "nulls", column->nulls);
-        if (column->stype == WEIR_NUMERICAL) {
+        if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER) {
             put_double(w, "mean", column->statistics.mean);
             put_double(w, "std", column->statistics.std);
         }
-        if (column->stype == WEIR_CATEGORICAL)
+        if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
             put_uint(w, "categories", column->category_count);
         weir_json_end_object(w);
     }
@@ -121,12 +121,12 @@ static void put_splits(const weir_report_task *task, weir_stype stype, weir_json
         weir_json_object(w);
         put_uint(w, "seeds", labels->seeds);
         put_uint(w, "nulls", labels->nulls);
-        if (labels->seeds > labels->nulls && stype == WEIR_TIMESTAMP) {
+        if (labels->seeds > labels->nulls && weir_value_of(stype) == WEIR_VALUE_TIME) {
             put_time(w, "least", (int64_t)labels->least);
             put_time(w, "most", (int64_t)labels->most);
         } else if (labels->seeds > labels->nulls) {
             put_double(w, "mean", labels->mean);
-            if (stype == WEIR_NUMERICAL) {
+            if (weir_value_of(stype) == WEIR_VALUE_NUMBER) {
                 put_double(w, "std", labels->std);
                 put_double(w, "least", labels->least);
                 put_double(w, "most", labels->most);
@@ -157,7 +157,7 @@ static void put_classes(const weir_store *store, const weir_report_task *task, w
         const weir_report_class *class = &task->classes[i];
         weir_json_object(w);
         weir_json_key(w, "name");
-        if (stype == WEIR_BOOLEAN) {
+        if (weir_value_of(stype) == WEIR_VALUE_TRUTH) {
             weir_json_text(w, class->category ? "true" : "false");
         } else {
             weir_text text = weir_store_category(store, class->category);

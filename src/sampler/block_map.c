@@ -7,13 +7,6 @@
 
 #include "sampler/fill.h"
 
-static uint64_t inverse_of_odd(uint64_t p) {
-    uint64_t inverse = p; /* right in 3 bits; each step doubles them */
-    for (int i = 0; i < 5; i++)
-        inverse *= 2 - p * inverse;
-    return inverse;
-}
-
 uint64_t weir_sampler__gcd(uint64_t x, uint64_t y) {
     while (y != 0) {
         uint64_t rest = x % y;
@@ -34,7 +27,10 @@ uint64_t weir_sampler__ceil_sqrt(uint64_t m) {
 }
 
 static void take_prime(weir_sampler__block_shape *shape, uint64_t p) {
-    shape->primes[shape->prime_count].inverse = inverse_of_odd(p);
+    uint64_t inverse = p; /* modulo 2^64: right in 3 bits; each step doubles them */
+    for (int i = 0; i < 5; i++)
+        inverse *= 2 - p * inverse;
+    shape->primes[shape->prime_count].inverse = inverse;
     shape->primes[shape->prime_count].limit = UINT64_MAX / p;
     shape->prime_count++;
     while (shape->cofactor % p == 0)

@@ -85,25 +85,10 @@ static tooth next_of(const comb *c, tooth t) {
     return t.turn + 1 < c->turns->count ? (tooth){t.round, t.turn + 1} : (tooth){t.round + 1, 0};
 }
 
-/* The first tooth that ends after a position, and the first that does not begin before one. */
-static tooth first_after(const comb *c, __int128 position) {
+/* The first tooth of the round that a position lies in; of the first round, if it lies before all. */
+static tooth round_of(const comb *c, uint64_t position) {
     __int128 rounds = (position - c->origin) / weir_sampler__round_size(c->turns);
-    tooth t = {position < c->origin ? 0 : (uint64_t)rounds, 0};
-    while (end_of(c, t) <= position)
-        t = next_of(c, t);
-    return t;
-}
-
-static tooth first_from(const comb *c, __int128 position) {
-    __int128 rounds = (position - c->origin) / weir_sampler__round_size(c->turns);
-    tooth t = {position < c->origin ? 0 : (uint64_t)rounds, 0};
-    while (start_of(c, t) < position)
-        t = next_of(c, t);
-    return t;
-}
-
-static __int128 teeth_between(const comb *c, tooth from, tooth to) {
-    return ((__int128)to.round - from.round) * c->turns->count + to.turn - from.turn;
+    return (tooth){position < c->origin ? 0 : (uint64_t)rounds, 0};
 }
 
 /* The blocks that lie wholly between a tooth and the next, summed over `count` teeth a round apart. There are
@@ -123,8 +108,12 @@ static uint64_t count_touched(const comb *c, uint64_t from, uint64_t to, __int12
                               uint64_t *first_block, uint64_t *last_block) {
     if (from >= to)
         return 0;
-    tooth first = first_after(c, from), beyond = first_from(c, to);
-    __int128 teeth = teeth_between(c, first, beyond);
+    tooth first = round_of(c, from), beyond = round_of(c, to);
+    while (end_of(c, first) <= from)
+        first = next_of(c, first);
+    while (start_of(c, beyond) < to)
+        beyond = next_of(c, beyond);
+    __int128 teeth = ((__int128)beyond.round - first.round) * c->turns->count + beyond.turn - first.turn;
     if (teeth <= 0)
         return 0;
     tooth last = beyond.turn > 0 ? (tooth){beyond.round, beyond.turn - 1}

@@ -25,15 +25,11 @@ static uint64_t draw_by_class(weir_sampler *s, uint64_t epoch, uint64_t position
     return p->members[p->starts[c] + weir_sampler__place_at(&members, period % size)];
 }
 
-static uint64_t reverse_bits(uint64_t value) {
-    uint64_t reversed = 0;
-    for (int i = 0; i < 64; i++)
-        reversed |= (value >> i & 1) << (63 - i);
-    return reversed;
-}
-
+/* From the epoch's bits in reverse. */
 static uint64_t phase_of(const weir_population *p, uint64_t epoch) {
-    uint64_t u = reverse_bits(epoch) + p->theta; /* modulo 2^64, as the contract says */
+    uint64_t u = p->theta; /* sums are modulo 2^64, as the contract says */
+    for (int i = 0; i < 64; i++)
+        u += (epoch >> i & 1) << (63 - i);
     return (uint64_t)(((unsigned __int128)u * p->total) >> 64);
 }
 

@@ -39,15 +39,6 @@ static void fill_identity(weir_sampler__block_order *order, uint64_t end) {
     order->filled = end;
 }
 
-/* Where each of entries [first, first + count) of n is swapped to. */
-static void draw_targets(weir_seed seed, uint64_t first, unsigned count, uint64_t n,
-                         uint64_t targets[DRAWS]) {
-    for (unsigned k = 0; k < count; k++) {
-        uint64_t i = first + k;
-        targets[k] = i + weir__scale(weir__philox_block(seed, WEIR_DOMAIN_BLOCK_PERMUTE, i), n - i);
-    }
-}
-
 #define SWAP(type, entries, i, j)                                                                            \
     do {                                                                                                     \
         type *at = (entries);                                                                                \
@@ -59,7 +50,11 @@ static void draw_targets(weir_seed seed, uint64_t first, unsigned count, uint64_
 static void shuffle_stretch(weir_sampler__block_order *order, weir_seed seed, unsigned count) {
     uint64_t targets[DRAWS];
     uint64_t first = order->shuffled;
-    draw_targets(seed, first, count, order->count, targets);
+    for (unsigned k = 0; k < count; k++) {
+        uint64_t i = first + k;
+        targets[k] =
+            i + weir__scale(weir__philox_block(seed, WEIR_DOMAIN_BLOCK_PERMUTE, i), order->count - i);
+    }
     for (unsigned k = 0; k < count; k++)
         if (!order->is_narrow)
             SWAP(uint64_t, order->entries, first + k, targets[k]);
@@ -71,6 +66,7 @@ static void shuffle_stretch(weir_sampler__block_order *order, weir_seed seed, un
 void weir_sampler__block_order_advance(weir_sampler__block_order *order, weir_seed seed, uint64_t work) {
     if (!order->entries)
         return;
+    assert(order->shuffled <= order->filled && order->filled <= order->count && "an order out of step");
     uint64_t to_fill = order->count - order->filled;
     uint64_t filling = to_fill < work ? to_fill : work;
     fill_identity(order, order->filled + filling);

@@ -32,16 +32,6 @@ void weir_sampler__affine_fill(const weir_sampler__block_shape *shape, const wei
 
 /* The kernel does six rounds for each; the values that came out at or above m (fewer than one in sqrt(m))
  * walk on here. */
-static void feistel_fill_chunk(const weir_sampler__fill_kernels *kernels,
-                               const weir_sampler__block_shape *shape, const weir_sampler__feistel *map,
-                               uint64_t start, uint64_t position, size_t count, uint64_t *out) {
-    if (!kernels->feistel(shape, map, start, position, count, out))
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (out[i] - start >= shape->m)
-            out[i] = start + weir_sampler__feistel_at(shape, map, out[i] - start);
-}
-
 void weir_sampler__feistel_fill(const weir_sampler__block_shape *shape, const weir_sampler__feistel *map,
                                 uint64_t start, uint64_t position, size_t count, uint64_t *out) {
     bool fits =
@@ -53,7 +43,11 @@ void weir_sampler__feistel_fill(const weir_sampler__block_shape *shape, const we
     }
     const weir_sampler__fill_kernels *kernels = best_kernels();
     for (size_t done = 0; done < count; done += WALK_CHUNK) {
-        size_t chunk = count - done < WALK_CHUNK ? count - done : WALK_CHUNK;
-        feistel_fill_chunk(kernels, shape, map, start, position + done, chunk, out + done);
+        size_t end = count - done < WALK_CHUNK ? count : done + WALK_CHUNK;
+        if (!kernels->feistel(shape, map, start, position + done, end - done, out + done))
+            continue;
+        for (size_t i = done; i < end; i++)
+            if (out[i] - start >= shape->m)
+                out[i] = start + weir_sampler__feistel_at(shape, map, out[i] - start);
     }
 }

@@ -34,6 +34,7 @@ static weir_status read_datasets(weir__reader *r, const weir__field *field, cons
     weir_cbor_value key, value;
     for (size_t i = 0; weir_cbor_next(&it, &key, &value); i++) {
         const weir_dataset *dataset = weir_sampler__manifest_find(manifest, key.data, (size_t)key.number);
+        assert(dataset && "a dataset that was read is not found again");
         manifest->key_order[i] = (size_t)(dataset - manifest->datasets);
     }
     return WEIR_OK;

@@ -44,15 +44,6 @@ static weir_status prepare_seed(weir_mix *mix, const void *token, size_t token_s
     return status;
 }
 
-static weir_status open_schedule(weir_mix *mix, weir_error *error) {
-    size_t count = weir_manifest_describe(mix->manifest)->dataset_count;
-    mix->schedule = weir__allocate_zero(mix->env, mix->total, sizeof *mix->schedule);
-    mix->occurrences = weir__allocate_zero(mix->env, count, sizeof *mix->occurrences);
-    if (!mix->schedule || !mix->occurrences)
-        return weir__out_of_memory(error, operator_name, mix->total * sizeof *mix->schedule);
-    return WEIR_OK;
-}
-
 weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, const void *token,
                           size_t token_size, weir_mix **out, weir_error *error) {
     env = weir__env_or_default(env);
@@ -73,8 +64,10 @@ weir_status weir_mix_open(const weir_env *env, const weir_manifest *manifest, co
     mix->total = total ? total : 1;
     weir_status status = prepare_seed(mix, token ? token : weir_manifest_describe(manifest)->token,
                                       token ? token_size : WEIR_TOKEN_SIZE, error);
-    if (status == WEIR_OK)
-        status = open_schedule(mix, error);
+    mix->schedule = weir__allocate_zero(env, mix->total, sizeof *mix->schedule);
+    mix->occurrences = weir__allocate_zero(env, datasets, sizeof *mix->occurrences);
+    if (status == WEIR_OK && (!mix->schedule || !mix->occurrences))
+        status = weir__out_of_memory(error, operator_name, mix->total * sizeof *mix->schedule);
     if (status != WEIR_OK) {
         weir_mix_close(mix);
         return status;
@@ -101,15 +94,14 @@ static weir_seed period_seed(const weir_mix *mix, uint64_t period) {
     return weir_seed_load(digest);
 }
 
-/* Each dataset weight times, in bytewise order of the keys. */
-static void list_datasets(weir_mix *mix) {
+/* Lists each dataset weight times, in bytewise order of the keys, and shuffles the list. */
+static void draw_period(weir_mix *mix, weir_seed seed) {
+    const weir_manifest *manifest = mix->manifest;
     uint32_t place_count = 0;
-    for (size_t i = 0; i < weir_manifest_describe(mix->manifest)->dataset_count; i++)
-        for (uint32_t k = 0; k < weir_manifest_describe(mix->manifest)->datasets[i].weight; k++)
+    for (size_t i = 0; i < manifest->dataset_count; i++)
+        for (uint32_t k = 0; k < manifest->datasets[i].weight; k++)
             mix->schedule[place_count++].dataset = (uint32_t)i;
-}
-
-static void shuffle(weir_mix *mix, weir_seed seed) {
+    assert(place_count == mix->total && "the weights of a mix do not sum to its total");
     for (uint32_t i = 0; i + 1 < mix->total; i++) {
         uint64_t j = i + weir__scale(weir__philox_block(seed, WEIR_DOMAIN_MIX, i), mix->total - i);
         uint32_t kept = mix->schedule[i].dataset;
@@ -119,15 +111,12 @@ static void shuffle(weir_mix *mix, weir_seed seed) {
 }
 
 static void schedule_period(weir_mix *mix, uint64_t period) {
-    size_t datasets = weir_manifest_describe(mix->manifest)->dataset_count;
-    bool has_mix = weir_manifest_mix_total(mix->manifest) != 0;
+    bool has_mix = mix->manifest->mix_total != 0;
     if (has_mix && mix->has_period && mix->period == period)
         return;
-    if (has_mix) {
-        list_datasets(mix);
-        shuffle(mix, period_seed(mix, period));
-    }
-    memset(mix->occurrences, 0, datasets * sizeof *mix->occurrences);
+    if (has_mix)
+        draw_period(mix, period_seed(mix, period));
+    memset(mix->occurrences, 0, mix->manifest->dataset_count * sizeof *mix->occurrences);
     for (uint32_t i = 0; i < mix->total; i++)
         mix->schedule[i].occurrence = mix->occurrences[mix->schedule[i].dataset]++;
     mix->has_period = true;
@@ -136,13 +125,13 @@ static void schedule_period(weir_mix *mix, uint64_t period) {
 
 static weir_status find_cursor(const weir_manifest *manifest, const weir_dataset *dataset, uint64_t q,
                                weir_cursor *cursor, weir_error *error) {
-    const weir_data_config *data = weir_manifest_describe(manifest)->data;
+    const weir_data_config *data = &manifest->data;
     const weir_sampler__turns *turns = &manifest->turns;
     uint64_t n = dataset->cardinality;
     if (n == 0)
         return weir__fail(error, WEIR_CARDINALITY_MISMATCH, operator_name,
                           "dataset '%s' has cardinality 0; take it out of the mix", dataset->key);
-    if (weir_manifest_describe(manifest)->global_batch_size == 0)
+    if (manifest->global_batch_size == 0)
         return weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, operator_name,
                           "global_batch_size is 0; choose at least 1");
     if (data->epoch_boundary == WEIR_BOUNDARY_STREAM) {
@@ -178,6 +167,7 @@ static uint64_t weight_of(const weir_mix *mix, const weir_dataset *dataset) {
 }
 
 uint64_t weir_sampler__mix_batches_before(weir_mix *mix, uint64_t step, size_t dataset) {
+    assert(dataset < mix->manifest->dataset_count && "a dataset that the manifest does not have");
     uint64_t count =
         step / mix->total * weight_of(mix, &weir_manifest_describe(mix->manifest)->datasets[dataset]);
     schedule_period(mix, step / mix->total);

@@ -36,6 +36,13 @@ weir_seed weir_sampler__sampling_seed(const weir_manifest *manifest, const char 
     return weir_seed_load(digest);
 }
 
+/* Samples have numbers of 32 bits here. */
+static weir_status check_count(const char *task, uint64_t count, weir_error *error) {
+    return count <= UINT32_MAX
+               ? WEIR_OK
+               : refuse(task, "it has more than 2^32 - 1 samples; sample it without data.sampling", error);
+}
+
 static weir_population *new_population(const weir_env *env, weir_seed seed, weir_sampling sampling,
                                        uint64_t count, weir_error *error) {
     weir_population *p = weir__allocate_zero(env, 1, sizeof *p);
@@ -72,19 +79,6 @@ static weir_status complete(weir_population *p, weir_status status, weir_populat
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-/* Turns the sizes of the classes in starts[1 …) into their starts, leaving out the empty ones; places[c]
- * becomes where the next member of class c goes. */
-static void place_classes(weir_population *p, uint32_t *places, uint64_t class_limit) {
-    uint32_t end = 0;
-    for (uint64_t c = 0; c < class_limit; c++) {
-        uint32_t size = places[c];
-        places[c] = end;
-        end += size;
-        if (size > 0)
-            p->starts[++p->class_count] = end;
-    }
-}
-
 static weir_status sort_by_class(weir_population *p, const char *task, const uint32_t *classes,
                                  uint64_t class_limit, weir_error *error) {
     uint64_t limit = class_limit < p->count ? class_limit : p->count; /* no more classes than samples */
@@ -94,13 +88,19 @@ static weir_status sort_by_class(weir_population *p, const char *task, const uin
     weir_status status = WEIR_OK;
     if (!places || !p->members || !p->starts)
         status = weir__out_of_memory(error, operator_name, (size_t)p->count * sizeof *p->members);
-    if (status == WEIR_OK) {
-        for (uint64_t i = 0; i < p->count; i++)
-            places[classes[i]]++;
-        place_classes(p, places, class_limit);
-        for (uint64_t i = 0; i < p->count; i++)
-            p->members[places[classes[i]]++] = (uint32_t)i;
+    for (uint64_t i = 0; status == WEIR_OK && i < p->count; i++)
+        places[classes[i]]++;
+    uint32_t end = 0; /* sizes become the places where each class's next member goes */
+    for (uint64_t c = 0; status == WEIR_OK && c < class_limit; c++) {
+        uint32_t size = places[c];
+        places[c] = end;
+        end += size;
+        if (size > 0)
+            p->starts[++p->class_count] = end;
     }
+    assert((status != WEIR_OK || end == p->count) && "classes that do not hold every sample once");
+    for (uint64_t i = 0; status == WEIR_OK && i < p->count; i++)
+        p->members[places[classes[i]]++] = (uint32_t)i;
     weir__release(p->env, places);
     if (status == WEIR_OK && p->class_count > CLASSES_MAX)
         status =
@@ -111,6 +111,7 @@ static weir_status sort_by_class(weir_population *p, const char *task, const uin
 weir_status weir_sampler__population_of_classes(const weir_env *env, weir_seed seed, const char *name,
                                                 const uint32_t *classes, uint64_t count, uint64_t class_limit,
                                                 weir_population **out, weir_error *error) {
+    WEIR__TRY(check_count(name, count, error));
     weir_population *p = new_population(env, seed, WEIR_SAMPLING_CLASS_BALANCED, count, error);
     return p ? complete(p, sort_by_class(p, name, classes, class_limit, error), out) : WEIR_OUT_OF_MEMORY;
 }
@@ -125,14 +126,6 @@ static uint64_t take_apart(double weight, int *exponent) {
     int biased = (int)(bits >> 52 & 0x7ff);
     *exponent = (biased ? biased : 1) - 1075;
     return biased ? fraction | (uint64_t)1 << 52 : fraction;
-}
-
-/* The z of the contract: 2^31 <= largest * 2^z < 2^32. */
-static int scale_of(double largest) {
-    int exponent;
-    uint64_t significand = take_apart(largest, &exponent);
-    int bits = 64 - __builtin_clzll(significand);
-    return 32 - (exponent + bits);
 }
 
 /* weight * 2^scale, rounded to an integer with ties to even, at least 1. */
@@ -171,6 +164,7 @@ static weir_status find_largest(const double *weights, uint64_t count, const cha
 
 /* One entry per stretch of the line that holds about PLACES_PER_GUIDE places, and one after the last. */
 static bool make_guide(weir_population *p) {
+    assert(p->total > 0 && "a line without weight");
     uint64_t wanted = p->count / PLACES_PER_GUIDE + 1;
     while (p->total >> p->guide_shift > wanted)
         p->guide_shift++;
@@ -189,7 +183,8 @@ static bool make_guide(weir_population *p) {
 }
 
 static weir_status make_line(weir_population *p, const double *weights, double largest, weir_error *error) {
-    int scale = scale_of(largest);
+    int exponent, bits = 64 - __builtin_clzll(take_apart(largest, &exponent));
+    int scale = 32 - (exponent + bits); /* the z of the contract: 2^31 <= largest * 2^z < 2^32 */
     weir_sampler__place_map map = weir_sampler__place_map_make(p->seed, WEIR_DOMAIN_LINE, 0, 0, p->count);
     p->line = weir__allocate(p->env, (size_t)p->count, sizeof *p->line);
     p->ends = weir__allocate(p->env, (size_t)p->count, sizeof *p->ends);
@@ -220,6 +215,7 @@ weir_status weir_sampler__population_of_weights(const weir_env *env, weir_seed s
                                                 const double *weights, uint64_t count, weir_population **out,
                                                 weir_error *error) {
     double largest = 0;
+    WEIR__TRY(check_count(name, count, error));
     WEIR__TRY(find_largest(weights, count, name, &largest, error));
     weir_population *p = new_population(env, seed, WEIR_SAMPLING_WEIGHTED, count, error);
     return p ? complete(p, make_line(p, weights, largest, error), out) : WEIR_OUT_OF_MEMORY;
@@ -229,7 +225,7 @@ weir_status weir_sampler__population_of_weights(const weir_env *env, weir_seed s
 
 /* The number of a target's class: the value, or the last one for a target that is missing. */
 static bool class_of(const weir_column *column, const weir_cell *target, uint64_t limit, uint32_t *out) {
-    uint64_t start = column->stype == WEIR_CATEGORICAL ? column->category_start : 0;
+    uint64_t start = weir_value_of(column->stype) == WEIR_VALUE_CATEGORY ? column->category_start : 0;
     uint64_t number = target->is_null ? limit - 1 : (uint64_t)target->integer - start;
     *out = WEIR__LOW(uint32_t, number);
     return target->is_null || number < limit - 1;
@@ -247,13 +243,14 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
     const weir_store_info *info = weir_store_describe(store);
     const weir_task *task = &info->tasks[stored->task];
     const weir_column *column = &info->columns[task->column];
-    if (task->stype != WEIR_BOOLEAN && task->stype != WEIR_CATEGORICAL)
+    weir_value value = weir_value_of(task->stype);
+    if (value != WEIR_VALUE_TRUTH && value != WEIR_VALUE_CATEGORY)
         return refuse(
             task->name,
             "its target is numerical or a time and has no classes; class_balanced needs a boolean or "
             "categorical one. List the datasets that it is for in data.sampling.datasets",
             error);
-    uint64_t limit = 1 + (task->stype == WEIR_BOOLEAN ? 2 : (uint64_t)column->category_count);
+    uint64_t limit = 1 + (value == WEIR_VALUE_TRUTH ? 2 : (uint64_t)column->category_count);
     uint32_t *classes = weir__allocate(env, (size_t)stored->cardinality, sizeof *classes);
     weir_status status = WEIR_OK;
     if (!classes)

@@ -20,19 +20,16 @@ static void set_epoch(weir_sampler *s, weir_sampler__epoch *state, uint64_t epoc
     weir_sampler__block_order_restart(&state->order, state->seed);
 }
 
-static void swap_epochs(weir_sampler *s) {
-    weir_sampler__epoch kept = s->current;
-    s->current = s->ahead;
-    s->ahead = kept;
-}
-
 /* The epoch's state with its whole order. Moving on to the epoch ahead, and back to the one just left,
  * costs nothing. */
 __attribute__((noinline)) static const weir_sampler__epoch *change_epoch(weir_sampler *s, uint64_t epoch) {
-    if (s->ahead.is_set && s->ahead.epoch == epoch)
-        swap_epochs(s);
-    else
+    if (s->ahead.is_set && s->ahead.epoch == epoch) {
+        weir_sampler__epoch left = s->current;
+        s->current = s->ahead;
+        s->ahead = left;
+    } else {
         set_epoch(s, &s->current, epoch);
+    }
     weir_sampler__block_order_advance(&s->current.order, s->current.seed, UINT64_MAX);
     assert((!s->current.order.entries || s->current.order.shuffled == s->current.order.count) &&
            "an epoch is used before its order is whole");
@@ -149,13 +146,6 @@ void weir_sampler__fill_stream(weir_sampler *s, weir_cursor from, uint64_t count
     }
 }
 
-static weir_status refuse_period(const weir_sampler *s, uint64_t epoch, uint64_t position,
-                                 weir_error *error) {
-    return weir_sampler__fail_at(s, WEIR_COUNTER_OVERFLOW, (weir_cursor){epoch, position},
-                                 "lies beyond period 2^64-1 of the classes; start from an earlier epoch",
-                                 error);
-}
-
 weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t position, uint64_t count,
                                uint64_t *out, weir_error *error) {
     if (position >= s->cardinality || count > s->cardinality - position)
@@ -163,7 +153,9 @@ weir_status weir_sampler_range(weir_sampler *s, uint64_t epoch, uint64_t positio
                                      (weir_cursor){epoch, position},
                                      "and the positions behind it do not lie inside the epoch", error);
     if (count > 0 && !weir_sampler__can_draw(s, epoch, (unsigned __int128)position + count - 1))
-        return refuse_period(s, epoch, position, error);
+        return weir_sampler__fail_at(s, WEIR_COUNTER_OVERFLOW, (weir_cursor){epoch, position},
+                                     "lies beyond period 2^64-1 of the classes; start from an earlier epoch",
+                                     error);
     if (s->stage != WEIR_STAGE_TRAIN)
         weir_sampler__fill_pass(s, position, count, out);
     else

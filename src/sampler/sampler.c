@@ -52,12 +52,6 @@ weir_status weir_sampler__fail_at(const weir_sampler *s, weir_status code, weir_
     return status;
 }
 
-static weir_status counter_overflow(weir_sampler *s, weir_cursor cursor, weir_error *error) {
-    return weir_sampler__fail_at(s, WEIR_COUNTER_OVERFLOW, cursor,
-                                 "cannot advance: a counter would pass 2^64-1; start from an earlier epoch",
-                                 error);
-}
-
 /* Train within an epoch: a rank's share of the last batch may be short or empty. False if the epoch
  * cannot be counted on. */
 static bool step_strict(const weir_sampler *s, weir_cursor cursor, weir_step *step) {
@@ -154,7 +148,11 @@ weir_status weir_sampler_step(weir_sampler *s, weir_cursor cursor, weir_step *st
                                                  : step_strict(s, cursor, &made);
     unsigned __int128 end = (unsigned __int128)cursor.global_index + made.global_batch_size;
     if (!advanced || !weir_sampler__can_draw(s, cursor.epoch, end - 1))
-        return counter_overflow(s, cursor, error);
+        return weir_sampler__fail_at(
+            s, WEIR_COUNTER_OVERFLOW, cursor,
+            "cannot advance: a counter would pass 2^64-1; start from an earlier epoch", error);
+    assert(made.valid_count <= made.count && made.count <= made.micro_batch_size &&
+           "a step beyond its share");
     describe(s, cursor, &made);
     if (s->is_shuffled) {
         made.blocks_materialized =

@@ -61,12 +61,10 @@ static weir_status check_cardinality(const weir_dataset *dataset, const weir_sam
     return status;
 }
 
-static weir_status check_batch_size(uint64_t batch, uint32_t world, const char *failure_operator,
-                                    weir_error *error) {
+static weir_status refuse_batch_size(uint64_t batch, uint32_t world, const char *failure_operator,
+                                     weir_error *error) {
     uint64_t below = world ? batch - batch % world : 0;
     char advice[96] = "choose a positive multiple of the world size";
-    if (world > 0 && batch > 0 && batch % world == 0)
-        return WEIR_OK;
     if (world == 0)
         snprintf(advice, sizeof advice, "at least one rank is needed");
     else if (batch > 0 && (below == 0 || below > UINT64_MAX - world))
@@ -87,20 +85,24 @@ static weir_status check_batch_sizes(const weir_manifest *manifest, const weir_s
                                      const char *failure_operator, weir_error *error) {
     const weir_sampler__turns *turns = &manifest->turns;
     uint64_t batch = weir_manifest_describe(manifest)->global_batch_size;
-    weir_status status = check_batch_size(batch, options->world_size, failure_operator, error);
-    for (uint32_t i = 0; i < turns->count && options->stage == WEIR_STAGE_TRAIN && status == WEIR_OK; i++) {
+    uint32_t world = options->world_size;
+    if (world == 0 || batch == 0 || batch % world != 0)
+        return refuse_batch_size(batch, world, failure_operator, error);
+    for (uint32_t i = 0; i < turns->count && options->stage == WEIR_STAGE_TRAIN; i++) {
         uint64_t size = weir_sampler__turn_size(turns, i);
-        if (size % options->world_size == 0)
+        if (size % world == 0)
             continue;
-        status = weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
-                            "a step of %u cells a sequence has %llu samples, which is not a multiple of "
-                            "world_size %u; choose lengths that divide the longest one",
-                            turns->lengths[i], (unsigned long long)size, options->world_size);
+        weir_status status =
+            weir__fail(error, WEIR_BATCH_SIZE_INCONSISTENT, failure_operator,
+                       "a step of %u cells a sequence has %llu samples, which is not a multiple of "
+                       "world_size %u; choose lengths that divide the longest one",
+                       turns->lengths[i], (unsigned long long)size, world);
         weir__note_uint(error, "sequence_length", turns->lengths[i]);
         weir__note_uint(error, "global_batch_size", size);
-        weir__note_uint(error, "world_size", options->world_size);
+        weir__note_uint(error, "world_size", world);
+        return status;
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status check_config(const weir_manifest *manifest, const weir_dataset *dataset,
@@ -108,11 +110,9 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
                                 weir_error *error) {
     uint64_t batch = weir_sampler__turn_size(&manifest->turns, 0);
     const weir_data_config *data = weir_manifest_describe(manifest)->data;
-    weir_status status = check_cardinality(dataset, options, failure_operator, error);
-    if (status == WEIR_OK)
-        status = check_batch_sizes(manifest, options, failure_operator, error);
-    if (status != WEIR_OK)
-        return status;
+    weir_status status = WEIR_OK;
+    WEIR__TRY(check_cardinality(dataset, options, failure_operator, error));
+    WEIR__TRY(check_batch_sizes(manifest, options, failure_operator, error));
     if (options->rank >= options->world_size) {
         status = weir__fail(error, WEIR_CONTRACT_VIOLATION, failure_operator,
                             "rank %u does not exist in a world of %u; ranks count from 0", options->rank,
@@ -135,14 +135,6 @@ static weir_status check_config(const weir_manifest *manifest, const weir_datase
         weir__note_uint(error, "cardinality", dataset->cardinality);
     }
     return status;
-}
-
-/* Enough work a step that the next epoch's order is done when this epoch ends. */
-static uint64_t instalment_of(const weir_sampler *s) {
-    uint64_t steps = s->epoch_limit / weir_sampler__largest_turn(&s->turns);
-    uint64_t work = s->full_blocks > UINT64_MAX / 2 ? UINT64_MAX : 2 * s->full_blocks;
-    uint64_t share = steps ? work / steps + 1 : work;
-    return share > INSTALMENT_MIN ? share : INSTALMENT_MIN;
 }
 
 static void configure(weir_sampler *s, const weir_manifest *manifest, const weir_dataset *dataset,
@@ -168,7 +160,11 @@ static void configure(weir_sampler *s, const weir_manifest *manifest, const weir
         weir_sampler__turns_limit(&s->turns, s->cardinality, is_strict_train && s->data.drop_last);
     s->full_blocks = s->cardinality / s->data.sampler_block_size;
     s->by_block_size = weir_sampler__divisor_make(s->data.sampler_block_size);
-    s->instalment = instalment_of(s);
+    /* Enough work a step that the next epoch's order is done when this epoch ends. */
+    uint64_t steps = s->epoch_limit / weir_sampler__largest_turn(&s->turns);
+    uint64_t work = s->full_blocks > UINT64_MAX / 2 ? UINT64_MAX : 2 * s->full_blocks;
+    uint64_t share = steps ? work / steps + 1 : work;
+    s->instalment = share > INSTALMENT_MIN ? share : INSTALMENT_MIN;
 }
 
 static weir_status open_orders(weir_sampler *s, weir_error *error) {
@@ -195,21 +191,15 @@ static weir_status open_orders(weir_sampler *s, weir_error *error) {
     return status;
 }
 
-/* A share that some batch has and that is not the assumed one; else the assumed one. */
-static double other_share(const weir_sampler *s, double assumed) {
-    double q = assumed;
-    for (uint32_t i = 0; i < s->turns.count && q == assumed; i++)
-        q = weir__quotient(weir_sampler__turn_size(&s->turns, i), s->cardinality);
-    return q;
-}
-
 /* What a privacy accountant assumes about the run must be what the sampler does. */
 static weir_status check_accountant(const weir_sampler *s, const weir_sampler__accountant *accountant,
                                     weir_error *error) {
     weir_status status = WEIR_OK;
-    double q = other_share(s, accountant->effective_q);
+    double q = accountant->effective_q; /* and then that of the first batch that has another */
     if (s->stage != WEIR_STAGE_TRAIN)
         return WEIR_OK;
+    for (uint32_t i = 0; i < s->turns.count && q == accountant->effective_q; i++)
+        q = weir__quotient(weir_sampler__turn_size(&s->turns, i), s->cardinality);
     if (accountant->subsampling_mode && strcmp(accountant->subsampling_mode, s->subsampling_mode) != 0) {
         status =
             weir__fail(error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
@@ -262,37 +252,27 @@ static weir_status fill_sampler(weir_sampler *s, const weir_manifest *manifest, 
     s->dataset = weir__copy_text(s->env, dataset->key, strlen(dataset->key));
     if (!s->dataset)
         return weir__out_of_memory(error, s->failure_operator, strlen(dataset->key));
-    weir_status status =
-        weir_sampler__identify(s, manifest, dataset->key, options->token, options->token_size, error);
-    if (status == WEIR_OK)
-        status = check_accountant(s, &manifest->accountant, error);
-    if (status == WEIR_OK)
-        status = check_population(s, manifest, options, error);
-    if (status == WEIR_OK)
-        status = open_orders(s, error);
-    return status;
+    WEIR__TRY(weir_sampler__identify(s, manifest, dataset->key, options->token, options->token_size, error));
+    WEIR__TRY(check_accountant(s, &manifest->accountant, error));
+    WEIR__TRY(check_population(s, manifest, options, error));
+    return open_orders(s, error);
 }
 
 static weir_status open_checked(const weir_env *env, const weir_manifest *manifest,
                                 const weir_sampler_options *options, weir_sampler **out, weir_error *error) {
     const char *failure_operator = weir_manifest_operator(manifest, options->stage);
     const weir_dataset *dataset;
-    weir_status status = check_stage(manifest, options, failure_operator, error);
-    if (status == WEIR_OK)
-        status =
-            weir_sampler__manifest_require(manifest, options->dataset, failure_operator, &dataset, error);
-    if (status == WEIR_OK && dataset == &manifest->blend && options->stage != WEIR_STAGE_TRAIN)
-        status = weir__fail(error, WEIR_CONTRACT_VIOLATION, failure_operator,
-                            "mixed batches are for training; name one dataset of the mix to evaluate");
-    if (status == WEIR_OK)
-        status = check_config(manifest, dataset, options, failure_operator, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_stage(manifest, options, failure_operator, error));
+    WEIR__TRY(weir_sampler__manifest_require(manifest, options->dataset, failure_operator, &dataset, error));
+    if (dataset == &manifest->blend && options->stage != WEIR_STAGE_TRAIN)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, failure_operator,
+                          "mixed batches are for training; name one dataset of the mix to evaluate");
+    WEIR__TRY(check_config(manifest, dataset, options, failure_operator, error));
     weir_sampler *s = weir__allocate_zero(env, 1, sizeof *s);
     if (!s)
         return weir__out_of_memory(error, failure_operator, sizeof *s);
     s->env = env;
-    status = fill_sampler(s, manifest, dataset, options, error);
+    weir_status status = fill_sampler(s, manifest, dataset, options, error);
     if (status == WEIR_OK)
         *out = s;
     else

@@ -140,26 +140,27 @@ static float float_of_bits(uint32_t bits) {
 /* The value at a column's slot, if it is not null. */
 static void read_value(const weir_store_info *info, const weir_table *table, const weir_column *column,
                        const uint8_t *record, weir_cell *out) {
+    weir_value value = weir_value_of(column->stype);
     uint32_t word;
-    switch (column->stype) {
-    case WEIR_TIMESTAMP:
+    switch (value) {
+    case WEIR_VALUE_TIME:
         out->integer = (int64_t)weir__load64(record + column->slot);
         break;
-    case WEIR_BOOLEAN:
+    case WEIR_VALUE_TRUTH:
         out->integer = weir__bit(record + table->bits_offset, column->bool_bit) ? 1 : 0;
         break;
-    case WEIR_NUMERICAL:
+    case WEIR_VALUE_NUMBER:
         out->number = float_of_bits(weir__load32(record + column->slot));
         break;
-    case WEIR_CATEGORICAL:
-    case WEIR_TEXT:
+    case WEIR_VALUE_CATEGORY:
+    case WEIR_VALUE_TEXT:
         word = weir__load32(record + column->slot);
         out->integer = word;
-        if (word >= (column->stype == WEIR_TEXT ? info->text_count : info->category_count))
+        if (word >= (value == WEIR_VALUE_TEXT ? info->text_count : info->category_count))
             *out = (weir_cell){.stype = column->stype, .is_null = true};
         break;
-    case WEIR_IDENTIFIER:
-    case WEIR_IGNORED:
+    case WEIR_VALUE_PRESENCE:
+    case WEIR_VALUE_NOTHING:
         break;
     }
 }
@@ -237,11 +238,11 @@ static bool read_target(const weir_store *store, const weir_task *task, uint64_t
     out->is_null = weir__bit(task->seed_nulls, index);
     if (out->is_null)
         return true;
-    if (task->stype == WEIR_NUMERICAL)
+    if (weir_value_of(task->stype) == WEIR_VALUE_NUMBER)
         out->number = float_of_bits(WEIR__LOW(uint32_t, bits));
     else
         out->integer = (int64_t)bits;
-    if (task->stype == WEIR_CATEGORICAL && bits >= store->info.category_count)
+    if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY && bits >= store->info.category_count)
         *out = (weir_cell){.stype = task->stype, .is_null = true};
     return true;
 }

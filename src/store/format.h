@@ -70,6 +70,7 @@ static inline size_t weir_store__frame_size(uint32_t section_count) {
 const char *weir_store__section_name(weir_store__section_kind kind);
 
 bool weir_store__stype_can_be_target(weir_stype stype);
+extern const char *const weir_store__targets; /* "numerical, timestamp, …": those that can */
 
 /* Sets stride, offsets and bits of a table, its columns and its edges, from their semantic types. False
  * if the table has more columns or foreign keys than a store may have. */

@@ -71,11 +71,11 @@ static void put_column(weir_json_writer *w, const weir_store *store, uint32_t nu
     put_text(w, "known_at", column_name(info, column->known_at));
     put_time(w, store, "known_time", column->table, column->known_time);
     put_uint(w, "nulls", column->nulls);
-    if (column->stype == WEIR_NUMERICAL) {
+    if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER) {
         put_uint(w, "not_finite", column->not_finite);
         put_statistics(w, &column->statistics);
     }
-    if (column->stype == WEIR_CATEGORICAL) {
+    if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY) {
         put_uint(w, "cat_emb_start", column->category_start);
         put_uint(w, "cat_emb_count", column->category_count);
     }
@@ -108,9 +108,9 @@ static void put_target(weir_json_writer *w, const weir_store_info *info, const w
     const weir_column *column = &info->columns[task->column];
     if (task->is_cell)
         return;
-    if (task->stype == WEIR_NUMERICAL)
+    if (weir_value_of(task->stype) == WEIR_VALUE_NUMBER)
         put_statistics(w, &column->statistics);
-    if (task->stype == WEIR_CATEGORICAL) {
+    if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY) {
         put_uint(w, "cat_emb_start", column->category_start);
         put_uint(w, "cat_emb_count", column->category_count);
     }

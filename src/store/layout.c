@@ -26,31 +26,37 @@ const char *weir_store__section_name(weir_store__section_kind kind) {
         "links",
     };
     _Static_assert(sizeof names / sizeof *names == WEIR_STORE__SECTIONS_MOST, "a name a section");
+    assert(kind >= 1 && kind <= WEIR_STORE__SECTIONS_MOST && "a section that stores do not have");
     return names[kind - 1];
 }
 
 /* ---- Semantic types -------------------------------------------------------------------------- */
 
-typedef struct stype_facts {
-    const char *name;
-    uint32_t slot_size;
-    bool can_be_target;
-} stype_facts;
-
-static const stype_facts *facts_of(weir_stype stype) {
-#define FACTS(id, number, name, ...) [number] = {#name, __VA_ARGS__},
-    static const stype_facts facts[] = {WEIR_STYPES(FACTS)};
-#undef FACTS
-    static const stype_facts unknown = {"unknown", 0, false};
-    return (unsigned)stype < sizeof facts / sizeof *facts ? &facts[stype] : &unknown;
-}
-
 const char *weir_stype_name(weir_stype stype) {
-    return facts_of(stype)->name;
+#define NAME(id, number, name, ...) [number] = #name,
+    static const char *const names[] = {WEIR_STYPES(NAME)};
+#undef NAME
+    return (unsigned)stype < sizeof names / sizeof *names ? names[stype] : "unknown";
 }
 
 bool weir_store__stype_can_be_target(weir_stype stype) {
-    return facts_of(stype)->can_be_target;
+#define CAN_BE(id, number, name, value, can_be_target) [number] = can_be_target,
+    static const bool can_be[] = {WEIR_STYPES(CAN_BE)};
+#undef CAN_BE
+    return (unsigned)stype < sizeof can_be && can_be[stype];
+}
+
+/* Each with a comma, and without the first one. */
+#define TARGET_true(name)                              ", " #name
+#define TARGET_false(name)                             ""
+#define TARGET(id, number, name, value, can_be_target) TARGET_##can_be_target(name)
+const char *const weir_store__targets = &WEIR_STYPES(TARGET)[2];
+
+static uint32_t slot_size_of(weir_stype stype) {
+#define SIZE(id, size, ...) size,
+    static const uint32_t sizes[] = {WEIR_VALUES(SIZE)};
+#undef SIZE
+    return sizes[weir_value_of(stype)];
 }
 
 weir_column weir_store__task_column(const char *name, uint32_t task, weir_stype stype) {
@@ -119,7 +125,7 @@ bool weir_store__names_target(const weir_store_info *info, const weir_task *task
 /* Places the columns' slots of one size; returns the offset after them. */
 static uint64_t place_slots(weir_column *columns, uint32_t count, uint32_t size, uint64_t offset) {
     for (uint32_t i = 0; i < count; i++)
-        if (facts_of(columns[i].stype)->slot_size == size) {
+        if (slot_size_of(columns[i].stype) == size) {
             columns[i].slot = WEIR__NARROW(uint32_t, offset);
             offset += size;
         }
@@ -131,7 +137,7 @@ static uint64_t place_bits(weir_column *columns, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         columns[i].null_bit = bit++;
     for (uint32_t i = 0; i < count; i++)
-        columns[i].bool_bit = columns[i].stype == WEIR_BOOLEAN ? bit++ : WEIR_NONE;
+        columns[i].bool_bit = weir_value_of(columns[i].stype) == WEIR_VALUE_TRUTH ? bit++ : WEIR_NONE;
     return bit;
 }
 

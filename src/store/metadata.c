@@ -37,13 +37,23 @@ typedef struct metadata_document {
                                                  .flags = WEIR__REQUIRED | WEIR__NULLABLE
 #define RARE_INDEX(type, member)                                                                             \
     WEIR__UINT(type, member, 0, UINT32_MAX - 1), .otherwise = WEIR_NONE, .flags = WEIR__SPARSE
-#define NAME(type, member)  WEIR__TEXT(type, member), .flags = WEIR__REQUIRED
-#define STYPE(type, member) WEIR__UINT(type, member, 0, WEIR_TEXT), .flags = WEIR__REQUIRED
+#define NAME(type, member) WEIR__TEXT(type, member), .flags = WEIR__REQUIRED
+#define STYPE(type, member)                                                                                  \
+    WEIR__UINT(type, member, 0, UINT8_MAX), .flags = WEIR__REQUIRED, .read = read_stype
 #define STATISTICS(type, member)                                                                             \
     {"std", WEIR__REAL(type, member.std), .flags = WEIR__REQUIRED, .read = read_std},                        \
         {"mean", WEIR__REAL(type, member.mean), .flags = WEIR__REQUIRED}, {                                  \
         "count", NUMBER(type, member.count)                                                                  \
     }
+
+/* One that columns of a store have. */
+static weir_status read_stype(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
+                              void *object) {
+    WEIR__TRY(weir__read_plain(r, field, value, object));
+    return weir_value_of((weir_stype)value->number) != WEIR_VALUE_NOTHING
+               ? WEIR_OK
+               : weir__refuse(r, field->name, "is not a semantic type");
+}
 
 static weir_status read_std(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                             void *object) {
@@ -370,7 +380,7 @@ static bool is_time(const weir_store_info *info, uint32_t table, uint32_t column
         return column == WEIR_NONE && time < info->tables[table].time_count;
     return column == WEIR_NONE ||
            (column < info->table_column_count && info->columns[column].table == table &&
-            info->columns[column].stype == WEIR_TIMESTAMP);
+            weir_value_of(info->columns[column].stype) == WEIR_VALUE_TIME);
 }
 
 static bool are_categories(const weir_store_info *info, uint32_t start, uint32_t count) {

@@ -14,9 +14,19 @@ static const char operator_name[] = WEIR_STORE__OPERATOR;
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
-static weir_status check_root(const uint8_t *data, const char *path, weir_error *error) {
+static weir_status check_header(const weir_store *store, weir_error *error) {
     uint8_t frame[WEIR_STORE__FRAME_MOST];
     uint8_t root[WEIR_HASH_SIZE];
+    const uint8_t *data = store->data;
+    const char *path = store->path;
+    if (store->size < WEIR_STORE__PAGE || memcmp(data, WEIR_STORE__MAGIC, 8) != 0)
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                          "%s is not a weir store; 'weir ingest' makes one of a database", path);
+    uint32_t version = weir__load32(data + 8);
+    if (version < WEIR_STORE__VERSION_LEAST || version > WEIR_STORE__VERSION_MOST)
+        return weir__fail(error, WEIR_STORE_VERSION, operator_name,
+                          "%s has format version %u, this program reads versions %d and %d; ingest it again",
+                          path, version, WEIR_STORE__VERSION_LEAST, WEIR_STORE__VERSION_MOST);
     uint32_t count = weir__load32(data + 12);
     bool has_frame = count >= WEIR_STORE__SECTIONS_LEAST && count <= WEIR_STORE__SECTIONS_MOST;
     size_t size = weir_store__frame_size(has_frame ? count : WEIR_STORE__SECTIONS_LEAST);
@@ -26,19 +36,6 @@ static weir_status check_root(const uint8_t *data, const char *path, weir_error 
     if (!has_frame || memcmp(root, data + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE) != 0)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the header of %s is damaged", path);
     return WEIR_OK;
-}
-
-static weir_status check_header(const weir_store *store, const char *path, weir_error *error) {
-    const uint8_t *data = store->data;
-    if (store->size < WEIR_STORE__PAGE || memcmp(data, WEIR_STORE__MAGIC, 8) != 0)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                          "%s is not a weir store; 'weir ingest' makes one of a database", path);
-    uint32_t version = weir__load32(data + 8);
-    if (version < WEIR_STORE__VERSION_LEAST || version > WEIR_STORE__VERSION_MOST)
-        return weir__fail(error, WEIR_STORE_VERSION, operator_name,
-                          "%s has format version %u, this program reads versions %d and %d; ingest it again",
-                          path, version, WEIR_STORE__VERSION_LEAST, WEIR_STORE__VERSION_MOST);
-    return check_root(data, path, error);
 }
 
 static weir_status wrong_size(const weir_store *store, uint64_t expected, weir_error *error) {
@@ -52,7 +49,7 @@ static weir_status wrong_size(const weir_store *store, uint64_t expected, weir_e
 
 /* Places are determined by the sizes: anything else is refused, so that no byte lies outside of a section
  * unseen. */
-static weir_status read_sections(weir_store *store, const char *path, weir_error *error) {
+static weir_status read_sections(weir_store *store, weir_error *error) {
     uint64_t end = weir__load64(store->data + 16);
     uint64_t position = WEIR_STORE__PAGE;
     if (end < WEIR_STORE__PAGE || end > store->size)
@@ -72,7 +69,7 @@ static weir_status read_sections(weir_store *store, const char *path, weir_error
     }
     if (!fits || position != end)
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the section table of %s is damaged",
-                          path);
+                          store->path);
     store->info.sections = store->sections;
     store->info.section_count = count;
     store->info.file_size = store->size;
@@ -102,14 +99,15 @@ static weir_status find_tail(const weir_store *store, const uint8_t **tail, weir
     return WEIR_OK;
 }
 
-static weir_status read_metadata(weir_store *store, const char *path, weir_error *error) {
+static weir_status read_metadata(weir_store *store, weir_error *error) {
     const weir_section *section = weir_store__section(store, WEIR_STORE__SECTION_METADATA);
     const uint8_t *bytes = store->data + section->offset;
     uint8_t hash[WEIR_HASH_SIZE];
     weir__blake3_of(bytes, (size_t)section->size, hash);
     if (memcmp(hash, section->hash, sizeof hash) != 0 ||
         weir_cbor_check(bytes, (size_t)section->size, NULL, NULL) != WEIR_OK)
-        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged", path);
+        return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "the metadata of %s is damaged",
+                          store->path);
     weir_cbor_value metadata = weir_cbor_view(bytes);
     return weir_store__metadata_read(&metadata, &store->arena, &store->info, error);
 }
@@ -140,6 +138,10 @@ static const uint8_t *next_part(section_parts *parts, uint64_t count, uint64_t i
     return part;
 }
 
+static void skip_to(section_parts *parts, uint64_t alignment) {
+    next_part(parts, weir__align(parts->used, alignment) - parts->used, 1);
+}
+
 static bool is_used_up(const section_parts *parts) {
     return parts->fits && parts->used == parts->size;
 }
@@ -148,8 +150,7 @@ static bool point_into_rows(weir_store *store) {
     section_parts rows = parts_of(store, WEIR_STORE__SECTION_ROWS);
     weir_table *tables = (weir_table *)store->info.tables;
     for (uint32_t t = 0; t < store->info.table_count && rows.fits; t++) {
-        uint64_t aligned = weir__align(rows.used, WEIR_STORE__TABLE_ALIGNMENT);
-        next_part(&rows, aligned - rows.used, 1);
+        skip_to(&rows, WEIR_STORE__TABLE_ALIGNMENT);
         tables[t].records = next_part(&rows, tables[t].row_count, tables[t].stride);
     }
     return is_used_up(&rows);
@@ -227,7 +228,7 @@ static bool point_into_keys(weir_store *store) {
         if (table->key_form == WEIR_KEYS_NONE)
             continue;
         keeps_keys = true;
-        next_part(&keys, weir__align(keys.used, WEIR_STORE__KEY_ALIGNMENT) - keys.used, 1);
+        skip_to(&keys, WEIR_STORE__KEY_ALIGNMENT);
         table->keys = next_part(&keys, weir_store__keys_size(table), 1);
     }
     uint32_t sections = store->info.section_count;
@@ -245,7 +246,7 @@ static bool point_into_labels(weir_store *store) {
         uint64_t anchors = store->info.tables[tasks[t].anchor_table].row_count;
         for (int i = 0; i < WEIR_STORE__LABEL_LISTS && tasks[t].has_label_times && labels.fits; i++) {
             has_labels = true;
-            next_part(&labels, weir__align(labels.used, WEIR_STORE__LABEL_ALIGNMENT) - labels.used, 1);
+            skip_to(&labels, WEIR_STORE__LABEL_ALIGNMENT);
             lists[i]->times = next_part(&labels, lists[i]->count, 8);
             lists[i]->starts = next_part(&labels, anchors + 1, 4);
             lists[i]->rows = next_part(&labels, lists[i]->count, 4);
@@ -268,7 +269,7 @@ static bool point_into_links(weir_store *store) {
         uint64_t places = store->info.tables[link->table].row_count;
         uint64_t references = link->edge == WEIR_NONE ? 0 : store->info.edges[link->edge].edges;
         has_links = true;
-        next_part(&links, weir__align(links.used, WEIR_STORE__LINK_ALIGNMENT) - links.used, 1);
+        skip_to(&links, WEIR_STORE__LINK_ALIGNMENT);
         link->times = next_part(&links, places, 8);
         link->reference_times = next_part(&links, references, 8);
         link->rows = next_part(&links, places, 4);
@@ -280,25 +281,20 @@ static bool point_into_links(weir_store *store) {
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static weir_status read_store(weir_store *store, const weir_store_options *options, weir_error *error) {
-    const char *path = store->path;
     const uint8_t *tail = NULL;
-    weir_status status = check_header(store, path, error);
-    if (status == WEIR_OK)
-        status = read_sections(store, path, error);
-    if (status == WEIR_OK)
-        status = find_tail(store, &tail, error);
-    if (status == WEIR_OK)
-        status = weir_store__touched_open(store->touched, store->env, store->sections, store->data, tail,
-                                          options->verify == WEIR_VERIFY_NONE, error);
+    WEIR__TRY(check_header(store, error));
+    WEIR__TRY(read_sections(store, error));
+    WEIR__TRY(find_tail(store, &tail, error));
+    WEIR__TRY(weir_store__touched_open(store->touched, store->env, store->sections, store->data, tail,
+                                       options->verify == WEIR_VERIFY_NONE, error));
     weir__floating kept = weir__enter_floating();
-    if (status == WEIR_OK)
-        status = read_metadata(store, path, error);
+    weir_status status = read_metadata(store, error);
     weir__leave_floating(&kept);
     if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
                                point_into_texts(store) && point_into_embeddings(store) &&
                                point_into_keys(store) && point_into_labels(store) && point_into_links(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                          "the metadata of %s does not fit its sections", path);
+                          "the metadata of %s does not fit its sections", store->path);
     if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)
         status = weir_store_verify(store, options->threads, error);
     return status;
@@ -361,29 +357,6 @@ weir_status weir_verify_parse(const char *text, weir_verify *out, weir_error *er
                       "verify is none, touched or all, not '%s'", text);
 }
 
-/* A page that could not be read on the way is what is wrong, whatever else seems to be. */
-static weir_status finish_open(weir_store *store, const weir_store_options *options, weir_store **out,
-                               weir_error *error) {
-    weir_status status = read_store(store, options, error);
-    if (weir_store__is_unreadable(store))
-        status = weir_store_status(store, error);
-    if (status != WEIR_OK) {
-        weir_store_close(store);
-        return status;
-    }
-    *out = store;
-    return WEIR_OK;
-}
-
-static weir_status take_options(weir_store_options *options, const weir_store_options *given,
-                                weir_error *error) {
-    WEIR__TRY(WEIR__TAKE_OPTIONS(*options, given, weir_store_options, operator_name, error));
-    if ((unsigned)options->verify > WEIR_VERIFY_ALL)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
-                          WEIR__LOW(int, options->verify));
-    return WEIR_OK;
-}
-
 /* The mapping outlives the descriptor. */
 static weir_status map_file(weir_store *store, const weir_store_options *options, weir_error *error) {
     const weir_env *env = store->env;
@@ -423,20 +396,23 @@ weir_status weir_store_open_with(const weir_env *env, const char *path, const we
     weir_store *store = NULL;
     *out = NULL;
     weir_store_options options;
-    weir_status status = take_options(&options, given, error);
-    if (status == WEIR_OK)
-        status = make_store(weir__env_or_default(env), path, &store, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_store_options, operator_name, error));
+    if ((unsigned)options.verify > WEIR_VERIFY_ALL)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
+                          WEIR__LOW(int, options.verify));
+    WEIR__TRY(make_store(weir__env_or_default(env), path, &store, error));
     store->data = options.data;
     store->size = options.data_size;
-    if (!options.data)
-        status = map_file(store, &options, error);
-    if (status != WEIR_OK) {
+    weir_status status = options.data ? WEIR_OK : map_file(store, &options, error);
+    if (status == WEIR_OK)
+        status = read_store(store, &options, error);
+    if (weir_store__is_unreadable(store)) /* that is what is wrong, whatever else seems to be */
+        status = weir_store_status(store, error);
+    if (status == WEIR_OK)
+        *out = store;
+    else
         weir_store_close(store);
-        return status;
-    }
-    return finish_open(store, &options, out, error);
+    return status;
 }
 
 void weir_store__expect(const weir_store *store, const uint8_t *at) {

@@ -57,6 +57,7 @@ weir_status weir_store__touched_open(weir_store__touched *touched, const weir_en
         bits += weir_store__block_count(sections[i].size) / 64 + 1;
         values = values ? values + count * WEIR__SUBTREE_VALUE : NULL;
     }
+    assert(bits == touched->bits + words && "the sections' blocks are not those that were counted");
     return WEIR_OK;
 }
 

@@ -78,18 +78,19 @@ static bool is_row_of(const weir_table *table, uint32_t number) {
 static bool cell_is_sound(const weir_store_info *info, const weir_table *table, const weir_column *column,
                           const uint8_t *record) {
     bool is_null = weir__bit(record + table->bits_offset, column->null_bit);
-    if (column->stype == WEIR_TIMESTAMP)
+    weir_value kind = weir_value_of(column->stype);
+    if (kind == WEIR_VALUE_TIME)
         return is_null == ((int64_t)weir__load64(record + column->slot) == WEIR_TIME_ALWAYS);
-    if (column->stype == WEIR_BOOLEAN)
+    if (kind == WEIR_VALUE_TRUTH)
         return !(is_null && weir__bit(record + table->bits_offset, column->bool_bit));
     if (column->slot == WEIR_NONE)
         return true;
     uint32_t word = weir__load32(record + column->slot);
     if (is_null)
         return word == 0;
-    if (column->stype == WEIR_TEXT)
+    if (kind == WEIR_VALUE_TEXT)
         return word < info->text_count;
-    if (column->stype == WEIR_CATEGORICAL)
+    if (kind == WEIR_VALUE_CATEGORY)
         return word >= column->category_start && word - column->category_start < column->category_count;
     return (word & 0x7F800000u) != 0x7F800000u; /* a finite float */
 }
@@ -139,7 +140,7 @@ static weir_status check_task(const weir_store_info *info, const weir_task *task
     for (uint64_t i = 0; i < task->seed_count; i++) {
         uint32_t row = weir__load32(task->seed_rows + 4 * (size_t)i);
         bool is_sound = is_row_of(&info->tables[task->anchor_table], row);
-        if (!task->is_cell && is_sound && task->stype == WEIR_CATEGORICAL &&
+        if (!task->is_cell && is_sound && weir_value_of(task->stype) == WEIR_VALUE_CATEGORY &&
             !weir__bit(task->seed_nulls, i)) {
             uint64_t category = weir__load64(task->seed_targets + 8 * (size_t)i);
             is_sound = category >= column->category_start &&

@@ -197,6 +197,7 @@ void weir_store__writer_align(weir_store__writer *writer, uint64_t to) {
     static const uint8_t zeros[WEIR_STORE__TABLE_ALIGNMENT];
     uint64_t size = size_so_far(writer);
     uint64_t missing = weir__align(size, to) - size;
+    assert(missing <= sizeof zeros && "an alignment beyond that of tables");
     weir_store__writer_put(writer, zeros, (size_t)missing);
 }
 
@@ -252,6 +253,7 @@ weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_
         weir_store__writer_begin(writer, WEIR_STORE__SECTIONS_LEAST);
     end_section(writer);
     uint64_t end = writer->position;
+    assert(end % WEIR_STORE__PAGE == 0 && "sections end inside of a page");
     append_tail(writer);
     flush(writer);
     weir_status status = writer->status;

@@ -37,11 +37,10 @@ static const char *describe_kind(weir_trace_kind kind) {
 
 /* The next step, failure or end; resumes and memory are passed over. */
 static weir_status read_on(weir_trace_reader *reader, weir_trace_record *record, weir_error *error) {
-    weir_status status;
     do
-        status = weir_trace_next(reader, record, error);
-    while (status == WEIR_OK && (record->kind == WEIR_TRACE_RESUME || record->kind == WEIR_TRACE_MEMORY));
-    return status;
+        WEIR__TRY(weir_trace_next(reader, record, error));
+    while (record->kind == WEIR_TRACE_RESUME || record->kind == WEIR_TRACE_MEMORY);
+    return WEIR_OK;
 }
 
 /* The step that two records which differ are about, whichever is the left one: the smaller number of two
@@ -84,11 +83,8 @@ static weir_status compare_traces(const weir_env *env, weir_trace_reader *left, 
     uint64_t next = 0;
     for (;;) {
         weir_trace_record a, b;
-        weir_status status = read_on(left, &a, error);
-        if (status == WEIR_OK)
-            status = read_on(right, &b, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(read_on(left, &a, error));
+        WEIR__TRY(read_on(right, &b, error));
         if (!is_equal(env, &a, &b, difference)) {
             difference->differs = true;
             difference->t = step_of(&a, &b, next);

@@ -213,9 +213,8 @@ static weir_status take_step(weir_trace__judge *j, const weir_trace_record *reco
 static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_record *record,
                                 const weir_trace__place_of_step *place, weir_error *error) {
     char was[WEIR__SHOWN_MAX], is[2 * WEIR_HASH_SIZE + 1];
-    weir_cbor_value map = weir_trace__map(record), token, recorded;
+    weir_cbor_value map = weir_trace__map(record), token = weir_trace__get(&map, "replay_token");
     uint64_t t = record->t;
-    weir_cbor_get(&map, "replay_token", &token);
     if (token.number != j->header->token_size || memcmp(token.data, j->header->token, token.number) != 0)
         return diverge(j, record, t, "replay_token", "another token", "the one in the header", error);
     if (!place->is_known || place->status != WEIR_OK)
@@ -231,7 +230,7 @@ static weir_status check_tokens(const weir_trace__judge *j, const weir_trace_rec
     weir_sampler_name_call(j->manifest, &options, &call);
     if (record->data_replay_t && memcmp(record->data_replay_t, call.replay_token, WEIR_HASH_SIZE) == 0)
         return WEIR_OK;
-    weir_cbor_get(&map, "data_replay_t", &recorded);
+    weir_cbor_value recorded = weir_trace__get(&map, "data_replay_t");
     weir__show(j->env, &recorded, was);
     weir__hex_encode(call.replay_token, WEIR_HASH_SIZE, is);
     return diverge(j, record, t, "data_replay_t", was, is, error);
@@ -254,23 +253,20 @@ static weir_status take_failure(weir_trace__judge *j, const weir_trace_record *r
 
 /* Writes the run_end that the records before lead to, and compares. */
 static weir_status take_end(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    weir_cbor_value map = weir_trace__map(record), hash, recorded_status;
+    weir_cbor_value map = weir_trace__map(record), recorded_status;
     static const char *const link[] = {"h", NULL};
     weir__difference difference;
     bool has_failed = j->has_failed;
     uint64_t t = j->next > UINT64_MAX ? UINT64_MAX : (uint64_t)j->next;
     bool has_status = weir_cbor_get(&map, "status", &recorded_status);
-    weir_cbor_get(&map, "trace_hash", &hash);
     j->body.size = 0;
     weir_cbor_restart(&j->body);
-    weir_trace__tally_write_end(&j->tally, hash.data,
+    weir_trace__tally_write_end(&j->tally, weir_trace__get(&map, "trace_hash").data,
                                 has_failed   ? "failed"
                                 : has_status ? "success"
                                              : NULL,
                                 &j->body);
-    weir_status status = weir_cbor_finish(&j->body, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_cbor_finish(&j->body, error));
     weir_cbor_value expected = weir_cbor_view(j->body.data);
     if (weir__compare(j->env, &map, &expected, link, &difference))
         return diverge(j, record, t, difference.field, difference.left, difference.right, error);

@@ -34,36 +34,31 @@ static size_t size_of(const weir_cbor_value *value) {
 
 /* ---- One record -------------------------------------------------------------------------------- */
 
-static bool has_type(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
-    weir_cbor_value value;
-    return weir_cbor_get(map, key, &value) && value.type == type;
-}
-
 /* A state as 03g says, without contents; only what is live is not looked into: it is compared as it is. */
 static bool is_state(const weir_cbor_value *state) {
-    weir_cbor_value format, hash, arenas, name, arena;
-    bool is_whole = state->number == 5 && has_type(state, "batch", WEIR_CBOR_UINT) &&
-                    has_type(state, "position", WEIR_CBOR_UINT) && weir_cbor_get(state, "format", &format) &&
-                    weir_cbor_is_text(&format, "weir-commit/1") && weir_cbor_get(state, "plan_hash", &hash) &&
-                    hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE &&
-                    has_type(state, "arenas", WEIR_CBOR_MAP);
+    weir_cbor_value format, hash, name, arena;
+    bool is_whole = state->number == 5 && weir_trace__has(state, "batch", WEIR_CBOR_UINT) &&
+                    weir_trace__has(state, "position", WEIR_CBOR_UINT) &&
+                    weir_cbor_get(state, "format", &format) && weir_cbor_is_text(&format, "weir-commit/1") &&
+                    weir_cbor_get(state, "plan_hash", &hash) && hash.type == WEIR_CBOR_BYTES &&
+                    hash.number == WEIR_HASH_SIZE && weir_trace__has(state, "arenas", WEIR_CBOR_MAP);
     if (!is_whole)
         return false;
-    weir_cbor_get(state, "arenas", &arenas);
+    weir_cbor_value arenas = weir_trace__get(state, "arenas");
     weir_cbor_iterator it = weir_cbor_children(&arenas);
     while (is_whole && weir_cbor_next(&it, &name, &arena))
         is_whole = arena.type == WEIR_CBOR_MAP && arena.number == 3 &&
-                   has_type(&arena, "live", WEIR_CBOR_ARRAY) && has_type(&arena, "epoch", WEIR_CBOR_UINT) &&
-                   has_type(&arena, "written", WEIR_CBOR_UINT);
+                   weir_trace__has(&arena, "live", WEIR_CBOR_ARRAY) &&
+                   weir_trace__has(&arena, "epoch", WEIR_CBOR_UINT) &&
+                   weir_trace__has(&arena, "written", WEIR_CBOR_UINT);
     return is_whole;
 }
 
 /* Writes the commit's hash of a state: SHA-256(CBOR(["tmmu_commit_v1", plan_hash, t])). */
 static void hash_commit(const weir_cbor_value *state, uint64_t t, uint8_t hash[WEIR_HASH_SIZE]) {
     uint8_t buffer[96];
-    weir_cbor_value plan;
+    weir_cbor_value plan = weir_trace__get(state, "plan_hash");
     weir_cbor_writer w;
-    weir_cbor_get(state, "plan_hash", &plan);
     weir_cbor_writer_fixed(&w, buffer, sizeof buffer);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "tmmu_commit_v1");
@@ -126,13 +121,13 @@ static bool is_next_arena(const weir_cbor_value *name, const weir_cbor_value *ar
 }
 
 static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state, weir__difference *found) {
-    weir_cbor_value arenas, name, arena, old_arenas, old_name, old_arena;
+    weir_cbor_value name, arena, old_name, old_arena;
     weir_cbor_value before = m->state ? weir_cbor_view(m->state) : *state;
     if (!weir__same(state, &before, "plan_hash") || !weir__same(state, &before, "position"))
         return differs(found, weir__same(state, &before, "plan_hash") ? "position" : "plan_hash",
                        "another one", "that of the steps before it");
-    weir_cbor_get(state, "arenas", &arenas);
-    weir_cbor_get(&before, "arenas", &old_arenas);
+    weir_cbor_value arenas = weir_trace__get(state, "arenas");
+    weir_cbor_value old_arenas = weir_trace__get(&before, "arenas");
     weir_cbor_iterator it = weir_cbor_children(&arenas), old = weir_cbor_children(&old_arenas);
     if (arenas.number != old_arenas.number)
         return differs_uint(found, "arenas", arenas.number, old_arenas.number);
@@ -156,26 +151,12 @@ static weir_status keep_state(weir_trace__commits *m, const weir_env *env, const
     return WEIR_OK;
 }
 
-static void take_step(weir_trace__commits *m, const weir_trace_record *iter) {
-    m->t = iter->t;
-    m->steps++;
-    m->is_due = true;
-    m->has_digest = iter->batch_digest;
-    if (m->has_digest)
-        memcpy(m->digest, iter->batch_digest, sizeof m->digest);
-}
-
-static void forget(weir_trace__commits *m, const weir_env *env) {
-    weir_trace__commits_release(m, env);
-    *m = (weir_trace__commits){0};
-}
-
 bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, const weir_trace_record *record,
                                 weir__difference *found, weir_status *status, weir_error *error) {
     weir_cbor_value map = weir_trace__map(record), state;
     *status = WEIR_OK;
     if (record->kind == WEIR_TRACE_MEMORY) {
-        weir_cbor_get(&map, "state", &state);
+        state = weir_trace__get(&map, "state");
         if (!is_of_its_step(m, record, &state, found) || !is_next(m, &state, found))
             return false;
         *status = keep_state(m, env, &state, error);
@@ -185,9 +166,16 @@ bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, con
     }
     if (record->kind != WEIR_TRACE_EOF && m->is_due && m->committed > 0)
         return differs(found, "memory", "(absent)", "recorded, as of the steps before it");
-    if (record->kind == WEIR_TRACE_ITER)
-        take_step(m, record);
-    else if (record->kind == WEIR_TRACE_RESUME)
-        forget(m, env);
+    if (record->kind == WEIR_TRACE_ITER) {
+        m->t = record->t;
+        m->steps++;
+        m->is_due = true;
+        m->has_digest = record->batch_digest;
+        if (m->has_digest)
+            memcpy(m->digest, record->batch_digest, sizeof m->digest);
+    } else if (record->kind == WEIR_TRACE_RESUME) { /* another process, with memory of its own */
+        weir_trace__commits_release(m, env);
+        *m = (weir_trace__commits){0};
+    }
     return true;
 }

@@ -54,15 +54,7 @@ static weir_status check_shared(const merger *m, const char *path, const weir_cb
     return WEIR_OK;
 }
 
-static weir_status check_headers(const merger *m) {
-    weir_status status = WEIR_OK;
-    for (size_t rank = 1; rank < m->count && status == WEIR_OK; rank++)
-        status =
-            check_shared(m, m->ranks[rank].path, weir_trace__header(m->ranks[rank].reader), shared_by_ranks);
-    return status;
-}
-
-/* Opens every trace and puts it at its rank's place. */
+/* Opens every trace and puts it at its rank's place; all must be of one run. */
 static weir_status open_ranks(merger *m, const char *const *paths) {
     for (size_t i = 0; i < m->count; i++) {
         weir_trace_reader *reader;
@@ -80,25 +72,25 @@ static weir_status open_ranks(merger *m, const char *const *paths) {
         m->ranks[rank].path = paths[i];
         m->ranks[rank].reader = reader;
     }
-    return check_headers(m);
+    for (size_t rank = 1; rank < m->count; rank++)
+        WEIR__TRY(
+            check_shared(m, m->ranks[rank].path, weir_trace__header(m->ranks[rank].reader), shared_by_ranks));
+    return WEIR_OK;
 }
 
 static weir_status open_replayers(merger *m, weir_trace__replay_stores stores) {
     const weir_trace_info *first = weir_trace_describe(m->ranks[0].reader);
-    weir_status status = weir_trace__replay_check_stores(first, stores, m->error);
-    if (status == WEIR_OK)
-        status = weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error);
-    if (status == WEIR_OK)
-        status = weir_trace__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error);
-    for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
+    WEIR__TRY(weir_trace__replay_check_stores(first, stores, m->error));
+    WEIR__TRY(weir_trace_manifest(m->ranks[0].reader, &m->manifest, m->error));
+    WEIR__TRY(weir_trace__replayer_open(m->env, m->manifest, first, stores, 1, 0, &m->whole, m->error));
+    for (size_t rank = 0; rank < m->count; rank++) {
         rank_trace *one = &m->ranks[rank];
         const weir_trace_info *header = weir_trace_describe(one->reader);
-        status = weir_trace__judge_open(&one->judge, m->env, header, m->manifest, m->error);
-        if (status == WEIR_OK)
-            status = weir_trace__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
-                                               (uint32_t)rank, &one->replayer, m->error);
+        WEIR__TRY(weir_trace__judge_open(&one->judge, m->env, header, m->manifest, m->error));
+        WEIR__TRY(weir_trace__replayer_open(m->env, m->manifest, header, stores, (uint32_t)m->count,
+                                            (uint32_t)rank, &one->replayer, m->error));
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_single(merger *m, const char *path) {
@@ -115,19 +107,17 @@ static weir_status open_single(merger *m, const char *path) {
 
 /* Reads on to the next step, failure or end, judging all that is read. */
 static weir_status advance(const merger *m, rank_trace *one) {
-    weir_status status;
     do {
-        status = weir_trace_next(one->reader, &one->record, m->error);
+        WEIR__TRY(weir_trace_next(one->reader, &one->record, m->error));
+        bool is_failure = one->record.kind == WEIR_TRACE_FAILURE;
         weir_trace__place_of_step place = {0};
-        if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE)
+        if (is_failure)
             place = weir_trace__judge_locate(&one->judge, one->record.t);
-        if (status == WEIR_OK)
-            status = weir_trace__judge_take(&one->judge, &one->record, m->error);
-        if (status == WEIR_OK && one->record.kind == WEIR_TRACE_FAILURE && one->replayer)
-            status = weir_trace__replayer_check_failure(one->replayer, &one->record, &place, m->error);
-    } while (status == WEIR_OK &&
-             (one->record.kind == WEIR_TRACE_RESUME || one->record.kind == WEIR_TRACE_MEMORY));
-    return status;
+        WEIR__TRY(weir_trace__judge_take(&one->judge, &one->record, m->error));
+        if (is_failure && one->replayer)
+            WEIR__TRY(weir_trace__replayer_check_failure(one->replayer, &one->record, &place, m->error));
+    } while (one->record.kind == WEIR_TRACE_RESUME || one->record.kind == WEIR_TRACE_MEMORY);
+    return WEIR_OK;
 }
 
 static const char *doing(weir_trace_kind kind) {
@@ -239,23 +229,17 @@ static weir_status merge_step(merger *m) {
     uint64_t merged = 0;
     const rank_trace *first = &m->ranks[0];
     uint64_t t = first->record.t;
-    weir_status status = weir_trace__replayer_step(m->whole, &first->record, &step, &whole, m->error);
-    for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++) {
+    WEIR__TRY(weir_trace__replayer_step(m->whole, &first->record, &step, &whole, m->error));
+    for (size_t rank = 0; rank < m->count; rank++) {
         weir_step part_step;
         const uint64_t *part;
         const rank_trace *one = &m->ranks[rank];
-        status = weir_trace__replayer_check(one->replayer, &one->record, &part_step, &part, m->error);
-        if (status == WEIR_OK)
-            status = check_digest_count(m, one, t, part_step.valid_count);
-        if (status == WEIR_OK)
-            status = check_indices(m, one, t, part, part_step.valid_count, whole + merged);
-        if (status == WEIR_OK)
-            status = check_digests(m, one, t, merged);
-        if (status == WEIR_OK)
-            merged += part_step.valid_count;
+        WEIR__TRY(weir_trace__replayer_check(one->replayer, &one->record, &part_step, &part, m->error));
+        WEIR__TRY(check_digest_count(m, one, t, part_step.valid_count));
+        WEIR__TRY(check_indices(m, one, t, part, part_step.valid_count, whole + merged));
+        WEIR__TRY(check_digests(m, one, t, merged));
+        merged += part_step.valid_count;
     }
-    if (status != WEIR_OK)
-        return status;
     if (merged != step.valid_count)
         return weir_trace__divergence(m->error, first->judge.header, &first->record, t, "valid_count",
                                       "the sum over the ranks", "another number at world size 1");
@@ -280,23 +264,18 @@ static weir_status merge_records(merger *m) {
                                            NULL};
     const rank_trace *first = &m->ranks[0];
     for (;;) {
-        weir_status status = WEIR_OK;
-        for (size_t rank = 0; rank < m->count && status == WEIR_OK; rank++)
-            status = advance(m, &m->ranks[rank]);
-        for (size_t rank = 1; rank < m->count && status == WEIR_OK; rank++)
-            status = check_agreement(m, first, &m->ranks[rank], by_rank);
-        if (status == WEIR_OK && m->single.reader) {
-            status = advance(m, &m->single);
-            if (status == WEIR_OK)
-                status = check_agreement(m, first, &m->single, by_world);
+        for (size_t rank = 0; rank < m->count; rank++)
+            WEIR__TRY(advance(m, &m->ranks[rank]));
+        for (size_t rank = 1; rank < m->count; rank++)
+            WEIR__TRY(check_agreement(m, first, &m->ranks[rank], by_rank));
+        if (m->single.reader) {
+            WEIR__TRY(advance(m, &m->single));
+            WEIR__TRY(check_agreement(m, first, &m->single, by_world));
         }
-        bool is_over = first->record.kind == WEIR_TRACE_END || first->record.kind == WEIR_TRACE_EOF;
-        if (status != WEIR_OK || is_over)
-            return status;
+        if (first->record.kind == WEIR_TRACE_END || first->record.kind == WEIR_TRACE_EOF)
+            return WEIR_OK;
         if (first->record.kind == WEIR_TRACE_ITER)
-            status = merge_step(m);
-        if (status != WEIR_OK)
-            return status;
+            WEIR__TRY(merge_step(m));
     }
 }
 

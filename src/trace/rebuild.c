@@ -142,18 +142,12 @@ static bool is_digest(const weir_cbor_value *recorded, const uint8_t *digest, si
            memcmp(recorded->data, digest, size) == 0;
 }
 
-static void show(const weir_cbor_value *recorded, char out[SHOWN_CAPACITY]) {
-    if (recorded->type == WEIR_CBOR_BYTES && recorded->number <= SHOWN_MAX)
-        weir__hex_encode(recorded->data, (size_t)recorded->number, out);
-    else
-        snprintf(out, SHOWN_CAPACITY, "no digest");
-}
-
 static weir_status differs(const weir_trace__rebuilder *r, const weir_trace_record *iter, const char *field,
                            const weir_cbor_value *recorded, const uint8_t *digest, size_t size,
                            weir_error *error) {
-    char was[SHOWN_CAPACITY], is[SHOWN_CAPACITY];
-    show(recorded, was);
+    char was[SHOWN_CAPACITY] = "no digest", is[SHOWN_CAPACITY];
+    if (recorded->type == WEIR_CBOR_BYTES && recorded->number <= SHOWN_MAX)
+        weir__hex_encode(recorded->data, (size_t)recorded->number, was);
     weir__hex_encode(digest, size, is);
     return weir_trace__divergence(error, r->header, iter, iter->t, field, was, is);
 }
@@ -187,9 +181,7 @@ weir_status weir_trace__rebuilder_check(weir_trace__rebuilder *r, const weir_tra
     weir_status status = dataset_for(r, iter, &d, error);
     if (status != WEIR_OK || !d->builder)
         return status;
-    status = weir_batch_build(d->builder, iter->cursor_before, d->buffer, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_batch_build(d->builder, iter->cursor_before, d->buffer, error));
     const weir_batch *batch = weir_batch_view(d->buffer);
     *is_checked = true;
     if (weir_cbor_get(&map, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)

@@ -50,6 +50,7 @@ static void write_pairs(weir_cbor_writer *w, const weir_cbor_value *map, const u
 void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size,
                       const uint8_t link[WEIR_HASH_SIZE]) {
     weir_cbor_value map = weir_cbor_view(body);
+    assert(map.type == WEIR_CBOR_MAP && "a body that is not a map");
     weir_cbor_map(w, map.number + 1);
     weir_cbor_text(w, "h");
     weir_cbor_bytes(w, link, WEIR_HASH_SIZE);
@@ -59,6 +60,7 @@ void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size,
 bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size_t record_size,
                         uint8_t **body, size_t *size) {
     weir_cbor_writer w;
+    assert(record->type == WEIR_CBOR_MAP && record->number > 0 && "a record without a link");
     weir_cbor_writer_memory(&w, env);
     weir_cbor_map(&w, record->number - 1);
     write_pairs(&w, record, record->item + record_size);
@@ -74,15 +76,11 @@ bool weir_trace__unseal(const weir_env *env, const weir_cbor_value *record, size
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
 static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
-    weir_cbor_value document = weir_cbor_view(weir_manifest_describe(manifest)->normalised);
-    weir_cbor_value datasets, key, dataset, cardinality;
-    weir_cbor_get(&document, "datasets", &datasets);
-    weir_cbor_iterator it = weir_cbor_children(&datasets);
-    weir_cbor_map(w, datasets.number);
-    while (weir_cbor_next(&it, &key, &dataset)) {
-        weir_cbor_get(&dataset, "cardinality", &cardinality);
-        weir_cbor_text_n(w, (const char *)key.data, (size_t)key.number);
-        weir_cbor_uint(w, cardinality.number);
+    weir_cbor_map(w, manifest->dataset_count);
+    for (size_t i = 0; i < manifest->dataset_count; i++) {
+        const weir_dataset *dataset = &manifest->datasets[manifest->key_order[i]];
+        weir_cbor_text(w, dataset->key);
+        weir_cbor_uint(w, dataset->cardinality);
     }
 }
 
@@ -267,13 +265,12 @@ static void write_diagnostics(weir_cbor_writer *w, const weir_error *error) {
     weir_cbor_writer whole;
     weir_cbor_writer_fixed(&whole, buffer, sizeof buffer);
     weir_error_cbor(error, &whole);
-    weir_cbor_value record, diagnostics;
     if (weir_cbor_finish(&whole, NULL) != WEIR_OK) {
         weir_cbor_map(w, 0);
         return;
     }
-    record = weir_cbor_view(buffer);
-    weir_cbor_get(&record, "diagnostics", &diagnostics);
+    weir_cbor_value record = weir_cbor_view(buffer);
+    weir_cbor_value diagnostics = weir_trace__get(&record, "diagnostics");
     weir_cbor_raw(w, diagnostics.item, (size_t)(weir_cbor_skip(diagnostics.item) - diagnostics.item));
 }
 
@@ -321,6 +318,18 @@ const char *weir_run_status_name(weir_run_status status) {
 
 weir_cbor_value weir_trace__map(const weir_trace_record *record) {
     return record->data ? weir_cbor_view(record->data) : (weir_cbor_value){.type = WEIR_CBOR_MAP};
+}
+
+weir_cbor_value weir_trace__get(const weir_cbor_value *map, const char *key) {
+    weir_cbor_value value;
+    bool is_there = weir_cbor_get(map, key, &value);
+    assert(is_there && "a record without a field that was checked");
+    return value;
+}
+
+bool weir_trace__has(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
+    weir_cbor_value value;
+    return weir_cbor_get(map, key, &value) && value.type == type;
 }
 
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key) {

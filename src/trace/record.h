@@ -40,6 +40,12 @@ const weir_cbor_value *weir_trace__header(const weir_trace_reader *reader);
 /* A record's; that of the end of the file has no fields. */
 weir_cbor_value weir_trace__map(const weir_trace_record *record);
 
+/* A field that is there: the reader has checked it, or weir wrote it itself. */
+weir_cbor_value weir_trace__get(const weir_cbor_value *map, const char *key);
+
+/* Whether a map has a field of this type. */
+bool weir_trace__has(const weir_cbor_value *map, const char *key, weir_cbor_type type);
+
 /* An integer among a map's fields; 0 if there is none. */
 uint64_t weir_trace__uint(const weir_cbor_value *map, const char *key);
 

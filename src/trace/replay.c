@@ -225,11 +225,8 @@ weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace
     static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
     weir__difference difference;
-    weir_status status = weir_trace__replayer_step(r, iter, step, indices, error);
-    if (status == WEIR_OK)
-        status = write_expected(r, iter, step, *indices ? *indices : no_indices, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_trace__replayer_step(r, iter, step, indices, error));
+    WEIR__TRY(write_expected(r, iter, step, *indices ? *indices : no_indices, error));
     weir_cbor_value map = weir_trace__map(iter), expected = weir_cbor_view(r->body.data);
     if (weir__compare(r->env, &map, &expected, digests, &difference))
         return weir_trace__divergence(error, r->header, iter, iter->t, difference.field, difference.left,
@@ -267,34 +264,28 @@ static weir_status check_digests(replay *p, const weir_trace_record *iter, weir_
     return status;
 }
 
-static weir_status replay_step(replay *p, const weir_trace_record *iter, weir_error *error) {
-    weir_step step;
-    const uint64_t *indices;
-    WEIR__TRY(weir_trace__replayer_check(p->replayer, iter, &step, &indices, error));
-    WEIR__TRY(check_digests(p, iter, error));
-    p->report->steps++;
-    p->report->samples += step.effective_batch_size;
-    p->report->indices += iter->index_count;
-    return WEIR_OK;
-}
-
 static weir_status replay_records(replay *p, weir_error *error) {
     for (;;) {
         weir_trace_record record;
-        weir_status status = weir_trace_next(p->reader, &record, error);
-        if (status != WEIR_OK || record.kind == WEIR_TRACE_EOF)
-            return status;
         weir_trace__place_of_step place = {0};
+        WEIR__TRY(weir_trace_next(p->reader, &record, error));
+        if (record.kind == WEIR_TRACE_EOF)
+            return WEIR_OK;
         if (record.kind == WEIR_TRACE_FAILURE)
             place = weir_trace__judge_locate(&p->judge, record.t);
-        status = weir_trace__judge_take(&p->judge, &record, error);
-        if (status == WEIR_OK && record.kind == WEIR_TRACE_ITER)
-            status = replay_step(p, &record, error);
-        p->report->memory_records += status == WEIR_OK && record.kind == WEIR_TRACE_MEMORY;
-        if (status == WEIR_OK && record.kind == WEIR_TRACE_FAILURE)
-            status = weir_trace__replayer_check_failure(p->replayer, &record, &place, error);
-        if (status != WEIR_OK)
-            return status;
+        WEIR__TRY(weir_trace__judge_take(&p->judge, &record, error));
+        p->report->memory_records += record.kind == WEIR_TRACE_MEMORY;
+        if (record.kind == WEIR_TRACE_FAILURE)
+            WEIR__TRY(weir_trace__replayer_check_failure(p->replayer, &record, &place, error));
+        if (record.kind != WEIR_TRACE_ITER)
+            continue;
+        weir_step step;
+        const uint64_t *indices;
+        WEIR__TRY(weir_trace__replayer_check(p->replayer, &record, &step, &indices, error));
+        WEIR__TRY(check_digests(p, &record, error));
+        p->report->steps++;
+        p->report->samples += step.effective_batch_size;
+        p->report->indices += record.index_count;
     }
 }
 

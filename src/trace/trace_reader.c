@@ -111,32 +111,25 @@ static bool read_cursor(const weir_cbor_value *map, const char *key, weir_cursor
            read_uint(&cursor, "global_index", &out->global_index);
 }
 
-static bool is_a(const weir_cbor_value *map, const char *key, weir_cbor_type type) {
-    weir_cbor_value value;
-    return weir_cbor_get(map, key, &value) && value.type == type;
-}
-
-static bool is_null(const weir_cbor_value *map, const char *key) {
-    return is_a(map, key, WEIR_CBOR_NULL);
-}
-
 /* ---- Records: each is what it says it is if all that the tools rely on is there --------------- */
 
 static bool read_header(const weir_cbor_value *map, weir_trace_info *info) {
-    weir_cbor_value token, schedule, policy;
+    weir_cbor_value policy;
     weir_text version;
     uint64_t rank, world_size;
     if (!read_uint(map, "rank", &rank) || rank > UINT32_MAX || !read_uint(map, "world_size", &world_size) ||
         world_size > UINT32_MAX || !read_text(map, "trace_version", &version) ||
-        !is_a(map, "mix", WEIR_CBOR_MAP) || !is_a(map, "batch", WEIR_CBOR_MAP) ||
-        !is_a(map, "manifest", WEIR_CBOR_MAP) || !is_a(map, "store_hashes", WEIR_CBOR_ARRAY) ||
-        !is_a(map, "schedule", WEIR_CBOR_TEXT) || !is_a(map, "replay_token", WEIR_CBOR_BYTES) ||
+        !weir_trace__has(map, "mix", WEIR_CBOR_MAP) || !weir_trace__has(map, "batch", WEIR_CBOR_MAP) ||
+        !weir_trace__has(map, "manifest", WEIR_CBOR_MAP) ||
+        !weir_trace__has(map, "store_hashes", WEIR_CBOR_ARRAY) ||
+        !weir_trace__has(map, "schedule", WEIR_CBOR_TEXT) ||
+        !weir_trace__has(map, "replay_token", WEIR_CBOR_BYTES) ||
         !read_bytes(map, "manifest_hash", WEIR_HASH_SIZE, &info->manifest_hash) ||
         !read_bytes(map, "mix_hash", WEIR_HASH_SIZE, &info->mix_hash) ||
         !read_bytes(map, "batch_config_hash", WEIR_HASH_SIZE, &info->batch_config_hash))
         return false;
-    weir_cbor_get(map, "replay_token", &token);
-    weir_cbor_get(map, "schedule", &schedule);
+    weir_cbor_value token = weir_trace__get(map, "replay_token");
+    weir_cbor_value schedule = weir_trace__get(map, "schedule");
     info->rank = (uint32_t)rank;
     info->world_size = (uint32_t)world_size;
     info->token = token.data;
@@ -153,18 +146,18 @@ static uint64_t count_items(const weir_cbor_value *map, const char *key) {
 }
 
 static bool read_iter(const weir_cbor_value *map, weir_trace_record *r) {
-    weir_cbor_value is_shuffled, mode;
+    weir_cbor_value mode;
     r->has_cursor = read_cursor(map, "cursor_before", &r->cursor_before);
     if (!r->has_cursor || !read_cursor(map, "cursor_after", &r->cursor_after) ||
         !read_uint(map, "t", &r->t) || !read_uint(map, "valid_count", &r->valid_count) ||
         !read_uint(map, "effective_batch_size", &r->effective_batch_size) ||
-        !is_a(map, "is_shuffled", WEIR_CBOR_BOOL) || !read_text(map, "dataset_key", &r->dataset) ||
+        !weir_trace__has(map, "is_shuffled", WEIR_CBOR_BOOL) || !read_text(map, "dataset_key", &r->dataset) ||
         memchr(r->dataset.data, 0, r->dataset.size))
         return false;
-    weir_cbor_get(map, "is_shuffled", &is_shuffled);
+    bool is_shuffled = weir_trace__get(map, "is_shuffled").number;
     bool is_seeded = weir_cbor_get(map, "sampling_mode", &mode) &&
                      weir_cbor_is_text(&mode, WEIR_SAMPLER__EVAL_SEEDED_MODE);
-    r->stage = !is_shuffled.number ? WEIR_STAGE_EVAL : is_seeded ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
+    r->stage = !is_shuffled ? WEIR_STAGE_EVAL : is_seeded ? WEIR_STAGE_EVAL_SEEDED : WEIR_STAGE_TRAIN;
     r->index_count = count_items(map, "indices");
     r->sample_digest_count = count_items(map, "sample_digests");
     (void)read_bytes(map, "data_replay_t", WEIR_HASH_SIZE, &r->data_replay_t);
@@ -178,10 +171,12 @@ static bool read_failure(const weir_cbor_value *map, weir_trace_record *r) {
     (void)read_text(map, "message", &r->message);
     return read_uint(map, "t", &r->t) && read_text(map, "failure_code", &r->failure_code) &&
            read_text(map, "failure_operator", &r->failure_operator) &&
-           is_a(map, "replay_token", WEIR_CBOR_BYTES) &&
-           (read_text(map, "dataset_key", &r->dataset) || is_null(map, "dataset_key")) &&
-           (is_a(map, "data_replay_t", WEIR_CBOR_BYTES) || is_null(map, "data_replay_t")) &&
-           (r->has_cursor || is_null(map, "cursor_before"));
+           weir_trace__has(map, "replay_token", WEIR_CBOR_BYTES) &&
+           (read_text(map, "dataset_key", &r->dataset) ||
+            weir_trace__has(map, "dataset_key", WEIR_CBOR_NULL)) &&
+           (weir_trace__has(map, "data_replay_t", WEIR_CBOR_BYTES) ||
+            weir_trace__has(map, "data_replay_t", WEIR_CBOR_NULL)) &&
+           (r->has_cursor || weir_trace__has(map, "cursor_before", WEIR_CBOR_NULL));
 }
 
 /* A run_end of this version or of one that had no status, which runs that succeeded alone wrote. */
@@ -192,7 +187,8 @@ static bool read_end(const weir_cbor_value *map, weir_trace_record *r) {
     bool has_status = weir_cbor_get(map, "status", &status);
     bool has_failed = has_status && weir_cbor_is_text(&status, "failed");
     r->status = has_failed ? WEIR_RUN_FAILED : WEIR_RUN_SUCCEEDED;
-    return read_uint(map, "final_epoch", &final_epoch) && is_a(map, "final_cursors", WEIR_CBOR_MAP) &&
+    return read_uint(map, "final_epoch", &final_epoch) &&
+           weir_trace__has(map, "final_cursors", WEIR_CBOR_MAP) &&
            read_uint(map, "total_samples_seen", &r->total_samples) &&
            read_bytes(map, "trace_hash", WEIR_HASH_SIZE, &hash) &&
            (!has_status || has_failed || weir_cbor_is_text(&status, "success"));
@@ -200,7 +196,7 @@ static bool read_end(const weir_cbor_value *map, weir_trace_record *r) {
 
 static bool read_memory(const weir_cbor_value *map, weir_trace_record *r) {
     weir_cbor_value contents;
-    return read_uint(map, "t", &r->t) && is_a(map, "state", WEIR_CBOR_MAP) &&
+    return read_uint(map, "t", &r->t) && weir_trace__has(map, "state", WEIR_CBOR_MAP) &&
            read_bytes(map, "state_hash", WEIR_HASH_SIZE, &r->state_hash) &&
            read_bytes(map, "visibility_hash", WEIR_HASH_SIZE, &r->visibility_hash) &&
            (!weir_cbor_get(map, "contents", &contents) ||
@@ -248,42 +244,33 @@ void weir_trace_samples(const weir_trace_record *record, uint64_t *indices, uint
 
 /* ---- Chain ----------------------------------------------------------------------------------- */
 
-static weir_status check_link(weir_trace_reader *r, const weir_cbor_value *map, size_t size, bool is_first,
-                              weir_error *error) {
+/* A record's link, and that a run_end names the link before it. */
+static weir_status check_chain(weir_trace_reader *r, const weir_cbor_value *map, size_t size,
+                               weir_trace_kind kind, weir_error *error) {
     uint8_t *body;
     size_t body_size;
     uint8_t link[WEIR_HASH_SIZE];
-    weir_cbor_value recorded;
     if (!weir_trace__unseal(r->env, map, size, &body, &body_size))
         return weir__out_of_memory(error, operator_name, size);
-    if (is_first)
+    if (kind == WEIR_TRACE_HEADER)
         weir_trace__link_header(body, body_size, link);
     else
         weir_trace__link(r->link, body, body_size, link);
     weir__release(r->env, body);
-    weir_cbor_get(map, "h", &recorded);
-    if (memcmp(recorded.data, link, WEIR_HASH_SIZE) != 0)
+    if (memcmp(weir_trace__get(map, "h").data, link, WEIR_HASH_SIZE) != 0)
         return corrupt(r, r->begin_offset,
                        "a record was edited, or one before it is missing: the chain breaks", error);
-    memcpy(r->link, link, WEIR_HASH_SIZE);
-    return WEIR_OK;
-}
-
-static weir_status check_end(weir_trace_reader *r, const weir_cbor_value *map,
-                             const uint8_t before[WEIR_HASH_SIZE], weir_error *error) {
-    weir_cbor_value hash;
-    weir_cbor_get(map, "trace_hash", &hash);
-    if (memcmp(hash.data, before, WEIR_HASH_SIZE) != 0)
+    if (kind == WEIR_TRACE_END &&
+        memcmp(weir_trace__get(map, "trace_hash").data, r->link, WEIR_HASH_SIZE) != 0)
         return corrupt(r, r->begin_offset, "run_end has another trace_hash than the records before it",
                        error);
-    r->has_ended = true;
+    memcpy(r->link, link, WEIR_HASH_SIZE);
     return WEIR_OK;
 }
 
 static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_record *record,
                                weir_error *error) {
     size_t size;
-    uint8_t before[WEIR_HASH_SIZE];
     WEIR__TRY(read_item(r, &size, error));
     *record = (weir_trace_record){.kind = WEIR_TRACE_EOF, .offset = r->begin_offset, .end = r->begin_offset};
     if (size == 0)
@@ -299,12 +286,8 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
         return corrupt(r, r->begin_offset, "a record stands behind run_end", error);
     if (r->has_failed && record->kind != WEIR_TRACE_END)
         return corrupt(r, r->begin_offset, "a record other than run_end comes after the failure", error);
-    memcpy(before, r->link, sizeof before);
-    weir_status status = check_link(r, &map, size, is_first, error);
-    if (status == WEIR_OK && record->kind == WEIR_TRACE_END)
-        status = check_end(r, &map, before, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_chain(r, &map, size, record->kind, error));
+    r->has_ended = record->kind == WEIR_TRACE_END;
     r->has_failed = record->kind == WEIR_TRACE_FAILURE;
     r->begin += size;
     r->begin_offset += size;
@@ -313,8 +296,7 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
 
 /* The list's hashes side by side; what is no hash in it names no store. */
 static bool keep_stores(weir_trace_reader *r) {
-    weir_cbor_value list, hash;
-    weir_cbor_get(&r->header, "store_hashes", &list);
+    weir_cbor_value list = weir_trace__get(&r->header, "store_hashes"), hash;
     weir_cbor_iterator it = weir_cbor_children(&list);
     r->store_hashes = weir__allocate(r->env, (size_t)list.number + 1, sizeof *r->store_hashes);
     r->info.store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])r->store_hashes;
@@ -326,7 +308,6 @@ static bool keep_stores(weir_trace_reader *r) {
 
 static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     weir_trace_record record;
-    weir_cbor_value version;
     WEIR__TRY(read_record(r, true, &record, error));
     if (record.kind != WEIR_TRACE_HEADER)
         return corrupt(r, 0, "the file is empty: no run_header", error);
@@ -336,7 +317,7 @@ static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
         return weir__out_of_memory(error, operator_name, size);
     memcpy(r->header_bytes, record.data, size);
     r->header = weir_cbor_view(r->header_bytes);
-    weir_cbor_get(&r->header, "trace_version", &version);
+    weir_cbor_value version = weir_trace__get(&r->header, "trace_version");
     if (!weir_cbor_is_text(&version, WEIR_TRACE_VERSION))
         return corrupt(r, 0, "another trace version than " WEIR_TRACE_VERSION, error);
     (void)read_header(&r->header, &r->info);
@@ -397,12 +378,11 @@ weir_status weir_trace_next(weir_trace_reader *reader, weir_trace_record *record
 /* The header's hashes must be those of the documents beside them: the chain alone would let a consistent
  * forgery pass. */
 weir_status weir_trace_manifest(const weir_trace_reader *reader, weir_manifest **out, weir_error *error) {
-    weir_cbor_value normalised, mix, batch;
     const weir_trace_info *info = &reader->info;
     weir_manifest *manifest;
-    weir_cbor_get(&reader->header, "manifest", &normalised);
-    weir_cbor_get(&reader->header, "mix", &mix);
-    weir_cbor_get(&reader->header, "batch", &batch);
+    weir_cbor_value normalised = weir_trace__get(&reader->header, "manifest");
+    weir_cbor_value mix = weir_trace__get(&reader->header, "mix");
+    weir_cbor_value batch = weir_trace__get(&reader->header, "batch");
     WEIR__TRY(weir_manifest_restore(reader->env, &normalised, &mix, &batch, &manifest, error));
     if (memcmp(info->manifest_hash, weir_manifest_describe(manifest)->hash, WEIR_HASH_SIZE) != 0 ||
         memcmp(info->mix_hash, weir_manifest_describe(manifest)->mix_hash, WEIR_HASH_SIZE) != 0 ||

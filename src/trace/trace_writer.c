@@ -260,8 +260,7 @@ static weir_status check_same_run(weir_trace_writer *w, const weir_trace_run *ru
 }
 
 static void keep_link(weir_trace_writer *w, const weir_cbor_value *map) {
-    weir_cbor_value link;
-    weir_cbor_get(map, "h", &link);
+    weir_cbor_value link = weir_trace__get(map, "h");
     memcpy(w->link, link.data, WEIR_HASH_SIZE);
 }
 

@@ -312,6 +312,21 @@ class Narrowing(unittest.TestCase):
             self.assertIsNone(CAST.search(line), line)
 
 
+class Types(unittest.TestCase):
+    """What is done with a value depends on what it is (weir_value_of), not on which type it has: a new type would be
+    forgotten there. Only conversions ask for the type, and drafts, which choose one. Link tasks are boolean by definition."""
+
+    KNOWS_TYPES = re.compile(r"src/ingest/(convert|draft\w*)\.c")
+    ASKS = re.compile(r"(?:[=!]=|\bcase) WEIR_(?:NUMERICAL|TIMESTAMP|BOOLEAN|CATEGORICAL|TEXT)\b(?! && task->seed_times)")
+
+    def test_values_are_asked_for_and_not_types(self):
+        for path in sources("src/*/*.[ch]", "cli/*.[ch]", "python/src/*.[ch]"):
+            place = str(path.relative_to(ROOT))
+            with self.subTest(file=place):
+                if not self.KNOWS_TYPES.fullmatch(place):
+                    self.assertIsNone(self.ASKS.search(without_comments(path.read_text())), "use weir_value_of")
+
+
 class Walks(unittest.TestCase):
     def test_the_walks_of_the_architecture_page_name_what_there_is(self):
         """Every function is defined in the file that is named after it."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import weir
+from weir import _weir
 from tests.support import warehouse
 from tests.python.support import TRAIN, ShopTest, run_weir
 
@@ -30,6 +31,10 @@ class Stores(ShopTest):
     def test_info_is_what_the_program_prints(self) -> None:
         self.assertEqual(self.opened.info, json.loads(run_weir("info", self.store, "--json")))
         self.assertEqual((self.opened.name, self.opened.hash), ("shop", self.opened.info["store_hash"]))
+
+    def test_every_type_that_a_store_has_is_named(self) -> None:
+        stored = [name for name, _ in _weir.STYPES if name != "ignored"]
+        self.assertEqual([kind.name.lower() for kind in weir.SemanticType], stored)
 
     def test_datasets_are_the_manifests(self) -> None:
         for key, dataset in weir.Manifest(self.manifest).datasets.items():

@@ -343,6 +343,11 @@ static void populations_are_checked(void **state) {
     for (int i = 0; i < 3; i++)
         assert_fails(weir_sampler__population_of_weights(env, seed, "t", bad[i], 2, &p, &error),
                      WEIR_STORE_CORRUPT, &error);
+    uint64_t too_many = (uint64_t)UINT32_MAX + 1; /* samples have numbers of 32 bits: nothing is read */
+    assert_fails(weir_sampler__population_of_weights(env, seed, "t", none, too_many, &p, &error),
+                 WEIR_TASK_INVALID, &error);
+    assert_fails(weir_sampler__population_of_classes(env, seed, "t", classes, too_many, 2, &p, &error),
+                 WEIR_TASK_INVALID, &error);
     weir_manifest *manifest = sampling_manifest(4, 2, BALANCED, 1);
     weir_sampler_options options = {.size = sizeof options, .dataset = "a", .world_size = 1};
     assert_fails(weir_sampler_open(NULL, manifest, &options, &sampler, &error), WEIR_CONTRACT_VIOLATION,
