@@ -323,36 +323,29 @@ static bool is_drafted(const weir_ingest__catalog *catalog, const char *name) {
     return false;
 }
 
-static void drop_keys_to_hidden(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table) {
+weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (is_drafted(catalog, table->foreign_keys[i].parent_table))
-            table->foreign_keys[kept++] = table->foreign_keys[i];
-        else
-            release_key(catalog->env, &table->foreign_keys[i]);
-    table->foreign_key_count = kept;
-}
-
-/* The schemas that have tables, "sales, hr", each once, cut where they are too many. */
-static void list_schemas(const weir_ingest__catalog *catalog, char *out, size_t size) {
+    char schemas[200] = "";
+    /* The schemas that have tables, "sales, hr", each once, cut where they are too many. */
     size_t used = 0;
-    out[0] = 0;
-    for (uint32_t t = 0; t < catalog->table_count && used < size; t++) {
+    for (uint32_t t = 0; t < catalog->table_count && used < sizeof schemas; t++) {
         const char *schema = catalog->tables[t].is_view ? NULL : catalog->tables[t].schema;
         bool is_new = schema != NULL;
         for (uint32_t k = 0; k < t && is_new; k++)
             is_new = catalog->tables[k].is_view || strcmp(catalog->tables[k].schema, schema) != 0;
         if (is_new)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", schema);
+            used += (size_t)snprintf(schemas + used, sizeof schemas - used, "%s%s", used ? ", " : "", schema);
     }
-}
-
-weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error) {
-    uint32_t kept = 0;
-    char schemas[200];
-    list_schemas(catalog, schemas, sizeof schemas);
-    for (uint32_t t = 0; t < catalog->table_count; t++)
-        drop_keys_to_hidden(catalog, &catalog->tables[t]);
+    for (uint32_t t = 0; t < catalog->table_count; t++) {
+        weir_ingest__catalog_table *table = &catalog->tables[t];
+        uint32_t kept_keys = 0;
+        for (uint32_t i = 0; i < table->foreign_key_count; i++)
+            if (is_drafted(catalog, table->foreign_keys[i].parent_table))
+                table->foreign_keys[kept_keys++] = table->foreign_keys[i];
+            else
+                release_key(catalog->env, &table->foreign_keys[i]);
+        table->foreign_key_count = kept_keys;
+    }
     for (uint32_t t = 0; t < catalog->table_count; t++)
         if (catalog->tables[t].is_hidden)
             release_table(catalog->env, &catalog->tables[t]);

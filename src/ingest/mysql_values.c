@@ -116,13 +116,6 @@ static const char *decode_bits(const char *data, size_t size, weir_ingest__value
     return NULL;
 }
 
-static const char *decode_time(const char *data, size_t size, weir_ingest__value *out) {
-    out->type = WEIR_INGEST__TIMESTAMP;
-    return weir_timestamp_parse(data, size, &out->integer)
-               ? NULL
-               : "is a time that no calendar has, such as 0000-00-00";
-}
-
 const char *weir_ingest__my_decode(weir_ingest__my_form form, const char *data, size_t size,
                                    weir_ingest__value *out) {
     switch (form) {
@@ -138,7 +131,10 @@ const char *weir_ingest__my_decode(weir_ingest__my_form form, const char *data, 
         out->type = WEIR_INGEST__REAL;
         return weir_ingest__parse_real(data, size, &out->real) ? NULL : malformed;
     case WEIR_INGEST__MY_AS_TIME:
-        return decode_time(data, size, out);
+        out->type = WEIR_INGEST__TIMESTAMP;
+        return weir_timestamp_parse(data, size, &out->integer)
+                   ? NULL
+                   : "is a time that no calendar has, such as 0000-00-00";
     case WEIR_INGEST__MY_AS_BITS:
         return decode_bits(data, size, out);
     case WEIR_INGEST__MY_AS_FLOAT:

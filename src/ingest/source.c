@@ -46,6 +46,45 @@ void weir_ingest__source_close(weir_ingest__source *source) {
         source->kind->close(source);
 }
 
+/* ---- What sources share ------------------------------------------------------------------------ */
+
+weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
+                                     weir_ingest__source **out) {
+    if (status != WEIR_OK)
+        session->kind->close(session);
+    else
+        *out = session;
+    return status;
+}
+
+weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
+                                     weir_ingest__cursor **out) {
+    if (status != WEIR_OK)
+        cursor->close(cursor);
+    else
+        *out = cursor;
+    return status;
+}
+
+void weir_ingest__server_interrupt(weir_ingest__source *source) {
+    atomic_store_explicit(&source->is_interrupted, true, memory_order_relaxed);
+}
+
+const char *weir_ingest__server_why_to_end(const weir_ingest__source *source, uint64_t began_ns) {
+    if (atomic_load_explicit(&source->is_interrupted, memory_order_relaxed) ||
+        weir_ingest__source_is_cancelled(source->options))
+        return "it was interrupted";
+    if (weir_ingest__source_now(source) - began_ns >= source->silence_ns)
+        return "the server has given no row and no answer for too long (--source-timeout)";
+    return NULL;
+}
+
+size_t weir_ingest__batch_rows(size_t column_count) {
+    enum { CELLS = 32768, ROWS_MAX = 2048, ROWS_MIN = 16 };
+    size_t rows = CELLS / (column_count ? column_count : 1);
+    return rows > ROWS_MAX ? ROWS_MAX : rows < ROWS_MIN ? ROWS_MIN : rows;
+}
+
 /* ---- Some columns of a query ------------------------------------------------------------------- */
 
 typedef struct chosen_cursor {
@@ -113,12 +152,7 @@ weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ing
     cursor->env = source->env;
     weir_status status =
         part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
-    if (status != WEIR_OK) {
-        close_chosen(&cursor->base);
-        return status;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 /* ---- Views and queries as tables --------------------------------------------------------------- */

@@ -106,6 +106,8 @@ typedef struct weir_ingest__catalog_column {
     char *name;
     weir_ingest__declared declared;
     bool is_date; /* of WEIR_INGEST__DECLARED_TIME: without a time of day, as far as the source knows */
+    uint32_t source_type;   /* the source's own numbers: of the type, */
+    uint32_t source_number; /* and of the column */
 } weir_ingest__catalog_column;
 
 /* A declared foreign key, of one column or several. */
@@ -279,6 +281,11 @@ struct weir_ingest__source {
     const weir_ingest__source_kind *kind;
     const weir_env *env;
     uint64_t silence_ns; /* how long a server may give no row and no answer */
+
+    /* Of servers. */
+    const weir_ingest__source_options *options;
+    atomic_bool is_interrupted;
+    bool is_reading; /* a cursor is open: one at a time a session, as their protocols have it */
 };
 
 struct weir_ingest__cursor {
@@ -304,7 +311,25 @@ WEIR_CHECKED weir_status weir_ingest__source_open(const weir_env *env,
 /* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
 #define WEIR_INGEST__SOURCE_SILENCE_S  3600
 #define WEIR_INGEST__SOURCE_SILENCE_NS (WEIR_INGEST__SOURCE_SILENCE_S * UINT64_C(1000000000))
+/* What it is while a session is opened: what is asked then is answered at once. */
+#define WEIR_INGEST__SOURCE_OPENING_NS (60 * UINT64_C(1000000000))
 void weir_ingest__source_close(weir_ingest__source *source);
+
+/* For sources: a session or a cursor that was made goes to the caller, unless `status` says that it failed:
+ * then it is closed. */
+weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
+                                     weir_ingest__source **out);
+weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
+                                     weir_ingest__cursor **out);
+
+/* For servers: `interrupt` as they have it, and why a wait that began then is to end, NULL if it is not. */
+void weir_ingest__server_interrupt(weir_ingest__source *source);
+const char *weir_ingest__server_why_to_end(const weir_ingest__source *source, uint64_t began_ns);
+static inline uint64_t weir_ingest__source_now(const weir_ingest__source *source) {
+    return source->env->now_ns(source->env->context);
+}
+/* The rows of a batch: few enough for its cells to stay in the cache, and not too few. */
+size_t weir_ingest__batch_rows(size_t column_count);
 
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
 WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const char *location,

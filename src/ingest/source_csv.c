@@ -53,22 +53,21 @@ static weir_status add_column(const weir_env *env, weir_ingest__csv_table *table
 static weir_status name_folder_columns(const weir_env *env, weir_ingest__csv_table *table,
                                        weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
-    weir_status status = WEIR_OK;
     table->file_column_count = table->column_count;
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
-        status = add_column(env, table,
-                            (weir_ingest__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
-    return status;
+    for (size_t i = 0; i < file->value_count; i++) {
+        const char *name = file->values[i].key;
+        WEIR__TRY(add_column(env, table, (weir_ingest__bytes){name, strlen(name)}, error));
+    }
+    return WEIR_OK;
 }
 
 static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *table,
                                 const weir_ingest__csv_record *first, weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
-    weir_status status = WEIR_OK;
     table->columns = weir__allocate_zero(env, first->field_count + file->value_count, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
-    for (uint32_t i = 0; i < first->field_count && status == WEIR_OK; i++) {
+    for (uint32_t i = 0; i < first->field_count; i++) {
         weir_ingest__bytes name =
             table->dialect.has_header ? trimmed(first->fields[i]) : (weir_ingest__bytes){"", 0};
         if (!weir__utf8_is_valid(name.data, name.size) || memchr(name.data, 0, name.size))
@@ -76,9 +75,9 @@ static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *tab
                               "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
                               "for example with iconv",
                               file->path, i + 1);
-        status = add_column(env, table, name, error);
+        WEIR__TRY(add_column(env, table, name, error));
     }
-    return status == WEIR_OK ? name_folder_columns(env, table, error) : status;
+    return name_folder_columns(env, table, error);
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
@@ -123,14 +122,6 @@ static weir_status check_count(const weir_ingest__csv_table *table, const char *
         table->dialect.quote ? table->dialect.quote : ' ');
 }
 
-static void see_record(weir_ingest__csv_table *table, size_t number, const weir_ingest__csv_record *record) {
-    const uint32_t *places = table->places[number];
-    for (uint32_t i = 0; i < table->file_column_count; i++)
-        weir_ingest__csv_profile_see(&table->columns[i].profile, record->fields[places ? places[i] : i],
-                                     &table->options);
-    table->row_count++;
-}
-
 static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_file *file) {
     for (size_t i = 0; i < file->value_count; i++) {
         const char *value = file->values[i].value ? file->values[i].value : "";
@@ -142,10 +133,10 @@ static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_f
 /* Of a Parquet file only the folders are looked at: it says itself what is in it. */
 static weir_status look_at_folders(const weir_env *env, weir_ingest__csv_table *table, weir_error *error) {
     table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
-    weir_status status = table->columns ? name_folder_columns(env, table, error) : no_memory(error);
-    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
+    WEIR__TRY(table->columns ? name_folder_columns(env, table, error) : no_memory(error));
+    for (size_t i = 0; i < table->files->file_count; i++)
         see_folders(table, &table->files->files[i]);
-    return status;
+    return WEIR_OK;
 }
 
 /* What was asked to end, while it is opened or read. */
@@ -177,7 +168,11 @@ static weir_status look_at_file(const weir_ingest__csv_source *source, weir_inge
                      ? interrupted(source, error)
                      : check_count(table, file->path, &record, error);
         if (status == WEIR_OK) {
-            see_record(table, number, &record);
+            const uint32_t *places = table->places[number];
+            for (uint32_t i = 0; i < table->file_column_count; i++)
+                weir_ingest__csv_profile_see(&table->columns[i].profile,
+                                             record.fields[places ? places[i] : i], &table->options);
+            table->row_count++;
             status = weir_ingest__csv_next(reader, &record, error);
         }
     }
@@ -193,11 +188,11 @@ static weir_status look_at_table(const weir_ingest__csv_source *source, weir_ing
     table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
     if (!table->places)
         return no_memory(error);
-    weir_status status = weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
-                                                       &table->dialect, error);
-    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
-        status = look_at_file(source, table, i, error);
-    return status;
+    WEIR__TRY(weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
+                                            &table->dialect, error));
+    for (size_t i = 0; i < table->files->file_count; i++)
+        WEIR__TRY(look_at_file(source, table, i, error));
+    return WEIR_OK;
 }
 
 /* What stands for null in all tables that do not say it, by what some column of them proves; then types. */
@@ -221,14 +216,6 @@ static void find_types(weir_ingest__csv_source *source, bool looks_for_nulls) {
             table->options.null_count = source->found_null_count;
         }
     }
-}
-
-static weir_ingest__csv_options options_of(const weir_ingest__csv_settings *settings, const char *table) {
-    weir_ingest__csv_options options = settings->schema;
-    for (uint32_t i = 0; i < settings->table_count; i++)
-        if (strcmp(settings->tables[i].table, table) == 0)
-            options = weir_ingest__csv_options_join(&settings->tables[i].options, &options);
-    return weir_ingest__csv_options_join(&settings->line, &options);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
@@ -257,20 +244,22 @@ static void close_session(weir_ingest__source *source) {
 
 static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
                                weir_error *error) {
-    weir_status status = WEIR_OK;
     source->tables = weir__allocate_zero(source->env, source->files.count, sizeof *source->tables);
     if (!source->tables)
         return no_memory(error);
     for (size_t t = 0; t < source->files.count; t++) {
         source->tables[t].files = &source->files.tables[t];
-        source->tables[t].options = options_of(settings, source->files.tables[t].name);
+        weir_ingest__csv_options options = settings->schema;
+        for (uint32_t i = 0; i < settings->table_count; i++)
+            if (strcmp(settings->tables[i].table, source->files.tables[t].name) == 0)
+                options = weir_ingest__csv_options_join(&settings->tables[i].options, &options);
+        source->tables[t].options = weir_ingest__csv_options_join(&settings->line, &options);
     }
-    for (size_t t = 0; t < source->files.count && status == WEIR_OK; t++)
-        status = source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
-                                                : look_at_folders(source->env, &source->tables[t], error);
-    if (status == WEIR_OK)
-        find_types(source, !settings->has_schema);
-    return status;
+    for (size_t t = 0; t < source->files.count; t++)
+        WEIR__TRY(source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
+                                                 : look_at_folders(source->env, &source->tables[t], error));
+    find_types(source, !settings->has_schema);
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest__source_options *options,
@@ -415,11 +404,9 @@ static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_t
 static weir_status open_file(csv_cursor *self, weir_error *error) {
     weir_ingest__csv_record header;
     const weir_ingest__csv_table *table = self->table;
-    weir_status status = weir_ingest__csv_open(self->source->env, table->files->files[self->file].path,
-                                               &table->dialect, &self->reader, error);
-    if (status == WEIR_OK && table->dialect.has_header)
-        status = weir_ingest__csv_next(self->reader, &header, error);
-    return status;
+    WEIR__TRY(weir_ingest__csv_open(self->source->env, table->files->files[self->file].path, &table->dialect,
+                                    &self->reader, error));
+    return table->dialect.has_header ? weir_ingest__csv_next(self->reader, &header, error) : WEIR_OK;
 }
 
 static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *record, weir_error *error) {
@@ -452,11 +439,9 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     if (atomic_load_explicit(&self->source->query.is_interrupted, memory_order_relaxed))
         return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
-        weir_status status = self->reader ? WEIR_OK : open_file(self, error);
-        if (status == WEIR_OK)
-            status = weir_ingest__csv_next(self->reader, &record, error);
-        if (status != WEIR_OK)
-            return status;
+        if (!self->reader)
+            WEIR__TRY(open_file(self, error));
+        WEIR__TRY(weir_ingest__csv_next(self->reader, &record, error));
         if (record.field_count > 0) {
             rows->row_count = 1;
             return fill_row(self, &record, error);

@@ -22,12 +22,10 @@ weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_sessio
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
         text = session->fault ? session->fault : PQerrorMessage(session->connection);
-    return weir_ingest__source_fail(error, session->options->location, what, text);
+    return weir_ingest__source_fail(error, session->base.options->location, what, text);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-enum { OPENING_SILENCE_S = 60 }; /* what is asked at open is answered at once */
 
 static bool accepts(const weir_env *env, const char *location) {
     (void)env;
@@ -42,18 +40,18 @@ static void ignore_notice(void *context, const PGresult *result) {
 
 static weir_status connect_session(weir_ingest__pg_session *session, weir_error *error) {
     char *parse_error = NULL;
-    PQconninfoOption *options = PQconninfoParse(session->options->location, &parse_error);
+    PQconninfoOption *options = PQconninfoParse(session->base.options->location, &parse_error);
     if (!options) {
-        weir_status status =
-            weir_ingest__source_fail(error, session->options->location, "the database's URL cannot be read",
-                                     parse_error ? parse_error : "out of memory");
+        weir_status status = weir_ingest__source_fail(error, session->base.options->location,
+                                                      "the database's URL cannot be read",
+                                                      parse_error ? parse_error : "out of memory");
         PQfreemem(parse_error);
         return status;
     }
     PQconninfoFree(options);
     /* What stands before dbname can be changed by the URL, what stands behind it cannot. */
     const char *names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
-    const char *values[] = {"30", "weir", session->options->location, "UTF8", NULL};
+    const char *values[] = {"30", "weir", session->base.options->location, "UTF8", NULL};
     session->connection = PQconnectdbParams(names, values, 1);
     if (!session->connection)
         return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
@@ -62,26 +60,6 @@ static weir_status connect_session(weir_ingest__pg_session *session, weir_error 
     if (PQstatus(session->connection) != CONNECTION_OK)
         return weir_ingest__pg_fail(error, session, NULL, "cannot connect to the database");
     return WEIR_OK;
-}
-
-/* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's queries
- * give the same rows wherever they run; the origin session waits in its transaction for as long as ingest
- * takes. */
-static void fix_settings(weir_ingest__pg_session *session) {
-    static const char *const settings[] = {
-        "SET TimeZone = 'UTC'",
-        "SET DateStyle = 'ISO'",
-        "SET IntervalStyle = 'postgres'",
-        "SET extra_float_digits = 3",
-        "SET bytea_output = 'hex'",
-        "SET statement_timeout = 0",
-        "SET idle_in_transaction_session_timeout = 0",
-        "SET client_connection_check_interval = '10s'", /* a query ends with its reader */
-        "SET default_transaction_isolation = 'repeatable read'",
-    };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!weir_ingest__pg_run(session, settings[i]))
-            continue;
 }
 
 static weir_status begin(weir_ingest__pg_session *session, weir_error *error) {
@@ -148,31 +126,26 @@ static bool can_share_tables(weir_ingest__pg_session *session) {
 /* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
  * snapshot is exported last, because it dies with its transaction. */
 static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *error) {
-    weir_status status = begin(session, error);
-    if (status)
-        return status;
+    WEIR__TRY(begin(session, error));
     session->can_copy = can_copy_binary(session);
-    if (!session->can_copy && (status = begin_again(session, error)))
-        return status;
+    if (!session->can_copy)
+        WEIR__TRY(begin_again(session, error));
     session->has_savepoints = weir_ingest__pg_run(session, "SAVEPOINT weir_probe") &&
                               weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_probe");
-    if (!session->has_savepoints && (status = begin_again(session, error)))
-        return status;
-    if (!export_snapshot(session) && (status = begin_again(session, error)))
-        return status;
+    if (!session->has_savepoints)
+        WEIR__TRY(begin_again(session, error));
+    if (!export_snapshot(session))
+        WEIR__TRY(begin_again(session, error));
     session->can_share = can_share_tables(session);
     return PQstatus(session->connection) == CONNECTION_OK
                ? WEIR_OK
                : weir_ingest__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
 }
 
-static weir_status import_snapshot(weir_ingest__pg_session *session, const char *snapshot,
-                                   weir_error *error) {
-    weir_status status = begin(session, error);
-    if (status)
-        return status;
+static weir_status import_snapshot(weir_ingest__pg_session *session, weir_error *error) {
     char statement[128];
-    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", snapshot);
+    WEIR__TRY(begin(session, error));
+    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", session->snapshot);
     if (!weir_ingest__pg_run(session, statement))
         return weir_ingest__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
     return WEIR_OK;
@@ -183,19 +156,15 @@ static weir_status import_snapshot(weir_ingest__pg_session *session, const char 
 /* The schemas that have tables, for a message. */
 static weir_status fail_for_schema(weir_ingest__pg_session *session, const char *name, weir_error *error) {
     weir_ingest__text_rows rows;
-    char found[300] = "none";
-    if (weir_ingest__pg_read_rows(
-            session,
-            "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-            "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
-            "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
-            "ORDER BY n.nspname",
-            1, "cannot list the schemas", &rows, error) != WEIR_OK)
-        return WEIR_SOURCE_ERROR;
-    size_t used = 0;
-    for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
-        used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 weir_ingest__text_rows_cell(&rows, i, 0));
+    char found[300];
+    WEIR__TRY(weir_ingest__pg_read_rows(
+        session,
+        "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+        "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
+        "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
+        "ORDER BY n.nspname",
+        1, "cannot list the schemas", &rows, error));
+    weir_ingest__text_rows_join(&rows, found, sizeof found);
     weir_ingest__text_rows_release(&rows);
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
                       "the database has no schema %s; schemas with tables: %s", name, found);
@@ -217,7 +186,7 @@ static weir_status has_schema(weir_ingest__pg_session *session, const char *name
 }
 
 static weir_status set_search_path(weir_ingest__pg_session *session, weir_error *error) {
-    const weir_ingest__source_options *options = session->options;
+    const weir_ingest__source_options *options = session->base.options;
     weir_status status = WEIR_OK;
     bool is_there = true;
     if (options->search_path_count == 0)
@@ -245,8 +214,6 @@ static weir_status set_search_path(weir_ingest__pg_session *session, weir_error 
 
 static void close_session(weir_ingest__source *source) {
     weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
-    if (!session)
-        return;
     PQfinish(session->connection);
     weir__release(session->base.env, session);
 }
@@ -258,62 +225,60 @@ static weir_status make_session(const weir_env *env, const weir_ingest__source_o
         return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
     session->base = (weir_ingest__source){.kind = &weir_ingest__source_postgres,
                                           .env = env,
-                                          .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
-    session->options = options;
+                                          .options = options,
+                                          .silence_ns = WEIR_INGEST__SOURCE_OPENING_NS};
     weir_status status = connect_session(session, error);
     if (!status) {
-        fix_settings(session);
+        /* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's
+         * queries give the same rows wherever they run; the origin session waits in its transaction for as
+         * long as ingest takes. */
+        static const char *const settings[] = {
+            "SET TimeZone = 'UTC'",
+            "SET DateStyle = 'ISO'",
+            "SET IntervalStyle = 'postgres'",
+            "SET extra_float_digits = 3",
+            "SET bytea_output = 'hex'",
+            "SET statement_timeout = 0",
+            "SET idle_in_transaction_session_timeout = 0",
+            "SET client_connection_check_interval = '10s'", /* a query ends with its reader */
+            "SET default_transaction_isolation = 'repeatable read'",
+        };
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            if (!weir_ingest__pg_run(session, settings[i]))
+                continue;
         status = set_search_path(session, error);
     }
-    if (status) {
+    if (status)
         close_session(&session->base);
-        return status;
-    }
-    *out = session;
-    return WEIR_OK;
+    else
+        *out = session;
+    return status;
 }
 
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
     weir_ingest__pg_session *session;
-    weir_status status = make_session(weir__env_or_default(env), options, &session, error);
-    if (status)
-        return status;
-    status = take_snapshot(session, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
-    *out = &session->base;
-    return WEIR_OK;
+    WEIR__TRY(make_session(weir__env_or_default(env), options, &session, error));
+    return weir_ingest__source_give(&session->base, take_snapshot(session, error), out);
 }
 
 /* A server that has no connection left is not an error: there are fewer sessions then. */
 static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
-    weir_ingest__pg_session *origin = (weir_ingest__pg_session *)source;
+    const weir_ingest__pg_session *origin = (const weir_ingest__pg_session *)source;
     weir_ingest__pg_session *session;
     *out = NULL;
     if (!origin->snapshot[0])
         return WEIR_OK;
-    weir_status status = make_session(source->env, origin->options, &session, error);
+    weir_status status = make_session(source->env, source->options, &session, error);
     if (status)
         return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
-    status = import_snapshot(session, origin->snapshot, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
     memcpy(session->snapshot, origin->snapshot, sizeof session->snapshot);
-    session->base.silence_ns = source->silence_ns;
     session->can_copy = origin->can_copy;
     session->has_savepoints = origin->has_savepoints;
     session->can_share = origin->can_share;
-    *out = &session->base;
-    return WEIR_OK;
-}
-
-static void interrupt(weir_ingest__source *source) {
-    atomic_store_explicit(&((weir_ingest__pg_session *)source)->is_interrupted, true, memory_order_relaxed);
+    status = import_snapshot(session, error);
+    session->base.silence_ns = source->silence_ns;
+    return weir_ingest__source_give(&session->base, status, out);
 }
 
 const weir_ingest__source_kind weir_ingest__source_postgres = {
@@ -327,5 +292,5 @@ const weir_ingest__source_kind weir_ingest__source_postgres = {
     .scan = weir_ingest__pg_scan,
     .query = weir_ingest__pg_query,
     .describe_query = weir_ingest__pg_describe_query,
-    .interrupt = interrupt,
+    .interrupt = weir_ingest__server_interrupt,
 };

@@ -30,16 +30,21 @@ typedef struct sqlite_cursor {
     const char **names;
 } sqlite_cursor;
 
+/* The first bytes of a file; how many there are, -1 if it cannot be read. */
+static ssize_t read_head(const weir_env *env, const char *path, void *out, size_t size) {
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return -1;
+    ssize_t got = env->read(env->context, file, out, size);
+    env->close(env->context, file);
+    return got;
+}
+
 /* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that
  * mode. */
 static bool is_in_wal_mode(const weir_env *env, const char *path) {
     uint8_t head[20];
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return false;
-    ssize_t got = env->read(env->context, file, head, sizeof head);
-    env->close(env->context, file);
-    return got == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
+    return read_head(env, path, head, sizeof head) == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
 }
 
 /* Every message names the file: a caller may read many. */
@@ -61,11 +66,7 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
 
 static bool accepts(const weir_env *env, const char *location) {
     char magic[16];
-    int file = env->open(env->context, location, O_RDONLY, 0);
-    if (file < 0)
-        return false;
-    ssize_t got = env->read(env->context, file, magic, sizeof magic);
-    env->close(env->context, file);
+    ssize_t got = read_head(env, location, magic, sizeof magic);
     return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, "SQLite format 3", 16) == 0);
 }
 
@@ -150,12 +151,7 @@ static weir_status open_file(const weir_env *env, const char *location, weir_ing
         sqlite3_busy_timeout(self->connection, 10000);
         status = take_snapshot(self, error);
     }
-    if (status != WEIR_OK) {
-        close_source(&self->base);
-        return status;
-    }
-    *out = &self->base;
-    return WEIR_OK;
+    return weir_ingest__source_give(&self->base, status, out);
 }
 
 weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
@@ -363,19 +359,16 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)
         return WEIR_OK;
-    weir_status status = for_each_row(
-        builder, table, "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
-        add_column);
-    if (status == WEIR_OK)
-        status =
-            for_each_row(builder, table, "SELECT name FROM pragma_table_xinfo(%Q) WHERE pk > 0 ORDER BY pk",
-                         add_primary_key);
-    if (status == WEIR_OK)
-        status = for_each_row(builder, table,
-                              "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
-                              "ORDER BY id DESC, seq", /* the last one declared has id 0 */
-                              add_foreign_key);
-    return status == WEIR_OK && has_rowid ? find_range(builder, table) : status;
+    WEIR__TRY(for_each_row(builder, table,
+                           "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
+                           add_column));
+    WEIR__TRY(for_each_row(builder, table, "SELECT name FROM pragma_table_xinfo(%Q) WHERE pk > 0 ORDER BY pk",
+                           add_primary_key));
+    WEIR__TRY(for_each_row(builder, table,
+                           "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
+                           "ORDER BY id DESC, seq", /* the last one declared has id 0 */
+                           add_foreign_key));
+    return has_rowid ? find_range(builder, table) : WEIR_OK;
 }
 
 /* SQLite's names differ in case only by mistake. */
@@ -526,14 +519,6 @@ static weir_status describe_query(weir_ingest__source *source, const char *sql, 
     return status;
 }
 
-static void append_selection(sqlite3_str *sql, const weir_ingest__catalog_table *table,
-                             const uint32_t *columns, uint32_t column_count) {
-    sqlite3_str_appendall(sql, "SELECT ");
-    for (uint32_t i = 0; i < column_count; i++)
-        sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
-    sqlite3_str_appendf(sql, "%s FROM \"%w\"", column_count ? "" : "1", table->name);
-}
-
 /* Part p of n of [first, last], whose width may be anything up to 2^64. */
 static int64_t part_start(const rowid_range *range, uint32_t part, uint32_t part_count) {
     unsigned __int128 width = (unsigned __int128)((uint64_t)range->last - (uint64_t)range->first) + 1;
@@ -549,7 +534,10 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
     if (part > 0 && !is_shared)
         return open_cursor(self, NULL, column_count, false, out, error);
     sqlite3_str *text = sqlite3_str_new(self->connection);
-    append_selection(text, table, columns, column_count);
+    sqlite3_str_appendall(text, "SELECT ");
+    for (uint32_t i = 0; i < column_count; i++)
+        sqlite3_str_appendf(text, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
+    sqlite3_str_appendf(text, "%s FROM \"%w\"", column_count ? "" : "1", table->name);
     if (is_shared) {
         sqlite3_str_appendf(text, " WHERE %s >= %lld", range->name,
                             (long long)part_start(range, part, part_count));

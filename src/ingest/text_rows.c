@@ -1,4 +1,5 @@
 /* See text_rows.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/convert.h"
@@ -21,6 +22,14 @@ weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char 
 
 const char *weir_ingest__text_rows_cell(const weir_ingest__text_rows *rows, size_t row, uint32_t column) {
     return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
+}
+
+void weir_ingest__text_rows_join(const weir_ingest__text_rows *rows, char *out, size_t size) {
+    size_t used = 0;
+    snprintf(out, size, "none");
+    for (size_t i = 0; i < rows->row_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "",
+                                 weir_ingest__text_rows_cell(rows, i, 0));
 }
 
 bool weir_ingest__text_rows_are_full(const weir_ingest__text_rows *rows) {
