@@ -46,9 +46,18 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catal
     return table;
 }
 
-char *weir_ingest__file_stem(const weir_env *env, const char *path) {
+const char *weir_ingest__last_name(const char *path) {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    return slash ? slash + 1 : path;
+}
+
+bool weir_ingest__name_ends_in(const char *name, const char *ending) {
+    size_t size = strlen(name), ending_size = strlen(ending);
+    return size >= ending_size && strcasecmp(name + size - ending_size, ending) == 0;
+}
+
+char *weir_ingest__file_stem(const weir_env *env, const char *path) {
+    const char *name = weir_ingest__last_name(path);
     const char *dot = strrchr(name, '.');
     return weir__copy_text(env, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
@@ -105,6 +114,7 @@ weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalo
 
 bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                           uint32_t column) {
+    assert(column < table->column_count && "a key of a column that is not there");
     void *items = table->primary_key;
     uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
     table->primary_key = items;
@@ -311,7 +321,7 @@ weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
         if (kept > 0)
             qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
     }
-    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1) : WEIR_OK;
+    return r.is_short_of_memory ? weir_ingest__source_no_memory(error, 1) : WEIR_OK;
 }
 
 /* ---- For drafts ---------------------------------------------------------------------------------- */
@@ -355,10 +365,10 @@ weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, wei
     if (kept > 0)
         return WEIR_OK;
     if (*schemas)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the database %s has no tables on its search path, but some in other schemas: "
-                          "%s; name those to read with --pg-schema, or with search_path in the weir schema",
-                          catalog->name, schemas);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "the database %s has no tables",
-                      catalog->name);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error,
+            "the database %s has no tables on its search path, but some in other schemas: "
+            "%s; name those to read with --pg-schema, or with search_path in the weir schema",
+            catalog->name, schemas);
+    return WEIR_INGEST__SOURCE_ERROR(error, "the database %s has no tables", catalog->name);
 }

@@ -21,8 +21,8 @@ static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_
     const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
     if (!missing)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
 }
 
 weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
@@ -33,9 +33,8 @@ weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
         char reason[256];
         const char *text = dlerror();
         weir__one_line(text ? text : "", reason, sizeof reason);
-        return weir__fail(
-            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-            "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
             reason);
     }
     WEIR__TRY(find_functions(library, out, error));
@@ -45,7 +44,6 @@ weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     bool is_ready = out->mysql_server_init(0, NULL, NULL) == 0;
     pthread_mutex_unlock(&lock);
     if (!is_ready)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "MariaDB's client library cannot be used: it does not start");
+        return WEIR_INGEST__SOURCE_ERROR(error, "MariaDB's client library cannot be used: it does not start");
     return WEIR_OK;
 }

@@ -13,12 +13,12 @@
 static const char describing[] = "cannot read the database's catalog";
 
 static weir_status bad_answer(weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s: the server's lists of tables, columns and keys are not in order", describing);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "%s: the server's lists of tables, columns and keys are not in order", describing);
 }
 
 static weir_status out_of_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof(weir_ingest__catalog_table));
+    return weir_ingest__source_no_memory(error, sizeof(weir_ingest__catalog_table));
 }
 
 static weir_ingest__catalog_table *find_table(const weir_ingest__catalog *catalog, const char *name) {

@@ -60,20 +60,13 @@ static weir_status server_failure(const my_cursor *cursor, weir_error *error) {
     return weir_ingest__my_fail(error, cursor->session, NULL, what);
 }
 
-static weir_status bad_value(const my_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "a value of column %s of %s %s; change it in the database, leave the column out of the "
-                      "schema, or read it by a query that has NULL in its place",
-                      cursor->columns[number].name, cursor->what, fault);
-}
-
 static weir_status refuse_column(const my_cursor *cursor, uint32_t number, const char *type, const char *form,
                                  weir_error *error) {
     char instead[2 * WEIR_INGEST__MY_NAME_MAX];
     snprintf(instead, sizeof instead, form, cursor->columns[number].name);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "column %s of %s is a %s, which weir does not read; write %s instead",
-                      cursor->columns[number].name, cursor->what, type, instead);
+    return WEIR_INGEST__SOURCE_ERROR(error,
+                                     "column %s of %s is a %s, which weir does not read; write %s instead",
+                                     cursor->columns[number].name, cursor->what, type, instead);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -99,7 +92,11 @@ static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_
         }
         const char *fault = weir_ingest__my_decode(form, data, sizes[i], &cells[i]);
         if (fault)
-            return bad_value(cursor, i, fault, error);
+            return WEIR_INGEST__SOURCE_ERROR(
+                error,
+                "a value of column %s of %s %s; change it in the database, leave the column out of the "
+                "schema, or read it by a query that has NULL in its place",
+                cursor->columns[i].name, cursor->what, fault);
     }
     return WEIR_OK;
 }
@@ -122,7 +119,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
                 needed += sizes[i];
         if (row == 0 &&
             !weir__grow(cursor->session->base.env, &cursor->text, &cursor->text_capacity, needed, 1))
-            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, needed);
+            return weir_ingest__source_no_memory(error, needed);
         if (needed > cursor->text_capacity)
             break;
         WEIR__TRY(read_row(cursor, sizes, cursor->cells + row++ * base->column_count, error));
@@ -138,18 +135,18 @@ static weir_status make_cursor(weir_ingest__my_session *session, const char *wha
                                weir_error *error) {
     const weir_env *env = session->base.env;
     if (session->base.is_reading)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "cannot read %s: the session's last cursor is still open", what);
+        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
+                                         what);
     my_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
+        return weir_ingest__source_no_memory(error, sizeof *cursor);
     session->base.is_reading = true;
     cursor->session = session;
     cursor->base = (weir_ingest__cursor){.next = next_rows, .close = close_cursor};
     cursor->what = weir__copy_text(env, what, strlen(what));
     if (!cursor->what) {
         close_cursor(&cursor->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(what));
+        return weir_ingest__source_no_memory(error, strlen(what));
     }
     *out = cursor;
     return WEIR_OK;
@@ -210,8 +207,8 @@ weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest_
     my_cursor *cursor = NULL;
     (void)part_count;
     if (!detail->has_snapshots)
-        return weir__fail(
-            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+        return WEIR_INGEST__SOURCE_ERROR(
+            error,
             "table %s is kept by %s, which has no snapshots, so its rows could change while they "
             "are read; ALTER TABLE %s ENGINE = InnoDB, or leave it out of the schema",
             table->name, *detail->engine ? detail->engine : "an engine", table->name);
@@ -228,9 +225,8 @@ weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest_
     if (column_count == 0)
         weir_ingest__sql_add(&sql, "SELECT 1"); /* rows without cells are counted */
     weir_ingest__sql_add(&sql, " FROM %s%s", table->sql_name, part > 0 ? " WHERE 1 = 0" : "");
-    weir_status status = !has_memory || sql.failed
-                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
-                             : start(cursor, sql.data, error);
+    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
+                                                   : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
     return weir_ingest__cursor_give(&cursor->base, status, out);
 }
@@ -270,8 +266,7 @@ static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_co
     const weir_ingest__my_field *fields = described->fields;
     uint32_t count = described->count;
     if (count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the query returns no columns");
+        return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
     bool has_memory = make_columns(cursor, count);
     for (uint32_t i = 0; i < count && has_memory; i++) {
         has_memory = set_name(cursor, i, fields[i].name) && set_origin(cursor, i, &fields[i]);
@@ -279,7 +274,7 @@ static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_co
     }
     cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;
-    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+    return has_memory ? WEIR_OK : weir_ingest__source_no_memory(error, count);
 }
 
 /* Names of columns are equal in MySQL whatever their case. */
@@ -291,30 +286,22 @@ static bool has_repeated_name(const my_cursor *cursor) {
     return false;
 }
 
-/* Whether the query needs one around it. */
-static weir_status check_query(const my_cursor *cursor, bool *needs_more, weir_error *error) {
-    *needs_more = false;
-    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
-        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
-            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
-        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT && has_repeated_name(cursor))
-            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
-        *needs_more = *needs_more || cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
-    }
-    return WEIR_OK;
-}
-
 static weir_status start_query(my_cursor *cursor, const char *query, weir_error *error) {
     weir_ingest__sql sql = {.env = cursor->session->base.env};
     weir_ingest__my_columns described;
-    bool needs_more;
+    bool needs_more = false; /* a query around it */
     WEIR__TRY(weir_ingest__my_columns_read(cursor->session, query, &described, error));
     weir_status status = set_query_columns(cursor, &described, error);
     weir_ingest__my_columns_release(cursor->session, &described);
-    if (!status)
-        status = check_query(cursor, &needs_more, error);
-    if (status)
-        return status;
+    WEIR__TRY(status);
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        bool is_float = cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
+        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
+            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
+        if (is_float && has_repeated_name(cursor))
+            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
+        needs_more = needs_more || is_float;
+    }
     /* The line breaks end a comment that the query may end with. */
     size_t size = weir_ingest__sql_trimmed_size(query);
     for (uint32_t i = 0; i < cursor->base.column_count && needs_more; i++)
@@ -324,8 +311,8 @@ static weir_status start_query(my_cursor *cursor, const char *query, weir_error 
     weir_ingest__sql_add_text(&sql, query, size);
     if (needs_more)
         weir_ingest__sql_add(&sql, "\n) AS weir_query");
-    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(query))
-                        : start(cursor, sql.data, error);
+    status =
+        sql.failed ? weir_ingest__source_no_memory(error, strlen(query)) : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
     return status;
 }
@@ -347,7 +334,7 @@ weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const ch
     for (uint32_t i = 0; i < described.count && !status; i++)
         if (!weir_ingest__catalog_add_column(catalog, table, described.fields[i].name,
                                              weir_ingest__my_type_of(&described.fields[i]).declared))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     weir_ingest__my_columns_release(session, &described);
     return status;
 }

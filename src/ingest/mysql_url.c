@@ -121,11 +121,11 @@ weir_status weir_ingest__my_url_read(const weir_env *env, const char *location, 
     const char *rest = rest_of(location);
     *out = (weir_ingest__my_url){.memory = weir__copy_text(env, rest, strlen(rest))};
     if (!out->memory)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(rest));
+        return weir_ingest__source_no_memory(error, strlen(rest));
     const char *fault = read_parts(out->memory, out);
-    return fault ? (weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                               "the database's URL cannot be read: %s; it looks like "
-                               "mysql://user:password@host:3306/database?ssl-mode=required",
-                               fault))
+    return fault ? (WEIR_INGEST__SOURCE_ERROR(error,
+                                              "the database's URL cannot be read: %s; it looks like "
+                                              "mysql://user:password@host:3306/database?ssl-mode=required",
+                                              fault))
                  : WEIR_OK;
 }

@@ -48,9 +48,8 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
 }
 
 static weir_status bad_number(weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s: the server sent text instead of a number, which PostgreSQL does not do",
-                      describing);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "%s: the server sent text instead of a number, which PostgreSQL does not do", describing);
 }
 
 /* ---- Tables by number ------------------------------------------------------------------------ */
@@ -123,10 +122,6 @@ static uint32_t base_type(const listing *list, uint32_t type, bool *is_enum) {
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status no_memory(weir_error *error, size_t size) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
-}
-
 static weir_status add_tables(listing *list, weir_error *error) {
     weir_ingest__text_rows rows;
     WEIR__TRY(weir_ingest__pg_read_rows(
@@ -148,7 +143,7 @@ static weir_status add_tables(listing *list, weir_error *error) {
         weir_ingest__pg_table *detail =
             table ? weir__allocate_zero(list->catalog->env, 1, sizeof *detail) : NULL;
         if (!detail) {
-            status = no_memory(error, sizeof *table);
+            status = weir_ingest__source_no_memory(error, sizeof *table);
             break;
         }
         detail->oid = oid;
@@ -168,7 +163,7 @@ static weir_status add_types(listing *list, const char *statement, uint32_t cell
     weir_status status = WEIR_OK;
     if (!weir__grow(list->catalog->env, (void **)&list->types, &list->type_capacity,
                     list->type_count + rows.row_count, sizeof *list->types))
-        status = no_memory(error, rows.row_count * sizeof *list->types);
+        status = weir_ingest__source_no_memory(error, rows.row_count * sizeof *list->types);
     for (size_t i = 0; i < rows.row_count && !status; i++) {
         derived_type *added = &list->types[list->type_count++];
         *added = (derived_type){0};
@@ -214,7 +209,7 @@ static weir_status add_columns(listing *list, weir_error *error) {
             column->source_type = type;
             column->source_number = attribute;
         } else {
-            status = no_memory(error, sizeof *column);
+            status = weir_ingest__source_no_memory(error, sizeof *column);
         }
     }
     weir_ingest__text_rows_release(&rows);
@@ -276,7 +271,7 @@ static weir_status add_keys(const listing *list, weir_error *error) {
         if (!(is_primary ? add_primary_key(list, table, attributes)
                          : add_foreign_key(list, table, attributes, parent,
                                            weir_ingest__text_rows_cell(&rows, i, 4))))
-            status = no_memory(error, sizeof(weir_ingest__catalog_key));
+            status = weir_ingest__source_no_memory(error, sizeof(weir_ingest__catalog_key));
     }
     weir_ingest__text_rows_release(&rows);
     return status;
@@ -321,7 +316,7 @@ static weir_status fill(listing *list, weir_error *error) {
     name = name ? name : "";
     list->catalog->name = weir__copy_text(list->catalog->env, name, strlen(name));
     if (!list->catalog->name)
-        return no_memory(error, strlen(name));
+        return weir_ingest__source_no_memory(error, strlen(name));
     WEIR__TRY(add_tables(list, error));
     WEIR__TRY(
         add_types(list, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, error));

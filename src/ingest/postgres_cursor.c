@@ -127,15 +127,14 @@ static weir_status server_failure(const pg_cursor *cursor, const PGresult *resul
 }
 
 static weir_status bad_value(const pg_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-        "a value of column %s of %s %s; leave it out of the schema or change it in the database",
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "a value of column %s of %s %s; leave it out of the schema or change it in the database",
         cursor->columns[number].name, cursor->what, fault);
 }
 
 static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "cannot read %s: the server's binary COPY stream is malformed", cursor->what);
+    return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the server's binary COPY stream is malformed",
+                                     cursor->what);
 }
 
 /* ---- Binary COPY ----------------------------------------------------------------------------- */
@@ -169,10 +168,32 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
     return WEIR_OK;
 }
 
-/* The signature, flags (none is known) and an extension to skip, at the start of the first message. */
-static weir_status read_header(pg_cursor *cursor, weir_error *error) {
+/* Takes the next message as the pending one; leaves none at the end of the stream, where the statement's own
+ * result says whether all went well. The first message begins with a signature, flags (none is known) and an
+ * extension, which is skipped. */
+static weir_status receive(pg_cursor *cursor, weir_error *error) {
     static const char signature[11] = "PGCOPY\n\377\r\n";
     enum { HEADER_SIZE = sizeof signature + 8 };
+    if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
+                    cursor->kept_count + 1, sizeof *cursor->kept))
+        return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
+    int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
+    if (size == -2)
+        return server_failure(cursor, NULL, error);
+    if (size < 0) {
+        PGresult *answer = weir_ingest__pg_answer(cursor->session, false);
+        bool is_fine = PQresultStatus(answer) == PGRES_COMMAND_OK;
+        weir_status status = is_fine ? WEIR_OK : server_failure(cursor, answer, error);
+        cursor->is_ended = cursor->session->connection != NULL;
+        PQclear(answer);
+        return status;
+    }
+    if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
+        return bad_stream(cursor, error);
+    cursor->pending_size = (size_t)size;
+    cursor->pending_offset = 0;
+    if (cursor->has_header)
+        return WEIR_OK;
     if (cursor->pending_size < HEADER_SIZE || memcmp(cursor->pending, signature, sizeof signature) != 0)
         return bad_stream(cursor, error);
     uint32_t flags = weir__load32be(cursor->pending + sizeof signature);
@@ -182,33 +203,6 @@ static weir_status read_header(pg_cursor *cursor, weir_error *error) {
     cursor->pending_offset = HEADER_SIZE + extension;
     cursor->has_header = true;
     return WEIR_OK;
-}
-
-/* At the end of the stream: the statement's own result says whether all went well. */
-static weir_status finish_copy(pg_cursor *cursor, weir_error *error) {
-    PGresult *answer = weir_ingest__pg_answer(cursor->session, false);
-    weir_status status = WEIR_OK;
-    if (PQresultStatus(answer) != PGRES_COMMAND_OK)
-        status = server_failure(cursor, answer, error);
-    cursor->is_ended = cursor->session->connection != NULL;
-    PQclear(answer);
-    return status;
-}
-
-/* Takes the next message as the pending one; leaves none at the end of the stream. */
-static weir_status receive(pg_cursor *cursor, weir_error *error) {
-    const weir_env *env = cursor->session->base.env;
-    if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
-                    sizeof *cursor->kept))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
-    int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
-    if (size < 0)
-        return size == -2 ? server_failure(cursor, NULL, error) : finish_copy(cursor, error);
-    if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
-        return bad_stream(cursor, error);
-    cursor->pending_size = (size_t)size;
-    cursor->pending_offset = 0;
-    return cursor->has_header ? WEIR_OK : read_header(cursor, error);
 }
 
 /* The pending message's rows, as far as the batch has room. -1 as a field count is the stream's trailer. */
@@ -266,10 +260,10 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
         if (cursor->columns[i].type.form == WEIR_INGEST__PG_BYTEA) {
             if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
                             cursor->kept_count + 1, sizeof *cursor->kept))
-                return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
+                return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
             unsigned char *raw = PQunescapeBytea((const unsigned char *)text, &size);
             if (!raw)
-                return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(text));
+                return weir_ingest__source_no_memory(error, strlen(text));
             cursor->kept[cursor->kept_count++] = raw;
             cells[i] = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
                                             .text = {.data = (const char *)raw, .size = size}};
@@ -323,11 +317,11 @@ static weir_status make_cursor(weir_ingest__pg_session *session, uint32_t column
                                pg_cursor **out, weir_error *error) {
     const weir_env *env = session->base.env;
     if (session->base.is_reading)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "cannot read %s: the session's last cursor is still open", what);
+        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
+                                         what);
     pg_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
+        return weir_ingest__source_no_memory(error, sizeof *cursor);
     session->base.is_reading = true;
     cursor->session = session;
     cursor->base = (weir_ingest__cursor){.column_count = column_count, .close = close_cursor};
@@ -335,7 +329,7 @@ static weir_status make_cursor(weir_ingest__pg_session *session, uint32_t column
     cursor->what = weir__copy_text(env, what, strlen(what));
     if (!cursor->columns || !cursor->what) {
         close_cursor(&cursor->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count);
+        return weir_ingest__source_no_memory(error, column_count);
     }
     *out = cursor;
     return WEIR_OK;
@@ -360,8 +354,7 @@ static weir_status start(pg_cursor *cursor, const char *statement, weir_error *e
     cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR_INGEST__PG_UUID_SIZE);
     cursor->results = weir__allocate(env, rows, sizeof *cursor->results);
     if (!cursor->cells || !cursor->uuids || !cursor->results)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                   rows * columns * sizeof *cursor->cells);
+        return weir_ingest__source_no_memory(error, rows * columns * sizeof *cursor->cells);
     cursor->base.next = cursor->is_copy ? next_copied : next_single;
     if (!cursor->is_copy) {
         cursor->is_started =
@@ -431,7 +424,7 @@ weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest_
     weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
     char what[160];
     snprintf(what, sizeof what, "table %s", table->name);
-    pg_cursor *cursor;
+    pg_cursor *cursor = NULL;
     WEIR__TRY(make_cursor(session, column_count, what, &cursor, error));
     cursor->is_copy = session->can_copy;
     bool has_memory = true;
@@ -442,9 +435,8 @@ weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest_
     weir_ingest__sql sql = {.env = source->env};
     if (has_memory)
         add_scan(&sql, cursor, table, part, part_count);
-    weir_status status = !has_memory || sql.failed
-                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
-                             : set_savepoint(cursor, error);
+    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
+                                                   : set_savepoint(cursor, error);
     if (!status)
         status = start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
@@ -496,18 +488,17 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     const weir_env *env = cursor->session->base.env;
     uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the query returns no columns");
+        return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
     weir__release(env, cursor->columns);
     cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
     cursor->base.column_count = cursor->columns ? count : 0;
     if (!cursor->columns || !cursor->names)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+        return weir_ingest__source_no_memory(error, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
                         PQftype(described, WEIR__NARROW(int, i))))
-            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+            return weir_ingest__source_no_memory(error, count);
         cursor->names[i] = cursor->columns[i].name;
         cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
         cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
@@ -515,22 +506,6 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;
     return WEIR_OK;
-}
-
-/* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end
- * a comment that the query may end with. */
-static void add_query(weir_ingest__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
-    weir_ingest__sql_add(sql, "COPY (SELECT ");
-    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
-        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
-        add_cast(sql, cursor, i);
-    }
-    weir_ingest__sql_add(sql, " FROM (\n");
-    weir_ingest__sql_add_text(sql, query, size);
-    weir_ingest__sql_add(sql, "\n) AS weir_query (");
-    for (uint32_t i = 0; i < cursor->base.column_count; i++)
-        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
-    weir_ingest__sql_add(sql, ")%s", end_of_copy);
 }
 
 static weir_status start_query(pg_cursor *cursor, const char *query, weir_error *error) {
@@ -543,12 +518,23 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
     /* A semicolon inside may end a statement, which a subquery cannot hold. */
     size_t size = weir_ingest__sql_trimmed_size(query);
     cursor->is_copy = cursor->session->can_copy && !memchr(query, ';', size);
-    if (cursor->is_copy)
-        add_query(&sql, cursor, query, size);
-    else
+    if (cursor->is_copy) {
+        /* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line
+         * breaks end a comment that the query may end with. */
+        weir_ingest__sql_add(&sql, "COPY (SELECT ");
+        for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+            weir_ingest__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
+            add_cast(&sql, cursor, i);
+        }
+        weir_ingest__sql_add(&sql, " FROM (\n");
+        weir_ingest__sql_add_text(&sql, query, size);
+        weir_ingest__sql_add(&sql, "\n) AS weir_query (");
+        for (uint32_t i = 0; i < cursor->base.column_count; i++)
+            weir_ingest__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
+        weir_ingest__sql_add(&sql, ")%s", end_of_copy);
+    } else
         weir_ingest__sql_add_text(&sql, query, strlen(query));
-    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size)
-                        : start(cursor, sql.data, error);
+    status = sql.failed ? weir_ingest__source_no_memory(error, size) : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
     return status;
 }
@@ -556,14 +542,14 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
 weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const char *sql,
                                            weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                            weir_error *error) {
-    pg_cursor *cursor;
+    pg_cursor *cursor = NULL;
     PGresult *described = NULL;
     WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
     weir_status status = describe_query(cursor, sql, &described, error);
     for (int i = 0; !status && i < PQnfields(described); i++)
         if (!weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
                                              weir_ingest__pg_type_of(PQftype(described, i)).declared))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     PQclear(described);
     close_cursor(&cursor->base);
     return status;
@@ -571,7 +557,7 @@ weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const ch
 
 weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                                   weir_error *error) {
-    pg_cursor *cursor;
+    pg_cursor *cursor = NULL;
     WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
     return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out);
 }

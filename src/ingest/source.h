@@ -27,6 +27,13 @@
 
 #define WEIR_INGEST__SOURCE_OPERATOR "weir.ingest.source"
 
+/* The two failures that every source has. */
+#define WEIR_INGEST__SOURCE_ERROR(error, ...)                                                                \
+    weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, __VA_ARGS__)
+static inline weir_status weir_ingest__source_no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
+}
+
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 typedef enum weir_ingest__value_type {
@@ -164,6 +171,8 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catal
                                                               uint32_t number);
 /* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
  * 0 if it cannot be had. */
+const char *weir_ingest__last_name(const char *path);                 /* what stands after its last slash */
+bool weir_ingest__name_ends_in(const char *name, const char *ending); /* in any case */
 char *weir_ingest__file_stem(const weir_env *env, const char *path);
 uint64_t weir_ingest__file_size(const weir_env *env, const char *path);
 /* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
@@ -330,6 +339,10 @@ static inline uint64_t weir_ingest__source_now(const weir_ingest__source *source
 }
 /* The rows of a batch: few enough for its cells to stay in the cache, and not too few. */
 size_t weir_ingest__batch_rows(size_t column_count);
+
+/* SCHEMA_INVALID if a search path is given to a source that has none; `why` says so. */
+WEIR_CHECKED weir_status weir_ingest__refuse_search_path(const weir_ingest__source_options *options,
+                                                         const char *why, weir_error *error);
 
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
 WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const char *location,

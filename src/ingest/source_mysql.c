@@ -51,19 +51,8 @@ static weir_status fail_without_database(weir_ingest__my_session *session, weir_
         1, "cannot list the databases", &rows, error));
     weir_ingest__text_rows_join(&rows, found, sizeof found);
     weir_ingest__text_rows_release(&rows);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the URL names no database, as in mysql://user@host/database; databases there: %s",
-                      found);
-}
-
-static weir_status find_database(weir_ingest__my_session *session, weir_error *error) {
-    weir_ingest__text_rows rows;
-    WEIR__TRY(
-        weir_ingest__my_read_rows(session, "SELECT DATABASE()", 1, "cannot find the database", &rows, error));
-    if (rows.row_count == 1)
-        snprintf(session->database, sizeof session->database, "%s", weir_ingest__text_rows_cell(&rows, 0, 0));
-    weir_ingest__text_rows_release(&rows);
-    return *session->database ? WEIR_OK : fail_without_database(session, error);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "the URL names no database, as in mysql://user@host/database; databases there: %s", found);
 }
 
 static weir_status prepare(weir_ingest__my_session *session, weir_error *error) {
@@ -93,7 +82,13 @@ static weir_status prepare(weir_ingest__my_session *session, weir_error *error) 
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (run(session, limits[i], "", &ignored) != WEIR_OK)
             continue;
-    WEIR__TRY(find_database(session, error));
+    weir_ingest__text_rows rows;
+    WEIR__TRY(
+        weir_ingest__my_read_rows(session, "SELECT DATABASE()", 1, "cannot find the database", &rows, error));
+    if (rows.row_count == 1)
+        snprintf(session->database, sizeof session->database, "%s", weir_ingest__text_rows_cell(&rows, 0, 0));
+    weir_ingest__text_rows_release(&rows);
+    WEIR__TRY(*session->database ? WEIR_OK : fail_without_database(session, error));
     return run(session, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
                "cannot take a snapshot of the database", error);
 }
@@ -106,7 +101,19 @@ static void close_session(weir_ingest__source *source) {
     weir__release(session->base.env, session);
 }
 
-static weir_status connect_session(weir_ingest__my_session *session, weir_error *error) {
+static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__source **out, weir_error *error) {
+    WEIR__TRY(
+        weir_ingest__refuse_search_path(options, "the URL of a MySQL server names the database", error));
+    env = weir__env_or_default(env);
+    weir_ingest__my_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return weir_ingest__source_no_memory(error, sizeof *session);
+    session->base = (weir_ingest__source){.kind = &weir_ingest__source_mysql,
+                                          .env = env,
+                                          .options = options,
+                                          .silence_ns = WEIR_INGEST__SOURCE_OPENING_NS};
+    session->server = session->end = -1;
     weir_ingest__my_url url;
     weir_status status =
         weir_ingest__my_url_read(session->base.env, session->base.options->location, &url, error);
@@ -115,30 +122,11 @@ static weir_status connect_session(weir_ingest__my_session *session, weir_error 
     if (!status) {
         session->connection = session->api.mysql_init(NULL);
         if (!session->connection)
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+            status = weir_ingest__source_no_memory(error, sizeof *session);
         else if (!weir_ingest__my_connect(session, &url))
             status = weir_ingest__my_fail(error, session, NULL, "cannot connect to the database");
     }
     weir__release(session->base.env, url.memory);
-    return status;
-}
-
-static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
-                                weir_ingest__source **out, weir_error *error) {
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; the URL of a MySQL server names the "
-                          "database");
-    env = weir__env_or_default(env);
-    weir_ingest__my_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
-    session->base = (weir_ingest__source){.kind = &weir_ingest__source_mysql,
-                                          .env = env,
-                                          .options = options,
-                                          .silence_ns = WEIR_INGEST__SOURCE_OPENING_NS};
-    session->server = session->end = -1;
-    weir_status status = connect_session(session, error);
     if (!status)
         status = prepare(session, error);
     return weir_ingest__source_give(&session->base, status, out);

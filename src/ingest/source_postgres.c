@@ -54,7 +54,7 @@ static weir_status connect_session(weir_ingest__pg_session *session, weir_error 
     const char *values[] = {"30", "weir", session->base.options->location, "UTF8", NULL};
     session->connection = PQconnectdbParams(names, values, 1);
     if (!session->connection)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     PQsetNoticeReceiver(session->connection, ignore_notice, NULL);
     PQsetErrorVerbosity(session->connection, PQERRORS_TERSE);
     if (PQstatus(session->connection) != CONNECTION_OK)
@@ -106,23 +106,6 @@ static bool ask(weir_ingest__pg_session *session, const char *statement, char *o
     return is_cell;
 }
 
-/* A name that is not one could end the text that it will stand in. */
-static bool export_snapshot(weir_ingest__pg_session *session) {
-    char *name = session->snapshot;
-    if (!ask(session, "SELECT pg_catalog.pg_export_snapshot()", name, sizeof session->snapshot) ||
-        name[strspn(name, "0123456789ABCDEFabcdef-")] != 0)
-        name[0] = 0;
-    return name[0] != 0;
-}
-
-/* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
- * says that it is PostgreSQL, but its tables are not. */
-static bool can_share_tables(weir_ingest__pg_session *session) {
-    char version[1024];
-    return PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
-           ask(session, "SELECT pg_catalog.version()", version, sizeof version) && !strstr(version, "YB");
-}
-
 /* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
  * snapshot is exported last, because it dies with its transaction. */
 static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *error) {
@@ -134,9 +117,19 @@ static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *e
                               weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_probe");
     if (!session->has_savepoints)
         WEIR__TRY(begin_again(session, error));
-    if (!export_snapshot(session))
+    /* A name that is not one could end the text that it will stand in. */
+    char *name = session->snapshot;
+    if (!ask(session, "SELECT pg_catalog.pg_export_snapshot()", name, sizeof session->snapshot) ||
+        name[strspn(name, "0123456789ABCDEFabcdef-")] != 0)
+        name[0] = 0;
+    if (!name[0])
         WEIR__TRY(begin_again(session, error));
-    session->can_share = can_share_tables(session);
+    /* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
+     * says that it is PostgreSQL, but its tables are not. */
+    char version[1024];
+    session->can_share = PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
+                         ask(session, "SELECT pg_catalog.version()", version, sizeof version) &&
+                         !strstr(version, "YB");
     return PQstatus(session->connection) == CONNECTION_OK
                ? WEIR_OK
                : weir_ingest__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
@@ -166,8 +159,8 @@ static weir_status fail_for_schema(weir_ingest__pg_session *session, const char 
         1, "cannot list the schemas", &rows, error));
     weir_ingest__text_rows_join(&rows, found, sizeof found);
     weir_ingest__text_rows_release(&rows);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the database has no schema %s; schemas with tables: %s", name, found);
+    return WEIR_INGEST__SOURCE_ERROR(error, "the database has no schema %s; schemas with tables: %s", name,
+                                     found);
 }
 
 static weir_status has_schema(weir_ingest__pg_session *session, const char *name, bool *out,
@@ -176,7 +169,7 @@ static weir_status has_schema(weir_ingest__pg_session *session, const char *name
     weir_ingest__text_rows rows = {0};
     weir_ingest__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
     weir_ingest__sql_add_literal(&sql, name);
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name))
+    weir_status status = sql.failed ? weir_ingest__source_no_memory(error, strlen(name))
                                     : weir_ingest__pg_read_rows(session, sql.data, 1,
                                                                 "cannot look for the schema", &rows, error);
     *out = status == WEIR_OK && rows.row_count > 0;
@@ -203,7 +196,7 @@ static weir_status set_search_path(weir_ingest__pg_session *session, weir_error 
         weir_ingest__sql_add_identifier(&sql, options->search_path[i]);
     }
     if (status == WEIR_OK && sql.failed)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
+        status = weir_ingest__source_no_memory(error, sql.size);
     if (status == WEIR_OK && !weir_ingest__pg_run(session, sql.data))
         status = weir_ingest__pg_fail(error, session, NULL, "cannot set the search path");
     weir_ingest__sql_release(&sql);
@@ -222,7 +215,7 @@ static weir_status make_session(const weir_env *env, const weir_ingest__source_o
                                 weir_ingest__pg_session **out, weir_error *error) {
     weir_ingest__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     session->base = (weir_ingest__source){.kind = &weir_ingest__source_postgres,
                                           .env = env,
                                           .options = options,

@@ -52,14 +52,14 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
                                      weir_error *error) {
     int code = sqlite3_errcode(self->connection);
     if (code == SQLITE_NOMEM)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 0);
+        return weir_ingest__source_no_memory(error, 0);
     bool is_kept_from_writing = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
     const char *advice = is_kept_from_writing && is_in_wal_mode(self->base.env, self->path)
                              ? "; it is in WAL mode, which needs a folder that can be written: copy it to "
                                "one, or run PRAGMA journal_mode=DELETE on it first"
                              : "";
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: SQLite cannot %s %s: %s%s",
-                      self->path, verb, what, sqlite3_errmsg(self->connection), advice);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: SQLite cannot %s %s: %s%s", self->path, verb, what,
+                                     sqlite3_errmsg(self->connection), advice);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
@@ -96,54 +96,44 @@ static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **
     if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
         return fail_with_message(self, "prepare", "a statement", error);
     if (!*out)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: the query is empty",
-                          self->path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s: the query is empty", self->path);
     if (!is_blank(self->connection, rest)) {
         sqlite3_finalize(*out);
         *out = NULL;
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s: there is more than one statement; what follows the first is: %.60s",
-                          self->path, rest);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "%s: there is more than one statement; what follows the first is: %.60s", self->path,
+            rest);
     }
-    return WEIR_OK;
-}
-
-static weir_status execute(sqlite_source *self, const char *sql, weir_error *error) {
-    if (sqlite3_exec(self->connection, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return fail_with_message(self, "run", sql, error);
     return WEIR_OK;
 }
 
 /* Begins the transaction by a first read, which takes the lock. */
 static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
+    static const char *const steps[] = {"PRAGMA query_only=1", "PRAGMA mmap_size=0; PRAGMA cache_size=-8192",
+                                        "BEGIN", "SELECT count(*) FROM sqlite_master"};
     sqlite3_stmt *statement = NULL;
-    weir_status status = execute(self, "PRAGMA query_only=1", error);
-    if (status == WEIR_OK)
-        status = execute(self, "PRAGMA mmap_size=0; PRAGMA cache_size=-8192", error);
-    if (status == WEIR_OK)
-        status = execute(self, "BEGIN", error);
-    if (status == WEIR_OK)
-        status = execute(self, "SELECT count(*) FROM sqlite_master", error);
-    if (status == WEIR_OK)
-        status = prepare(self, "PRAGMA journal_mode", &statement, error);
-    if (status == WEIR_OK && sqlite3_step(statement) == SQLITE_ROW) {
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (sqlite3_exec(self->connection, steps[i], NULL, NULL, NULL) != SQLITE_OK)
+            return fail_with_message(self, "run", steps[i], error);
+    WEIR__TRY(prepare(self, "PRAGMA journal_mode", &statement, error));
+    if (sqlite3_step(statement) == SQLITE_ROW) {
         const char *mode = (const char *)sqlite3_column_text(statement, 0);
         self->is_shareable = mode && strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0;
     }
     sqlite3_finalize(statement);
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_file(const weir_env *env, const char *location, weir_ingest__source **out,
                              weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     self->base = (weir_ingest__source){.kind = &weir_ingest__source_sqlite, .env = env};
     self->path = weir__copy_text(env, location, strlen(location));
     weir_status status = WEIR_OK;
     if (!self->path)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(location));
+        status = weir_ingest__source_no_memory(error, strlen(location));
     else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
              SQLITE_OK)
         status = fail_with_message(self, "open", "it", error);
@@ -162,7 +152,7 @@ weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, 
         weir__release(env, self);
         weir__release(env, path);
         sqlite3_close_v2(connection);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     }
     *self = (sqlite_source){
         .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = path};
@@ -172,9 +162,7 @@ weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, 
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; SQLite has no schemas");
+    WEIR__TRY(weir_ingest__refuse_search_path(options, "SQLite has no schemas", error));
     return open_file(env, options->location, out, error);
 }
 
@@ -249,7 +237,7 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf(format, table ? table->name : "");
     if (!sql)
-        return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+        return weir_ingest__source_no_memory(builder->error, 1);
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
     int step = SQLITE_DONE;
@@ -262,7 +250,7 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
 }
 
 static weir_status no_memory(catalog_builder *builder) {
-    return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(builder->error, 1);
 }
 
 static const char *text_of(sqlite3_stmt *row, int column) {
@@ -392,8 +380,7 @@ static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *o
     if (status == WEIR_OK)
         status = weir_ingest__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s has no tables",
-                            self->path);
+        status = WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
     if (status != WEIR_OK)
         weir_ingest__catalog_release(out);
     return status;
@@ -477,7 +464,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     sqlite_cursor *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self) {
         sqlite3_finalize(statement);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     }
     self->base = (weir_ingest__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
     self->env = env;
@@ -487,7 +474,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;
     if (!self->row || (wants_names && !self->names)) {
         close_cursor(&self->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count * sizeof *self->row);
+        return weir_ingest__source_no_memory(error, column_count * sizeof *self->row);
     }
     for (uint32_t c = 0; wants_names && c < column_count; c++)
         self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
@@ -514,7 +501,7 @@ static weir_status describe_query(weir_ingest__source *source, const char *sql, 
     for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
         if (!weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
                                              declared_as(sqlite3_column_decltype(statement, c))))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     sqlite3_finalize(statement);
     return status;
 }
@@ -547,7 +534,7 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
     }
     char *sql = sqlite3_str_finish(text);
     if (!sql)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+        return weir_ingest__source_no_memory(error, 1);
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     sqlite3_free(sql);
