@@ -10,7 +10,7 @@
 #include "ingest/csv.h"
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Names of columns ------------------------------------------------------------------------ */
@@ -71,10 +71,11 @@ static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *tab
         weir_ingest__bytes name =
             table->dialect.has_header ? trimmed(first->fields[i]) : (weir_ingest__bytes){"", 0};
         if (!weir__utf8_is_valid(name.data, name.size) || memchr(name.data, 0, name.size))
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
-                              "for example with iconv",
-                              file->path, i + 1);
+            return WEIR_INGEST__SOURCE_ERROR(
+                error,
+                "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
+                "for example with iconv",
+                file->path, i + 1);
         WEIR__TRY(add_column(env, table, name, error));
     }
     return name_folder_columns(env, table, error);
@@ -92,10 +93,9 @@ static weir_status place_columns(const weir_env *env, weir_ingest__csv_table *ta
         while (found < own.file_column_count && strcmp(own.columns[found].name, table->columns[i].name) != 0)
             found++;
         if (found == own.file_column_count || own.file_column_count != table->file_column_count)
-            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                                "%s and %s are parts of table %s but have other columns (%s)",
-                                table->files->files[0].path, file->path, table->files->name,
-                                table->columns[i].name);
+            status = WEIR_INGEST__SOURCE_ERROR(
+                error, "%s and %s are parts of table %s but have other columns (%s)",
+                table->files->files[0].path, file->path, table->files->name, table->columns[i].name);
         else
             places[i] = found;
     }
@@ -112,8 +112,8 @@ static weir_status check_count(const weir_ingest__csv_table *table, const char *
                                const weir_ingest__csv_record *record, weir_error *error) {
     if (record->field_count == table->file_column_count)
         return WEIR_OK;
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+    return WEIR_INGEST__SOURCE_ERROR(
+        error,
         "%s, line %llu: %u fields, but the first record has %u (delimiter '%s%c', quote '%c'; say which "
         "with --delimiter and --quote, or \"csv\" in the schema)",
         path, (unsigned long long)record->line, record->field_count, table->file_column_count,
@@ -141,8 +141,7 @@ static weir_status look_at_folders(const weir_env *env, weir_ingest__csv_table *
 
 /* What was asked to end, while it is opened or read. */
 static weir_status interrupted(const weir_ingest__csv_source *source, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "reading %s was interrupted",
-                      source->files.name);
+    return WEIR_INGEST__SOURCE_ERROR(error, "reading %s was interrupted", source->files.name);
 }
 
 static weir_status look_at_file(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
@@ -154,9 +153,8 @@ static weir_status look_at_file(const weir_ingest__csv_source *source, weir_inge
     WEIR__TRY(weir_ingest__csv_open(env, file->path, &table->dialect, &reader, error));
     weir_status status = weir_ingest__csv_next(reader, &record, error);
     if (status == WEIR_OK && record.field_count == 0)
-        status =
-            weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                       "%s is empty; delete it, or give it a line with the names of its columns", file->path);
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "%s is empty; delete it, or give it a line with the names of its columns", file->path);
     if (status == WEIR_OK && number == 0)
         status = name_columns(env, table, &record, error);
     else if (status == WEIR_OK && table->dialect.has_header)
@@ -238,9 +236,9 @@ static void release_shared(void *shared) {
     weir__release(env, source);
 }
 
-static void close_session(weir_ingest__source *source) {
-    weir_ingest__table_session_close(source, release_shared);
-}
+static bool fill(const void *shared, weir_ingest__catalog *out);
+
+static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
                                weir_error *error) {
@@ -266,9 +264,7 @@ weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest_
                                          weir_ingest__source **out, weir_error *error) {
     static const weir_ingest__csv_settings nothing;
     env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; files have no schemas");
+    WEIR__TRY(weir_ingest__refuse_search_path(options, "files have no schemas", error));
     weir_ingest__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
     if (!shared)
         return no_memory(error);
@@ -279,8 +275,8 @@ weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest_
     if (status == WEIR_OK)
         status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
     if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, shared, &shared->query, out,
-                                                 error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, &methods, shared,
+                                                 &shared->query, out, error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
@@ -303,7 +299,8 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *out) {
+static bool fill(const void *shared, weir_ingest__catalog *out) {
+    const weir_ingest__csv_source *source = shared;
     static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
                                                      WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
     out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
@@ -327,14 +324,6 @@ static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *ou
             out->size_bytes += weir_ingest__file_size(out->env, from->files->files[i].path);
     }
     return true;
-}
-
-static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(weir_ingest__table_shared(source), out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return no_memory(error);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -427,9 +416,8 @@ static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *rec
     }
     if (fits)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s, line %llu: the file was changed while it was read", file->path,
-                      (unsigned long long)record->line);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s, line %llu: the file was changed while it was read",
+                                     file->path, (unsigned long long)record->line);
 }
 
 static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error) {
@@ -487,9 +475,9 @@ const weir_ingest__source_kind weir_ingest__source_csv = {
     .name = "csv",
     .accepts = accepts,
     .open = weir_ingest__csv_source_open,
-    .close = close_session,
+    .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = describe,
+    .describe = weir_ingest__table_session_describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,
