@@ -23,7 +23,7 @@ void *weir_ingest__take(weir__arena *arena, size_t count, size_t size, weir_stat
                         weir_error *error) {
     void *memory = weir__arena_take_zero(arena, count, size);
     if (!memory && *status == WEIR_OK)
-        *status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * size);
+        *status = weir_ingest__no_memory(error, count * size);
     return memory;
 }
 
@@ -377,12 +377,6 @@ static weir_status plan_times(weir_ingest__plan *plan, uint32_t t, weir_error *e
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-static bool can_be_own_task(const weir_ingest__table_plan *table, uint32_t c) {
-    const weir_ingest__column_plan *column = &table->columns[c];
-    return weir_store__stype_can_be_target(column->stype) && !column->is_primary && !column->is_foreign &&
-           c != table->temporal.column;
-}
-
 /* table.column; with #2, #3, … behind it where the names of others read the same. */
 static char *own_task_name(weir_ingest__plan *plan, const weir_ingest__schema_task *tasks,
                            uint32_t task_count, const weir_ingest__table_plan *table, const char *column,
@@ -418,7 +412,9 @@ static weir_status make_own_tasks(weir_ingest__plan *plan, const weir_ingest__sc
     for (uint32_t t = 0; t < plan->table_count; t++)
         for (uint32_t c = 0; c < plan->tables[t].column_count && status == WEIR_OK; c++) {
             const weir_ingest__table_plan *table = &plan->tables[t];
-            if (!can_be_own_task(table, c))
+            const weir_ingest__column_plan *column = &table->columns[c];
+            if (!(weir_store__stype_can_be_target(column->stype) && !column->is_primary &&
+                  !column->is_foreign && c != table->temporal.column))
                 continue;
             const char *name =
                 own_task_name(plan, tasks, *task_count, table, table->columns[c].name, &status, error);
