@@ -221,11 +221,8 @@ static weir_status fill(weir_ingest__csv_reader *r, weir_error *error) {
 
 /* A byte order mark: UTF-8's is skipped, UTF-16's refused. */
 static weir_status check_mark(weir_ingest__csv_reader *r, weir_error *error) {
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && r->end < 3 && !r->is_at_end)
-        status = fill(r, error);
-    if (status != WEIR_OK)
-        return status;
+    while (r->end < 3 && !r->is_at_end)
+        WEIR__TRY(fill(r, error));
     if (r->end >= 2 && (memcmp(r->buffer, "\xff\xfe", 2) == 0 || memcmp(r->buffer, "\xfe\xff", 2) == 0))
         return WEIR_INGEST__SOURCE_ERROR(error, "%s is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8",
                                          r->path);

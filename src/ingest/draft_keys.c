@@ -432,30 +432,29 @@ static int compare_keys(const void *a, const void *b) {
 }
 
 weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++) {
+    for (uint32_t t = 0; t < draft->table_count; t++) {
         weir_ingest__draft_table *table = &draft->tables[t];
         if (take_primary_key(draft, t) || table->row_count == 0)
             continue;
         find_single_key(draft, t);
         if (table->primary_key_count == 0 && table->row_count > 1)
-            status = find_joint_key(draft, t, error);
-        if (status == WEIR_OK && table->primary_key_count == 0)
+            WEIR__TRY(find_joint_key(draft, t, error));
+        if (table->primary_key_count == 0)
             weir_ingest__draft_reason(
                 draft, t, WEIR_NONE, "primary_key", false, "none",
                 "none is declared, and nothing that is named like a key is different in every row");
     }
     for (uint32_t t = 0; t < draft->table_count; t++)
         mark_key(draft, t, draft->tables[t].primary_key, draft->tables[t].primary_key_count);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
+    for (uint32_t t = 0; t < draft->table_count; t++)
         take_foreign_keys(draft, t);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
+    for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++)
             if (!is_in_key(&draft->tables[t], c))
                 find_foreign_key(draft, t, c);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
-        for (uint32_t p = 0; p < draft->table_count && status == WEIR_OK; p++)
-            status = find_joint_foreign_key(draft, t, p, error);
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        for (uint32_t p = 0; p < draft->table_count; p++)
+            WEIR__TRY(find_joint_foreign_key(draft, t, p, error));
     for (uint32_t t = 0; t < draft->table_count; t++) {
         weir_ingest__draft_table *table = &draft->tables[t];
         if (table->key_count > 0)
@@ -466,5 +465,5 @@ weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error
                      table->keys[i].column_count);
         }
     }
-    return status == WEIR_OK ? weir_ingest__draft_status(draft, error) : status;
+    return weir_ingest__draft_status(draft, error);
 }

@@ -133,18 +133,15 @@ static weir_status take_line(line_reader *reader, const char *line, size_t size)
 /* Hands over the whole lines in the buffer and keeps what follows them. */
 static weir_status take_lines(line_reader *reader, bool is_end) {
     size_t done = 0;
-    weir_status status = WEIR_OK;
-    while (!status && done < reader->size) {
+    while (done < reader->size) {
         const char *start = reader->buffer + done;
         const char *end = memchr(start, '\n', reader->size - done);
         if (!end && !is_end)
             break;
         size_t size = end ? (size_t)(end - start) : reader->size - done;
-        status = take_line(reader, start, size);
+        WEIR__TRY(take_line(reader, start, size));
         done += size + (end ? 1 : 0);
     }
-    if (status)
-        return status;
     memmove(reader->buffer, reader->buffer + done, reader->size - done);
     reader->size -= done;
     if (reader->size > LINE_MAX_SIZE)

@@ -61,18 +61,16 @@ static void warn_early(ingest_run *ingest) {
 
 static weir_status open_sessions(ingest_run *ingest, weir_error *error) {
     weir_ingest__source *first;
-    weir_status status = weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error));
     if (ingest->context.options->silence_s > 0)
         first->silence_ns = ingest->context.options->silence_s * UINT64_C(1000000000);
     weir_ingest__context_add_session(&ingest->context, first);
     const weir_ingest__source_kind *kind = ingest->context.sessions[0]->kind;
     while (kind->fork && ingest->context.session_count < ingest->context.threads) {
         weir_ingest__source *session = NULL;
-        status = kind->fork(ingest->context.sessions[0], &session, error);
-        if (status != WEIR_OK || !session)
-            return status;
+        WEIR__TRY(kind->fork(ingest->context.sessions[0], &session, error));
+        if (!session)
+            break;
         weir_ingest__context_add_session(&ingest->context, session);
     }
     return WEIR_OK;

@@ -93,7 +93,9 @@ static void redact_parts(const char *secret, size_t size, char *message, size_t 
     }
 }
 
-void weir_ingest__redact_location(const char *location, char *message, size_t capacity) {
+/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
+ * that may quote it. */
+static void redact_location(const char *location, char *message, size_t capacity) {
     static const char *const names[] = {"password=", "passwd=", "pwd="};
     const char *authority = strstr(location, "//");
     const char *last = strrchr(location, '@');
@@ -113,13 +115,13 @@ weir_status weir_ingest__source_fail(weir_error *error, const char *location, co
                                      const char *text) {
     char message[512];
     weir__one_line(text, message, sizeof message);
-    weir_ingest__redact_location(location, message, sizeof message);
+    redact_location(location, message, sizeof message);
     return WEIR_INGEST__SOURCE_ERROR(error, "%s: %s", what, *message ? message : "the server said nothing");
 }
 
 void weir_location_text(const char *location, char *out, size_t capacity) {
     snprintf(out, capacity, "%s", location);
-    weir_ingest__redact_location(location, out, capacity);
+    redact_location(location, out, capacity);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -132,7 +134,7 @@ static weir_status say(weir_error *error, const char *location, const char *what
         snprintf(shown, sizeof shown, "%.*s://\xe2\x80\xa6", WEIR__NARROW(int, slashes - location), location);
     else
         snprintf(shown, sizeof shown, "%s", location);
-    weir_ingest__redact_location(location, shown, sizeof shown);
+    redact_location(location, shown, sizeof shown);
     return WEIR_INGEST__SOURCE_ERROR(error, "%s %s", shown, what);
 }
 

@@ -374,14 +374,12 @@ static weir_status order_parts(weir_ingest__context *context, weir_ingest__parts
     const weir_ingest__plan *plan = parts->plan;
     weir_status status = WEIR_OK;
     out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__join_texts(context, parts, &out->texts, error);
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++) {
+    WEIR__TRY(status);
+    WEIR__TRY(weir_ingest__join_texts(context, parts, &out->texts, error));
+    for (uint32_t t = 0; t < plan->table_count; t++) {
         out->tables[t].plan = &plan->tables[t];
-        status = join_parts(out, &parts->tables[t], &out->tables[t], error);
+        WEIR__TRY(join_parts(out, &parts->tables[t], &out->tables[t], error));
     }
-    if (status != WEIR_OK)
-        return status;
     weir_ingest__begin_phase(context, "order", out->row_count, 0);
     order_work work = {context, parts, out};
     return weir_ingest__for_each(context, context->threads, plan->table_count, order_table, &work, error);

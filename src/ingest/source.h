@@ -348,10 +348,6 @@ WEIR_CHECKED weir_status weir_ingest__refuse_search_path(const weir_ingest__sour
 WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const char *location,
                                                       weir_error *error);
 
-/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
- * that may quote it. */
-void weir_ingest__redact_location(const char *location, char *message, size_t capacity);
-
 /* SOURCE_ERROR: "<what>: <a server's or its library's own words in one line>", without the location's secrets
  * (a library quotes what it cannot read). */
 weir_status weir_ingest__source_fail(weir_error *error, const char *location, const char *what,

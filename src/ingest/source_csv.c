@@ -441,34 +441,25 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     return WEIR_OK;
 }
 
-weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_t table,
-                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
-    csv_cursor *self = weir__allocate_zero(source->env, 1, sizeof *self);
-    if (!self)
-        return no_memory(error);
-    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
-                         .source = source,
-                         .table = &source->tables[table],
-                         .file = part,
-                         .step = part_count,
-                         .columns = weir__allocate(source->env, column_count, sizeof *self->columns),
-                         .row = weir__allocate_zero(source->env, column_count, sizeof *self->row)};
-    if (!self->columns || !self->row) {
-        close_cursor(&self->base);
-        return no_memory(error);
-    }
-    for (uint32_t i = 0; i < column_count; i++)
-        self->columns[i] = columns[i];
-    *out = &self->base;
-    return WEIR_OK;
-}
-
+/* Files `part`, `part + part_count`, … of the table. */
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    return weir_ingest__csv_scan(weir_ingest__table_shared(source), *(const uint32_t *)table->detail, columns,
-                                 column_count, part, part_count, out, error);
+    const weir_ingest__csv_source *from = weir_ingest__table_shared(source);
+    csv_cursor *self = weir__allocate_zero(from->env, 1, sizeof *self);
+    if (!self)
+        return no_memory(error);
+    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
+                         .source = from,
+                         .table = &from->tables[*(const uint32_t *)table->detail],
+                         .file = part,
+                         .step = part_count,
+                         .columns = weir__allocate(from->env, column_count, sizeof *self->columns),
+                         .row = weir__allocate_zero(from->env, column_count, sizeof *self->row)};
+    bool has_memory = self->columns && self->row;
+    for (uint32_t i = 0; i < column_count && has_memory; i++)
+        self->columns[i] = columns[i];
+    return weir_ingest__cursor_give(&self->base, has_memory ? WEIR_OK : no_memory(error), out);
 }
 
 const weir_ingest__source_kind weir_ingest__source_csv = {

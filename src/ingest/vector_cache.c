@@ -61,9 +61,7 @@ static weir_status check_identity(weir_ingest__vector_cache *cache, weir_error *
 
 static weir_status prepare(weir_ingest__vector_cache *cache, weir_error *error) {
     sqlite3_busy_timeout(cache->database, BUSY_MS);
-    weir_status status = check_identity(cache, error);
-    if (status)
-        return status;
+    WEIR__TRY(check_identity(cache, error));
     bool is_ready = sqlite3_exec(cache->database,
                                  "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
                                  "PRAGMA application_id = 0x77656972; PRAGMA user_version = 1; "
