@@ -16,10 +16,9 @@ static weir_status open_postgres(const weir_env *env, const weir_ingest__source_
     (void)env;
     (void)options;
     *out = NULL;
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-        "this weir was built without PostgreSQL; install libpq (Debian: libpq-dev) and build it with "
-        "-DWEIR_POSTGRES=ON");
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "this weir was built without PostgreSQL; install libpq (Debian: libpq-dev) and build it with "
+               "-DWEIR_POSTGRES=ON");
 }
 
 const weir_ingest__source_kind weir_ingest__source_postgres = {

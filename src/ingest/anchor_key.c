@@ -97,12 +97,11 @@ static weir_status check_column(const weir_ingest__plan *plan, const weir_ingest
 weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
                                          const weir_ingest__asked_key *key, const weir_ingest__cursor *cursor,
                                          const uint32_t *columns, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < key->count && status == WEIR_OK; i++) {
+    for (uint32_t i = 0; i < key->count; i++) {
         weir_ingest__origin origin = {0};
         bool is_known = cursor->origin && cursor->origin(cursor, columns[i], plan->catalog, &origin);
         if (!task->is_key_for_sure)
-            status = check_column(plan, task, key, i, is_known ? &origin : NULL, error);
+            WEIR__TRY(check_column(plan, task, key, i, is_known ? &origin : NULL, error));
     }
-    return status;
+    return WEIR_OK;
 }

@@ -65,45 +65,12 @@ struct weir_ingest__base {
 
 typedef struct weir_ingest__base base;
 
-static weir_status no_memory(weir_error *error, size_t size) {
-    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
-}
-
 static base_table *table_of(const base *b, uint32_t table) {
     base_table *found = b && b->tables ? &b->tables[table] : NULL;
     return found && found->how != READ_WHOLE ? found : NULL;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-static weir_status read_hash(const base *b, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    weir_store *store = NULL;
-    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
-    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
-    weir_store_close(store);
-    return WEIR_OK;
-}
-
-/* The rows must be those of the store as it is. */
-static weir_status open_rows(const weir_ingest__context *context, base *b, weir_error *error) {
-    uint8_t hash[WEIR_HASH_SIZE];
-    weir_error inner;
-    WEIR__TRY(read_hash(b, hash, error));
-    weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
-    if (status != WEIR_OK)
-        return weir__fail(error, status, WEIR_INGEST__OPERATOR,
-                          "%s is no base: its rows are not there (%.500s); ingest once without a base and "
-                          "with --keep-rows",
-                          b->path, inner.message);
-    if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                          "%s was not kept with %s as it is now: ingest once without a base, and keep the "
-                          "rows again",
-                          b->folder, b->path);
-    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
-    WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
-    return b->source->kind->describe(b->source, &b->catalog, error);
-}
 
 static weir_status read_cut(const char *text, base *b, weir_error *error) {
     if (!text)
@@ -130,16 +97,36 @@ weir_status weir_ingest__base_open(const weir_ingest__context *context, weir_ing
     base *b = *out = weir__allocate_zero(context->env, 1, sizeof *b);
     size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!b)
-        return no_memory(error, sizeof *b);
+        return weir_ingest__no_memory(error, sizeof *b);
     b->env = b->catalog.env = context->env;
     b->path = path;
     weir__arena_init(&b->arena, context->env);
     WEIR__TRY(read_cut(context->options->base_cut, b, error));
     b->folder = weir__allocate(b->env, size, 1);
     if (!b->folder)
-        return no_memory(error, size);
+        return weir_ingest__no_memory(error, size);
     snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
-    return open_rows(context, b, error);
+    /* The rows must be those of the store as it is. */
+    uint8_t hash[WEIR_HASH_SIZE];
+    weir_error inner;
+    weir_store *store = NULL;
+    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
+    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
+    weir_store_close(store);
+    weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
+    if (status != WEIR_OK)
+        return weir__fail(error, status, WEIR_INGEST__OPERATOR,
+                          "%s is no base: its rows are not there (%.500s); ingest once without a base and "
+                          "with --keep-rows",
+                          b->path, inner.message);
+    if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                          "%s was not kept with %s as it is now: ingest once without a base, and keep the "
+                          "rows again",
+                          b->folder, b->path);
+    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
+    WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
+    return b->source->kind->describe(b->source, &b->catalog, error);
 }
 
 void weir_ingest__base_close(weir_ingest__base *b) {
@@ -188,29 +175,22 @@ static const weir_ingest__run_table *find_kept(const base *b, const char *name) 
     return NULL;
 }
 
-/* The first value of a column, of the type of `latest`, that is not before the cut that was given; of texts,
- * whose forms say a time of day in many ways, the first of the day before: west of UTC it is that day still.
- */
-static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
-                                   const weir_ingest__value *latest) {
-    static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,
-                                     [WEIR_INGEST__MILLISECONDS] = 1000,
-                                     [WEIR_INGEST__MICROSECONDS] = 1};
-    weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
-    int64_t unit = micros[form->unit];
-    if (latest->type == WEIR_INGEST__TEXT)
-        cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
-    else if (latest->type == WEIR_INGEST__INT)
-        cut.integer = b->given_cut / unit + (b->given_cut % unit > 0);
-    return cut;
-}
-
 /* The latest that was kept or, if it is earlier, what was given. */
 static void choose_cut(const base *b, const weir_ingest__column_plan *column, base_table *table) {
     table->cut = table->kept->latest;
     if (!*b->given_day)
         return;
-    weir_ingest__value given = find_cut(b, &column->form, &table->kept->latest);
+    /* The first value of the column's type that is not before the cut that was given; of texts, whose forms
+     * say a time of day in many ways, the first of the day before: west of UTC it is that day still. */
+    static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,
+                                     [WEIR_INGEST__MILLISECONDS] = 1000,
+                                     [WEIR_INGEST__MICROSECONDS] = 1};
+    weir_ingest__value given = {.type = table->kept->latest.type, .integer = b->given_cut};
+    int64_t unit = micros[column->form.unit];
+    if (table->kept->latest.type == WEIR_INGEST__TEXT)
+        given.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
+    else if (table->kept->latest.type == WEIR_INGEST__INT)
+        given.integer = b->given_cut / unit + (b->given_cut % unit > 0);
     table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
     if (table->drops)
         table->cut = given;
@@ -223,7 +203,7 @@ static weir_status match_columns(base *b, const weir_ingest__table_plan *plan, b
     table->has_same_columns = plan->column_count == kept->column_count;
     table->columns = weir__arena_take_zero(&b->arena, plan->column_count, sizeof *table->columns);
     if (!table->columns)
-        return no_memory(error, plan->column_count * sizeof *table->columns);
+        return weir_ingest__no_memory(error, plan->column_count * sizeof *table->columns);
     for (uint32_t c = 0; c < plan->column_count; c++) {
         const weir_ingest__catalog_column *now = &plan->source->columns[plan->positions[c]];
         uint32_t k = 0;
@@ -271,7 +251,7 @@ static weir_status plan_table(const weir_ingest__context *context, base *b,
     table->parts = weir__arena_take_zero(&b->arena, table->part_count, sizeof *table->parts);
     if (!table->parts) {
         table->part_count = 0;
-        return no_memory(error, context->threads * sizeof *table->parts);
+        return weir_ingest__no_memory(error, context->threads * sizeof *table->parts);
     }
     for (uint32_t f = 0; f < table->kept->file_count; f++)
         table->row_count += table->kept->files[f].said.rows;
@@ -288,7 +268,7 @@ weir_status weir_ingest__base_plan(weir_ingest__base *b, const weir_ingest__cont
     b->plan = plan;
     b->tables = weir__arena_take_zero(&b->arena, plan->table_count, sizeof *b->tables);
     if (!b->tables)
-        return no_memory(error, plan->table_count * sizeof *b->tables);
+        return weir_ingest__no_memory(error, plan->table_count * sizeof *b->tables);
     b->table_count = plan->table_count;
     for (uint32_t t = 0; t < plan->table_count; t++)
         WEIR__TRY(plan_table(context, b, &plan->tables[t], &b->tables[t], error));
@@ -375,76 +355,56 @@ static weir_status note_kept(base_cursor *cursor, const weir_ingest__value *row,
     }
     if (!weir__grow(cursor->env, (void **)&part->expected, &part->capacity, part->count + 1,
                     sizeof *part->expected))
-        return no_memory(error, part->count);
+        return weir_ingest__no_memory(error, part->count);
     WEIR__TRY(hash_row(cursor, row, &part->expected[part->count], error));
     part->count++;
     return WEIR_OK;
 }
 
-/* Whether a row of the source is kept; each kept one counts once. A row that has no CBOR, because its text is
- * not UTF-8, is not: it is a fault of the row, which is told later. */
-static weir_status find_kept_row(base_cursor *cursor, const weir_ingest__value *row, bool *is_kept,
-                                 weir_error *error) {
+/* A row of the source: it is new if it is not kept; each kept one counts once. A row that has no CBOR,
+ * because its text is not UTF-8, is new: that is a fault of the row, which is told later. */
+static weir_status note_new(base_cursor *cursor, const weir_ingest__value *row, bool *is_used,
+                            weir_error *error) {
     base_table *table = cursor->table;
-    expected_row key;
-    *is_kept = false;
-    if (table->expected_count == 0)
-        return WEIR_OK;
-    weir_status status = hash_row(cursor, row, &key, error);
-    if (status != WEIR_OK)
-        return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
-    expected_row *found = bsearch(&key, table->expected, table->expected_count, sizeof key, compare_expected);
-    *is_kept = found && found->left > 0;
-    if (*is_kept)
+    expected_row key, *found = NULL;
+    if (table->expected_count > 0) {
+        weir_status status = hash_row(cursor, row, &key, error);
+        if (status == WEIR_OUT_OF_MEMORY)
+            return status;
+        if (status == WEIR_OK)
+            found = bsearch(&key, table->expected, table->expected_count, sizeof key, compare_expected);
+    }
+    *is_used = !found || found->left == 0;
+    if (!*is_used)
         found->left--;
+    table->read++;
+    table->fresh += *is_used;
     return WEIR_OK;
 }
 
-/* Takes the next rows of the other cursor, and makes room for as many. */
-static weir_status take_rows(base_cursor *cursor, weir_ingest__rows *all, weir_error *error) {
-    WEIR__TRY(cursor->inner->next(cursor->inner, all, error));
-    if (weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
-                   all->row_count * cursor->base.column_count + 1, sizeof *cursor->cells))
-        return WEIR_OK;
-    return no_memory(error, all->row_count * sizeof *cursor->cells);
-}
-
-static weir_status next_kept(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
+/* The next rows of the other cursor that are used: kept ones before a cut that was given, or new ones. Kept
+ * rows that all stay are given as they are. */
+static weir_status next_rows(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
     base_cursor *cursor = (base_cursor *)given;
     size_t count = given->column_count, used = 0;
+    bool is_copied = !cursor->part || cursor->table->drops;
     weir_ingest__rows all;
     do {
-        WEIR__TRY(take_rows(cursor, &all, error));
+        WEIR__TRY(cursor->inner->next(cursor->inner, &all, error));
+        if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity,
+                        all.row_count * count + 1, sizeof *cursor->cells))
+            return weir_ingest__no_memory(error, all.row_count * sizeof *cursor->cells);
         for (size_t r = 0; r < all.row_count; r++) {
             const weir_ingest__value *row = all.cells + r * count;
             bool is_used = true;
-            WEIR__TRY(note_kept(cursor, row, &is_used, error));
-            if (is_used && cursor->table->drops)
+            WEIR__TRY(cursor->part ? note_kept(cursor, row, &is_used, error)
+                                   : note_new(cursor, row, &is_used, error));
+            if (is_used && is_copied)
                 memcpy(cursor->cells + used * count, row, count * sizeof *row);
             used += is_used;
         }
     } while (all.row_count > 0 && used == 0);
-    *rows = cursor->table->drops ? (weir_ingest__rows){.row_count = used, .cells = cursor->cells} : all;
-    return WEIR_OK;
-}
-
-static weir_status next_new(weir_ingest__cursor *given, weir_ingest__rows *rows, weir_error *error) {
-    base_cursor *cursor = (base_cursor *)given;
-    size_t count = given->column_count, fresh = 0;
-    weir_ingest__rows all;
-    do {
-        WEIR__TRY(take_rows(cursor, &all, error));
-        for (size_t r = 0; r < all.row_count; r++) {
-            const weir_ingest__value *row = all.cells + r * count;
-            bool is_kept;
-            WEIR__TRY(find_kept_row(cursor, row, &is_kept, error));
-            if (!is_kept)
-                memcpy(cursor->cells + fresh++ * count, row, count * sizeof *row);
-        }
-        cursor->table->read += all.row_count;
-    } while (all.row_count > 0 && fresh == 0);
-    cursor->table->fresh += fresh;
-    *rows = (weir_ingest__rows){.row_count = fresh, .cells = cursor->cells};
+    *rows = is_copied ? (weir_ingest__rows){.row_count = used, .cells = cursor->cells} : all;
     return WEIR_OK;
 }
 
@@ -460,23 +420,14 @@ static void close_cursor(weir_ingest__cursor *given) {
 static weir_status open_cursor(const base *b, uint32_t table, base_cursor **out, weir_error *error) {
     base_cursor *cursor = weir__allocate_zero(b->env, 1, sizeof *cursor);
     if (!cursor)
-        return no_memory(error, sizeof *cursor);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = b->plan->tables[table].column_count, .close = close_cursor};
+        return weir_ingest__no_memory(error, sizeof *cursor);
+    cursor->base = (weir_ingest__cursor){
+        .column_count = b->plan->tables[table].column_count, .next = next_rows, .close = close_cursor};
     cursor->env = b->env;
     cursor->table = &b->tables[table];
     weir_cbor_writer_memory(&cursor->row, b->env);
     *out = cursor;
     return WEIR_OK;
-}
-
-/* Gives the cursor out, or closes it after a failure. */
-static weir_status hand_over(base_cursor *cursor, weir_status status, weir_ingest__cursor **out) {
-    if (status == WEIR_OK)
-        *out = &cursor->base;
-    else
-        close_cursor(&cursor->base);
-    return status;
 }
 
 /* Sessions of runs share everything, and a scan has what it changes to itself: one is enough. */
@@ -486,12 +437,10 @@ weir_status weir_ingest__base_scan_kept(weir_ingest__base *b, uint32_t table, ui
     weir_ingest__source *source = b->source;
     WEIR__TRY(open_cursor(b, table, &cursor, error));
     const base_table *from = cursor->table;
-    cursor->base.next = next_kept;
     cursor->part = &cursor->table->parts[part];
-    return hand_over(cursor,
-                     source->kind->scan(source, from->source, from->columns, cursor->base.column_count, part,
-                                        from->part_count, &cursor->inner, error),
-                     out);
+    weir_status status = source->kind->scan(source, from->source, from->columns, cursor->base.column_count,
+                                            part, from->part_count, &cursor->inner, error);
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 weir_status weir_ingest__base_join(weir_ingest__base *b, weir_error *error) {
@@ -504,7 +453,7 @@ weir_status weir_ingest__base_join(weir_ingest__base *b, weir_error *error) {
             continue;
         table->expected = weir__allocate(b->env, count, sizeof *table->expected);
         if (!table->expected)
-            return no_memory(error, count * sizeof *table->expected);
+            return weir_ingest__no_memory(error, count * sizeof *table->expected);
         for (uint32_t p = 0; p < table->part_count; p++) {
             kept_rows *part = &table->parts[p];
             if (part->count > 0)
@@ -557,8 +506,8 @@ static weir_status count_unselected(weir_ingest__source *source, const weir_inge
     weir_ingest__sql_add(&sql, " OR ");
     weir_ingest__sql_add_identifier(&sql, column);
     weir_ingest__sql_add(&sql, " IS NULL");
-    weir_status status =
-        sql.failed ? no_memory(error, sql.size) : source->kind->query(source, sql.data, &cursor, error);
+    weir_status status = sql.failed ? weir_ingest__no_memory(error, sql.size)
+                                    : source->kind->query(source, sql.data, &cursor, error);
     if (status == WEIR_OK)
         status = cursor->next(cursor, &rows, error);
     if (status == WEIR_OK && (rows.row_count != 1 || rows.cells[0].type != WEIR_INGEST__INT))
@@ -583,8 +532,8 @@ static weir_status select_rows(weir_ingest__source *source, const weir_ingest__t
     }
     weir_ingest__sql_add(&sql, " FROM %s WHERE ", plan->source->sql_name);
     add_condition(&sql, source, plan->columns[table->time].name, ">=", &table->cut);
-    weir_status status =
-        sql.failed ? no_memory(error, sql.size) : source->kind->query(source, sql.data, out, error);
+    weir_status status = sql.failed ? weir_ingest__no_memory(error, sql.size)
+                                    : source->kind->query(source, sql.data, out, error);
     weir_ingest__sql_release(&sql);
     return status;
 }
@@ -595,7 +544,6 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
     base_cursor *cursor = NULL;
     WEIR__TRY(open_cursor(b, table, &cursor, error));
     base_table *from = cursor->table;
-    cursor->base.next = next_new;
     weir_status status = WEIR_OK;
     if (from->how == READ_COMPARED)
         status = weir_ingest__source_scan(session, plan->source, plan->positions, plan->column_count, 0, 1,
@@ -604,23 +552,10 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
         status = count_unselected(session, plan, from, error);
     if (status == WEIR_OK && from->how == READ_FROM_CUT)
         status = select_rows(session, plan, from, &cursor->inner, error);
-    return hand_over(cursor, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 /* ---- What changed ---------------------------------------------------------------------------- */
-
-/* The cut for a message. */
-static void describe_cut(const weir_ingest__value *cut, char *out, size_t size) {
-    char text[40];
-    if (cut->type == WEIR_INGEST__TEXT)
-        snprintf(out, size, "%.60s", cut->text.data);
-    else if (cut->type == WEIR_INGEST__INT)
-        snprintf(out, size, "%lld", (long long)cut->integer);
-    else {
-        weir_timestamp_format(cut->integer, text);
-        snprintf(out, size, "%s", text);
-    }
-}
 
 static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
     uint64_t missing = 0, below = 0;
@@ -629,7 +564,12 @@ static weir_status check_table(const base *b, const base_table *table, weir_erro
         missing += table->expected[i].left;
     for (uint32_t p = 0; p < table->part_count; p++)
         below += table->parts[p].below;
-    describe_cut(&table->cut, cut, sizeof cut);
+    if (table->cut.type == WEIR_INGEST__TEXT)
+        snprintf(cut, sizeof cut, "%.60s", table->cut.text.data);
+    else if (table->cut.type == WEIR_INGEST__INT)
+        snprintf(cut, sizeof cut, "%lld", (long long)table->cut.integer);
+    else
+        weir_timestamp_format(table->cut.integer, cut);
     if (missing > 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "

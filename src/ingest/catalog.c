@@ -46,9 +46,18 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catal
     return table;
 }
 
-char *weir_ingest__file_stem(const weir_env *env, const char *path) {
+const char *weir_ingest__last_name(const char *path) {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    return slash ? slash + 1 : path;
+}
+
+bool weir_ingest__name_ends_in(const char *name, const char *ending) {
+    size_t size = strlen(name), ending_size = strlen(ending);
+    return size >= ending_size && strcasecmp(name + size - ending_size, ending) == 0;
+}
+
+char *weir_ingest__file_stem(const weir_env *env, const char *path) {
+    const char *name = weir_ingest__last_name(path);
     const char *dot = strrchr(name, '.');
     return weir__copy_text(env, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
@@ -105,6 +114,7 @@ weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalo
 
 bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                           uint32_t column) {
+    assert(column < table->column_count && "a key of a column that is not there");
     void *items = table->primary_key;
     uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
     table->primary_key = items;
@@ -311,7 +321,7 @@ weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
         if (kept > 0)
             qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
     }
-    return r.is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1) : WEIR_OK;
+    return r.is_short_of_memory ? weir_ingest__source_no_memory(error, 1) : WEIR_OK;
 }
 
 /* ---- For drafts ---------------------------------------------------------------------------------- */
@@ -323,36 +333,29 @@ static bool is_drafted(const weir_ingest__catalog *catalog, const char *name) {
     return false;
 }
 
-static void drop_keys_to_hidden(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table) {
+weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (is_drafted(catalog, table->foreign_keys[i].parent_table))
-            table->foreign_keys[kept++] = table->foreign_keys[i];
-        else
-            release_key(catalog->env, &table->foreign_keys[i]);
-    table->foreign_key_count = kept;
-}
-
-/* The schemas that have tables, "sales, hr", each once, cut where they are too many. */
-static void list_schemas(const weir_ingest__catalog *catalog, char *out, size_t size) {
+    char schemas[200] = "";
+    /* The schemas that have tables, "sales, hr", each once, cut where they are too many. */
     size_t used = 0;
-    out[0] = 0;
-    for (uint32_t t = 0; t < catalog->table_count && used < size; t++) {
+    for (uint32_t t = 0; t < catalog->table_count && used < sizeof schemas; t++) {
         const char *schema = catalog->tables[t].is_view ? NULL : catalog->tables[t].schema;
         bool is_new = schema != NULL;
         for (uint32_t k = 0; k < t && is_new; k++)
             is_new = catalog->tables[k].is_view || strcmp(catalog->tables[k].schema, schema) != 0;
         if (is_new)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", schema);
+            used += (size_t)snprintf(schemas + used, sizeof schemas - used, "%s%s", used ? ", " : "", schema);
     }
-}
-
-weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, weir_error *error) {
-    uint32_t kept = 0;
-    char schemas[200];
-    list_schemas(catalog, schemas, sizeof schemas);
-    for (uint32_t t = 0; t < catalog->table_count; t++)
-        drop_keys_to_hidden(catalog, &catalog->tables[t]);
+    for (uint32_t t = 0; t < catalog->table_count; t++) {
+        weir_ingest__catalog_table *table = &catalog->tables[t];
+        uint32_t kept_keys = 0;
+        for (uint32_t i = 0; i < table->foreign_key_count; i++)
+            if (is_drafted(catalog, table->foreign_keys[i].parent_table))
+                table->foreign_keys[kept_keys++] = table->foreign_keys[i];
+            else
+                release_key(catalog->env, &table->foreign_keys[i]);
+        table->foreign_key_count = kept_keys;
+    }
     for (uint32_t t = 0; t < catalog->table_count; t++)
         if (catalog->tables[t].is_hidden)
             release_table(catalog->env, &catalog->tables[t]);
@@ -362,10 +365,10 @@ weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, wei
     if (kept > 0)
         return WEIR_OK;
     if (*schemas)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the database %s has no tables on its search path, but some in other schemas: "
-                          "%s; name those to read with --pg-schema, or with search_path in the weir schema",
-                          catalog->name, schemas);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "the database %s has no tables",
-                      catalog->name);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error,
+            "the database %s has no tables on its search path, but some in other schemas: "
+            "%s; name those to read with --pg-schema, or with search_path in the weir schema",
+            catalog->name, schemas);
+    return WEIR_INGEST__SOURCE_ERROR(error, "the database %s has no tables", catalog->name);
 }

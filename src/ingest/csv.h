@@ -205,10 +205,4 @@ typedef struct weir_ingest__csv_source {
 /* Of an open source of files. */
 const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source);
 
-/* Rows of some columns of a table: files `part`, `part + part_count`, … of it. */
-WEIR_CHECKED weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_t table,
-                                               const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                               uint32_t part_count, weir_ingest__cursor **out,
-                                               weir_error *error);
-
 #endif

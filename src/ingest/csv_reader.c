@@ -22,11 +22,6 @@ typedef struct byte_source {
     unsigned char *input;
 } byte_source;
 
-static bool ends_in(const char *path, const char *ending) {
-    size_t size = strlen(path), ending_size = strlen(ending);
-    return size >= ending_size && strcasecmp(path + size - ending_size, ending) == 0;
-}
-
 static void *zlib_allocate(void *context, unsigned count, unsigned size) {
     return weir__allocate(context, count, size);
 }
@@ -38,14 +33,13 @@ static void zlib_release(void *context, void *memory) {
 static weir_status bytes_open(byte_source *source, const weir_env *env, const char *path, weir_error *error) {
     *source = (byte_source){.env = env, .file = env->open(env->context, path, O_RDONLY, 0)};
     if (source->file < 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be opened: %m",
-                          path);
-    if (!ends_in(path, ".gz"))
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s cannot be opened: %m", path);
+    if (!weir_ingest__name_ends_in(path, ".gz"))
         return WEIR_OK;
     source->input = weir__allocate(env, INPUT_SIZE, 1);
     source->stream = (z_stream){.zalloc = zlib_allocate, .zfree = zlib_release, .opaque = (void *)env};
     if (!source->input || inflateInit2(&source->stream, 15 + 16) != Z_OK)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, INPUT_SIZE);
+        return weir_ingest__source_no_memory(error, INPUT_SIZE);
     source->is_compressed = true;
     return WEIR_OK;
 }
@@ -92,11 +86,9 @@ static weir_status bytes_read(byte_source *source, const char *path, char *out, 
                                            : source->env->read(source->env->context, source->file, out, most);
     *got = result > 0 ? (size_t)result : 0;
     if (result == -1)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be read: %m",
-                          path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s cannot be read: %m", path);
     if (result == -2)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s is cut off or is not gzip; test it with gzip -t", path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s is cut off or is not gzip; test it with gzip -t", path);
     return WEIR_OK;
 }
 
@@ -210,12 +202,12 @@ static weir_status fill(weir_ingest__csv_reader *r, weir_error *error) {
     r->end = kept;
     if (r->end == r->capacity) {
         if (r->capacity >= RECORD_MAX)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "%s, line %llu: a record of more than 256 MiB; is a quote missing?", r->path,
-                              (unsigned long long)r->line);
+            return WEIR_INGEST__SOURCE_ERROR(
+                error, "%s, line %llu: a record of more than 256 MiB; is a quote missing?", r->path,
+                (unsigned long long)r->line);
         char *grown = r->env->resize(r->env->context, r->buffer, 2 * r->capacity);
         if (!grown)
-            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 2 * r->capacity);
+            return weir_ingest__source_no_memory(error, 2 * r->capacity);
         r->buffer = grown;
         r->capacity *= 2;
     }
@@ -229,14 +221,11 @@ static weir_status fill(weir_ingest__csv_reader *r, weir_error *error) {
 
 /* A byte order mark: UTF-8's is skipped, UTF-16's refused. */
 static weir_status check_mark(weir_ingest__csv_reader *r, weir_error *error) {
-    weir_status status = WEIR_OK;
-    while (status == WEIR_OK && r->end < 3 && !r->is_at_end)
-        status = fill(r, error);
-    if (status != WEIR_OK)
-        return status;
+    while (r->end < 3 && !r->is_at_end)
+        WEIR__TRY(fill(r, error));
     if (r->end >= 2 && (memcmp(r->buffer, "\xff\xfe", 2) == 0 || memcmp(r->buffer, "\xfe\xff", 2) == 0))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8", r->path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8",
+                                         r->path);
     if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0)
         r->start = 3;
     return WEIR_OK;
@@ -247,7 +236,7 @@ weir_status weir_ingest__csv_open(const weir_env *env, const char *path,
                                   weir_error *error) {
     weir_ingest__csv_reader *r = weir__allocate_zero(env, 1, sizeof *r);
     if (!r)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *r);
+        return weir_ingest__source_no_memory(error, sizeof *r);
     r->env = env;
     r->dialect = *dialect;
     r->line = 1;
@@ -255,9 +244,8 @@ weir_status weir_ingest__csv_open(const weir_env *env, const char *path,
     r->path = weir__copy_text(env, path, strlen(path));
     r->buffer = weir__allocate(env, BUFFER_SIZE, 1);
     r->capacity = BUFFER_SIZE;
-    weir_status status = r->path && r->buffer
-                             ? bytes_open(&r->bytes, env, path, error)
-                             : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, BUFFER_SIZE);
+    weir_status status = r->path && r->buffer ? bytes_open(&r->bytes, env, path, error)
+                                              : weir_ingest__source_no_memory(error, BUFFER_SIZE);
     if (status == WEIR_OK)
         status = check_mark(r, error);
     if (status != WEIR_OK) {
@@ -279,16 +267,6 @@ void weir_ingest__csv_close(weir_ingest__csv_reader *r) {
     weir__release(r->env, r);
 }
 
-static bool add_field(weir_ingest__csv_reader *r, uint32_t count, size_t at, const field_scan *scan) {
-    if (!weir__grow(r->env, (void **)&r->fields, &r->field_capacity, (size_t)count + 1, sizeof *r->fields) ||
-        !weir__grow(r->env, (void **)&r->is_quoted, &r->quoted_capacity, (size_t)count + 1,
-                    sizeof *r->is_quoted))
-        return false;
-    r->fields[count] = (weir_ingest__bytes){r->buffer + at, scan->end - at};
-    r->is_quoted[count] = scan->is_quoted;
-    return true;
-}
-
 /* Finds the fields of the record at `start`, and where the next begins. */
 static record_end find_fields(weir_ingest__csv_reader *r, uint32_t *count, size_t *next, uint64_t *lines,
                               bool *is_short_of_memory) {
@@ -305,10 +283,14 @@ static record_end find_fields(weir_ingest__csv_reader *r, uint32_t *count, size_
         if (is_cut && !r->is_at_end)
             return RECORD_GOES_ON;
         *lines += scan.lines;
-        *is_short_of_memory = !add_field(r, *count, at, &scan);
+        size_t needed = (size_t)*count + 1;
+        *is_short_of_memory =
+            !weir__grow(r->env, (void **)&r->fields, &r->field_capacity, needed, sizeof *r->fields) ||
+            !weir__grow(r->env, (void **)&r->is_quoted, &r->quoted_capacity, needed, sizeof *r->is_quoted);
         if (*is_short_of_memory)
             return RECORD_WHOLE;
-        ++*count;
+        r->fields[*count] = (weir_ingest__bytes){r->buffer + at, scan.end - at};
+        r->is_quoted[(*count)++] = scan.is_quoted;
         at = scan.end;
         if (at == r->end || r->buffer[at] != r->dialect.delimiter)
             break;
@@ -356,11 +338,11 @@ weir_status weir_ingest__csv_next(weir_ingest__csv_reader *r, weir_ingest__csv_r
         WEIR__TRY(fill(r, error));
     }
     if (is_short_of_memory)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count * sizeof *r->fields);
+        return weir_ingest__source_no_memory(error, count * sizeof *r->fields);
     if (found == RECORD_OPEN_QUOTE)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s, line %llu: a quoted field does not end; is another quote character meant?",
-                          r->path, (unsigned long long)r->line);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "%s, line %llu: a quoted field does not end; is another quote character meant?", r->path,
+            (unsigned long long)r->line);
     for (uint32_t i = 0; i < count; i++)
         if (r->is_quoted[i])
             r->fields[i].size = unquote((char *)r->fields[i].data, r->fields[i].size, r->dialect.quote);

@@ -246,17 +246,6 @@ static bool find_header(const file_head *head, const weir_ingest__csv_dialect *d
     return !any;
 }
 
-static bool has_tab_ending(const char *path) {
-    static const char *const endings[] = {".tsv", ".tab", ".tsv.gz", ".tab.gz"};
-    size_t size = strlen(path);
-    for (int i = 0; i < 4; i++) {
-        size_t ending = strlen(endings[i]);
-        if (size >= ending && strcasecmp(path + size - ending, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 weir_status weir_ingest__csv_find_dialect(const weir_env *env, const char *path,
                                           const weir_ingest__csv_options *options,
                                           weir_ingest__csv_dialect *out, weir_error *error) {
@@ -264,8 +253,10 @@ weir_status weir_ingest__csv_find_dialect(const weir_env *env, const char *path,
     *out = (weir_ingest__csv_dialect){.delimiter = options->delimiter,
                                       .quote = options->says_quote ? options->quote : '"',
                                       .has_header = options->has_header};
-    if (!options->says_delimiter && has_tab_ending(path))
-        out->delimiter = '\t';
+    static const char *const of_tabs[] = {".tsv", ".tab", ".tsv.gz", ".tab.gz"};
+    for (int i = 0; i < 4; i++)
+        if (!options->says_delimiter && weir_ingest__name_ends_in(path, of_tabs[i]))
+            out->delimiter = '\t';
     bool wants_delimiter = !options->says_delimiter && out->delimiter != '\t';
     if (!wants_delimiter && options->says_header)
         return WEIR_OK;
@@ -273,7 +264,7 @@ weir_status weir_ingest__csv_find_dialect(const weir_env *env, const char *path,
                       .fields = weir__allocate(env, FIELDS_MAX, sizeof *head.fields),
                       .typed = weir__allocate(env, FIELDS_MAX, 1)};
     if (!head.text || !head.fields || !head.typed)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, HEAD_SIZE);
+        status = weir_ingest__source_no_memory(error, HEAD_SIZE);
     if (status == WEIR_OK)
         status = weir_ingest__csv_head(env, path, head.text, HEAD_SIZE, &head.size, error);
     if (status == WEIR_OK) {

@@ -16,15 +16,10 @@ enum { DEPTH_MAX = 16, PATH_CAPACITY = 4096 };
 typedef enum file_kind { NOT_DATA, CSV_FILE, PARQUET_FILE } file_kind;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
-
-static const char *last_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* What a name is, and how long it is without its ending. */
 static file_kind kind_of(const char *name, size_t *stem) {
@@ -50,18 +45,19 @@ static bool is_pattern(const char *path) {
     return strpbrk(path, "*?[") != NULL;
 }
 
-static bool is_folder(const weir_env *env, const char *path) {
-    int file = env->open(env->context, path, O_RDONLY | O_DIRECTORY, 0);
+static bool can_open(const weir_env *env, const char *path, int flags) {
+    int file = env->open(env->context, path, O_RDONLY | flags, 0);
     if (file >= 0)
         env->close(env->context, file);
     return file >= 0;
 }
 
+static bool is_folder(const weir_env *env, const char *path) {
+    return can_open(env, path, O_DIRECTORY);
+}
+
 static bool is_there(const weir_env *env, const char *path) {
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file >= 0)
-        env->close(env->context, file);
-    return file >= 0;
+    return can_open(env, path, 0);
 }
 
 bool weir_ingest__is_data_files(const weir_env *env, const char *location) {
@@ -72,7 +68,7 @@ bool weir_ingest__is_data_files(const weir_env *env, const char *location) {
     if (is_folder(env, location))
         return true;
     if (is_there(env, location))
-        return kind_of(last_name(location), &stem) != NOT_DATA;
+        return kind_of(weir_ingest__last_name(location), &stem) != NOT_DATA;
     return is_pattern(location);
 }
 
@@ -127,8 +123,7 @@ static weir_status list_folder(const weir_env *env, const char *path, const char
     if (out->is_short_of_memory)
         return no_memory(error);
     if (failure != 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s cannot be listed: %m",
-                          path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s cannot be listed: %m", path);
     if (out->count > 0)
         qsort(out->list, out->count, sizeof *out->list, compare_entries);
     return WEIR_OK;
@@ -179,13 +174,6 @@ static weir_ingest__data_table *add_table(finder *f, const char *name, size_t si
     return table;
 }
 
-static bool copy_value(const weir_env *env, const weir_ingest__folder_value *from,
-                       weir_ingest__folder_value *to) {
-    to->key = weir__copy_text(env, from->key, strlen(from->key));
-    to->value = from->value ? weir__copy_text(env, from->value, strlen(from->value)) : NULL;
-    return to->key && (to->value || !from->value);
-}
-
 static weir_status add_file(finder *f, weir_ingest__data_table *table, const char *path) {
     const weir_env *env = f->files->env;
     void *list = table->files;
@@ -199,19 +187,16 @@ static weir_status add_file(finder *f, weir_ingest__data_table *table, const cha
     bool is_fine = file->path && file->values;
     for (size_t i = 0; i < f->value_count && is_fine; i++) {
         file->value_count = i + 1;
-        is_fine = copy_value(env, &f->values[i], &file->values[i]);
+        const weir_ingest__folder_value *from = &f->values[i];
+        weir_ingest__folder_value *to = &file->values[i];
+        to->key = weir__copy_text(env, from->key, strlen(from->key));
+        to->value = from->value ? weir__copy_text(env, from->value, strlen(from->value)) : NULL;
+        is_fine = to->key && (to->value || !from->value);
     }
     return is_fine ? WEIR_OK : no_memory(f->error);
 }
 
 /* ---- Folders that are one table -------------------------------------------------------------- */
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 /* "key=value", with %XX for a byte in the value; false if memory is short. */
 static bool read_folder_value(const weir_env *env, const char *name, weir_ingest__folder_value *out) {
@@ -225,9 +210,9 @@ static bool read_folder_value(const weir_env *env, const char *name, weir_ingest
         return false;
     char *to = value;
     for (const char *at = value; *at; at++) {
-        bool is_coded = at[0] == '%' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0 &&
-                        (hex_digit(at[1]) || hex_digit(at[2]));
-        *to++ = is_coded ? (char)(hex_digit(at[1]) * 16 + hex_digit(at[2])) : *at;
+        uint8_t byte = 0;
+        bool is_coded = at[0] == '%' && at[1] && weir__hex_decode(at + 1, 2, &byte, 1) && byte != 0;
+        *to++ = is_coded ? WEIR__LOW(char, byte) : *at;
         at += is_coded ? 2 : 0;
     }
     *to = 0;
@@ -243,7 +228,7 @@ static bool has_value_name(const char *name) {
 static weir_status refuse(finder *f, const char *format, const char *a, const char *b) {
     char message[2 * PATH_CAPACITY];
     snprintf(message, sizeof message, format, a, b);
-    return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s", message);
+    return WEIR_INGEST__SOURCE_ERROR(f->error, "%s", message);
 }
 
 static weir_status join_path(finder *f, const char *folder, const char *name, char out[PATH_CAPACITY]) {
@@ -370,35 +355,6 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static weir_status check(finder *f, const char *location) {
-    weir_ingest__data_files *files = f->files;
-    if (files->count == 0)
-        return refuse(f, "%s has no .parquet, .csv or .tsv file%s", location, "");
-    qsort(files->tables, files->count, sizeof *files->tables, compare_tables);
-    if (files->skipped_count > 0)
-        qsort(files->skipped, files->skipped_count, sizeof *files->skipped, compare_texts);
-    for (size_t i = 0; i < files->count; i++) {
-        weir_ingest__data_table *table = &files->tables[i];
-        qsort(table->files, table->file_count, sizeof *table->files, compare_files);
-        files->has_csv = files->has_csv || table->is_csv;
-        files->has_parquet = files->has_parquet || !table->is_csv;
-        if (i > 0 && strcmp(table->name, table[-1].name) == 0)
-            return weir__fail(f->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "%s and %s would both be table %s; rename one", table[-1].files[0].path,
-                              table->files[0].path, table->name);
-        for (size_t k = 1; k < table->file_count; k++) {
-            const weir_ingest__data_file *file = &table->files[k];
-            bool is_alike = file->value_count == table->files[0].value_count;
-            for (size_t v = 0; v < file->value_count && is_alike; v++)
-                is_alike = strcmp(file->values[v].key, table->files[0].values[v].key) == 0;
-            if (!is_alike)
-                return refuse(f, "%s and %s are parts of one table, but their folders name other columns",
-                              table->files[0].path, file->path);
-        }
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__find_data_files(const weir_env *env, const char *location,
                                          weir_ingest__data_files *out, weir_error *error) {
     finder f = {.files = out, .error = error};
@@ -413,7 +369,7 @@ weir_status weir_ingest__find_data_files(const weir_env *env, const char *locati
         status = weir__io_error(error, WEIR_INGEST__SOURCE_OPERATOR, "open", location);
     } else {
         /* A file, or a pattern in the last name of a path. */
-        const char *name = last_name(location);
+        const char *name = weir_ingest__last_name(location);
         char folder[PATH_CAPACITY];
         ptrdiff_t shown = name - location < PATH_CAPACITY ? name - location : PATH_CAPACITY;
         int size = snprintf(folder, sizeof folder, "%.*s", WEIR__NARROW(int, shown), location);
@@ -427,7 +383,31 @@ weir_status weir_ingest__find_data_files(const weir_env *env, const char *locati
         else
             status = take_folder(&f, folder, name);
     }
-    return status == WEIR_OK ? check(&f, location) : status;
+    WEIR__TRY(status);
+    if (out->count == 0)
+        return refuse(&f, "%s has no .parquet, .csv or .tsv file%s", location, "");
+    qsort(out->tables, out->count, sizeof *out->tables, compare_tables);
+    if (out->skipped_count > 0)
+        qsort(out->skipped, out->skipped_count, sizeof *out->skipped, compare_texts);
+    for (size_t i = 0; i < out->count; i++) {
+        weir_ingest__data_table *table = &out->tables[i];
+        qsort(table->files, table->file_count, sizeof *table->files, compare_files);
+        out->has_csv = out->has_csv || table->is_csv;
+        out->has_parquet = out->has_parquet || !table->is_csv;
+        if (i > 0 && strcmp(table->name, table[-1].name) == 0)
+            return WEIR_INGEST__SOURCE_ERROR(f.error, "%s and %s would both be table %s; rename one",
+                                             table[-1].files[0].path, table->files[0].path, table->name);
+        for (size_t k = 1; k < table->file_count; k++) {
+            const weir_ingest__data_file *file = &table->files[k];
+            bool is_alike = file->value_count == table->files[0].value_count;
+            for (size_t v = 0; v < file->value_count && is_alike; v++)
+                is_alike = strcmp(file->values[v].key, table->files[0].values[v].key) == 0;
+            if (!is_alike)
+                return refuse(&f, "%s and %s are parts of one table, but their folders name other columns",
+                              table->files[0].path, file->path);
+        }
+    }
+    return WEIR_OK;
 }
 
 void weir_ingest__data_files_release(weir_ingest__data_files *files) {

@@ -43,15 +43,6 @@ bool weir_ingest__decimal_value(const char *text, size_t size, weir_ingest__valu
     return weir_ingest__parse_real(text, size, &out->real);
 }
 
-/* The decimal digits of a number, ending at `end`; returns the first. */
-static char *write_digits(unsigned __int128 number, char *end) {
-    do {
-        *--end = (char)('0' + WEIR__NARROW(int, number % 10));
-        number /= 10;
-    } while (number != 0);
-    return end;
-}
-
 /* A magnitude and a power of ten that binary64 holds exactly need one division, which rounds once. */
 static double nearest_real(bool is_negative, unsigned __int128 magnitude, uint32_t scale) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -61,8 +52,11 @@ static double nearest_real(bool is_negative, unsigned __int128 magnitude, uint32
         return is_negative ? -value : value;
     }
     char text[64];
-    char *end = text + 48;
-    char *start = write_digits(magnitude, end);
+    char *end = text + 48, *start = end;
+    do {
+        *--start = (char)('0' + WEIR__NARROW(int, magnitude % 10));
+        magnitude /= 10;
+    } while (magnitude != 0);
     if (is_negative)
         *--start = '-';
     size_t size = (size_t)(end - start) + (size_t)snprintf(end, 16, "e-%u", scale);

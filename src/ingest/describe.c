@@ -190,25 +190,6 @@ static weir_status describe_drops(describer *d, uint32_t number, weir_error *err
     return WEIR_OK;
 }
 
-/* The columns of observation times, of tasks whose labels have a time. */
-static void describe_label_times(describer *d, uint32_t next) {
-    for (uint32_t i = 0; i < d->plan->task_count; i++) {
-        const weir_ingest__schema_task *schema = d->plan->tasks[i].schema;
-        weir_task *info = &d->out->tasks[i];
-        info->observed_column = WEIR_NONE;
-        if (!weir_ingest__has_label_times(schema))
-            continue;
-        const char *name = schema->observation_time_column;
-        info->has_label_times = true;
-        info->has_horizon = schema->has_horizon;
-        info->horizon = schema->horizon;
-        info->label_known_column = schema->label_known_column;
-        info->observed_column = next;
-        d->out->columns[next++] =
-            weir_store__task_column(name ? name : "observation_time", i, WEIR_TIMESTAMP);
-    }
-}
-
 static weir_status describe_tasks(describer *d, weir_error *error) {
     uint32_t next_derived = d->plan->table_column_count;
     for (uint32_t i = 0; i < d->plan->task_count; i++) {
@@ -227,7 +208,22 @@ static weir_status describe_tasks(describer *d, weir_error *error) {
         next_derived += task->is_cell ? 0 : 1;
         WEIR__TRY(describe_drops(d, i, error));
     }
-    describe_label_times(d, next_derived);
+    /* The columns of observation times, of tasks whose labels have a time. */
+    for (uint32_t i = 0; i < d->plan->task_count; i++) {
+        const weir_ingest__schema_task *schema = d->plan->tasks[i].schema;
+        weir_task *info = &d->out->tasks[i];
+        info->observed_column = WEIR_NONE;
+        if (!weir_ingest__has_label_times(schema))
+            continue;
+        const char *name = schema->observation_time_column;
+        info->has_label_times = true;
+        info->has_horizon = schema->has_horizon;
+        info->horizon = schema->horizon;
+        info->label_known_column = schema->label_known_column;
+        info->observed_column = next_derived;
+        d->out->columns[next_derived++] =
+            weir_store__task_column(name ? name : "observation_time", i, WEIR_TIMESTAMP);
+    }
     return WEIR_OK;
 }
 
@@ -269,21 +265,6 @@ void weir_ingest__description_release(weir_ingest__description *description) {
 
 /* ---- What the rows say ----------------------------------------------------------------------- */
 
-static void describe_task_rows(weir_task *info, weir_column *column, const weir_ingest__task *task) {
-    info->seed_count = task->seed_count;
-    memcpy(info->split_start, task->split_start, sizeof info->split_start);
-    info->dropped = task->dropped;
-    info->early_seeds = info->before_anchor == WEIR_BEFORE_ANCHOR_KEEP ? 0 : task->early;
-    info->labels.count = task->labels[0].count;
-    info->train_labels.count = task->labels[1].count;
-    info->seed_times = (const uint8_t *)task->times;
-    info->link.lists = task->links.lists;
-    info->link.late = task->links.late;
-    info->link.repeated = task->links.repeated;
-    if (task->numbers)
-        column->statistics = task->statistics;
-}
-
 void weir_ingest__describe_rows(weir_ingest__description *description, const weir_ingest__tasks *tasks,
                                 const weir_ingest__statistics *statistics) {
     const weir_ingest__plan *plan = tasks->plan;
@@ -314,7 +295,20 @@ void weir_ingest__describe_rows(weir_ingest__description *description, const wei
         description->edges[e].dangling = edge->dangling;
         description->edges[e].child_times = (const uint8_t *)edge->child_times;
     }
-    for (uint32_t i = 0; i < plan->task_count; i++)
-        describe_task_rows(&description->tasks[i], &description->columns[plan->tasks[i].column_idx],
-                           &tasks->list[i]);
+    for (uint32_t i = 0; i < plan->task_count; i++) {
+        weir_task *described = &description->tasks[i];
+        const weir_ingest__task *task = &tasks->list[i];
+        described->seed_count = task->seed_count;
+        memcpy(described->split_start, task->split_start, sizeof described->split_start);
+        described->dropped = task->dropped;
+        described->early_seeds = described->before_anchor == WEIR_BEFORE_ANCHOR_KEEP ? 0 : task->early;
+        described->labels.count = task->labels[0].count;
+        described->train_labels.count = task->labels[1].count;
+        described->seed_times = (const uint8_t *)task->times;
+        described->link.lists = task->links.lists;
+        described->link.late = task->links.late;
+        described->link.repeated = task->links.repeated;
+        if (task->numbers)
+            description->columns[plan->tasks[i].column_idx].statistics = task->statistics;
+    }
 }

@@ -49,7 +49,7 @@ void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32
 }
 
 weir_status weir_ingest__draft_status(const weir_ingest__draft *draft, weir_error *error) {
-    return draft->is_short_of_memory ? weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1) : WEIR_OK;
+    return draft->is_short_of_memory ? weir_ingest__no_memory(error, 1) : WEIR_OK;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -59,18 +59,13 @@ static int compare_names(const void *a, const void *b) {
                   ((const weir_ingest__draft_table *)b)->source->name);
 }
 
-static void release_table(const weir_env *env, weir_ingest__draft_table *table) {
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        weir_ingest__sample_release(&table->columns[c].sample);
-        weir_ingest__hash_set_release(&table->columns[c].unique);
-    }
-    weir_ingest__sample_release(&table->times);
-    weir__release(env, table->columns);
-    weir__release(env, table->keys);
-}
-
-/* Gives the schema, and then the reasons if they are wanted. */
-static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
+static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
+    WEIR__TRY(weir_ingest__draft_profile(draft, error));
+    WEIR__TRY(weir_ingest__draft_keys(draft, error));
+    weir_ingest__draft_types(draft);
+    WEIR__TRY(weir_ingest__draft_times(draft, error));
+    WEIR__TRY(weir_ingest__draft_tasks(draft, error));
+    /* Gives the schema, and then the reasons if they are wanted. */
     weir_bytes *reasons = draft->context->options->reasons;
     weir_json_writer w;
     weir_json_writer_memory(&w, draft->env);
@@ -92,22 +87,13 @@ static weir_status give(weir_ingest__draft *draft, weir_bytes *schema, weir_erro
     return status;
 }
 
-static weir_status run(weir_ingest__draft *draft, weir_bytes *schema, weir_error *error) {
-    WEIR__TRY(weir_ingest__draft_profile(draft, error));
-    WEIR__TRY(weir_ingest__draft_keys(draft, error));
-    weir_ingest__draft_types(draft);
-    WEIR__TRY(weir_ingest__draft_times(draft, error));
-    WEIR__TRY(weir_ingest__draft_tasks(draft, error));
-    return give(draft, schema, error);
-}
-
 weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_ingest__catalog *catalog,
                                       const weir_ingest__source_options *source, weir_bytes *schema,
                                       weir_error *error) {
     const weir_env *env = context->env;
     weir_ingest__draft *draft = weir__allocate_zero(env, 1, sizeof *draft);
     if (!draft)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *draft);
+        return weir_ingest__no_memory(error, sizeof *draft);
     draft->context = context;
     draft->catalog = catalog;
     draft->source = source;
@@ -117,7 +103,7 @@ weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_
     draft->tables = weir__allocate_zero(env, count, sizeof *draft->tables);
     weir_status status = WEIR_OK;
     if (!draft->tables) {
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *draft->tables);
+        status = weir_ingest__no_memory(error, count * sizeof *draft->tables);
     } else {
         draft->table_count = count;
         for (uint32_t t = 0; t < count; t++)
@@ -126,8 +112,16 @@ weir_status weir_ingest__draft_schema(weir_ingest__context *context, const weir_
             qsort(draft->tables, count, sizeof *draft->tables, compare_names);
         status = run(draft, schema, error);
     }
-    for (uint32_t t = 0; t < draft->table_count; t++)
-        release_table(env, &draft->tables[t]);
+    for (uint32_t t = 0; t < draft->table_count; t++) {
+        weir_ingest__draft_table *table = &draft->tables[t];
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            weir_ingest__sample_release(&table->columns[c].sample);
+            weir_ingest__hash_set_release(&table->columns[c].unique);
+        }
+        weir_ingest__sample_release(&table->times);
+        weir__release(env, table->columns);
+        weir__release(env, table->keys);
+    }
     weir__release(env, draft->tables);
     weir__release(env, draft->reasons);
     weir__arena_release(&draft->arena);

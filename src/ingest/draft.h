@@ -109,6 +109,8 @@ WEIR_CHECKED bool weir_ingest__hash_set_add(weir_ingest__hash_set *set, uint64_t
 
 uint64_t weir_ingest__value_hash(const weir_ingest__value *value); /* not of null */
 uint64_t weir_ingest__hash_together(const uint64_t *hashes, uint32_t count);
+/* The hash of a key: its value's, or of all its values together. False if one of them is null. */
+bool weir_ingest__hash_key(const weir_ingest__value *cells, uint32_t count, uint64_t *out);
 /* NaN counts as null. */
 bool weir_ingest__value_is_null(const weir_ingest__value *value);
 
@@ -183,8 +185,19 @@ struct weir_ingest__draft_table {
     bool has_late_time;        /* its own candidates are later than what refers to the row */
     uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */
     weir_ingest__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
-    uint64_t rank;             /* by row count, for tasks */
 };
+
+static inline bool weir_ingest__draft_has_time(const weir_ingest__draft_table *table) {
+    return table->time != WEIR_NONE || table->time_key != WEIR_NONE;
+}
+
+static inline bool weir_ingest__draft_is_integral(const weir_ingest__draft_column *column) {
+    return column->kind == WEIR_INGEST__DRAFT_INTEGER ||
+           (column->kind == WEIR_INGEST__DRAFT_NUMBER && column->is_whole);
+}
+
+/* Whether a foreign key leads from one table to another. */
+bool weir_ingest__draft_has_key_to(const weir_ingest__draft_table *table, uint32_t parent);
 
 typedef struct weir_ingest__draft_task {
     uint32_t table;

@@ -12,17 +12,13 @@ static const weir_ingest__draft_column *column_of(const weir_ingest__draft *draf
     return &draft->tables[table].columns[column];
 }
 
-static bool is_integral(const weir_ingest__draft_column *column) {
-    return column->kind == WEIR_INGEST__DRAFT_INTEGER ||
-           (column->kind == WEIR_INGEST__DRAFT_NUMBER && column->is_whole);
-}
-
 static bool is_short_text(const weir_ingest__draft_column *column) {
     return column->kind == WEIR_INGEST__DRAFT_TEXT && !column->any_long;
 }
 
 static bool are_alike(const weir_ingest__draft_column *a, const weir_ingest__draft_column *b) {
-    return (is_integral(a) && is_integral(b)) || (a->kind == b->kind && a->kind == WEIR_INGEST__DRAFT_TEXT) ||
+    return (weir_ingest__draft_is_integral(a) && weir_ingest__draft_is_integral(b)) ||
+           (a->kind == b->kind && a->kind == WEIR_INGEST__DRAFT_TEXT) ||
            (a->kind == b->kind && a->kind == WEIR_INGEST__DRAFT_TIME);
 }
 
@@ -67,8 +63,8 @@ static int rank_of(const weir_ingest__draft_table *table, uint32_t c) {
     if (weir_ingest__word_is_in(WEIR_INGEST__KEY_WORDS, weir_ingest__words_last(words)))
         return 2;
     const weir_ingest__draft_column *column = &table->columns[c];
-    bool is_dense =
-        is_integral(column) && (uint64_t)column->most - (uint64_t)column->least == table->row_count - 1;
+    bool is_dense = weir_ingest__draft_is_integral(column) &&
+                    (uint64_t)column->most - (uint64_t)column->least == table->row_count - 1;
     return c == 0 && (column->kind == WEIR_INGEST__DRAFT_TEXT || is_dense) ? 3 : 0;
 }
 
@@ -79,7 +75,7 @@ static void find_single_key(weir_ingest__draft *draft, uint32_t t) {
     int best = 4;
     for (uint32_t c = 0; c < table->column_count; c++) {
         const weir_ingest__draft_column *column = &table->columns[c];
-        bool is_fit = is_integral(column) || (is_short_text(column) && !column->any_space);
+        bool is_fit = weir_ingest__draft_is_integral(column) || (is_short_text(column) && !column->any_space);
         bool is_unique =
             column->wants_unique && !column->unique.has_doubles && column->values == table->row_count;
         int rank = rank_of(table, c);
@@ -119,19 +115,6 @@ static bool is_shared_name(const weir_ingest__draft *draft, uint32_t t, const we
     return false;
 }
 
-static void find_parts(const weir_ingest__draft *draft, uint32_t t, subset_view *view) {
-    const weir_ingest__draft_table *table = &draft->tables[t];
-    for (uint32_t c = 0; c < table->column_count && view->column_count < PARTS_MAX; c++) {
-        const weir_ingest__draft_column *column = &table->columns[c];
-        bool is_fit = is_integral(column) || column->kind == WEIR_INGEST__DRAFT_TIME || is_short_text(column);
-        bool is_named =
-            weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(&column->words)) ||
-            is_shared_name(draft, t, &column->words);
-        if (is_fit && is_named && column->values == table->row_count)
-            view->columns[view->column_count++] = c;
-    }
-}
-
 static void add_subset(subset_view *view, const weir_env *env, uint32_t a, uint32_t b, uint32_t c) {
     subset *added = &view->list[view->count++];
     *added = (subset){.parts = {a, b, c}, .count = c == WEIR_NONE ? 2 : 3};
@@ -159,8 +142,17 @@ static weir_status find_joint_key(weir_ingest__draft *draft, uint32_t t, weir_er
     subset_view *view = weir__allocate_zero(draft->env, 1, sizeof *view);
     weir_status status = WEIR_OK;
     if (!view)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *view);
-    find_parts(draft, t, view);
+        return weir_ingest__no_memory(error, sizeof *view);
+    for (uint32_t c = 0; c < table->column_count && view->column_count < PARTS_MAX; c++) {
+        const weir_ingest__draft_column *column = &table->columns[c];
+        bool is_fit = weir_ingest__draft_is_integral(column) || column->kind == WEIR_INGEST__DRAFT_TIME ||
+                      is_short_text(column);
+        bool is_named =
+            weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(&column->words)) ||
+            is_shared_name(draft, t, &column->words);
+        if (is_fit && is_named && column->values == table->row_count)
+            view->columns[view->column_count++] = c;
+    }
     uint32_t n = view->column_count;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = a + 1; b < n; b++)
@@ -185,25 +177,6 @@ static weir_status find_joint_key(weir_ingest__draft *draft, uint32_t t, weir_er
     for (uint32_t i = 0; i < view->count; i++)
         weir_ingest__hash_set_release(&view->list[i].set);
     weir__release(draft->env, view);
-    return status;
-}
-
-static weir_status find_primary_keys(weir_ingest__draft *draft, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++) {
-        weir_ingest__draft_table *table = &draft->tables[t];
-        if (take_primary_key(draft, t) || table->row_count == 0)
-            continue;
-        find_single_key(draft, t);
-        if (table->primary_key_count == 0 && table->row_count > 1)
-            status = find_joint_key(draft, t, error);
-        if (status == WEIR_OK && table->primary_key_count == 0)
-            weir_ingest__draft_reason(
-                draft, t, WEIR_NONE, "primary_key", false, "none",
-                "none is declared, and nothing that is named like a key is different in every row");
-    }
-    for (uint32_t t = 0; t < draft->table_count; t++)
-        mark_key(draft, t, draft->tables[t].primary_key, draft->tables[t].primary_key_count);
     return status;
 }
 
@@ -381,13 +354,9 @@ typedef struct joint_view {
 
 static bool see_joint(void *context, const weir_ingest__value *cells) {
     joint_view *view = context;
-    uint64_t hashes[WEIR_INGEST__DRAFT_KEY_MAX];
-    for (uint32_t i = 0; i < view->count; i++) {
-        if (weir_ingest__value_is_null(&cells[i]))
-            return true;
-        hashes[i] = weir_ingest__value_hash(&cells[i]);
-    }
-    return weir_ingest__sample_add(&view->sample, weir_ingest__hash_together(hashes, view->count), 1, 0);
+    uint64_t hash;
+    return !weir_ingest__hash_key(cells, view->count, &hash) ||
+           weir_ingest__sample_add(&view->sample, hash, 1, 0);
 }
 
 static weir_status sample_joint(weir_ingest__draft *draft, uint32_t t, const uint32_t *columns,
@@ -397,7 +366,7 @@ static weir_status sample_joint(weir_ingest__draft *draft, uint32_t t, const uin
     return weir_ingest__draft_scan(draft, t, columns, count, see_joint, out, error);
 }
 
-static bool has_key_to(const weir_ingest__draft_table *table, uint32_t parent) {
+bool weir_ingest__draft_has_key_to(const weir_ingest__draft_table *table, uint32_t parent) {
     for (uint32_t i = 0; i < table->key_count; i++)
         if (table->keys[i].parent == parent)
             return true;
@@ -430,7 +399,8 @@ static weir_status find_joint_foreign_key(weir_ingest__draft *draft, uint32_t t,
     weir_ingest__draft_key found = {.parent = parent, .column_count = to->primary_key_count};
     joint_view child = {0}, keys = {0};
     if (t == parent || to->primary_key_count < 2 || to->primary_key_count > WEIR_INGEST__DRAFT_KEY_MAX ||
-        has_key_to(&draft->tables[t], parent) || !find_joint_columns(&draft->tables[t], to, found.columns))
+        weir_ingest__draft_has_key_to(&draft->tables[t], parent) ||
+        !find_joint_columns(&draft->tables[t], to, found.columns))
         return WEIR_OK;
     memcpy(found.parent_columns, to->primary_key, found.column_count * sizeof *found.columns);
     weir_status status = sample_joint(draft, t, found.columns, found.column_count, &child, error);
@@ -462,16 +432,29 @@ static int compare_keys(const void *a, const void *b) {
 }
 
 weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error) {
-    weir_status status = find_primary_keys(draft, error);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
+    for (uint32_t t = 0; t < draft->table_count; t++) {
+        weir_ingest__draft_table *table = &draft->tables[t];
+        if (take_primary_key(draft, t) || table->row_count == 0)
+            continue;
+        find_single_key(draft, t);
+        if (table->primary_key_count == 0 && table->row_count > 1)
+            WEIR__TRY(find_joint_key(draft, t, error));
+        if (table->primary_key_count == 0)
+            weir_ingest__draft_reason(
+                draft, t, WEIR_NONE, "primary_key", false, "none",
+                "none is declared, and nothing that is named like a key is different in every row");
+    }
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        mark_key(draft, t, draft->tables[t].primary_key, draft->tables[t].primary_key_count);
+    for (uint32_t t = 0; t < draft->table_count; t++)
         take_foreign_keys(draft, t);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
+    for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++)
             if (!is_in_key(&draft->tables[t], c))
                 find_foreign_key(draft, t, c);
-    for (uint32_t t = 0; t < draft->table_count && status == WEIR_OK; t++)
-        for (uint32_t p = 0; p < draft->table_count && status == WEIR_OK; p++)
-            status = find_joint_foreign_key(draft, t, p, error);
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        for (uint32_t p = 0; p < draft->table_count; p++)
+            WEIR__TRY(find_joint_foreign_key(draft, t, p, error));
     for (uint32_t t = 0; t < draft->table_count; t++) {
         weir_ingest__draft_table *table = &draft->tables[t];
         if (table->key_count > 0)
@@ -482,5 +465,5 @@ weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error
                      table->keys[i].column_count);
         }
     }
-    return status == WEIR_OK ? weir_ingest__draft_status(draft, error) : status;
+    return weir_ingest__draft_status(draft, error);
 }

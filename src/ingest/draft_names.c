@@ -75,12 +75,6 @@ static void make_singular(char *word) {
     }
 }
 
-static void join(weir_ingest__words *words) {
-    words->joined[0] = 0;
-    for (uint32_t i = 0; i < words->count; i++)
-        strcat(words->joined, words->list[i]);
-}
-
 void weir_ingest__words_stem(const char *table, weir_ingest__words *out) {
     static const char *const prefixes[] = {"dim", "fact", "tbl", "stg"};
     weir_ingest__words_read(table, out);
@@ -92,7 +86,9 @@ void weir_ingest__words_stem(const char *table, weir_ingest__words *out) {
         }
     if (out->count > 0)
         make_singular((char *)out->list[out->count - 1]);
-    join(out);
+    out->joined[0] = 0;
+    for (uint32_t i = 0; i < out->count; i++)
+        strcat(out->joined, out->list[i]);
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */

@@ -14,34 +14,10 @@ enum { ADVANCE_EVERY = 4096 };
 
 static void add_format(weir_ingest__draft *draft, const char *pattern, const char *clock) {
     char text[WEIR_INGEST__FORMAT_SIZE_MAX + 1];
+    assert(draft->format_count < WEIR_INGEST__FORMATS_MAX && "more formats than there is room for");
     int size = snprintf(text, sizeof text, "%s%s", pattern, clock);
     if (!weir_ingest__time_format_compile(text, (size_t)size, &draft->formats[draft->format_count]))
         draft->format_count++;
-}
-
-static void compile_formats(weir_ingest__draft *draft) {
-    static const char *const dates[] = {"%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y",
-                                        "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"};
-    static const char *const clocks[] = {"", " %H:%M", " %H:%M:%S"};
-    static const char *const before[] = {"%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z",
-                                         "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f",
-                                         "%Y-%m-%d %H:%M:%S %z"};
-    static const char *const after[] = {"%m/%d/%Y %I:%M %p",
-                                        "%m/%d/%Y %I:%M:%S %p",
-                                        "%d-%b-%Y",
-                                        "%d-%b-%y",
-                                        "%d %b %Y",
-                                        "%b %d, %Y",
-                                        "%a %b %d %H:%M:%S %z %Y",
-                                        "%a, %d %b %Y %H:%M:%S %z",
-                                        "%Y%m%d"};
-    for (int i = 0; i < 5; i++)
-        add_format(draft, before[i], "");
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < 3; k++)
-            add_format(draft, dates[i], clocks[k]);
-    for (int i = 0; i < 9; i++)
-        add_format(draft, after[i], "");
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -229,7 +205,7 @@ static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *ses
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
         for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++)
             if (!see(context, rows.cells + r * column_count))
-                status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+                status = weir_ingest__no_memory(error, 1);
         unreported += rows.row_count;
         if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
             if (!weir_ingest__advance(draft->context, unreported))
@@ -260,7 +236,7 @@ static weir_status profile_table(void *argument, size_t index, uint32_t worker, 
     row_view view = {draft, table};
     weir_status status = WEIR_OK;
     if (!positions || !prepare_table(draft, table))
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *table->columns);
+        status = weir_ingest__no_memory(error, count * sizeof *table->columns);
     for (uint32_t c = 0; c < count && status == WEIR_OK; c++)
         positions[c] = c;
     if (status == WEIR_OK)
@@ -278,7 +254,28 @@ weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *er
     uint64_t total = 0;
     for (uint32_t t = 0; t < draft->table_count; t++)
         total += draft->tables[t].source->row_estimate;
-    compile_formats(draft);
+    static const char *const dates[] = {"%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y",
+                                        "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"};
+    static const char *const clocks[] = {"", " %H:%M", " %H:%M:%S"};
+    static const char *const before[] = {"%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z",
+                                         "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f",
+                                         "%Y-%m-%d %H:%M:%S %z"};
+    static const char *const after[] = {"%m/%d/%Y %I:%M %p",
+                                        "%m/%d/%Y %I:%M:%S %p",
+                                        "%d-%b-%Y",
+                                        "%d-%b-%y",
+                                        "%d %b %Y",
+                                        "%b %d, %Y",
+                                        "%a %b %d %H:%M:%S %z %Y",
+                                        "%a, %d %b %Y %H:%M:%S %z",
+                                        "%Y%m%d"};
+    for (int i = 0; i < 5; i++)
+        add_format(draft, before[i], "");
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 3; k++)
+            add_format(draft, dates[i], clocks[k]);
+    for (int i = 0; i < 9; i++)
+        add_format(draft, after[i], "");
     weir_ingest__begin_phase(draft->context, "draft", total, draft->catalog->size_bytes);
     return weir_ingest__for_each(draft->context, draft->context->session_count, draft->table_count,
                                  profile_table, draft, error);

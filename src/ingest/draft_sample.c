@@ -45,6 +45,17 @@ uint64_t weir_ingest__hash_together(const uint64_t *hashes, uint32_t count) {
     return XXH64(bytes, 8 * (size_t)count, 0);
 }
 
+bool weir_ingest__hash_key(const weir_ingest__value *cells, uint32_t count, uint64_t *out) {
+    uint64_t hashes[WEIR_INGEST__KEY_COLUMNS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        if (weir_ingest__value_is_null(&cells[i]))
+            return false;
+        hashes[i] = weir_ingest__value_hash(&cells[i]);
+    }
+    *out = count == 1 ? hashes[0] : weir_ingest__hash_together(hashes, count);
+    return true;
+}
+
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 void weir_ingest__sample_init(weir_ingest__sample *sample, const weir_env *env) {

@@ -9,10 +9,6 @@ enum { LEAST_ROWS = 20, TASKS_PER_TABLE = 2, LEAST_TIMES = 10 };
 
 #define DAY INT64_C(86400000000)
 
-static bool has_time(const weir_ingest__draft_table *table) {
-    return table->time != WEIR_NONE || table->time_key != WEIR_NONE;
-}
-
 static bool can_be_task(const weir_ingest__draft_table *table, const weir_ingest__draft_column *column) {
     bool is_few_nulls = 2 * (table->row_count - column->values) <= table->row_count;
     bool has_two = column->sample.level > 0 || column->sample.count >= 2;
@@ -21,7 +17,7 @@ static bool can_be_task(const weir_ingest__draft_table *table, const weir_ingest
         return false;
     if (column->stype != WEIR_NUMERICAL)
         return true;
-    bool is_integral = column->kind == WEIR_INGEST__DRAFT_INTEGER || column->is_whole;
+    bool is_integral = weir_ingest__draft_is_integral(column);
     bool is_row_number = is_integral && column->sample.level == 0 && column->sample.count == column->values;
     /* Beyond the sample, values that are all different are all there are once each. */
     if (is_integral && column->sample.level > 0) {
@@ -157,7 +153,7 @@ static weir_status find_dropped(weir_ingest__draft *draft, weir_ingest__draft_ta
     task->dropped = weir__arena_take_zero(&draft->arena, table->column_count, sizeof *task->dropped);
     if (!columns || !view.pairs || !task->dropped) {
         weir__release(draft->env, view.pairs);
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->column_count * sizeof *view.pairs);
+        return weir_ingest__no_memory(error, table->column_count * sizeof *view.pairs);
     }
     columns[view.count++] = task->column;
     for (uint32_t c = 0; c < table->column_count && !is_nearly_constant(&table->columns[task->column]); c++)
@@ -185,8 +181,8 @@ static weir_status find_dropped(weir_ingest__draft *draft, weir_ingest__draft_ta
 
 static bool comes_before(const weir_ingest__draft *draft, uint32_t a, uint32_t b) {
     const weir_ingest__draft_table *x = &draft->tables[a], *y = &draft->tables[b];
-    if (has_time(x) != has_time(y))
-        return has_time(x);
+    if (weir_ingest__draft_has_time(x) != weir_ingest__draft_has_time(y))
+        return weir_ingest__draft_has_time(x);
     if (x->row_count != y->row_count)
         return x->row_count > y->row_count;
     return a < b;
@@ -199,26 +195,6 @@ static bool is_dropped(const weir_ingest__draft *draft, uint32_t count, const we
             if (draft->tasks[i].table == task->table && draft->tasks[i].dropped[d] == task->column)
                 return true;
     return false;
-}
-
-/* Finds what gives each target away. Of two targets of a table that stand for each other, the first is
- * enough. */
-static weir_status settle_tasks(weir_ingest__draft *draft, weir_error *error) {
-    uint32_t kept = 0;
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < draft->task_count && status == WEIR_OK; i++) {
-        weir_ingest__draft_task task = draft->tasks[i];
-        if (is_dropped(draft, kept, &task))
-            continue;
-        weir_ingest__draft_reason(
-            draft, task.table, task.column, "task", true, "cell task",
-            "an example of what may be predicted: each row is a seed at its own time; check that "
-            "no other column of the row gives the answer away");
-        status = find_dropped(draft, &task, error);
-        draft->tasks[kept++] = task;
-    }
-    draft->task_count = kept;
-    return status;
 }
 
 static void add_tasks(weir_ingest__draft *draft, uint32_t t) {
@@ -269,7 +245,7 @@ weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *erro
     if (draft->context->options->target_column)
         return add_wanted(draft, error);
     if (!order)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, draft->table_count * sizeof *order);
+        return weir_ingest__no_memory(error, draft->table_count * sizeof *order);
     for (uint32_t t = 0; t < draft->table_count; t++) {
         uint32_t place = t;
         for (; place > 0 && comes_before(draft, t, order[place - 1]); place--)
@@ -280,11 +256,27 @@ weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *erro
     for (int group = 0; group < 3 && draft->task_count == 0; group++)
         for (uint32_t i = 0; i < draft->table_count; i++) {
             const weir_ingest__draft_table *table = &draft->tables[order[i]];
-            bool belongs = has_time(table) == (group < 2) && (group > 0 || table->key_count > 0);
+            bool belongs =
+                weir_ingest__draft_has_time(table) == (group < 2) && (group > 0 || table->key_count > 0);
             if (table->row_count >= LEAST_ROWS && belongs)
                 add_tasks(draft, order[i]);
         }
-    weir_status status = settle_tasks(draft, error);
+    /* Finds what gives each target away. Of two targets of a table that stand for each other, the first is
+     * enough. */
+    uint32_t kept = 0;
+    weir_status status = WEIR_OK;
+    for (uint32_t i = 0; i < draft->task_count && status == WEIR_OK; i++) {
+        weir_ingest__draft_task task = draft->tasks[i];
+        if (is_dropped(draft, kept, &task))
+            continue;
+        weir_ingest__draft_reason(
+            draft, task.table, task.column, "task", true, "cell task",
+            "an example of what may be predicted: each row is a seed at its own time; check that "
+            "no other column of the row gives the answer away");
+        status = find_dropped(draft, &task, error);
+        draft->tasks[kept++] = task;
+    }
+    draft->task_count = kept;
     if (draft->task_count == 0)
         weir_ingest__draft_reason(
             draft, WEIR_NONE, WEIR_NONE, "task", true, "none",

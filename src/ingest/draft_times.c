@@ -17,20 +17,22 @@ typedef struct candidates {
     uint32_t first_late; /* of those with a late word */
 } candidates;
 
-static bool has_forbidden_word(const weir_ingest__words *words) {
-    return weir_ingest__words_have(words, WEIR_INGEST__BIRTH_WORDS) ||
-           weir_ingest__words_have(words, WEIR_INGEST__CHANGE_WORDS) ||
-           weir_ingest__words_have(words, WEIR_INGEST__FUTURE_WORDS);
+/* What speaks against a name, or NULL. */
+static const char *forbidden_word(const weir_ingest__words *words) {
+    if (weir_ingest__words_have(words, WEIR_INGEST__BIRTH_WORDS))
+        return "a birth is not when the row came to be";
+    if (weir_ingest__words_have(words, WEIR_INGEST__CHANGE_WORDS))
+        return "the name says when the row was changed last, not when it came to be";
+    if (weir_ingest__words_have(words, WEIR_INGEST__FUTURE_WORDS))
+        return "the name says when something is to happen";
+    return NULL;
 }
 
 /* Why a timestamp column is not when the row came to be, or NULL. */
 static const char *objection(const weir_ingest__draft_table *table, const weir_ingest__draft_column *column) {
-    if (weir_ingest__words_have(&column->words, WEIR_INGEST__BIRTH_WORDS))
-        return "a birth is not when the row came to be";
-    if (weir_ingest__words_have(&column->words, WEIR_INGEST__CHANGE_WORDS))
-        return "the name says when the row was changed last, not when it came to be";
-    if (weir_ingest__words_have(&column->words, WEIR_INGEST__FUTURE_WORDS))
-        return "the name says when something is to happen";
+    const char *forbidden = forbidden_word(&column->words);
+    if (forbidden)
+        return forbidden;
     if (!weir_ingest__name_sounds_like_row_time(&column->words))
         return "the name does not say when the row came to be";
     if (2 * column->values < table->row_count)
@@ -47,28 +49,10 @@ static void take_only_time(const weir_ingest__draft_table *table, candidates *ou
             count++;
         }
     if (count != 1 || table->columns[only].values < table->row_count ||
-        has_forbidden_word(&table->columns[only].words))
+        forbidden_word(&table->columns[only].words))
         return;
     out->columns[out->count++] = only;
     out->first_late = 1;
-}
-
-static void find_candidates(weir_ingest__draft *draft, uint32_t t, candidates *out) {
-    const weir_ingest__draft_table *table = &draft->tables[t];
-    *out = (candidates){0};
-    for (int late = 0; late < 2; late++) {
-        for (uint32_t c = 0; c < table->column_count && out->count < CANDIDATES_MAX; c++) {
-            const weir_ingest__draft_column *column = &table->columns[c];
-            if (column->stype != WEIR_TIMESTAMP || objection(table, column) != NULL)
-                continue;
-            if (weir_ingest__words_have(&column->words, WEIR_INGEST__LATE_WORDS) == (late == 1))
-                out->columns[out->count++] = c;
-        }
-        if (late == 0)
-            out->first_late = out->count;
-    }
-    if (out->count == 0)
-        take_only_time(table, out);
 }
 
 typedef struct pair_view {
@@ -138,16 +122,12 @@ static void map_release(const weir_env *env, time_map *map) {
     *map = (time_map){0};
 }
 
-/* The hash of a key, or false if a part of it is null. */
-static bool hash_key(const weir_ingest__value *cells, uint32_t count, uint64_t *out) {
-    uint64_t hashes[WEIR_INGEST__KEY_COLUMNS_MAX];
-    for (uint32_t i = 0; i < count; i++) {
-        if (weir_ingest__value_is_null(&cells[i]))
-            return false;
-        hashes[i] = weir_ingest__value_hash(&cells[i]);
-    }
-    *out = count == 1 ? hashes[0] : weir_ingest__hash_together(hashes, count);
-    return true;
+/* The times of the row that has a key; NULL if it has none in the sample. */
+static const int64_t *find_times(const time_map *map, const weir_ingest__value *key, uint32_t key_count) {
+    uint64_t hash;
+    const weir_ingest__sampled *found =
+        weir_ingest__hash_key(key, key_count, &hash) ? weir_ingest__sample_find(&map->keys, hash) : NULL;
+    return found ? map->times + found->value : NULL;
 }
 
 typedef struct map_view {
@@ -164,20 +144,19 @@ typedef struct map_view {
 static bool see_map(void *context, const weir_ingest__value *cells) {
     map_view *view = context;
     time_map *map = view->map;
-    uint64_t hash, parent;
+    uint64_t hash;
     uint32_t width = view->parent ? 1 : view->column_count;
     void *times = map->times;
-    if (!hash_key(cells, view->key_count, &hash) || !weir_ingest__sample_has_room_for(map->keys.level, hash))
+    if (!weir_ingest__hash_key(cells, view->key_count, &hash) ||
+        !weir_ingest__sample_has_room_for(map->keys.level, hash))
         return true;
     if (!weir__grow(view->draft->env, &times, &map->capacity, map->count + width, sizeof *map->times))
         return false;
     map->times = times;
     const weir_ingest__value *rest = cells + view->key_count;
     if (view->parent) {
-        const weir_ingest__sampled *found = hash_key(rest, view->parent_key_count, &parent)
-                                                ? weir_ingest__sample_find(&view->parent->keys, parent)
-                                                : NULL;
-        map->times[map->count] = found ? view->parent->times[found->value] : NO_TIME;
+        const int64_t *parent = find_times(view->parent, rest, view->parent_key_count);
+        map->times[map->count] = parent ? *parent : NO_TIME;
     }
     for (uint32_t i = 0; i < view->column_count; i++)
         if (!weir_ingest__draft_time_of(&view->table->columns[view->columns[i]], &rest[i],
@@ -248,18 +227,15 @@ typedef struct child_view {
 
 static bool see_child(void *context, const weir_ingest__value *cells) {
     child_view *view = context;
-    uint64_t hash;
     int64_t time;
-    const weir_ingest__sampled *parent =
-        hash_key(cells, view->key_count, &hash) ? weir_ingest__sample_find(&view->parents->keys, hash) : NULL;
+    const int64_t *parent = find_times(view->parents, cells, view->key_count);
     if (!parent || !weir_ingest__draft_time_of(view->time, &cells[view->key_count], &time))
         return true;
     for (uint32_t i = 0; i < view->width; i++) {
-        int64_t own = view->parents->times[parent->value + i];
-        if (own == NO_TIME)
+        if (parent[i] == NO_TIME)
             continue;
         view->both[i]++;
-        view->late[i] += own > time ? 1 : 0;
+        view->late[i] += parent[i] > time ? 1 : 0;
     }
     return true;
 }
@@ -337,13 +313,6 @@ static weir_status reject_late(weir_ingest__draft *draft, uint32_t t, candidates
 
 /* ---- Times of their own ---------------------------------------------------------------------- */
 
-static bool is_child_of(const weir_ingest__draft_table *table, uint32_t parent) {
-    for (uint32_t i = 0; i < table->key_count; i++)
-        if (table->keys[i].parent == parent)
-            return true;
-    return false;
-}
-
 /* The next table: all of whose children (or parents) are done, else the first that is not. */
 static uint32_t next_table(const weir_ingest__draft *draft, const bool *is_done, bool wants_children) {
     uint32_t first = WEIR_NONE;
@@ -351,8 +320,8 @@ static uint32_t next_table(const weir_ingest__draft *draft, const bool *is_done,
         bool is_ready = !is_done[t];
         first = is_ready && first == WEIR_NONE ? t : first;
         for (uint32_t other = 0; other < draft->table_count && is_ready; other++) {
-            bool is_related = wants_children ? is_child_of(&draft->tables[other], t)
-                                             : is_child_of(&draft->tables[t], other);
+            bool is_related = wants_children ? weir_ingest__draft_has_key_to(&draft->tables[other], t)
+                                             : weir_ingest__draft_has_key_to(&draft->tables[t], other);
             is_ready = other == t || !is_related || is_done[other];
         }
         if (is_ready)
@@ -375,7 +344,20 @@ static void explain_objections(weir_ingest__draft *draft, uint32_t t) {
 static weir_status settle(weir_ingest__draft *draft, uint32_t t, weir_error *error) {
     weir_ingest__draft_table *table = &draft->tables[t];
     candidates found;
-    find_candidates(draft, t, &found);
+    found = (candidates){0};
+    for (int late = 0; late < 2; late++) {
+        for (uint32_t c = 0; c < table->column_count && found.count < CANDIDATES_MAX; c++) {
+            const weir_ingest__draft_column *column = &table->columns[c];
+            if (column->stype != WEIR_TIMESTAMP || objection(table, column) != NULL)
+                continue;
+            if (weir_ingest__words_have(&column->words, WEIR_INGEST__LATE_WORDS) == (late == 1))
+                found.columns[found.count++] = c;
+        }
+        if (late == 0)
+            found.first_late = found.count;
+    }
+    if (found.count == 0)
+        take_only_time(table, &found);
     bool had_candidates = found.count > 0;
     weir_status status = order_candidates(draft, t, &found, error);
     if (status == WEIR_OK)
@@ -398,10 +380,6 @@ static weir_status settle(weir_ingest__draft *draft, uint32_t t, weir_error *err
 }
 
 /* ---- Times through keys ---------------------------------------------------------------------- */
-
-static bool has_time(const weir_ingest__draft_table *table) {
-    return table->time != WEIR_NONE || table->time_key != WEIR_NONE;
-}
 
 /* Whether foreign keys lead from one table to another. Every table is entered once: keys may go in circles.
  */
@@ -436,8 +414,8 @@ static bool counts_as_time(const weir_ingest__draft *draft, uint32_t t, uint32_t
     for (uint32_t i = 0; i < key->column_count; i++)
         if (table->columns[key->columns[i]].values < values)
             values = table->columns[key->columns[i]].values;
-    return key->parent != t && has_time(&draft->tables[key->parent]) && key->coverage >= 0.9 &&
-           (table->row_count - values) * 10 <= table->row_count;
+    return key->parent != t && weir_ingest__draft_has_time(&draft->tables[key->parent]) &&
+           key->coverage >= 0.9 && (table->row_count - values) * 10 <= table->row_count;
 }
 
 /* The one foreign key that a table's time can come through; WEIR_NONE, with their number, if there is no
@@ -484,9 +462,8 @@ static weir_status check_time_key(weir_ingest__draft *draft, uint32_t t, bool *i
 
 static bool is_parent(const weir_ingest__draft *draft, uint32_t t) {
     for (uint32_t other = 0; other < draft->table_count; other++)
-        for (uint32_t i = 0; i < draft->tables[other].key_count; i++)
-            if (other != t && draft->tables[other].keys[i].parent == t)
-                return true;
+        if (other != t && weir_ingest__draft_has_key_to(&draft->tables[other], t))
+            return true;
     return false;
 }
 
@@ -547,19 +524,14 @@ typedef struct quantile_view {
 
 static bool see_time(void *context, const weir_ingest__value *cells) {
     quantile_view *view = context;
-    uint64_t hash;
     int64_t time = NO_TIME;
-    if (view->column) {
-        if (!weir_ingest__draft_time_of(view->column, &cells[0], &time))
-            return true;
-    } else {
-        const weir_ingest__sampled *parent = hash_key(cells, view->key_count, &hash)
-                                                 ? weir_ingest__sample_find(&view->parents->keys, hash)
-                                                 : NULL;
-        if (!parent || view->parents->times[parent->value] == NO_TIME)
-            return true;
-        time = view->parents->times[parent->value];
-    }
+    const int64_t *parent = view->column ? NULL : find_times(view->parents, cells, view->key_count);
+    if (parent)
+        time = *parent;
+    else if (view->column && !weir_ingest__draft_time_of(view->column, &cells[0], &time))
+        return true;
+    if (!view->column && time == NO_TIME)
+        return true;
     weir_ingest__value value = {.type = WEIR_INGEST__TIMESTAMP, .integer = time};
     return weir_ingest__sample_add(view->times, weir_ingest__value_hash(&value), 1, time);
 }
@@ -590,7 +562,7 @@ weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *erro
     weir_status status = WEIR_OK;
     bool *is_done = weir__allocate_zero(draft->env, 2 * (size_t)draft->table_count, sizeof *is_done);
     if (!is_done)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, draft->table_count);
+        return weir_ingest__no_memory(error, draft->table_count);
     bool *is_through = is_done + draft->table_count;
     for (uint32_t i = 0; i < draft->table_count && status == WEIR_OK; i++) {
         uint32_t t = next_table(draft, is_done, true);

@@ -14,20 +14,18 @@ typedef struct column_at {
     weir_ingest__draft_column *column;
 } column_at;
 
-static void decide(const column_at *at, weir_stype stype, const char *why) {
+static void decide_with(const column_at *at, weir_stype stype, bool is_doubtful, const char *why) {
     at->column->stype = stype;
-    weir_ingest__draft_reason(at->draft, at->table, at->number, "stype", false, weir_stype_name(stype), "%s",
-                              why);
+    weir_ingest__draft_reason(at->draft, at->table, at->number, "stype", is_doubtful, weir_stype_name(stype),
+                              "%s", why);
+}
+
+static void decide(const column_at *at, weir_stype stype, const char *why) {
+    decide_with(at, stype, false, why);
 }
 
 static void decide_doubtful(const column_at *at, weir_stype stype, const char *why) {
-    at->column->stype = stype;
-    weir_ingest__draft_reason(at->draft, at->table, at->number, "stype", true, weir_stype_name(stype), "%s",
-                              why);
-}
-
-static const char *say(const column_at *at, const char *format, uint64_t number) {
-    return weir_ingest__draft_text(at->draft, format, (unsigned long long)number);
+    decide_with(at, stype, true, why);
 }
 
 static const char *say_few(const column_at *at, const char *what) {
@@ -42,11 +40,6 @@ static const char *say_few(const column_at *at, const char *what) {
 static bool has_few(const weir_ingest__draft_column *column, uint32_t most) {
     return column->sample.level == 0 && column->sample.count <= most &&
            column->values >= (uint64_t)column->sample.count * ROWS_PER_CATEGORY;
-}
-
-static bool is_integral(const weir_ingest__draft_column *column) {
-    return column->kind == WEIR_INGEST__DRAFT_INTEGER ||
-           (column->kind == WEIR_INGEST__DRAFT_NUMBER && column->is_whole);
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
@@ -154,9 +147,10 @@ static void decide_integer(const column_at *at) {
     } else if (weir_ingest__word_is_in(WEIR_INGEST__ID_WORDS, weir_ingest__words_last(&column->words)) ||
                ends_in_id_of_table(at)) {
         decide(at, is_few ? WEIR_CATEGORICAL : WEIR_IDENTIFIER,
-               is_few
-                   ? say(at, "the name says id, and there are %llu different ones only", column->sample.count)
-                   : "the name says id: its size means nothing");
+               is_few ? weir_ingest__draft_text(at->draft,
+                                                "the name says id, and there are %u different ones only",
+                                                column->sample.count)
+                      : "the name says id: its size means nothing");
     } else if (is_few && column->kind == WEIR_INGEST__DRAFT_INTEGER) {
         decide(at, WEIR_CATEGORICAL, say_few(at, "values"));
     } else if (column->declared == WEIR_INGEST__DECLARED_TIME) {
@@ -201,10 +195,8 @@ static void decide_by_kind(const column_at *at) {
         decide(at, WEIR_TIMESTAMP, "the source's own type");
         break;
     case WEIR_INGEST__DRAFT_INTEGER:
-        decide_integer(at);
-        break;
     case WEIR_INGEST__DRAFT_NUMBER:
-        if (is_integral(column))
+        if (weir_ingest__draft_is_integral(column))
             decide_integer(at);
         else
             decide(at, WEIR_NUMERICAL, "real numbers");
@@ -220,7 +212,7 @@ static void decide_key(const column_at *at) {
     bool is_time = column->kind == WEIR_INGEST__DRAFT_TIME;
     if (is_time)
         decide(at, WEIR_TIMESTAMP, "a key, of the source's own type for times");
-    else if (is_integral(column) &&
+    else if (weir_ingest__draft_is_integral(column) &&
              (column->declared == WEIR_INGEST__DECLARED_TIME || weir_ingest__name_says_time(&column->words)))
         is_time = decide_integer_time(at);
     else if (column->kind == WEIR_INGEST__DRAFT_TEXT)

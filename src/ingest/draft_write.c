@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ingest/draft.h"
+#include "ingest/schema_reader.h"
 #include "weir_tool/store_tools.h"
 
 static bool is_table(const void *context, const char *name, size_t size) {
@@ -17,6 +18,14 @@ static bool is_table(const void *context, const char *name, size_t size) {
 static void put_text(weir_json_writer *w, const char *key, const char *text) {
     weir_json_key(w, key);
     weir_json_text(w, text);
+}
+
+static void put_texts(weir_json_writer *w, const char *key, const char *const *texts, uint32_t count) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+    for (uint32_t i = 0; i < count; i++)
+        weir_json_text(w, texts[i]);
+    weir_json_end_array(w);
 }
 
 static void put_names(weir_json_writer *w, const weir_ingest__draft_table *table, const uint32_t *columns,
@@ -44,7 +53,7 @@ const char *weir_ingest__draft_key_name(weir_ingest__draft *draft, const weir_in
 static bool put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
     const char *keys[WAY_MAX], *tables[WAY_MAX];
     uint32_t count = 0;
-    if (table->time == WEIR_NONE && table->time_key == WEIR_NONE)
+    if (!weir_ingest__draft_has_time(table))
         return true;
     weir_json_key(w, "temporal_column");
     while (table->time == WEIR_NONE && count < WAY_MAX) {
@@ -58,16 +67,6 @@ static bool put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_
         return weir_ingest__json_time(w, draft->env, keys, tables, count, column);
     weir_json_text(w, column);
     return true;
-}
-
-static void put_form(weir_json_writer *w, const weir_ingest__draft_column *column) {
-    static const char *const units[] = {"s", "ms", "us", "ns"};
-    if (column->stype != WEIR_TIMESTAMP)
-        return;
-    if (column->form.format)
-        put_text(w, "format", column->format.pattern);
-    else if (column->form.says_unit)
-        put_text(w, "unit", units[column->form.unit]);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -89,7 +88,10 @@ static bool put_column(weir_ingest__draft *draft, weir_json_writer *w, const wei
             weir_ingest__json_joined_name(w, draft->env, parent->source->name,
                                           parent->columns[key->parent_columns[0]].name, is_table, draft);
     }
-    put_form(w, column);
+    if (column->stype == WEIR_TIMESTAMP && column->form.format)
+        put_text(w, "format", column->format.pattern);
+    else if (column->stype == WEIR_TIMESTAMP && column->form.says_unit)
+        put_text(w, "unit", weir_ingest__units[column->form.unit]);
     if (column->is_known_with_row) {
         weir_json_key(w, "known_at");
         weir_json_null(w);
@@ -157,13 +159,8 @@ static void put_csv(weir_json_writer *w, const weir_ingest__csv_table *table,
         weir_json_key(w, "header");
         weir_json_bool(w, dialect->has_header);
     }
-    if (says_nulls) {
-        weir_json_key(w, "null");
-        weir_json_array(w);
-        for (uint32_t i = 0; i < table->options.null_count; i++)
-            weir_json_text(w, table->options.nulls[i]);
-        weir_json_end_array(w);
-    }
+    if (says_nulls)
+        put_texts(w, "null", table->options.nulls, table->options.null_count);
     weir_json_end_object(w);
 }
 
@@ -253,22 +250,12 @@ static bool put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t nu
     return is_fine;
 }
 
-static void put_search_path(const weir_ingest__draft *draft, weir_json_writer *w) {
-    const weir_ingest__source_options *source = draft->source;
-    if (source->search_path_count == 0)
-        return;
-    weir_json_key(w, "search_path");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < source->search_path_count; i++)
-        weir_json_text(w, source->search_path[i]);
-    weir_json_end_array(w);
-}
-
 bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
     bool is_fine = true, has_split = false;
     weir_json_object(w);
     put_text(w, "name", draft->catalog->name);
-    put_search_path(draft, w);
+    if (draft->source->search_path_count > 0)
+        put_texts(w, "search_path", draft->source->search_path, draft->source->search_path_count);
     if (first_csv(draft))
         put_csv(w, first_csv(draft), NULL);
     weir_json_key(w, "keys");

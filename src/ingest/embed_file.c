@@ -51,16 +51,6 @@ static bool grow_slots(file_embedder *self) {
     return true;
 }
 
-static bool make_room(file_embedder *self) {
-    const weir_env *env = self->base.env;
-    size_t needed = self->count + 1;
-    return weir__grow(env, (void **)&self->keys, &self->key_capacity, needed, KEY_SIZE) &&
-           weir__grow(env, (void **)&self->vectors, &self->vector_capacity, needed,
-                      self->base.dim * sizeof *self->vectors) &&
-           weir__grow(env, (void **)&self->lines, &self->line_capacity, needed, sizeof *self->lines) &&
-           (2 * needed <= self->slot_count || grow_slots(self));
-}
-
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef struct line_reader {
@@ -79,19 +69,31 @@ static weir_status refuse_line(const line_reader *reader, const char *what) {
                       reader->self->path, (unsigned long long)reader->line, what);
 }
 
-/* The room that add_entry needs was made before. */
-static weir_status add_entry(line_reader *reader, const weir_cbor_value *text,
-                             const weir_cbor_value *vector) {
+static weir_status take_document(line_reader *reader, const weir_cbor_value *document) {
+    weir_cbor_value text, vector;
+    if (document->type != WEIR_CBOR_MAP || document->number != 2 || !weir_cbor_get(document, "text", &text) ||
+        text.type != WEIR_CBOR_TEXT || !weir_cbor_get(document, "embedding", &vector))
+        return refuse_line(reader, "must be {\"text\": \"…\", \"embedding\": [numbers]}");
     file_embedder *self = reader->self;
+    const weir_env *env = self->base.env;
+    size_t needed = self->count + 1;
+    bool has_room =
+        weir__grow(env, (void **)&self->keys, &self->key_capacity, needed, KEY_SIZE) &&
+        weir__grow(env, (void **)&self->vectors, &self->vector_capacity, needed,
+                   self->base.dim * sizeof *self->vectors) &&
+        weir__grow(env, (void **)&self->lines, &self->line_capacity, needed, sizeof *self->lines) &&
+        (2 * needed <= self->slot_count || grow_slots(self));
+    if (!has_room)
+        return weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, self->count);
     uint8_t *key = self->keys + self->count * KEY_SIZE;
-    weir__sha256_of(text->data, (size_t)text->number, key);
+    weir__sha256_of(text.data, (size_t)text.number, key);
     size_t slot = find_slot(self, key);
     if (self->slots[slot] != 0)
         return weir__fail(reader->error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                           "%s:%llu: this text has a vector already, in line %llu", self->path,
                           (unsigned long long)reader->line,
                           (unsigned long long)self->lines[self->slots[slot] - 1]);
-    const char *fault = weir_ingest__vector_read(vector, self->base.dim, true, reader->numbers,
+    const char *fault = weir_ingest__vector_read(&vector, self->base.dim, true, reader->numbers,
                                                  self->vectors + self->count * self->base.dim);
     if (fault) {
         char what[160] = "its embedding ";
@@ -101,16 +103,6 @@ static weir_status add_entry(line_reader *reader, const weir_cbor_value *text,
     self->lines[self->count] = reader->line;
     self->slots[slot] = ++self->count;
     return WEIR_OK;
-}
-
-static weir_status take_document(line_reader *reader, const weir_cbor_value *document) {
-    weir_cbor_value text, vector;
-    if (document->type != WEIR_CBOR_MAP || document->number != 2 || !weir_cbor_get(document, "text", &text) ||
-        text.type != WEIR_CBOR_TEXT || !weir_cbor_get(document, "embedding", &vector))
-        return refuse_line(reader, "must be {\"text\": \"…\", \"embedding\": [numbers]}");
-    if (!make_room(reader->self))
-        return weir__out_of_memory(reader->error, WEIR_INGEST__EMBED_OPERATOR, reader->self->count);
-    return add_entry(reader, &text, &vector);
 }
 
 static weir_status take_line(line_reader *reader, const char *line, size_t size) {
@@ -141,18 +133,15 @@ static weir_status take_line(line_reader *reader, const char *line, size_t size)
 /* Hands over the whole lines in the buffer and keeps what follows them. */
 static weir_status take_lines(line_reader *reader, bool is_end) {
     size_t done = 0;
-    weir_status status = WEIR_OK;
-    while (!status && done < reader->size) {
+    while (done < reader->size) {
         const char *start = reader->buffer + done;
         const char *end = memchr(start, '\n', reader->size - done);
         if (!end && !is_end)
             break;
         size_t size = end ? (size_t)(end - start) : reader->size - done;
-        status = take_line(reader, start, size);
+        WEIR__TRY(take_line(reader, start, size));
         done += size + (end ? 1 : 0);
     }
-    if (status)
-        return status;
     memmove(reader->buffer, reader->buffer + done, reader->size - done);
     reader->size -= done;
     if (reader->size > LINE_MAX_SIZE)
@@ -221,12 +210,11 @@ static weir_status open_file(const weir_env *env, const weir_cbor_value *map, we
     weir_status status = weir_ingest__settings_read(&self->base, map, &shape, error);
     if (!status)
         status = read_file(self, error);
-    if (status) {
+    if (status)
         close_file(&self->base);
-        return status;
-    }
-    *out = &self->base;
-    return WEIR_OK;
+    else
+        *out = &self->base;
+    return status;
 }
 
 static weir_status embed_from_file(weir_ingest__embedder *base, const weir_ingest__bytes *texts, size_t count,

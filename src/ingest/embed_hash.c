@@ -67,15 +67,6 @@ static void add_token(const char *token, size_t size, uint32_t dim, int32_t *sum
     }
 }
 
-static void normalise(const int32_t *sums, uint32_t dim, uint16_t *out) {
-    int64_t squares = 0;
-    for (uint32_t i = 0; i < dim; i++)
-        squares += (int64_t)sums[i] * sums[i];
-    double norm = sqrt((double)squares);
-    for (uint32_t i = 0; i < dim; i++)
-        out[i] = squares == 0 ? 0 : sums[i] == 0 ? 0 : weir_ingest__half_from_double((double)sums[i] / norm);
-}
-
 void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *sums, uint16_t *out) {
     size_t end = size < TEXT_MAX ? size : TEXT_MAX;
     memset(sums, 0, dim * sizeof *sums);
@@ -88,7 +79,12 @@ void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *
         else
             at++;
     }
-    normalise(sums, dim, out);
+    int64_t squares = 0;
+    for (uint32_t i = 0; i < dim; i++)
+        squares += (int64_t)sums[i] * sums[i];
+    double norm = sqrt((double)squares);
+    for (uint32_t i = 0; i < dim; i++)
+        out[i] = squares == 0 ? 0 : sums[i] == 0 ? 0 : weir_ingest__half_from_double((double)sums[i] / norm);
 }
 
 /* ---- The embedder ---------------------------------------------------------------------------- */

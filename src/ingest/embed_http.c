@@ -101,8 +101,18 @@ static void close_http(weir_ingest__embedder *base) {
     weir__release(env, self);
 }
 
-static weir_status set_up(weir_ingest__http_embedder *self, const weir_cbor_value *map, weir_error *error) {
-    const weir_env *env = self->base.env;
+static weir_status open_http(const weir_env *env, const weir_cbor_value *map, weir_ingest__embedder **out,
+                             weir_error *error) {
+    env = weir__env_or_default(env);
+    *out = NULL;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "libcurl cannot be used");
+    weir_ingest__http_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
+    if (!self) {
+        curl_global_cleanup();
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
+    }
+    self->base = (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .callers = 1};
     self->cache_path = "weir-embeddings.sqlite";
     weir_status status = weir_ingest__settings_read(&self->base, map, &shape, error);
     if (!status)
@@ -117,28 +127,11 @@ static weir_status set_up(weir_ingest__http_embedder *self, const weir_cbor_valu
     if (!status)
         status = weir_ingest__http_open_slots(self, error);
     self->base.batch_max = 4 * self->texts_a_request * self->concurrency;
-    return status;
-}
-
-static weir_status open_http(const weir_env *env, const weir_cbor_value *map, weir_ingest__embedder **out,
-                             weir_error *error) {
-    env = weir__env_or_default(env);
-    *out = NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "libcurl cannot be used");
-    weir_ingest__http_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
-    if (!self) {
-        curl_global_cleanup();
-        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
-    }
-    self->base = (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .callers = 1};
-    weir_status status = set_up(self, map, error);
-    if (status) {
+    if (status)
         close_http(&self->base);
-        return status;
-    }
-    *out = &self->base;
-    return WEIR_OK;
+    else
+        *out = &self->base;
+    return status;
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
@@ -153,8 +146,14 @@ static weir_ingest__bytes cut(const weir_ingest__http_embedder *self, weir_inges
     return text;
 }
 
-static weir_status hash_text(const weir_ingest__http_embedder *self, weir_ingest__http_text *text,
-                             weir_error *error) {
+/* Whether the text needs no request: it is empty, or in the cache. */
+static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__http_text *text, bool *out,
+                            weir_error *error) {
+    *out = text->text.size == 0;
+    if (*out)
+        memset(text->out, 0, self->base.dim * sizeof *text->out);
+    if (*out || !self->cache)
+        return WEIR_OK;
     weir__sha256 sha;
     weir_cbor_writer w;
     weir__sha256_init(&sha);
@@ -167,18 +166,6 @@ static weir_status hash_text(const weir_ingest__http_embedder *self, weir_ingest
     weir_cbor_text_n(&w, text->text.data, text->text.size);
     weir_status status = weir_cbor_finish(&w, error);
     weir__sha256_final(&sha, text->key);
-    return status;
-}
-
-/* Whether the text needs no request: it is empty, or in the cache. */
-static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__http_text *text, bool *out,
-                            weir_error *error) {
-    *out = text->text.size == 0;
-    if (*out)
-        memset(text->out, 0, self->base.dim * sizeof *text->out);
-    if (*out || !self->cache)
-        return WEIR_OK;
-    weir_status status = hash_text(self, text, error);
     return status ? status : weir_ingest__vector_cache_get(self->cache, text->key, text->out, out, error);
 }
 

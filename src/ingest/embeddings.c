@@ -74,38 +74,30 @@ static weir_status run_batch(void *argument, size_t index, uint32_t worker, weir
                             : WEIR_OK;
 }
 
-static void put_vectors(weir_store__writer *w, uint16_t *vectors, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        vectors[i] = WEIR__LE16(vectors[i]);
-    weir_store__writer_put(w, vectors, count * sizeof *vectors);
-}
-
-/* Fills the batches of one wave from text `first` on; returns the first text after them. */
-static uint32_t fill_wave(const weir_ingest__encoder *e, embed_batch *batches, uint32_t callers,
-                          text_maker make, uint32_t first, uint32_t count) {
-    for (uint32_t b = 0; b < callers; b++) {
-        embed_batch *batch = &batches[b];
-        weir__arena_release(&batch->texts);
-        for (batch->count = 0; batch->count < batch->embedder->batch_max && first < count; first++)
-            if (!make(e, first, &batch->texts, &batch->list[batch->count++]))
-                batch->is_short_of_memory = true;
-    }
-    return first;
-}
-
 static weir_status write_section(const weir_ingest__encoder *e, embed_batch *batches, uint32_t callers,
                                  weir_store__section_kind kind, text_maker make, uint32_t count,
                                  weir_error *error) {
     weir_store__writer *w = e->writer;
     weir_store__writer_begin(w, kind);
     for (uint32_t first = 0; first < count;) {
-        uint32_t next = fill_wave(e, batches, callers, make, first, count);
+        uint32_t start = first;
+        for (uint32_t b = 0; b < callers; b++) {
+            embed_batch *batch = &batches[b];
+            weir__arena_release(&batch->texts);
+            for (batch->count = 0; batch->count < batch->embedder->batch_max && first < count; first++)
+                if (!make(e, first, &batch->texts, &batch->list[batch->count++]))
+                    batch->is_short_of_memory = true;
+        }
         WEIR__TRY(weir_ingest__for_each(e->context, callers, callers, run_batch, batches, error));
-        for (uint32_t b = 0; b < callers; b++)
-            put_vectors(w, batches[b].vectors, batches[b].count * batches[b].embedder->dim);
-        if (!weir_ingest__advance(e->context, next - first))
+        for (uint32_t b = 0; b < callers; b++) {
+            uint16_t *vectors = batches[b].vectors;
+            size_t numbers = batches[b].count * batches[b].embedder->dim;
+            for (size_t i = 0; i < numbers; i++)
+                vectors[i] = WEIR__LE16(vectors[i]);
+            weir_store__writer_put(w, vectors, numbers * sizeof *vectors);
+        }
+        if (!weir_ingest__advance(e->context, first - start))
             return weir_ingest__cancelled(error);
-        first = next;
     }
     return WEIR_OK;
 }

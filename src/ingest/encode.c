@@ -140,7 +140,7 @@ static weir_status write_rows(const weir_ingest__encoder *e, weir_error *error) 
             widest = e->description->tables[t].stride;
     uint8_t *memory = weir__allocate(e->context->env, e->context->threads, widest);
     if (!memory)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, e->context->threads * widest);
+        return weir_ingest__no_memory(error, e->context->threads * widest);
     for (uint32_t i = 0; i < e->context->threads; i++)
         blocks[i].bytes = memory + i * widest;
     weir_store__writer_begin(e->writer, WEIR_STORE__SECTION_ROWS);
@@ -287,7 +287,7 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
     e->category_texts = weir__allocate(env, count, sizeof *e->category_texts);
     e->category_columns = weir__allocate(env, count, sizeof *e->category_columns);
     if (!e->category_texts || !e->category_columns)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * 12);
+        return weir_ingest__no_memory(error, count * 12);
     for (uint32_t t = 0; t < e->plan->table_count; t++)
         for (uint32_t c = 0; c < e->plan->tables[t].column_count; c++) {
             const weir_ingest__column_plan *column = &e->plan->tables[t].columns[c];
@@ -307,7 +307,12 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static weir_status write_metadata(const weir_ingest__encoder *e, weir_error *error) {
+static weir_status write_sections(const weir_ingest__encoder *e, weir_ingest__embedder *embedder,
+                                  weir_ingest_report *report, weir_error *error) {
+    const weir_env *env = e->context->env;
+    const weir_store_info *info = &e->description->info;
+    uint64_t began = env->now_ns(env->context);
+    weir_ingest__begin_phase(e->context, "write", info->row_count, 0);
     weir_cbor_writer metadata;
     weir_cbor_writer_memory(&metadata, e->context->env);
     weir_store__metadata_write(&e->description->info, &metadata);
@@ -317,16 +322,7 @@ static weir_status write_metadata(const weir_ingest__encoder *e, weir_error *err
         weir_store__writer_put(e->writer, metadata.data, metadata.size);
     }
     weir_cbor_release(&metadata);
-    return status;
-}
-
-static weir_status write_sections(const weir_ingest__encoder *e, weir_ingest__embedder *embedder,
-                                  weir_ingest_report *report, weir_error *error) {
-    const weir_env *env = e->context->env;
-    const weir_store_info *info = &e->description->info;
-    uint64_t began = env->now_ns(env->context);
-    weir_ingest__begin_phase(e->context, "write", info->row_count, 0);
-    WEIR__TRY(write_metadata(e, error));
+    WEIR__TRY(status);
     WEIR__TRY(write_rows(e, error));
     write_edges(e);
     write_seeds(e);
@@ -337,7 +333,7 @@ static weir_status write_sections(const weir_ingest__encoder *e, weir_ingest__em
     uint64_t before = e->writer->position;
     uint64_t wrote = env->now_ns(env->context);
     report->write_ns = wrote - began;
-    weir_status status = embedder ? weir_ingest__write_embeddings(e, embedder, error) : WEIR_OK;
+    status = embedder ? weir_ingest__write_embeddings(e, embedder, error) : WEIR_OK;
     report->embed_ns = env->now_ns(env->context) - wrote;
     report->embedding_bytes = e->writer->position - before;
     if (status == WEIR_OK)
@@ -347,9 +343,13 @@ static weir_status write_sections(const weir_ingest__encoder *e, weir_ingest__em
     return status;
 }
 
-/* Format 1, if its numbers suffice. */
-static void choose_format(const weir_ingest__encoder *e) {
+static weir_status write_with(weir_ingest__encoder *e, weir_ingest__embedder *embedder,
+                              weir_ingest_report *report, weir_error *error) {
     weir_store_info *info = &e->description->info;
+    info->embedding_provider = embedder ? embedder->kind->provider : "none";
+    info->embedding_dim = embedder ? embedder->dim : 0;
+    WEIR__TRY(weir_ingest__like_check_embeddings(e->plan->like, info, error));
+    /* Format 1, if its numbers suffice. */
     uint64_t rows = info->row_count;
     bool fits = e->context->options->format < 2 && rows <= WEIR_STORE__ROWS_MAX;
     for (uint32_t i = 0; i < e->plan->task_count; i++) {
@@ -358,15 +358,6 @@ static void choose_format(const weir_ingest__encoder *e) {
     }
     info->format = e->writer->format = fits ? 1 : 2;
     weir_store__number_rows(info, e->description->tables);
-}
-
-static weir_status write_with(weir_ingest__encoder *e, weir_ingest__embedder *embedder,
-                              weir_ingest_report *report, weir_error *error) {
-    weir_store_info *info = &e->description->info;
-    info->embedding_provider = embedder ? embedder->kind->provider : "none";
-    info->embedding_dim = embedder ? embedder->dim : 0;
-    WEIR__TRY(weir_ingest__like_check_embeddings(e->plan->like, info, error));
-    choose_format(e);
     WEIR__TRY(number_categories(e, error));
     WEIR__TRY(weir_ingest__choose_key_forms(e, error));
     WEIR__TRY(write_sections(e, embedder, report, error));

@@ -94,9 +94,7 @@ static weir_status set_headers(weir_ingest__http_embedder *self, weir_error *err
 }
 
 weir_status weir_ingest__http_open_slots(weir_ingest__http_embedder *self, weir_error *error) {
-    weir_status status = set_headers(self, error);
-    if (status)
-        return status;
+    WEIR__TRY(set_headers(self, error));
     self->multi = curl_multi_init();
     self->slots = weir__allocate_zero(self->base.env, self->concurrency, sizeof *self->slots);
     bool is_fine = self->multi && self->slots;
@@ -122,8 +120,13 @@ void weir_ingest__http_close_slots(weir_ingest__http_embedder *self) {
 
 /* ---- One request ----------------------------------------------------------------------------- */
 
-static weir_status write_body(const transfer *all, http_slot *slot, weir_error *error) {
-    const request *r = slot->request;
+static weir_status start(transfer *all, http_slot *slot, request *r, weir_error *error) {
+    slot->request = r;
+    slot->answer_size = 0;
+    slot->is_too_large = slot->is_short_of_memory = false;
+    slot->reason[0] = '\0';
+    r->is_running = true;
+    all->running++;
     weir_json_writer *w = &slot->body;
     weir_json_writer_memory(w, all->self->base.env);
     weir_json_object(w);
@@ -137,19 +140,7 @@ static weir_status write_body(const transfer *all, http_slot *slot, weir_error *
     weir_json_key(w, "encoding_format");
     weir_json_text(w, "float");
     weir_json_end_object(w);
-    return weir_json_finish(w, error);
-}
-
-static weir_status start(transfer *all, http_slot *slot, request *r, weir_error *error) {
-    slot->request = r;
-    slot->answer_size = 0;
-    slot->is_too_large = slot->is_short_of_memory = false;
-    slot->reason[0] = '\0';
-    r->is_running = true;
-    all->running++;
-    weir_status status = write_body(all, slot, error);
-    if (status)
-        return status;
+    WEIR__TRY(weir_json_finish(w, error));
     unsigned failed =
         curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)slot->body.size);
     failed |= curl_easy_setopt(slot->handle, CURLOPT_POSTFIELDS, slot->body.data);
@@ -164,19 +155,6 @@ static void stop(transfer *all, http_slot *slot) {
     slot->request->is_running = false;
     slot->request = NULL;
     all->running--;
-}
-
-/* Sets when the request is tried next; false if it has been tried often enough. */
-static bool try_later(const transfer *all, http_slot *slot) {
-    const weir_ingest__http_embedder *self = all->self;
-    const weir_env *env = self->base.env;
-    request *r = slot->request;
-    if (r->attempt >= self->retries)
-        return false;
-    uint64_t wait_ns = weir__http_wait_ns(slot->handle, self->retry_ms, r->attempt);
-    r->attempt++;
-    r->ready_ns = env->now_ns(env->context) + wait_ns;
-    return true;
 }
 
 static weir_status give_up(const transfer *all, const http_slot *slot, CURLcode result, long code,
@@ -223,23 +201,23 @@ static weir_status keep(const transfer *all, const request *r, weir_error *error
 }
 
 static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_error *error) {
+    const weir_env *env = all->self->base.env;
     request *r = slot->request;
     long code = 0;
     curl_easy_getinfo(slot->handle, CURLINFO_RESPONSE_CODE, &code);
-    if (weir__http_is_passing(result, code) && try_later(all, slot))
+    if (weir__http_is_passing(result, code) && r->attempt < all->self->retries) {
+        uint64_t wait_ns = weir__http_wait_ns(slot->handle, all->self->retry_ms, r->attempt++);
+        r->ready_ns = env->now_ns(env->context) + wait_ns;
         return WEIR_OK;
+    }
     if (result != CURLE_OK || code != 200)
         return give_up(all, slot, result, code, error);
-    weir_status status =
-        weir_ingest__http_read_answer(all->self, slot->answer ? slot->answer : "", slot->answer_size,
-                                      all->texts + r->first, r->count, error);
-    if (!status)
-        status = keep(all, r, error);
-    if (!status) {
-        r->is_done = true;
-        all->done_count++;
-    }
-    return status;
+    WEIR__TRY(weir_ingest__http_read_answer(all->self, slot->answer ? slot->answer : "", slot->answer_size,
+                                            all->texts + r->first, r->count, error));
+    WEIR__TRY(keep(all, r, error));
+    r->is_done = true;
+    all->done_count++;
+    return WEIR_OK;
 }
 
 /* ---- All requests ---------------------------------------------------------------------------- */
@@ -270,44 +248,31 @@ static weir_status start_ready(transfer *all, int *wait_ms, weir_error *error) {
         request *r = next_ready(all, env->now_ns(env->context), wait_ms);
         if (!r)
             return WEIR_OK;
-        weir_status status = start(all, &self->slots[i], r, error);
-        if (status)
-            return status;
-    }
-    return WEIR_OK;
-}
-
-static weir_status finish_ended(transfer *all, weir_error *error) {
-    int left;
-    CURLMsg *message;
-    while ((message = curl_multi_info_read(all->self->multi, &left)) != NULL) {
-        http_slot *slot = NULL;
-        if (message->msg != CURLMSG_DONE ||
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&slot) != CURLE_OK || !slot)
-            continue;
-        weir_status status = finish(all, slot, message->data.result, error);
-        stop(all, slot);
-        if (status)
-            return status;
+        WEIR__TRY(start(all, &self->slots[i], r, error));
     }
     return WEIR_OK;
 }
 
 static weir_status run(transfer *all, weir_error *error) {
     while (all->done_count < all->request_count) {
-        int wait_ms, running;
-        weir_status status = start_ready(all, &wait_ms, error);
-        if (status)
-            return status;
+        int wait_ms, running, left;
+        WEIR__TRY(start_ready(all, &wait_ms, error));
         CURLMcode code = curl_multi_perform(all->self->multi, &running);
         if (code == CURLM_OK && WEIR__NARROW(uint32_t, running) == all->running)
             code = curl_multi_poll(all->self->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
                               "%s cannot be reached: %s", all->self->url, curl_multi_strerror(code));
-        status = finish_ended(all, error);
-        if (status)
-            return status;
+        for (CURLMsg *message; (message = curl_multi_info_read(all->self->multi, &left)) != NULL;) {
+            http_slot *slot = NULL;
+            if (message->msg != CURLMSG_DONE ||
+                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&slot) != CURLE_OK ||
+                !slot)
+                continue;
+            weir_status status = finish(all, slot, message->data.result, error);
+            stop(all, slot);
+            WEIR__TRY(status);
+        }
     }
     return WEIR_OK;
 }

@@ -33,10 +33,9 @@ static void warn_early(ingest_run *ingest) {
     const weir_ingest__catalog *catalog = &ingest->catalog;
     char names[600] = "";
     for (uint32_t i = 0; i < catalog->skipped_count && strlen(names) < 400; i++) {
-        const char *slash = strrchr(catalog->skipped[i], '/');
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%.100s", i ? ", " : "",
-                 slash ? slash + 1 : catalog->skipped[i]);
+                 weir_ingest__last_name(catalog->skipped[i]));
     }
     if (catalog->skipped_count > 0)
         weir_ingest__warn(
@@ -58,31 +57,20 @@ static void warn_early(ingest_run *ingest) {
     }
 }
 
-/* If warnings are errors: SCHEMA_INVALID with the first of them. */
-static weir_status refuse_warnings(const weir_ingest__context *context, weir_error *error) {
-    if (!context->options->strict || context->warning_count == 0)
-        return WEIR_OK;
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
-                      "%u warning%s, which strict makes errors; the first is %s", context->warning_count,
-                      context->warning_count == 1 ? "" : "s", context->first_warning);
-}
-
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static weir_status open_sessions(ingest_run *ingest, weir_error *error) {
     weir_ingest__source *first;
-    weir_status status = weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_ingest__source_open(ingest->context.env, &ingest->source, &first, error));
     if (ingest->context.options->silence_s > 0)
         first->silence_ns = ingest->context.options->silence_s * UINT64_C(1000000000);
     weir_ingest__context_add_session(&ingest->context, first);
     const weir_ingest__source_kind *kind = ingest->context.sessions[0]->kind;
     while (kind->fork && ingest->context.session_count < ingest->context.threads) {
         weir_ingest__source *session = NULL;
-        status = kind->fork(ingest->context.sessions[0], &session, error);
-        if (status != WEIR_OK || !session)
-            return status;
+        WEIR__TRY(kind->fork(ingest->context.sessions[0], &session, error));
+        if (!session)
+            break;
         weir_ingest__context_add_session(&ingest->context, session);
     }
     return WEIR_OK;
@@ -102,7 +90,7 @@ static weir_status split_search_path(ingest_run *ingest, const char *text, weir_
         text += size + 1;
     }
     if (!names)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *names);
+        return weir_ingest__no_memory(error, count * sizeof *names);
     ingest->source.search_path = names;
     ingest->source.search_path_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;
@@ -130,7 +118,7 @@ static weir_status prepare_csv(ingest_run *ingest, weir_error *error) {
     weir_ingest__csv_table_options *tables =
         weir__arena_take_zero(&ingest->arena, schema->table_count, sizeof *tables);
     if (!tables)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, schema->table_count * sizeof *tables);
+        return weir_ingest__no_memory(error, schema->table_count * sizeof *tables);
     for (uint32_t t = 0; t < schema->table_count; t++)
         tables[t] = (weir_ingest__csv_table_options){schema->tables[t].name, schema->tables[t].csv};
     ingest->csv.schema = schema->csv;
@@ -186,16 +174,20 @@ static uint64_t memory_of_source(const weir_ingest_options *options) {
     return options->memory == 0 ? 0 : options->memory / 4 < LEAST ? LEAST : options->memory / 4;
 }
 
-/* A schema that is given is read before the source is opened: it may say where names are found. */
-static weir_status prepare_source(ingest_run *ingest, bool reads_schema, weir_error *error) {
+static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *error) {
     const weir_ingest_options *options = ingest->context.options;
-    weir_status status = WEIR_OK;
+    bool has_tables = options->arrow_table_count > 0;
+    if (!options->source == !has_tables)
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
+                          has_tables ? "both a source and Arrow tables are given" : "no source is given");
+    WEIR__TRY(weir_ingest__check_preset(options->preset, error));
+    WEIR__TRY(weir_ingest__like_open(&ingest->context, &ingest->like, error));
+    WEIR__TRY(weir_ingest__base_open(&ingest->context, &ingest->base, error));
+    /* A schema that is given is read before the source is opened: it may say where names are found. */
     if (reads_schema && options->schema)
-        status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, options->schema,
-                                          options->schema_size,
-                                          options->schema_name ? options->schema_name : "the schema", error);
-    if (status != WEIR_OK)
-        return status;
+        WEIR__TRY(weir_ingest__schema_read(
+            &ingest->schema, ingest->context.env, options->schema, options->schema_size,
+            options->schema_name ? options->schema_name : "the schema", error));
     ingest->source = (weir_ingest__source_options){.location = options->source,
                                                    .search_path = ingest->schema.search_path,
                                                    .search_path_count = ingest->schema.search_path_count,
@@ -206,34 +198,12 @@ static weir_status prepare_source(ingest_run *ingest, bool reads_schema, weir_er
                                                    .memory = memory_of_source(options),
                                                    .is_cancelled = &ingest->context.is_cancelled};
     WEIR__TRY(prepare_csv(ingest, error));
-    return options->search_path ? split_search_path(ingest, options->search_path, error) : WEIR_OK;
-}
-
-static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *error) {
-    bool has_tables = ingest->context.options->arrow_table_count > 0;
-    if (!ingest->context.options->source == !has_tables)
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
-                          has_tables ? "both a source and Arrow tables are given" : "no source is given");
-    WEIR__TRY(weir_ingest__check_preset(ingest->context.options->preset, error));
-    WEIR__TRY(weir_ingest__like_open(&ingest->context, &ingest->like, error));
-    WEIR__TRY(weir_ingest__base_open(&ingest->context, &ingest->base, error));
-    WEIR__TRY(prepare_source(ingest, reads_schema, error));
+    if (options->search_path)
+        WEIR__TRY(split_search_path(ingest, options->search_path, error));
     WEIR__TRY(open_sessions(ingest, error));
     WEIR__TRY(
         ingest->context.sessions[0]->kind->describe(ingest->context.sessions[0], &ingest->catalog, error));
     return check_csv(ingest, error);
-}
-
-static void end(ingest_run *ingest) {
-    weir_ingest__description_release(&ingest->description);
-    weir_ingest__plan_release(&ingest->plan);
-    if (ingest->schema.document.env)
-        weir_ingest__schema_release(&ingest->schema);
-    weir_ingest__catalog_release(&ingest->catalog);
-    weir_ingest__context_close_sessions(&ingest->context);
-    weir_ingest__base_close(ingest->base);
-    weir_store_close(ingest->like.store);
-    weir__arena_release(&ingest->arena);
 }
 
 /* ---- The schema ------------------------------------------------------------------------------ */
@@ -241,16 +211,6 @@ static void end(ingest_run *ingest) {
 static weir_status draft(ingest_run *ingest, weir_bytes *schema, weir_error *error) {
     WEIR__TRY(weir_ingest__catalog_keep_drafted(&ingest->catalog, error));
     return weir_ingest__draft_schema(&ingest->context, &ingest->catalog, &ingest->source, schema, error);
-}
-
-/* Where no schema is given, the draft is read as one. */
-static weir_status draft_and_read(ingest_run *ingest, weir_error *error) {
-    weir_bytes text;
-    WEIR__TRY(draft(ingest, &text, error));
-    weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, text.data, text.size,
-                                                  "the drafted schema", error);
-    weir_bytes_release(&text);
-    return status;
 }
 
 /* What is told beside the store is the caller's if all went well. */
@@ -308,39 +268,6 @@ static weir_status run_phases(ingest_run *ingest, weir_ingest__keeper *keeper, r
     return end_phase(context, status, &began, &report->order_ns, error);
 }
 
-static void release_stages(row_stages *stages) {
-    weir_ingest__statistics_release(&stages->statistics);
-    weir_ingest__tasks_release(&stages->tasks);
-    weir_ingest__linked_release(&stages->linked);
-    weir_ingest__ordered_release(&stages->ordered);
-    weir_ingest__parts_release(&stages->parts);
-}
-
-static void fill_report(const ingest_run *ingest, weir_ingest_report *report) {
-    const weir_store_info *info = &ingest->description.info;
-    memcpy(report->store_hash, info->store_hash, WEIR_HASH_SIZE);
-    report->drafted = ingest->context.options->schema == NULL;
-    report->tables = info->table_count;
-    report->rows = info->row_count;
-    report->texts = info->text_count;
-    report->source_bytes = ingest->catalog.size_bytes;
-    for (uint32_t t = 0; t < info->table_count; t++)
-        report->ignored_columns +=
-            ingest->plan.tables[t].source->column_count - ingest->plan.tables[t].column_count;
-    for (uint32_t e = 0; e < info->edge_count; e++) {
-        report->edges += info->edges[e].edges;
-        report->dangling += info->edges[e].dangling;
-    }
-    for (uint32_t c = 0; c < info->table_column_count; c++)
-        report->not_finite += info->columns[c].not_finite;
-    for (uint32_t i = 0; i < info->task_count; i++) {
-        report->seeds += info->tasks[i].seed_count;
-        report->dropped_seeds += info->tasks[i].dropped;
-    }
-    report->warnings = ingest->context.warning_count;
-    report->total_ns = ingest->context.env->now_ns(ingest->context.env->context) - ingest->context.started_ns;
-}
-
 /* A whole store under its temporary name, looked at by whoever wants to. */
 static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, weir_store__writer *store,
                               weir_ingest_report *report, weir_error *error) {
@@ -356,11 +283,21 @@ static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, w
         weir_ingest__describe_rows(&ingest->description, &stages.tasks, &stages.statistics);
         status = weir_ingest__write_store(context, &stages.tasks, &ingest->description, store, report, error);
     }
-    release_stages(&stages); /* all is in the file: who inspects it has the memory */
+    /* All is in the file: who inspects it has the memory. */
+    weir_ingest__statistics_release(&stages.statistics);
+    weir_ingest__tasks_release(&stages.tasks);
+    weir_ingest__linked_release(&stages.linked);
+    weir_ingest__ordered_release(&stages.ordered);
+    weir_ingest__parts_release(&stages.parts);
     if (status == WEIR_OK && options->inspect)
         status = options->inspect(options->inspect_context, store->file.temporary, weir_ingest__tell, context,
                                   error);
-    return status == WEIR_OK ? refuse_warnings(context, error) : status;
+    WEIR__TRY(status);
+    if (!context->options->strict || context->warning_count == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
+                      "%u warning%s, which strict makes errors; the first is %s", context->warning_count,
+                      context->warning_count == 1 ? "" : "s", context->first_warning);
 }
 
 /* The store takes its name, then the list of kept rows, then the manifest; their texts, and what is told, are
@@ -424,8 +361,14 @@ static weir_status read_and_write(ingest_run *ingest, weir_ingest_report *report
 static weir_status run(ingest_run *ingest, weir_ingest_report *report, weir_error *error) {
     weir_ingest__context *context = &ingest->context;
     const weir_env *env = context->env;
-    if (!context->options->schema)
-        WEIR__TRY(draft_and_read(ingest, error));
+    if (!context->options->schema) {
+        weir_bytes text; /* a draft, which is read as a schema */
+        WEIR__TRY(draft(ingest, &text, error));
+        weir_status status = weir_ingest__schema_read(&ingest->schema, ingest->context.env, text.data,
+                                                      text.size, "the drafted schema", error);
+        weir_bytes_release(&text);
+        WEIR__TRY(status);
+    }
     WEIR__TRY(weir_ingest__like_trim(context, &ingest->like, &ingest->schema, error));
     WEIR__TRY(weir_ingest__complete_catalog(context, &ingest->schema, &ingest->catalog, error));
     WEIR__TRY(
@@ -438,7 +381,28 @@ static weir_status run(ingest_run *ingest, weir_ingest_report *report, weir_erro
     WEIR__TRY(weir__spill_place(context->spill, report->store_path, error));
     warn_early(ingest);
     WEIR__TRY(read_and_write(ingest, report, error));
-    fill_report(ingest, report);
+    const weir_store_info *info = &ingest->description.info;
+    memcpy(report->store_hash, info->store_hash, WEIR_HASH_SIZE);
+    report->drafted = ingest->context.options->schema == NULL;
+    report->tables = info->table_count;
+    report->rows = info->row_count;
+    report->texts = info->text_count;
+    report->source_bytes = ingest->catalog.size_bytes;
+    for (uint32_t t = 0; t < info->table_count; t++)
+        report->ignored_columns +=
+            ingest->plan.tables[t].source->column_count - ingest->plan.tables[t].column_count;
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        report->edges += info->edges[e].edges;
+        report->dangling += info->edges[e].dangling;
+    }
+    for (uint32_t c = 0; c < info->table_column_count; c++)
+        report->not_finite += info->columns[c].not_finite;
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        report->seeds += info->tasks[i].seed_count;
+        report->dropped_seeds += info->tasks[i].dropped;
+    }
+    report->warnings = ingest->context.warning_count;
+    report->total_ns = ingest->context.env->now_ns(ingest->context.env->context) - ingest->context.started_ns;
     return WEIR_OK;
 }
 
@@ -456,7 +420,16 @@ static void do_work(void *argument) {
     if (work->status == WEIR_OK)
         work->status = work->report ? run(work->ingest, work->report, work->error)
                                     : draft(work->ingest, work->schema, work->error);
-    end(work->ingest);
+    ingest_run *ingest = work->ingest;
+    weir_ingest__description_release(&ingest->description);
+    weir_ingest__plan_release(&ingest->plan);
+    if (ingest->schema.document.env)
+        weir_ingest__schema_release(&ingest->schema);
+    weir_ingest__catalog_release(&ingest->catalog);
+    weir_ingest__context_close_sessions(&ingest->context);
+    weir_ingest__base_close(ingest->base);
+    weir_store_close(ingest->like.store);
+    weir__arena_release(&ingest->arena);
 }
 
 /* Ingests, or drafts a schema, while the caller is told how it goes. `spill` is NULL for a draft. */
@@ -467,7 +440,7 @@ static __attribute__((noinline)) weir_status run_watched(const weir_env *env, we
     const weir_env *own = spill ? weir__spill_env(spill) : env;
     ingest_run *ingest = weir__allocate_zero(env, 1, sizeof *ingest);
     if (!ingest)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *ingest);
+        return weir_ingest__no_memory(error, sizeof *ingest);
     ingest_work work = {.ingest = ingest, .report = report, .schema = schema, .error = error};
     weir_ingest__context_init(&ingest->context, own, env, spill, options);
     weir__arena_init(&ingest->arena, own);
@@ -490,7 +463,7 @@ static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
     weir__spill *spill = NULL;
     weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
     if (!own)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, sizeof *own);
+        return weir_ingest__no_memory(error, sizeof *own);
     weir_status status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
     if (status == WEIR_OK)
         status = run_watched(env, spill, options, own, NULL, error);

@@ -19,20 +19,6 @@ static double real_of(weir_ingest__key key) {
     return value;
 }
 
-static bool key_from_bytes(weir_ingest__bytes bytes, weir__arena *arena, weir_ingest__dictionary *dictionary,
-                           weir_ingest__key *out) {
-    const weir_ingest__string *string;
-    uint32_t number;
-    if (!dictionary)
-        string = weir_ingest__string_new(arena, bytes.data, bytes.size);
-    else
-        string = weir_ingest__dictionary_intern(dictionary, arena, bytes.data, bytes.size, &number)
-                     ? dictionary->strings[number]
-                     : NULL;
-    out->payload = (uintptr_t)string;
-    return string != NULL;
-}
-
 static weir_ingest__key key_from_real(double real) {
     weir_ingest__key key = {WEIR_INGEST__KEY_REAL, 0};
     if (isnan(real))
@@ -59,7 +45,17 @@ bool weir_ingest__key_from_value(const weir_ingest__value *value, weir__arena *a
     case WEIR_INGEST__TEXT:
     case WEIR_INGEST__BLOB:
         out->tag = value->type == WEIR_INGEST__TEXT ? WEIR_INGEST__KEY_TEXT : WEIR_INGEST__KEY_BLOB;
-        return key_from_bytes(value->text, arena, dictionary, out);
+        const weir_ingest__string *string;
+        uint32_t number;
+        if (!dictionary)
+            string = weir_ingest__string_new(arena, value->text.data, value->text.size);
+        else
+            string =
+                weir_ingest__dictionary_intern(dictionary, arena, value->text.data, value->text.size, &number)
+                    ? dictionary->strings[number]
+                    : NULL;
+        out->payload = (uintptr_t)string;
+        return string != NULL;
     default:
         *out = (weir_ingest__key){WEIR_INGEST__KEY_NULL, 0};
         return true;
@@ -110,19 +106,6 @@ uint64_t weir_ingest__key_hash(weir_ingest__key key) {
     return x ^ x >> 29;
 }
 
-static void describe(weir_ingest__key key, char out[96]) {
-    weir_ingest__value value = {.type = WEIR_INGEST__NULL};
-    if (is_whole(key))
-        value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)key.payload};
-    else if (key.tag == WEIR_INGEST__KEY_REAL)
-        value = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = real_of(key)};
-    else if (key.tag != WEIR_INGEST__KEY_NULL)
-        value = (weir_ingest__value){.type = key.tag == WEIR_INGEST__KEY_TEXT ? WEIR_INGEST__TEXT
-                                                                              : WEIR_INGEST__BLOB,
-                                     .text = {string_of(key)->bytes, string_of(key)->size}};
-    weir_ingest__describe_value(&value, out);
-}
-
 void weir_ingest__key_cbor(weir_ingest__key key, weir_cbor_writer *w) {
     switch (key.tag) {
     case WEIR_INGEST__KEY_INT:
@@ -154,7 +137,17 @@ void weir_ingest__values_describe(const weir_ingest__column_data *data, const ui
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < count && used < size; i++) {
-        describe(weir_ingest__key_at(&data[columns[i]], row), one);
+        weir_ingest__key key = weir_ingest__key_at(&data[columns[i]], row);
+        weir_ingest__value value = {.type = WEIR_INGEST__NULL};
+        if (is_whole(key))
+            value = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = (int64_t)key.payload};
+        else if (key.tag == WEIR_INGEST__KEY_REAL)
+            value = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = real_of(key)};
+        else if (key.tag != WEIR_INGEST__KEY_NULL)
+            value = (weir_ingest__value){.type = key.tag == WEIR_INGEST__KEY_TEXT ? WEIR_INGEST__TEXT
+                                                                                  : WEIR_INGEST__BLOB,
+                                         .text = {string_of(key)->bytes, string_of(key)->size}};
+        weir_ingest__describe_value(&value, one);
         const char *before = i > 0 ? ", " : count > 1 ? "(" : "";
         const char *after = i > 0 && i + 1 == count ? ")" : "";
         int added = snprintf(out + used, size - used, "%s%s%s", before, one, after);

@@ -29,17 +29,6 @@ static uint32_t sample_count(uint32_t row_count) {
     return row_count / SAMPLE_ROWS + (row_count % SAMPLE_ROWS > 0);
 }
 
-static bool take_samples(weir_ingest__key_index *index) {
-    uint32_t count = sample_count(index->of.row_count);
-    index->samples =
-        weir__allocate(index->env, (size_t)count * index->of.column_count, sizeof *index->samples);
-    for (uint32_t i = 0; index->samples && i < count; i++)
-        for (uint32_t c = 0; c < index->of.column_count; c++)
-            index->samples[(size_t)i * index->of.column_count + c] =
-                (int64_t)index->of.data[index->of.columns[c]].keys[(size_t)i * SAMPLE_ROWS];
-    return index->samples != NULL;
-}
-
 /* How many samples are not greater than the key. */
 static uint32_t count_samples(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
     uint32_t low = 0, high = sample_count(index->of.row_count);
@@ -118,19 +107,6 @@ static uint32_t *find_slot(const weir_ingest__key_index *index, const weir_inges
     }
 }
 
-static void fill(weir_ingest__key_index *index, weir_ingest__key *keys, uint32_t *duplicate) {
-    for (uint32_t r = 0; r < index->of.row_count; r++) {
-        for (uint32_t i = 0; i < index->of.column_count; i++)
-            keys[i] = weir_ingest__key_at(&index->of.data[index->of.columns[i]], r);
-        if (weir_ingest__keys_have_null(keys, index->of.column_count))
-            continue;
-        uint32_t *slot = find_slot(index, keys);
-        if (*slot != 0 && *duplicate == WEIR_NONE)
-            *duplicate = r;
-        *slot = *slot ? *slot : r + 1;
-    }
-}
-
 weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__key_columns *of,
                                         weir_ingest__key_index *out, uint32_t *duplicate, weir_error *error) {
     const weir_ingest__column_data *first = of->column_count == 1 ? &of->data[of->columns[0]] : NULL;
@@ -141,8 +117,15 @@ weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__
         out->first_key = (int64_t)first->keys[0];
         return WEIR_OK;
     }
-    if (is_sorted(of))
-        return take_samples(out) ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    if (is_sorted(of)) {
+        uint32_t count = sample_count(out->of.row_count);
+        out->samples = weir__allocate(out->env, (size_t)count * out->of.column_count, sizeof *out->samples);
+        for (uint32_t i = 0; out->samples && i < count; i++)
+            for (uint32_t c = 0; c < out->of.column_count; c++)
+                out->samples[(size_t)i * out->of.column_count + c] =
+                    (int64_t)out->of.data[out->of.columns[c]].keys[(size_t)i * SAMPLE_ROWS];
+        return out->samples != NULL ? WEIR_OK : weir_ingest__no_memory(error, 1);
+    }
     uint64_t slots = 16;
     while (slots < (uint64_t)of->row_count * 2)
         slots *= 2;
@@ -150,11 +133,20 @@ weir_status weir_ingest__key_index_make(const weir_env *env, const weir_ingest__
     weir_ingest__key *keys = weir__allocate(env, of->column_count, sizeof *keys);
     out->slots = weir__allocate_zero(env, slots, sizeof *out->slots);
     bool has_memory = keys && out->slots;
-    if (has_memory)
-        fill(out, keys, duplicate);
+    if (has_memory) {
+        for (uint32_t r = 0; r < out->of.row_count; r++) {
+            for (uint32_t i = 0; i < out->of.column_count; i++)
+                keys[i] = weir_ingest__key_at(&out->of.data[out->of.columns[i]], r);
+            if (weir_ingest__keys_have_null(keys, out->of.column_count))
+                continue;
+            uint32_t *slot = find_slot(out, keys);
+            if (*slot != 0 && *duplicate == WEIR_NONE)
+                *duplicate = r;
+            *slot = *slot ? *slot : r + 1;
+        }
+    }
     weir__release(env, keys);
-    return has_memory ? WEIR_OK
-                      : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, slots * sizeof *out->slots);
+    return has_memory ? WEIR_OK : weir_ingest__no_memory(error, slots * sizeof *out->slots);
 }
 
 void weir_ingest__key_index_release(weir_ingest__key_index *index) {

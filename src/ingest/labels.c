@@ -52,8 +52,7 @@ weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_r
         make_list(env, anchor_rows, task, items, count, task->seed_count, &task->labels[0]) &&
         make_list(env, anchor_rows, task, items, count, task->split_start[WEIR_TRAIN + 1], &task->labels[1]);
     weir__release(env, items);
-    return is_fine ? WEIR_OK
-                   : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->seed_count * sizeof *items);
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, task->seed_count * sizeof *items);
 }
 
 void weir_ingest__label_lists_release(const weir_env *env, weir_ingest__task *task) {

@@ -73,30 +73,6 @@ static void leave_out(const trimmer *by, const char *table, const char *column, 
                       table && column ? table : "", table && column ? "." : "", name, by->like->path);
 }
 
-static void trim_columns(const trimmer *by, weir_ingest__schema_table *table, uint32_t number) {
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        weir_ingest__schema_column *column = &table->columns[c];
-        if (column->stype == WEIR_IGNORED ||
-            find_column(earlier(by->like), number, column->name) != WEIR_NONE)
-            continue;
-        leave_out(by, table->name, column->name, NULL, "column", column->name);
-        column->stype = WEIR_IGNORED;
-    }
-}
-
-static void trim_keys(const trimmer *by, weir_ingest__schema_table *table, uint32_t number) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < table->foreign_key_count; i++) {
-        const weir_ingest__schema_key *key = &table->foreign_keys[i];
-        if (find_edge(earlier(by->like), number, key->name) != WEIR_NONE &&
-            find_table(earlier(by->like), key->table) != WEIR_NONE)
-            table->foreign_keys[kept++] = *key;
-        else
-            leave_out(by, table->name, key->name, NULL, "foreign key", key->name);
-    }
-    table->foreign_key_count = kept;
-}
-
 static void trim_tables(const trimmer *by) {
     weir_ingest__schema *schema = by->schema;
     uint32_t kept = 0;
@@ -107,8 +83,24 @@ static void trim_tables(const trimmer *by) {
             leave_out(by, table.name, NULL, NULL, "table", table.name);
             continue;
         }
-        trim_columns(by, &table, number);
-        trim_keys(by, &table, number);
+        for (uint32_t c = 0; c < table.column_count; c++) {
+            weir_ingest__schema_column *column = &table.columns[c];
+            if (column->stype == WEIR_IGNORED ||
+                find_column(earlier(by->like), number, column->name) != WEIR_NONE)
+                continue;
+            leave_out(by, table.name, column->name, NULL, "column", column->name);
+            column->stype = WEIR_IGNORED;
+        }
+        uint32_t key_count = 0;
+        for (uint32_t i = 0; i < table.foreign_key_count; i++) {
+            const weir_ingest__schema_key *key = &table.foreign_keys[i];
+            if (find_edge(earlier(by->like), number, key->name) != WEIR_NONE &&
+                find_table(earlier(by->like), key->table) != WEIR_NONE)
+                table.foreign_keys[key_count++] = *key;
+            else
+                leave_out(by, table.name, key->name, NULL, "foreign key", key->name);
+        }
+        table.foreign_key_count = key_count;
         schema->tables[kept++] = table;
     }
     schema->table_count = kept;
@@ -302,26 +294,36 @@ static weir_status check_edges(const weir_ingest__like *like, const weir_ingest_
 static weir_status check_tables(const weir_ingest__like *like, const weir_ingest__description *is,
                                 weir_error *error) {
     const weir_store_info *was = earlier(like);
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++) {
+    for (uint32_t t = 0; t < was->table_count; t++) {
         const weir_table *table = &is->tables[t], *old = &was->tables[t];
         if (t >= is->info.table_count || !is_same_text(table->name, old->name))
             return misfit(like, error, "table %.100s is missing", old->name);
-        status = check_columns(like, is, t, error);
-        if (status == WEIR_OK && !is_same_time(table, table->temporal_column, table->temporal_time, old,
-                                               old->temporal_column, old->temporal_time))
-            status = misfit(like, error, "the rows of table %.100s have another time", table->name);
+        WEIR__TRY(check_columns(like, is, t, error));
+        if (!is_same_time(table, table->temporal_column, table->temporal_time, old, old->temporal_column,
+                          old->temporal_time))
+            return misfit(like, error, "the rows of table %.100s have another time", table->name);
     }
-    for (uint32_t t = 0; t < was->table_count && status == WEIR_OK; t++)
-        status = check_edges(like, is, t, error);
-    return status;
+    for (uint32_t t = 0; t < was->table_count; t++)
+        WEIR__TRY(check_edges(like, is, t, error));
+    return WEIR_OK;
 }
 
-static weir_status check_tasks(const weir_ingest__like *like, const weir_ingest__description *is,
-                               weir_error *error) {
-    const weir_store_info *was = earlier(like);
+weir_status weir_ingest__like_check(const weir_ingest__like *like, weir_ingest__description *description,
+                                    weir_error *error) {
+    if (!like->store)
+        return WEIR_OK;
+    const weir_store_info *was = earlier(like), *is = &description->info;
+    WEIR__TRY(check_tables(like, description, error));
+    if (is->table_count != was->table_count || is->table_column_count != was->table_column_count ||
+        is->edge_count != was->edge_count)
+        return misfit(like, error, "it has other tables, columns or foreign keys");
+    for (uint32_t i = 0; i < was->task_count; i++)
+        if (i >= is->task_count || !is_same_text(is->tasks[i].name, was->tasks[i].name))
+            return misfit(like, error, "task %.100s is missing", was->tasks[i].name);
+    if (is->task_count != was->task_count || is->column_count != was->column_count)
+        return misfit(like, error, "it has other tasks");
     for (uint32_t i = 0; i < was->task_count; i++) {
-        const weir_task *task = &is->tasks[i], *old = &was->tasks[i];
+        const weir_task *task = &description->tasks[i], *old = &was->tasks[i];
         bool is_same = task->is_cell == old->is_cell && task->stype == old->stype &&
                        task->column == old->column && task->anchor_table == old->anchor_table &&
                        is_same_text(task->target_column, old->target_column);
@@ -334,8 +336,8 @@ static weir_status check_tasks(const weir_ingest__like *like, const weir_ingest_
             (task->has_horizon && task->horizon != old->horizon) ||
             (task->label_known_column && !is_same_text(task->label_known_column, old->label_known_column)))
             return misfit(like, error, "the labels of task %.100s are known at another time", old->name);
-        if (task->has_label_times &&
-            !is_same_text(is->columns[task->observed_column].name, was->columns[old->observed_column].name))
+        if (task->has_label_times && !is_same_text(description->columns[task->observed_column].name,
+                                                   was->columns[old->observed_column].name))
             return misfit(like, error, "task %.100s has another observation_time_column", old->name);
         if (task->before_anchor != old->before_anchor)
             return misfit(like, error, "task %.100s has another before_anchor", old->name);
@@ -345,24 +347,6 @@ static weir_status check_tasks(const weir_ingest__like *like, const weir_ingest_
             return misfit(like, error, "task %.100s drops other columns", old->name);
     }
     return WEIR_OK;
-}
-
-weir_status weir_ingest__like_check(const weir_ingest__like *like, weir_ingest__description *description,
-                                    weir_error *error) {
-    if (!like->store)
-        return WEIR_OK;
-    const weir_store_info *was = earlier(like), *is = &description->info;
-    weir_status status = check_tables(like, description, error);
-    if (status == WEIR_OK &&
-        (is->table_count != was->table_count || is->table_column_count != was->table_column_count ||
-         is->edge_count != was->edge_count))
-        status = misfit(like, error, "it has other tables, columns or foreign keys");
-    for (uint32_t i = 0; i < was->task_count && status == WEIR_OK; i++)
-        if (i >= is->task_count || !is_same_text(is->tasks[i].name, was->tasks[i].name))
-            status = misfit(like, error, "task %.100s is missing", was->tasks[i].name);
-    if (status == WEIR_OK && (is->task_count != was->task_count || is->column_count != was->column_count))
-        status = misfit(like, error, "it has other tasks");
-    return status == WEIR_OK ? check_tasks(like, description, error) : status;
 }
 
 weir_status weir_ingest__like_check_embeddings(const weir_ingest__like *like, const weir_store_info *is,
@@ -399,7 +383,7 @@ weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t
                               "on it",
                               column->name, like->path);
         if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
+            return weir_ingest__no_memory(error, text.size);
         before = text;
     }
     *count = column->category_count;
@@ -513,26 +497,23 @@ bool weir_ingest__like_split(const weir_ingest__like *like, const weir_ingest__t
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-static void warn_of_columns(weir_ingest__context *context, const char *path,
-                            const weir_ingest__table *table) {
-    for (uint32_t c = 0; c < table->plan->column_count; c++) {
-        const char *name = table->plan->name, *column = table->plan->columns[c].name;
-        if (table->new_categories[c] > 0)
-            weir_ingest__warn(
-                context, "like_new_categories", name, column, NULL,
-                "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
-                "null, as the model knows no others",
-                (unsigned long long)table->new_categories[c], table->row_count, name, column, path);
-    }
-}
-
 weir_status weir_ingest__like_report(weir_ingest__context *context, const weir_ingest__tasks *tasks,
                                      weir_error *error) {
     const weir_ingest__like *like = tasks->plan->like;
     if (!like->store)
         return WEIR_OK;
-    for (uint32_t t = 0; t < tasks->plan->table_count; t++)
-        warn_of_columns(context, like->path, &tasks->ordered->tables[t]);
+    for (uint32_t t = 0; t < tasks->plan->table_count; t++) {
+        const weir_ingest__table *table = &tasks->ordered->tables[t];
+        for (uint32_t c = 0; c < table->plan->column_count; c++) {
+            const char *name = table->plan->name, *column = table->plan->columns[c].name;
+            if (table->new_categories[c] > 0)
+                weir_ingest__warn(
+                    context, "like_new_categories", name, column, NULL,
+                    "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
+                    "null, as the model knows no others",
+                    (unsigned long long)table->new_categories[c], table->row_count, name, column, like->path);
+        }
+    }
     for (uint32_t i = 0; i < tasks->plan->task_count; i++) {
         const weir_ingest__task *task = &tasks->list[i];
         const weir_ingest__schema_task *schema = task->plan->schema;

@@ -70,7 +70,7 @@ weir_status weir_ingest__make_links(const weir_env *env, const weir_ingest__link
     if (order_destinations(env, linked, plan->link_table, out) &&
         (plan->link_edge == WEIR_NONE || order_references(env, &linked->edges[plan->link_edge], count, out)))
         return WEIR_OK;
-    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *out->times);
+    return weir_ingest__no_memory(error, count * sizeof *out->times);
 }
 
 void weir_ingest__links_release(const weir_env *env, weir_ingest__links *links) {

@@ -64,18 +64,7 @@ static bool begins_with(const char *text, size_t size, const char *mark) {
     return size >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0;
 }
 
-static bool ends_with(const char *text, const char *mark) {
-    size_t size = strlen(text), mark_size = strlen(mark);
-    return size >= mark_size && strcasecmp(text + size - mark_size, mark) == 0;
-}
-
 /* ---- Secrets --------------------------------------------------------------------------------- */
-
-static int hex_digit(char digit) {
-    const char *digits = "0123456789abcdef";
-    const char *found = digit ? strchr(digits, digit | 0x20) : NULL;
-    return found ? WEIR__NARROW(int, found - digits) : -1;
-}
 
 /* Redacts a secret as it is written, and as %XX in it reads. */
 static void redact(const char *secret, size_t size, char *message, size_t capacity) {
@@ -83,10 +72,10 @@ static void redact(const char *secret, size_t size, char *message, size_t capaci
     size_t count = 0;
     weir__redact(message, capacity, secret, size);
     for (size_t i = 0; i < size && count < sizeof decoded; i++) {
-        int high = secret[i] == '%' && i + 2 < size ? hex_digit(secret[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(secret[i + 2]) : -1;
-        decoded[count++] = low >= 0 ? WEIR__LOW(char, high * 16 + low) : secret[i];
-        i += low >= 0 ? 2 : 0;
+        uint8_t byte = WEIR__LOW(uint8_t, secret[i]);
+        if (secret[i] == '%' && i + 2 < size && weir__hex_decode(secret + i + 1, 2, &byte, 1))
+            i += 2;
+        decoded[count++] = WEIR__LOW(char, byte);
     }
     weir__redact(message, capacity, decoded, count);
 }
@@ -104,7 +93,9 @@ static void redact_parts(const char *secret, size_t size, char *message, size_t 
     }
 }
 
-void weir_ingest__redact_location(const char *location, char *message, size_t capacity) {
+/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
+ * that may quote it. */
+static void redact_location(const char *location, char *message, size_t capacity) {
     static const char *const names[] = {"password=", "passwd=", "pwd="};
     const char *authority = strstr(location, "//");
     const char *last = strrchr(location, '@');
@@ -124,14 +115,13 @@ weir_status weir_ingest__source_fail(weir_error *error, const char *location, co
                                      const char *text) {
     char message[512];
     weir__one_line(text, message, sizeof message);
-    weir_ingest__redact_location(location, message, sizeof message);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what,
-                      *message ? message : "the server said nothing");
+    redact_location(location, message, sizeof message);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: %s", what, *message ? message : "the server said nothing");
 }
 
 void weir_location_text(const char *location, char *out, size_t capacity) {
     snprintf(out, capacity, "%s", location);
-    weir_ingest__redact_location(location, out, capacity);
+    redact_location(location, out, capacity);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -144,18 +134,16 @@ static weir_status say(weir_error *error, const char *location, const char *what
         snprintf(shown, sizeof shown, "%.*s://\xe2\x80\xa6", WEIR__NARROW(int, slashes - location), location);
     else
         snprintf(shown, sizeof shown, "%s", location);
-    weir_ingest__redact_location(location, shown, sizeof shown);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s %s", shown, what);
+    redact_location(location, shown, sizeof shown);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s %s", shown, what);
 }
 
-static weir_status say_of_file(const char *location, const char *head, size_t size, weir_error *error) {
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (begins_with(head, size, beginnings[i].mark))
-            return say(error, location, beginnings[i].text);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends_with(location, endings[i].mark))
-            return say(error, location, endings[i].text);
-    return say(error, location, "is not a source that weir reads; " WHAT_WEIR_READS);
+weir_status weir_ingest__refuse_search_path(const weir_ingest__source_options *options, const char *why,
+                                            weir_error *error) {
+    if (options->search_path_count == 0)
+        return WEIR_OK;
+    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
+                      "$.search_path is for PostgreSQL and DuckDB; %s", why);
 }
 
 weir_status weir_ingest__refuse_location(const weir_env *env, const char *location, weir_error *error) {
@@ -174,5 +162,11 @@ weir_status weir_ingest__refuse_location(const weir_env *env, const char *locati
     }
     ssize_t size = env->read(env->context, file, head, sizeof head);
     env->close(env->context, file);
-    return say_of_file(location, head, size > 0 ? (size_t)size : 0, error);
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (begins_with(head, size > 0 ? (size_t)size : 0, beginnings[i].mark))
+            return say(error, location, beginnings[i].text);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (weir_ingest__name_ends_in(location, endings[i].mark))
+            return say(error, location, endings[i].text);
+    return say(error, location, "is not a source that weir reads; " WHAT_WEIR_READS);
 }

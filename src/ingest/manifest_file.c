@@ -128,18 +128,6 @@ static uint32_t tell_datasets(weir_ingest__context *context, const char *path, c
     return count;
 }
 
-static void tell_changes(weir_ingest__context *context, const char *path, const weir_cbor_writer *found,
-                         const weir_cbor_writer *fresh) {
-    weir_cbor_value kept = weir_cbor_view(found->data), made = weir_cbor_view(fresh->data);
-    weir_ingest__note(context, "manifest_kept", "%s was edited and is kept as it is", path);
-    if (tell_datasets(context, path, &kept, &made) > 0)
-        weir_ingest__note(
-            context, "manifest_kept",
-            "%s does not fit the new store; --update-manifest brings its datasets up to date and keeps the "
-            "rest, --replace-manifest writes it anew",
-            path);
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 /* What stands at the manifest's path. */
@@ -187,8 +175,15 @@ static weir_status keep(weir_ingest__context *context, const char *path, const s
         return WEIR_OK;
     }
     status = read_json(context->env, text->data, text->size, "a manifest", &fresh, error);
-    if (status == WEIR_OK)
-        tell_changes(context, path, &old->document, &fresh);
+    if (status == WEIR_OK) {
+        weir_cbor_value kept = weir_cbor_view(old->document.data), made = weir_cbor_view(fresh.data);
+        weir_ingest__note(context, "manifest_kept", "%s was edited and is kept as it is", path);
+        if (tell_datasets(context, path, &kept, &made) > 0)
+            weir_ingest__note(context, "manifest_kept",
+                              "%s does not fit the new store; --update-manifest brings its datasets up to "
+                              "date and keeps the rest, --replace-manifest writes it anew",
+                              path);
+    }
     weir_cbor_release(&fresh);
     return status;
 }

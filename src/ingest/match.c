@@ -25,14 +25,6 @@ int64_t weir_ingest__row_time(const weir_ingest__linked *linked, uint32_t table,
     return times ? times[row] : WEIR_TIME_ALWAYS;
 }
 
-/* The edge type of a table that has a name. */
-static uint32_t find_edge(const weir_ingest__plan *plan, uint32_t table, const char *name) {
-    uint32_t e = 0;
-    while (plan->edges[e].table != table || strcmp(plan->edges[e].key->name, name) != 0)
-        e++; /* it is there: the schema was checked */
-    return e;
-}
-
 /* A path with numbers for names: the parents to follow, then the times of the table that they end in. */
 typedef struct followed_path {
     const uint32_t *parents[WEIR_INGEST__TIME_KEYS_MAX];
@@ -44,7 +36,11 @@ static followed_path follow(const weir_ingest__linked *linked, uint32_t table,
                             const weir_ingest__schema_time *path) {
     followed_path out = {.count = path->count - 1};
     for (uint32_t i = 0; i < out.count; i++) {
-        uint32_t e = find_edge(linked->plan, table, path->names[i]);
+        /* The edge type of a table that has a name. */
+        uint32_t e = 0;
+        while (linked->plan->edges[e].table != table ||
+               strcmp(linked->plan->edges[e].key->name, path->names[i]) != 0)
+            e++; /* it is there: the schema was checked */
         out.parents[i] = linked->edges[e].parents;
         table = linked->plan->edges[e].parent_table;
     }
@@ -108,8 +104,7 @@ static weir_status look_up_time(const weir_ingest__context *context, const weir_
                        look_up_block, &work);
     weir__release(linked->env, paths);
     out->nulls = atomic_load_explicit(&work.nulls, memory_order_relaxed);
-    return has_memory ? WEIR_OK
-                      : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, row_count * sizeof *out->values);
+    return has_memory ? WEIR_OK : weir_ingest__no_memory(error, row_count * sizeof *out->values);
 }
 
 /* ---- Parents --------------------------------------------------------------------------------- */
@@ -209,7 +204,7 @@ static weir_status find_parents(void *argument, size_t number, uint32_t worker, 
     (void)worker;
     edge->parents = weir__allocate(work->out->env, table->row_count, sizeof *edge->parents);
     if (!edge->parents)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *edge->parents);
+        return weir_ingest__no_memory(error, table->row_count * sizeof *edge->parents);
     weir_status status = weir_ingest__key_index_make(work->out->env, &of, &index, &duplicate, error);
     if (status == WEIR_OK && duplicate != WEIR_NONE)
         status = fail_for_duplicate(ordered, plan, duplicate, error);
@@ -251,16 +246,6 @@ static bool has_times(const weir_ingest__linked *linked, uint32_t number) {
     return false;
 }
 
-/* How many children the parents from `first` to `end` have: of parent i at i + 2. */
-static void count_children(const weir_ingest__edge *edge, uint32_t row_count, uint32_t first, uint32_t end,
-                           uint32_t *starts) {
-    for (uint32_t r = 0; r < row_count; r++) {
-        size_t parent = edge->parents[r];
-        if (parent >= first && parent < end) /* WEIR_NONE is not */
-            starts[parent + 2]++;
-    }
-}
-
 /* Children in row order of the parents from `first` to `end`. */
 static void place_children(const link_work *work, uint32_t number, uint32_t first, uint32_t end) {
     const weir_ingest__edge_plan *plan = &work->out->plan->edges[number];
@@ -298,7 +283,12 @@ static void fill_children(const link_work *work, uint32_t number, uint32_t paren
     uint32_t range_count = ranges_of(size, most, parent_count);
     for (uint32_t i = 0, first = 0; i < range_count; i++) {
         uint32_t end = range_end(i, range_count, parent_count);
-        count_children(edge, row_count, first, end, starts);
+        /* How many children the parents from `first` to `end` have: of parent i at i + 2. */
+        for (uint32_t r = 0; r < row_count; r++) {
+            size_t parent = edge->parents[r];
+            if (parent >= first && parent < end) /* WEIR_NONE is not */
+                starts[parent + 2]++;
+        }
         first = end;
     }
     for (uint32_t p = 2; p <= parent_count; p++)
@@ -309,6 +299,7 @@ static void fill_children(const link_work *work, uint32_t number, uint32_t paren
         place_children(work, number, first, end);
         first = end;
     }
+    assert(starts[parent_count] == edge->count && "a child that no parent has");
 }
 
 static bool are_times_sorted(const int64_t *times, uint32_t count) {
@@ -384,7 +375,7 @@ static weir_status make_children(void *argument, size_t index, uint32_t worker, 
     if (is_fine && wants_times)
         is_fine = sort_children(env, edge, parent_count);
     (void)weir_ingest__advance(work->context, tables[plan->table].row_count);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, edge->count * 12);
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, edge->count * 12);
 }
 
 /* ---- All edge types -------------------------------------------------------------------------- */

@@ -52,14 +52,11 @@ typedef struct weir_ingest__my_session {
     weir_ingest__my_api api;
     weir_ingest__my_connection connection;
     const char *fault; /* static; why it has hung up, NULL while it has not */
-    atomic_bool is_interrupted;
-    const weir_ingest__source_options *options;
     char database[WEIR_INGEST__MY_NAME_MAX];
     int server; /* the socket to the server, and */
     int end;    /* the other end of the library's; both -1 while it connects, and after hanging up */
     uint64_t received;
     weir_ingest__my_bytes in, out;
-    bool is_reading; /* a cursor is open: one at a time a session, as the protocol has it */
 } weir_ingest__my_session;
 
 /* SOURCE_ERROR with what was tried and why it failed: the session's fault, else `text` (NULL: the
@@ -139,11 +136,10 @@ const char *weir_ingest__my_decode(weir_ingest__my_form form, const char *data, 
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* A catalog table's detail. */
+/* A catalog table's detail. The forms of its columns are their source_type. */
 typedef struct weir_ingest__my_table {
     bool has_snapshots; /* its engine has transactions */
     char engine[32];
-    weir_ingest__my_form forms[]; /* of its columns */
 } weir_ingest__my_table;
 
 WEIR_CHECKED weir_status weir_ingest__my_describe(weir_ingest__source *source, weir_ingest__catalog *out,

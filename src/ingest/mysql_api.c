@@ -12,11 +12,6 @@
     "install MariaDB's client library (Debian: libmariadb3; Fedora: mariadb-connector-c), or name its file " \
     "with WEIR_MARIADB"
 
-/* Never unloaded: it registers plugins and functions that run at the end of the process. */
-static void *load(const char *path) {
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-}
-
 static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_error *error) {
     static const weir__function functions[] = {
 #define FUNCTION(result, name, parameters) {#name, offsetof(weir_ingest__my_api, name)},
@@ -26,35 +21,29 @@ static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_
     const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
     if (!missing)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
-}
-
-/* The library prepares itself at its first use, which must not happen in two threads at once. */
-static bool prepare(const weir_ingest__my_api *api) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    bool is_ready = api->mysql_server_init(0, NULL, NULL) == 0;
-    pthread_mutex_unlock(&lock);
-    return is_ready;
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "the MariaDB client library lacks the function %s; " HOW_TO_GET_IT, missing);
 }
 
 weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     const char *named = getenv("WEIR_MARIADB");
     bool is_named = named && *named;
-    void *library = load(is_named ? named : "libmariadb.so.3");
+    void *library = dlopen(is_named ? named : "libmariadb.so.3", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         char reason[256];
         const char *text = dlerror();
         weir__one_line(text ? text : "", reason, sizeof reason);
-        return weir__fail(
-            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-            "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "this source needs MariaDB's client library, which cannot be loaded (%s); " HOW_TO_GET_IT,
             reason);
     }
     WEIR__TRY(find_functions(library, out, error));
-    if (!prepare(out))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "MariaDB's client library cannot be used: it does not start");
+    /* The library prepares itself at its first use, which must not happen in two threads at once. */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    bool is_ready = out->mysql_server_init(0, NULL, NULL) == 0;
+    pthread_mutex_unlock(&lock);
+    if (!is_ready)
+        return WEIR_INGEST__SOURCE_ERROR(error, "MariaDB's client library cannot be used: it does not start");
     return WEIR_OK;
 }

@@ -13,12 +13,12 @@
 static const char describing[] = "cannot read the database's catalog";
 
 static weir_status bad_answer(weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s: the server's lists of tables, columns and keys are not in order", describing);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "%s: the server's lists of tables, columns and keys are not in order", describing);
 }
 
 static weir_status out_of_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof(weir_ingest__catalog_table));
+    return weir_ingest__source_no_memory(error, sizeof(weir_ingest__catalog_table));
 }
 
 static weir_ingest__catalog_table *find_table(const weir_ingest__catalog *catalog, const char *name) {
@@ -36,30 +36,21 @@ static weir_ingest__catalog_table *find_table(const weir_ingest__catalog *catalo
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static weir_status add_table(weir_ingest__my_session *session, weir_ingest__catalog *catalog,
-                             const weir_ingest__text_rows *rows, size_t row, weir_error *error) {
+static weir_status add_table(weir_ingest__catalog *catalog, const weir_ingest__text_rows *rows, size_t row,
+                             weir_error *error) {
     const char *name = weir_ingest__text_rows_cell(rows, row, 0);
     const char *kind = weir_ingest__text_rows_cell(rows, row, 1);
     if (catalog->table_count > 0 && strcmp(catalog->tables[catalog->table_count - 1].bare, name) >= 0)
         return bad_answer(error);
-    weir_ingest__catalog_table *table =
-        weir_ingest__catalog_add_table_of(catalog, session->database, name, true);
+    weir_ingest__catalog_table *table = weir_ingest__catalog_add_table_of(catalog, catalog->name, name, true);
     if (!table)
         return out_of_memory(error);
     table->is_view = table->is_hidden = strstr(kind, "VIEW") != NULL;
     table->row_estimate = weir_ingest__text_rows_estimate(rows, row, 4);
     catalog->size_bytes += weir_ingest__text_rows_estimate(rows, row, 5);
-    return WEIR_OK;
-}
-
-/* The columns are known now, so the details are made with room for them. */
-static weir_status add_detail(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
-                              const weir_ingest__text_rows *rows, size_t row, weir_error *error) {
-    size_t size = sizeof(weir_ingest__my_table) + table->column_count * sizeof(weir_ingest__my_form);
-    weir_ingest__my_table *detail = weir__allocate_zero(catalog->env, 1, size);
+    weir_ingest__my_table *detail = table->detail = weir__allocate_zero(catalog->env, 1, sizeof *detail);
     if (!detail)
         return out_of_memory(error);
-    table->detail = detail;
     detail->has_snapshots = strcmp(weir_ingest__text_rows_cell(rows, row, 3), "YES") == 0;
     snprintf(detail->engine, sizeof detail->engine, "%s", weir_ingest__text_rows_cell(rows, row, 2));
     return WEIR_OK;
@@ -78,27 +69,12 @@ static weir_status add_column(weir_ingest__catalog *catalog, const weir_ingest__
         return bad_answer(error);
     weir_ingest__my_type type = weir_ingest__my_type_named(weir_ingest__text_rows_cell(rows, row, 2),
                                                            weir_ingest__text_rows_cell(rows, row, 3));
-    return weir_ingest__catalog_add_column(catalog, table, weir_ingest__text_rows_cell(rows, row, 1),
-                                           type.declared)
-               ? WEIR_OK
-               : out_of_memory(error);
-}
-
-/* The forms of a table's columns, from the rows that it was filled from: they come table by table. */
-static void add_forms(const weir_ingest__catalog *catalog, const weir_ingest__text_rows *rows) {
-    const weir_ingest__catalog_table *last = NULL;
-    uint32_t number = 0;
-    for (size_t i = 0; i < rows->row_count; i++) {
-        weir_ingest__catalog_table *table = find_table(catalog, weir_ingest__text_rows_cell(rows, i, 0));
-        number = table == last ? number : 0;
-        last = table;
-        if (!table || table->is_view || number >= table->column_count)
-            continue;
-        weir_ingest__my_table *detail = table->detail;
-        detail->forms[number++] = weir_ingest__my_type_named(weir_ingest__text_rows_cell(rows, i, 2),
-                                                             weir_ingest__text_rows_cell(rows, i, 3))
-                                      .form;
-    }
+    weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
+        catalog, table, weir_ingest__text_rows_cell(rows, row, 1), type.declared);
+    if (!column)
+        return out_of_memory(error);
+    column->source_type = type.form;
+    return WEIR_OK;
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -152,46 +128,29 @@ static const char keys_statement[] =
 
 enum { TABLE_CELLS = 6, COLUMN_CELLS = 4, KEY_CELLS = 6 };
 
-static weir_status add_columns(weir_ingest__my_session *session, weir_ingest__catalog *catalog,
-                               const weir_ingest__text_rows *tables, weir_error *error) {
-    weir_ingest__text_rows columns;
-    WEIR__TRY(
-        weir_ingest__my_read_rows(session, columns_statement, COLUMN_CELLS, describing, &columns, error));
+/* Adds every row of an answer. */
+static weir_status add_all(weir_ingest__my_session *session, const char *statement, uint32_t cells,
+                           weir_status (*add)(weir_ingest__catalog *catalog,
+                                              const weir_ingest__text_rows *rows, size_t row,
+                                              weir_error *error),
+                           weir_ingest__catalog *catalog, weir_error *error) {
+    weir_ingest__text_rows rows;
+    WEIR__TRY(weir_ingest__my_read_rows(session, statement, cells, describing, &rows, error));
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < columns.row_count && !status; i++)
-        status = add_column(catalog, &columns, i, error);
-    for (uint32_t i = 0; i < catalog->table_count && !status; i++)
-        status = add_detail(catalog, &catalog->tables[i], tables, i, error);
-    if (!status)
-        add_forms(catalog, &columns);
-    weir_ingest__text_rows_release(&columns);
+    for (size_t i = 0; i < rows.row_count && !status; i++)
+        status = add(catalog, &rows, i, error);
+    weir_ingest__text_rows_release(&rows);
     return status;
 }
 
-static weir_status add_keys(weir_ingest__my_session *session, weir_ingest__catalog *catalog,
-                            weir_error *error) {
-    weir_ingest__text_rows keys;
-    WEIR__TRY(weir_ingest__my_read_rows(session, keys_statement, KEY_CELLS, describing, &keys, error));
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < keys.row_count && !status; i++)
-        status = add_key_column(catalog, &keys, i, error);
-    weir_ingest__text_rows_release(&keys);
-    return status ? status : weir_ingest__catalog_resolve_keys(catalog, strcmp, error);
-}
-
 static weir_status fill(weir_ingest__my_session *session, weir_ingest__catalog *catalog, weir_error *error) {
-    weir_ingest__text_rows tables;
     catalog->name = weir__copy_text(catalog->env, session->database, strlen(session->database));
     if (!catalog->name)
         return out_of_memory(error);
-    WEIR__TRY(weir_ingest__my_read_rows(session, tables_statement, TABLE_CELLS, describing, &tables, error));
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < tables.row_count && !status; i++)
-        status = add_table(session, catalog, &tables, i, error);
-    if (!status)
-        status = add_columns(session, catalog, &tables, error);
-    weir_ingest__text_rows_release(&tables);
-    return status ? status : add_keys(session, catalog, error);
+    WEIR__TRY(add_all(session, tables_statement, TABLE_CELLS, add_table, catalog, error));
+    WEIR__TRY(add_all(session, columns_statement, COLUMN_CELLS, add_column, catalog, error));
+    WEIR__TRY(add_all(session, keys_statement, KEY_CELLS, add_key_column, catalog, error));
+    return weir_ingest__catalog_resolve_keys(catalog, strcmp, error);
 }
 
 weir_status weir_ingest__my_describe(weir_ingest__source *source, weir_ingest__catalog *out,

@@ -11,7 +11,7 @@
 
 #include "ingest/mysql.h"
 
-enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BYTES = 1 << 20 };
+enum { BATCH_BYTES = 1 << 20 };
 
 typedef struct column {
     char *name; /* for messages and for the names of a query's columns */
@@ -39,7 +39,7 @@ static void close_cursor(weir_ingest__cursor *base) {
     const weir_env *env = cursor->session->base.env;
     if (cursor->result)
         weir_ingest__my_leave(cursor->session, cursor->result, cursor->is_ended);
-    cursor->session->is_reading = false;
+    cursor->session->base.is_reading = false;
     for (uint32_t i = 0; cursor->columns && i < base->column_count; i++) {
         weir__release(env, cursor->columns[i].name);
         weir__release(env, cursor->columns[i].from);
@@ -60,39 +60,19 @@ static weir_status server_failure(const my_cursor *cursor, weir_error *error) {
     return weir_ingest__my_fail(error, cursor->session, NULL, what);
 }
 
-static weir_status bad_value(const my_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "a value of column %s of %s %s; change it in the database, leave the column out of the "
-                      "schema, or read it by a query that has NULL in its place",
-                      cursor->columns[number].name, cursor->what, fault);
-}
-
 static weir_status refuse_column(const my_cursor *cursor, uint32_t number, const char *type, const char *form,
                                  weir_error *error) {
     char instead[2 * WEIR_INGEST__MY_NAME_MAX];
     snprintf(instead, sizeof instead, form, cursor->columns[number].name);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "column %s of %s is a %s, which weir does not read; write %s instead",
-                      cursor->columns[number].name, cursor->what, type, instead);
+    return WEIR_INGEST__SOURCE_ERROR(error,
+                                     "column %s of %s is a %s, which weir does not read; write %s instead",
+                                     cursor->columns[number].name, cursor->what, type, instead);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 static bool is_kept(weir_ingest__my_form form) {
     return form == WEIR_INGEST__MY_AS_TEXT || form == WEIR_INGEST__MY_AS_BYTES;
-}
-
-/* Whether the batch has room for the pending row's texts; made if it is the first. */
-static weir_status make_room(my_cursor *cursor, const unsigned long *sizes, bool is_first, bool *out,
-                             weir_error *error) {
-    size_t needed = cursor->text_size;
-    for (uint32_t i = 0; i < cursor->base.column_count; i++)
-        if (cursor->pending[i] && is_kept(cursor->columns[i].form))
-            needed += sizes[i];
-    if (is_first && !weir__grow(cursor->session->base.env, &cursor->text, &cursor->text_capacity, needed, 1))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, needed);
-    *out = needed <= cursor->text_capacity;
-    return WEIR_OK;
 }
 
 static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_ingest__value *cells,
@@ -112,7 +92,11 @@ static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_
         }
         const char *fault = weir_ingest__my_decode(form, data, sizes[i], &cells[i]);
         if (fault)
-            return bad_value(cursor, i, fault, error);
+            return WEIR_INGEST__SOURCE_ERROR(
+                error,
+                "a value of column %s of %s %s; change it in the database, leave the column out of the "
+                "schema, or read it by a query that has NULL in its place",
+                cursor->columns[i].name, cursor->what, fault);
     }
     return WEIR_OK;
 }
@@ -120,7 +104,6 @@ static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_
 static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows, weir_error *error) {
     my_cursor *cursor = (my_cursor *)base;
     size_t row = 0;
-    bool has_room = true;
     cursor->text_size = 0;
     while (row < cursor->batch_rows && !cursor->is_ended) {
         if (!cursor->pending && !weir_ingest__my_fetch(cursor->session, cursor->result, &cursor->pending))
@@ -129,8 +112,15 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
         if (cursor->is_ended)
             break;
         const unsigned long *sizes = cursor->session->api.mysql_fetch_lengths(cursor->result);
-        WEIR__TRY(make_room(cursor, sizes, row == 0, &has_room, error));
-        if (!has_room)
+        /* The first row's texts get the room that they need, later ones begin another batch. */
+        size_t needed = cursor->text_size;
+        for (uint32_t i = 0; i < cursor->base.column_count; i++)
+            if (cursor->pending[i] && is_kept(cursor->columns[i].form))
+                needed += sizes[i];
+        if (row == 0 &&
+            !weir__grow(cursor->session->base.env, &cursor->text, &cursor->text_capacity, needed, 1))
+            return weir_ingest__source_no_memory(error, needed);
+        if (needed > cursor->text_capacity)
             break;
         WEIR__TRY(read_row(cursor, sizes, cursor->cells + row++ * base->column_count, error));
         cursor->pending = NULL;
@@ -144,19 +134,19 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
 static weir_status make_cursor(weir_ingest__my_session *session, const char *what, my_cursor **out,
                                weir_error *error) {
     const weir_env *env = session->base.env;
-    if (session->is_reading)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "cannot read %s: the session's last cursor is still open", what);
+    if (session->base.is_reading)
+        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
+                                         what);
     my_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
-    session->is_reading = true;
+        return weir_ingest__source_no_memory(error, sizeof *cursor);
+    session->base.is_reading = true;
     cursor->session = session;
     cursor->base = (weir_ingest__cursor){.next = next_rows, .close = close_cursor};
     cursor->what = weir__copy_text(env, what, strlen(what));
     if (!cursor->what) {
         close_cursor(&cursor->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(what));
+        return weir_ingest__source_no_memory(error, strlen(what));
     }
     *out = cursor;
     return WEIR_OK;
@@ -164,13 +154,11 @@ static weir_status make_cursor(weir_ingest__my_session *session, const char *wha
 
 static bool make_columns(my_cursor *cursor, uint32_t count) {
     const weir_env *env = cursor->session->base.env;
-    size_t rows = BATCH_CELLS / (count ? count : 1);
-    rows = rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : rows < BATCH_ROWS_MIN ? BATCH_ROWS_MIN : rows;
-    cursor->batch_rows = rows;
+    cursor->batch_rows = weir_ingest__batch_rows(count);
     cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
     cursor->base.column_count = cursor->columns ? count : 0;
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
-    cursor->cells = weir__allocate(env, rows * count, sizeof *cursor->cells);
+    cursor->cells = weir__allocate(env, cursor->batch_rows * count, sizeof *cursor->cells);
     return cursor->columns && cursor->names && cursor->cells &&
            weir__grow(env, &cursor->text, &cursor->text_capacity, BATCH_BYTES, 1);
 }
@@ -211,49 +199,36 @@ static void add_column(weir_ingest__sql *sql, const char *name, weir_ingest__my_
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
 
-/* A table is not shared out: part 0 has all rows, and there is one session. */
-static weir_status start_scan(my_cursor *cursor, const weir_ingest__catalog_table *table,
-                              const uint32_t *columns, uint32_t column_count, uint32_t part,
-                              weir_error *error) {
-    const weir_ingest__my_table *detail = table->detail;
-    weir_ingest__sql sql = {.env = cursor->session->base.env};
-    bool has_memory = make_columns(cursor, column_count);
-    for (uint32_t i = 0; i < column_count && has_memory; i++) {
-        has_memory = set_name(cursor, i, table->columns[columns[i]].name);
-        add_column(&sql, table->columns[columns[i]].name, detail->forms[columns[i]], i == 0);
-    }
-    if (column_count == 0)
-        weir_ingest__sql_add(&sql, "SELECT 1"); /* rows without cells are counted */
-    weir_ingest__sql_add(&sql, " FROM %s%s", table->sql_name, part > 0 ? " WHERE 1 = 0" : "");
-    weir_status status = !has_memory || sql.failed
-                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
-                             : start(cursor, sql.data, error);
-    weir_ingest__sql_release(&sql);
-    return status;
-}
-
 weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
     const weir_ingest__my_table *detail = table->detail;
     char what[WEIR_INGEST__MY_NAME_MAX + 8];
-    my_cursor *cursor;
+    my_cursor *cursor = NULL;
     (void)part_count;
     if (!detail->has_snapshots)
-        return weir__fail(
-            error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+        return WEIR_INGEST__SOURCE_ERROR(
+            error,
             "table %s is kept by %s, which has no snapshots, so its rows could change while they "
             "are read; ALTER TABLE %s ENGINE = InnoDB, or leave it out of the schema",
             table->name, *detail->engine ? detail->engine : "an engine", table->name);
     snprintf(what, sizeof what, "table %s", table->name);
     WEIR__TRY(make_cursor((weir_ingest__my_session *)source, what, &cursor, error));
-    weir_status status = start_scan(cursor, table, columns, column_count, part, error);
-    if (status) {
-        close_cursor(&cursor->base);
-        return status;
+    /* A table is not shared out: part 0 has all rows, and there is one session. */
+    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    bool has_memory = make_columns(cursor, column_count);
+    for (uint32_t i = 0; i < column_count && has_memory; i++) {
+        const weir_ingest__catalog_column *from = &table->columns[columns[i]];
+        has_memory = set_name(cursor, i, from->name);
+        add_column(&sql, from->name, (weir_ingest__my_form)from->source_type, i == 0);
     }
-    *out = &cursor->base;
-    return WEIR_OK;
+    if (column_count == 0)
+        weir_ingest__sql_add(&sql, "SELECT 1"); /* rows without cells are counted */
+    weir_ingest__sql_add(&sql, " FROM %s%s", table->sql_name, part > 0 ? " WHERE 1 = 0" : "");
+    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
+                                                   : start(cursor, sql.data, error);
+    weir_ingest__sql_release(&sql);
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -291,8 +266,7 @@ static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_co
     const weir_ingest__my_field *fields = described->fields;
     uint32_t count = described->count;
     if (count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the query returns no columns");
+        return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
     bool has_memory = make_columns(cursor, count);
     for (uint32_t i = 0; i < count && has_memory; i++) {
         has_memory = set_name(cursor, i, fields[i].name) && set_origin(cursor, i, &fields[i]);
@@ -300,7 +274,7 @@ static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_co
     }
     cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;
-    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+    return has_memory ? WEIR_OK : weir_ingest__source_no_memory(error, count);
 }
 
 /* Names of columns are equal in MySQL whatever their case. */
@@ -312,60 +286,42 @@ static bool has_repeated_name(const my_cursor *cursor) {
     return false;
 }
 
-/* Whether the query needs one around it. */
-static weir_status check_query(const my_cursor *cursor, bool *needs_more, weir_error *error) {
-    *needs_more = false;
-    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
-        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
-            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
-        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT && has_repeated_name(cursor))
-            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
-        *needs_more = *needs_more || cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
-    }
-    return WEIR_OK;
-}
-
-/* The line breaks end a comment that the query may end with. */
-static void add_query(weir_ingest__sql *sql, const my_cursor *cursor, const char *query, bool needs_more) {
-    size_t size = weir_ingest__sql_trimmed_size(query);
-    for (uint32_t i = 0; i < cursor->base.column_count && needs_more; i++)
-        add_column(sql, cursor->names[i], cursor->columns[i].form, i == 0);
-    if (needs_more)
-        weir_ingest__sql_add(sql, " FROM (\n");
-    weir_ingest__sql_add_text(sql, query, size);
-    if (needs_more)
-        weir_ingest__sql_add(sql, "\n) AS weir_query");
-}
-
 static weir_status start_query(my_cursor *cursor, const char *query, weir_error *error) {
     weir_ingest__sql sql = {.env = cursor->session->base.env};
     weir_ingest__my_columns described;
-    bool needs_more;
+    bool needs_more = false; /* a query around it */
     WEIR__TRY(weir_ingest__my_columns_read(cursor->session, query, &described, error));
     weir_status status = set_query_columns(cursor, &described, error);
     weir_ingest__my_columns_release(cursor->session, &described);
-    if (!status)
-        status = check_query(cursor, &needs_more, error);
-    if (status)
-        return status;
-    add_query(&sql, cursor, query, needs_more);
-    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(query))
-                        : start(cursor, sql.data, error);
+    WEIR__TRY(status);
+    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+        bool is_float = cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
+        if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
+            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
+        if (is_float && has_repeated_name(cursor))
+            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
+        needs_more = needs_more || is_float;
+    }
+    /* The line breaks end a comment that the query may end with. */
+    size_t size = weir_ingest__sql_trimmed_size(query);
+    for (uint32_t i = 0; i < cursor->base.column_count && needs_more; i++)
+        add_column(&sql, cursor->names[i], cursor->columns[i].form, i == 0);
+    if (needs_more)
+        weir_ingest__sql_add(&sql, " FROM (\n");
+    weir_ingest__sql_add_text(&sql, query, size);
+    if (needs_more)
+        weir_ingest__sql_add(&sql, "\n) AS weir_query");
+    status =
+        sql.failed ? weir_ingest__source_no_memory(error, strlen(query)) : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
     return status;
 }
 
 weir_status weir_ingest__my_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                                   weir_error *error) {
-    my_cursor *cursor;
+    my_cursor *cursor = NULL;
     WEIR__TRY(make_cursor((weir_ingest__my_session *)source, "the query", &cursor, error));
-    weir_status status = start_query(cursor, sql, error);
-    if (status) {
-        close_cursor(&cursor->base);
-        return status;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out);
 }
 
 weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const char *sql,
@@ -378,7 +334,7 @@ weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const ch
     for (uint32_t i = 0; i < described.count && !status; i++)
         if (!weir_ingest__catalog_add_column(catalog, table, described.fields[i].name,
                                              weir_ingest__my_type_of(&described.fields[i]).declared))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     weir_ingest__my_columns_release(session, &described);
     return status;
 }

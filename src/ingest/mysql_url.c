@@ -17,13 +17,6 @@ bool weir_ingest__my_url_accepts(const char *location) {
     return rest_of(location) != NULL;
 }
 
-static weir_status refuse(weir_error *error, const char *why) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the database's URL cannot be read: %s; it looks like "
-                      "mysql://user:password@host:3306/database?ssl-mode=required",
-                      why);
-}
-
 /* Turns %XX into bytes, in place; false for what is none, and for zeros, which end texts. */
 static bool decode(char *text) {
     char *to = text;
@@ -128,7 +121,11 @@ weir_status weir_ingest__my_url_read(const weir_env *env, const char *location, 
     const char *rest = rest_of(location);
     *out = (weir_ingest__my_url){.memory = weir__copy_text(env, rest, strlen(rest))};
     if (!out->memory)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(rest));
+        return weir_ingest__source_no_memory(error, strlen(rest));
     const char *fault = read_parts(out->memory, out);
-    return fault ? refuse(error, fault) : WEIR_OK;
+    return fault ? (WEIR_INGEST__SOURCE_ERROR(error,
+                                              "the database's URL cannot be read: %s; it looks like "
+                                              "mysql://user:password@host:3306/database?ssl-mode=required",
+                                              fault))
+                 : WEIR_OK;
 }

@@ -30,10 +30,6 @@ enum {
 
 static const char strange_answer[] = "the server answered what MySQL does not";
 
-static bool waits_for(int waiting, int event) {
-    return (waiting & event) != 0;
-}
-
 static void close_sockets(weir_ingest__my_session *session) {
     if (session->server >= 0)
         close(session->server);
@@ -102,8 +98,8 @@ static int pass_on(weir_ingest__my_session *session, int waiting) {
 /* The same while the library connects, with a socket of its own. */
 static int poll_socket(weir_ingest__my_session *session, int waiting) {
     struct pollfd socket = {.fd = session->api.mysql_get_socket(session->connection)};
-    socket.events = WEIR__LOW(short, (waits_for(waiting, WEIR_INGEST__MY_WAIT_READ) ? POLLIN : 0) |
-                                         (waits_for(waiting, WEIR_INGEST__MY_WAIT_WRITE) ? POLLOUT : 0));
+    socket.events = WEIR__LOW(short, (waiting & WEIR_INGEST__MY_WAIT_READ ? POLLIN : 0) |
+                                         (waiting & WEIR_INGEST__MY_WAIT_WRITE ? POLLOUT : 0));
     if (poll(&socket, 1, POLL_MS) <= 0)
         return 0;
     return waiting & (WEIR_INGEST__MY_WAIT_READ | WEIR_INGEST__MY_WAIT_WRITE | WEIR_INGEST__MY_WAIT_EXCEPT);
@@ -135,10 +131,6 @@ static bool take_over(weir_ingest__my_session *session) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static uint64_t now_of(const weir_ingest__my_session *session) {
-    return session->base.env->now_ns(session->base.env->context);
-}
-
 /* One call of the library, from the first time that it waits. */
 typedef struct call {
     bool has_waited;
@@ -147,24 +139,15 @@ typedef struct call {
     uint64_t most_bytes;
 } call;
 
-static const char *why_to_end(const weir_ingest__my_session *session, const call *c) {
-    if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed) ||
-        weir_ingest__source_is_cancelled(session->options))
-        return "it was interrupted";
-    if (now_of(session) - c->began_ns >= session->base.silence_ns)
-        return "the server has given no row and no answer for too long (--source-timeout)";
-    if (session->received - c->began_bytes > c->most_bytes)
-        return strange_answer;
-    return NULL;
-}
-
 /* Waits until something has happened that a call waits for, and gives it; after hanging up, that the time is
  * over, with which every call returns. */
 static int await(weir_ingest__my_session *session, int waiting, call *c) {
     if (!c->has_waited)
-        *c = (call){true, now_of(session), session->received, c->most_bytes};
+        *c = (call){true, weir_ingest__source_now(&session->base), session->received, c->most_bytes};
     for (int events = 0; !session->fault; events = 0) {
-        const char *fault = why_to_end(session, c);
+        const char *fault = weir_ingest__server_why_to_end(&session->base, c->began_ns);
+        if (!fault && session->received - c->began_bytes > c->most_bytes)
+            fault = strange_answer;
         if (fault)
             weir_ingest__my_hang_up(session, fault);
         else if (session->end >= 0)
@@ -203,7 +186,11 @@ static int say_refused(void *file, char *out, unsigned int size) {
     return 1;
 }
 
-static void set_options(weir_ingest__my_session *session, const weir_ingest__my_url *url) {
+bool weir_ingest__my_connect(weir_ingest__my_session *session, const weir_ingest__my_url *url) {
+    const weir_ingest__my_api *api = &session->api;
+    weir_ingest__my_connection connected = NULL;
+    const char no = 0;
+    call c = {.most_bytes = UINT64_MAX};
     static const unsigned connect_s = CONNECT_S, no_files = 0;
     static const size_t stack_size = STACK_SIZE, row_size = ROW_BYTES_MAX;
     const char yes = 1;
@@ -229,14 +216,6 @@ static void set_options(weir_ingest__my_session *session, const weir_ingest__my_
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].value)
             session->api.mysql_options(session->connection, all[i].option, all[i].value);
-}
-
-bool weir_ingest__my_connect(weir_ingest__my_session *session, const weir_ingest__my_url *url) {
-    const weir_ingest__my_api *api = &session->api;
-    weir_ingest__my_connection connected = NULL;
-    const char no = 0;
-    call c = {.most_bytes = UINT64_MAX};
-    set_options(session, url);
     int waiting = api->mysql_real_connect_start(&connected, session->connection, url->host, url->user,
                                                 url->password, url->database, url->port, url->socket, 0);
     while (waiting)
@@ -346,22 +325,6 @@ void weir_ingest__my_columns_release(weir_ingest__my_session *session, weir_inge
 
 /* ---- Rows of the catalog --------------------------------------------------------------------- */
 
-static weir_status add_row(weir_ingest__my_session *session, weir_ingest__text_rows *rows,
-                           weir_ingest__my_result result, weir_ingest__my_row row, weir_error *error) {
-    const unsigned long *sizes = session->api.mysql_fetch_lengths(result);
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < rows->column_count && !status; i++) {
-        if (row[i] && !weir__utf8_is_valid(row[i], sizes[i]))
-            weir_ingest__my_hang_up(session,
-                                    "the server sent a name that is not UTF-8, which it was told to use");
-        status = weir_ingest__text_rows_add(rows, row[i], row[i] ? sizes[i] : 0, error);
-    }
-    rows->row_count++;
-    if (!status && weir_ingest__text_rows_are_full(rows))
-        weir_ingest__my_hang_up(session, WEIR_INGEST__TEXT_ROWS_FULL);
-    return status;
-}
-
 weir_status weir_ingest__my_read_rows(weir_ingest__my_session *session, const char *statement,
                                       uint32_t column_count, const char *what, weir_ingest__text_rows *out,
                                       weir_error *error) {
@@ -376,7 +339,16 @@ weir_status weir_ingest__my_read_rows(weir_ingest__my_session *session, const ch
         is_fine = weir_ingest__my_fetch(session, result, &row);
         if (!is_fine || !row)
             break;
-        status = add_row(session, out, result, row, error);
+        const unsigned long *sizes = session->api.mysql_fetch_lengths(result);
+        for (uint32_t i = 0; i < out->column_count && !status; i++) {
+            if (row[i] && !weir__utf8_is_valid(row[i], sizes[i]))
+                weir_ingest__my_hang_up(session,
+                                        "the server sent a name that is not UTF-8, which it was told to use");
+            status = weir_ingest__text_rows_add(out, row[i], row[i] ? sizes[i] : 0, error);
+        }
+        out->row_count++;
+        if (!status && weir_ingest__text_rows_are_full(out))
+            weir_ingest__my_hang_up(session, WEIR_INGEST__TEXT_ROWS_FULL);
     }
     if (!status && (!is_fine || session->fault))
         status = weir_ingest__my_fail(error, session, NULL, what);

@@ -49,6 +49,7 @@ void weir_ingest__context_release(weir_ingest__context *context) {
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 void weir_ingest__context_add_session(weir_ingest__context *context, weir_ingest__source *session) {
+    assert(context->session_count < WEIR__THREADS_MAX && "more sessions than threads");
     pthread_mutex_lock(&context->progress_lock);
     context->sessions[context->session_count++] = session;
     pthread_mutex_unlock(&context->progress_lock);
@@ -138,27 +139,6 @@ static void *do_work(void *argument) {
     return NULL;
 }
 
-static void interrupt_sessions(weir_ingest__context *context) {
-    pthread_mutex_lock(&context->progress_lock);
-    for (uint32_t i = 0; i < context->session_count; i++)
-        context->sessions[i]->kind->interrupt(context->sessions[i]);
-    pthread_mutex_unlock(&context->progress_lock);
-}
-
-/* One turn: reports if it is asked to or it is time, and interrupts what was cancelled. */
-static void look(weir_ingest__context *context) {
-    unsigned asked = atomic_load(&context->asked);
-    bool is_asked = asked != atomic_load(&context->answered);
-    if (!atomic_load(&context->is_cancelled) && (is_asked || now_of(context) >= context->progress_due_ns))
-        report_progress(context);
-    if (is_asked) {
-        atomic_store(&context->answered, asked);
-        context->env->wake(context->env->context, word_of(&context->answered));
-    }
-    if (atomic_load(&context->is_cancelled))
-        interrupt_sessions(context);
-}
-
 void weir_ingest__watch(weir_ingest__context *context, void (*work)(void *argument), void *argument) {
     const weir_env *env = context->env;
     watched_work watched = {context, work, argument};
@@ -172,7 +152,21 @@ void weir_ingest__watch(weir_ingest__context *context, void (*work)(void *argume
     context->progress_due_ns = now_of(context) + EVERY_NS;
     while (!atomic_load(&context->is_over)) {
         unsigned rung = atomic_load(&context->bell);
-        look(context);
+        /* One turn: reports if it is asked to or it is time, and interrupts what was cancelled. */
+        unsigned asked = atomic_load(&context->asked);
+        bool is_asked = asked != atomic_load(&context->answered);
+        if (!atomic_load(&context->is_cancelled) && (is_asked || now_of(context) >= context->progress_due_ns))
+            report_progress(context);
+        if (is_asked) {
+            atomic_store(&context->answered, asked);
+            context->env->wake(context->env->context, word_of(&context->answered));
+        }
+        if (atomic_load(&context->is_cancelled)) {
+            pthread_mutex_lock(&context->progress_lock);
+            for (uint32_t i = 0; i < context->session_count; i++)
+                context->sessions[i]->kind->interrupt(context->sessions[i]);
+            pthread_mutex_unlock(&context->progress_lock);
+        }
         if (!atomic_load(&context->is_over))
             env->wait(env->context, word_of(&context->bell), rung, SLEEP_NS);
     }
@@ -202,7 +196,7 @@ weir_status weir_ingest__for_each(const weir_ingest__context *context, uint32_t 
     weir_status status = WEIR_OK;
     work.outcomes = weir__allocate_zero(context->env, count, sizeof *work.outcomes);
     if (!work.outcomes)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *work.outcomes);
+        return weir_ingest__no_memory(error, count * sizeof *work.outcomes);
     weir__parallel(context->env, threads, count, run_step, &work);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = work.outcomes[i].status;

@@ -13,6 +13,10 @@
 
 #define WEIR_INGEST__OPERATOR "weir.ingest"
 
+static inline weir_status weir_ingest__no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
+}
+
 typedef struct weir_ingest__context {
     const weir_env *env;       /* of `spill`, if there is one */
     const weir_env *given_env; /* the caller's, which outlives this: of what the caller is given */

@@ -20,15 +20,12 @@
 
 typedef struct weir_ingest__pg_session {
     weir_ingest__source base;
-    PGconn *connection; /* NULL: it has hung up, because of `fault` */
-    const char *fault;  /* static */
-    atomic_bool is_interrupted;
-    const weir_ingest__source_options *options;
+    PGconn *connection;  /* NULL: it has hung up, because of `fault` */
+    const char *fault;   /* static */
     char snapshot[64];   /* the exported snapshot's name; empty if the server cannot export one */
     bool can_copy;       /* COPY … TO STDOUT (FORMAT binary) works */
     bool has_savepoints; /* SAVEPOINT works */
     bool can_share;      /* tables can be read in parts by ranges of ctid */
-    bool is_reading;     /* a cursor is open: one at a time a session, as the protocol has it */
 } weir_ingest__pg_session;
 
 /* SOURCE_ERROR with what was tried and the server's own message (of `result`, or of the connection if
@@ -103,14 +100,11 @@ const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *d
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* A catalog table's detail. */
+/* A catalog table's detail. A column's source_type is its type's number, its source_number the attribute's.
+ */
 typedef struct weir_ingest__pg_table {
     uint32_t oid;
     uint32_t block_count; /* pages that the parts of a scan share out; 0: it cannot be shared */
-    struct {
-        uint32_t type; /* its number */
-        uint32_t attribute;
-    } columns[];
 } weir_ingest__pg_table;
 
 WEIR_CHECKED weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,

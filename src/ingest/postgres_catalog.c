@@ -48,203 +48,168 @@ static uint32_t read_numbers(const char *text, uint32_t *out, uint32_t most) {
 }
 
 static weir_status bad_number(weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s: the server sent text instead of a number, which PostgreSQL does not do",
-                      describing);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "%s: the server sent text instead of a number, which PostgreSQL does not do", describing);
 }
 
 /* ---- Tables by number ------------------------------------------------------------------------ */
 
-/* What the queries share while the catalog is filled: for each of its tables the object number, and its
- * columns by attribute number (dropped columns leave gaps, so these are not the columns' own numbers). */
-typedef struct listed_table {
-    uint32_t oid;
-    uint32_t *attributes;
-    uint32_t *types;
-    size_t attribute_capacity;
-    size_t type_capacity;
-} listed_table;
-
-/* A type that is another one with conditions. */
-typedef struct domain {
+/* A type that is another one with conditions, or an enum, which has no base. */
+typedef struct derived_type {
     uint32_t type;
-    uint32_t base;
-} domain;
+    uint32_t base; /* 0: an enum */
+} derived_type;
 
+/* What the queries share while the catalog is filled. Its tables ascend in oid, and a table's columns in
+ * attribute number (dropped columns leave gaps, so these are not the columns' own numbers). */
 typedef struct listing {
     weir_ingest__pg_session *session;
     weir_ingest__catalog *catalog;
-    listed_table *tables; /* by number of the catalog's table; ascending in oid */
-    uint32_t table_count;
-    domain *domains; /* ascending */
-    size_t domain_count;
-    uint32_t *enums; /* ascending */
-    size_t enum_count;
+    derived_type *types; /* ascending */
+    size_t type_count, type_capacity;
 } listing;
 
-static bool find_table(const listing *list, uint32_t oid, uint32_t *out) {
-    uint32_t low = 0, high = list->table_count;
+static uint32_t oid_of(const weir_ingest__catalog_table *table) {
+    return ((const weir_ingest__pg_table *)table->detail)->oid;
+}
+
+static weir_ingest__catalog_table *find_table(const listing *list, uint32_t oid) {
+    weir_ingest__catalog_table *tables = list->catalog->tables;
+    uint32_t low = 0, high = list->catalog->table_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (list->tables[middle].oid < oid)
+        if (oid_of(&tables[middle]) < oid)
             low = middle + 1;
         else
             high = middle;
     }
-    *out = low;
-    return low < list->table_count && list->tables[low].oid == oid;
+    return low < list->catalog->table_count && oid_of(&tables[low]) == oid ? &tables[low] : NULL;
 }
 
-/* Attributes ascend in a table. */
-static bool find_column(const listing *list, uint32_t table, uint32_t attribute, uint32_t *out) {
-    const uint32_t *attributes = list->tables[table].attributes;
-    uint32_t low = 0, high = list->catalog->tables[table].column_count;
+/* UINT32_MAX if there is none. */
+static uint32_t find_column(const weir_ingest__catalog_table *table, uint32_t attribute) {
+    uint32_t low = 0, high = table->column_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (attributes[middle] < attribute)
+        if (table->columns[middle].source_number < attribute)
             low = middle + 1;
         else
             high = middle;
     }
-    *out = low;
-    return low < list->catalog->tables[table].column_count && attributes[low] == attribute;
+    bool is_found = low < table->column_count && table->columns[low].source_number == attribute;
+    return is_found ? low : UINT32_MAX;
 }
 
-static int compare_domains(const void *a, const void *b) {
-    uint32_t left = ((const domain *)a)->type, right = ((const domain *)b)->type;
+static int compare_types(const void *a, const void *b) {
+    uint32_t left = ((const derived_type *)a)->type, right = ((const derived_type *)b)->type;
     return left < right ? -1 : left > right;
 }
 
 /* A domain's base type, which may be a domain again. */
-static uint32_t base_type(const listing *list, uint32_t type) {
+static uint32_t base_type(const listing *list, uint32_t type, bool *is_enum) {
     enum { DEPTH_MAX = 64 };
-    for (int depth = 0; depth < DEPTH_MAX; depth++) {
-        domain key = {.type = type};
-        const domain *found = list->domain_count == 0 ? NULL
-                                                      : bsearch(&key, list->domains, list->domain_count,
-                                                                sizeof key, compare_domains);
-        if (!found)
-            return type;
+    *is_enum = false;
+    for (int depth = 0; depth < DEPTH_MAX && list->type_count > 0; depth++) {
+        derived_type key = {.type = type};
+        const derived_type *found = bsearch(&key, list->types, list->type_count, sizeof key, compare_types);
+        *is_enum = found && found->base == 0;
+        if (!found || *is_enum)
+            break;
         type = found->base;
     }
     return type;
 }
 
-static int compare_types(const void *a, const void *b) {
-    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-static bool is_enum(const listing *list, uint32_t type) {
-    return list->enum_count > 0 &&
-           bsearch(&type, list->enums, list->enum_count, sizeof type, compare_types) != NULL;
-}
-
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status add_tables(listing *list, const weir_ingest__text_rows *rows, weir_error *error) {
-    list->tables = weir__allocate_zero(list->catalog->env, rows->row_count, sizeof *list->tables);
-    if (!list->tables)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                   rows->row_count * sizeof *list->tables);
-    for (size_t i = 0; i < rows->row_count; i++) {
-        listed_table *listed = &list->tables[i];
-        if (!number_at(rows, i, 0, &listed->oid) || (i > 0 && listed->oid <= list->tables[i - 1].oid))
-            return bad_number(error);
-        bool is_visible = *weir_ingest__text_rows_cell(rows, i, 4) == 't';
+static weir_status add_tables(listing *list, weir_error *error) {
+    weir_ingest__text_rows rows;
+    WEIR__TRY(weir_ingest__pg_read_rows(
+        list->session,
+        "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
+        "c.relkind " LISTED_TABLES "ORDER BY c.oid",
+        6, describing, &rows, error));
+    weir_status status = WEIR_OK;
+    uint32_t oid, last = 0;
+    for (size_t i = 0; i < rows.row_count && !status; i++, last = oid) {
+        bool is_visible = *weir_ingest__text_rows_cell(&rows, i, 4) == 't';
+        if (!number_at(&rows, i, 0, &oid) || (i > 0 && oid <= last)) {
+            status = bad_number(error);
+            break;
+        }
         weir_ingest__catalog_table *table =
-            weir_ingest__catalog_add_table_of(list->catalog, weir_ingest__text_rows_cell(rows, i, 2),
-                                              weir_ingest__text_rows_cell(rows, i, 1), is_visible);
-        if (!table)
-            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *table);
-        table->row_estimate = weir_ingest__text_rows_estimate(rows, i, 3);
-        table->is_view = *weir_ingest__text_rows_cell(rows, i, 5) == 'v';
+            weir_ingest__catalog_add_table_of(list->catalog, weir_ingest__text_rows_cell(&rows, i, 2),
+                                              weir_ingest__text_rows_cell(&rows, i, 1), is_visible);
+        weir_ingest__pg_table *detail =
+            table ? weir__allocate_zero(list->catalog->env, 1, sizeof *detail) : NULL;
+        if (!detail) {
+            status = weir_ingest__source_no_memory(error, sizeof *table);
+            break;
+        }
+        detail->oid = oid;
+        table->detail = detail;
+        table->row_estimate = weir_ingest__text_rows_estimate(&rows, i, 3);
+        table->is_view = *weir_ingest__text_rows_cell(&rows, i, 5) == 'v';
         table->is_hidden = table->is_hidden || table->is_view;
-        list->table_count++;
     }
-    return WEIR_OK;
+    weir_ingest__text_rows_release(&rows);
+    return status;
 }
 
-static weir_status add_domains(listing *list, weir_error *error) {
+/* Adds (type, base) or, of enums, (type). */
+static weir_status add_types(listing *list, const char *statement, uint32_t cells, weir_error *error) {
     weir_ingest__text_rows rows;
-    weir_status status = weir_ingest__pg_read_rows(
-        list->session, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, describing,
-        &rows, error);
-    if (status)
-        return status;
-    list->domains = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->domains);
-    if (!list->domains)
-        status =
-            weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, rows.row_count * sizeof *list->domains);
+    WEIR__TRY(weir_ingest__pg_read_rows(list->session, statement, cells, describing, &rows, error));
+    weir_status status = WEIR_OK;
+    if (!weir__grow(list->catalog->env, (void **)&list->types, &list->type_capacity,
+                    list->type_count + rows.row_count, sizeof *list->types))
+        status = weir_ingest__source_no_memory(error, rows.row_count * sizeof *list->types);
     for (size_t i = 0; i < rows.row_count && !status; i++) {
-        domain *added = &list->domains[list->domain_count++];
-        if (!number_at(&rows, i, 0, &added->type) || !number_at(&rows, i, 1, &added->base))
+        derived_type *added = &list->types[list->type_count++];
+        *added = (derived_type){0};
+        if (!number_at(&rows, i, 0, &added->type) || (cells > 1 && !number_at(&rows, i, 1, &added->base)))
             status = bad_number(error);
     }
-    if (!status && list->domain_count > 0)
-        qsort(list->domains, list->domain_count, sizeof *list->domains, compare_domains);
+    if (!status && list->type_count > 0)
+        qsort(list->types, list->type_count, sizeof *list->types, compare_types);
     weir_ingest__text_rows_release(&rows);
     return status;
 }
 
-static weir_status add_enums(listing *list, weir_error *error) {
-    weir_ingest__text_rows rows;
-    weir_status status = weir_ingest__pg_read_rows(
-        list->session, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, describing, &rows, error);
-    if (status)
-        return status;
-    list->enums = weir__allocate(list->catalog->env, rows.row_count, sizeof *list->enums);
-    if (!list->enums)
-        status =
-            weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, rows.row_count * sizeof *list->enums);
-    for (size_t i = 0; i < rows.row_count && !status; i++)
-        if (!number_at(&rows, i, 0, &list->enums[list->enum_count++]))
-            status = bad_number(error);
-    if (!status && list->enum_count > 0)
-        qsort(list->enums, list->enum_count, sizeof *list->enums, compare_types);
-    weir_ingest__text_rows_release(&rows);
-    return status;
-}
-
-static bool add_column(listing *list, uint32_t number, const char *name, uint32_t attribute, uint32_t type) {
-    listed_table *listed = &list->tables[number];
-    weir_ingest__catalog_table *table = &list->catalog->tables[number];
-    const weir_env *env = list->catalog->env;
-    uint32_t column = table->column_count;
-    if (!weir__grow(env, (void **)&listed->attributes, &listed->attribute_capacity, column + 1,
-                    sizeof *listed->attributes) ||
-        !weir__grow(env, (void **)&listed->types, &listed->type_capacity, column + 1, sizeof *listed->types))
-        return false;
-    listed->attributes[column] = attribute;
-    listed->types[column] = base_type(list, type);
-    weir_ingest__declared declared = is_enum(list, listed->types[column])
-                                         ? WEIR_INGEST__DECLARED_ENUM
-                                         : weir_ingest__pg_type_of(listed->types[column]).declared;
-    return weir_ingest__catalog_add_column(list->catalog, table, name, declared) != NULL;
-}
-
-/* A table's attributes ascend, and so do the tables. */
 static weir_status add_columns(listing *list, weir_error *error) {
     weir_ingest__text_rows rows;
-    weir_status status = weir_ingest__pg_read_rows(
+    WEIR__TRY(weir_ingest__pg_read_rows(
         list->session,
         "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
         "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
         "AND c.relkind <> 'v') "
         "ORDER BY a.attrelid, a.attnum",
-        4, describing, &rows, error);
+        4, describing, &rows, error));
+    weir_status status = WEIR_OK;
     for (size_t i = 0; !status && i < rows.row_count; i++) {
-        uint32_t table, oid, attribute, type;
+        uint32_t oid, attribute, type;
+        bool is_enum;
         if (!number_at(&rows, i, 0, &oid) || !number_at(&rows, i, 1, &attribute) ||
-            !number_at(&rows, i, 3, &type))
+            !number_at(&rows, i, 3, &type)) {
             status = bad_number(error);
-        else if (find_table(list, oid, &table)) {
-            uint32_t count = list->catalog->tables[table].column_count;
-            if (count > 0 && attribute <= list->tables[table].attributes[count - 1])
-                status = bad_number(error);
-            else if (!add_column(list, table, weir_ingest__text_rows_cell(&rows, i, 2), attribute, type))
-                status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                             sizeof(weir_ingest__catalog_column));
+            break;
+        }
+        weir_ingest__catalog_table *table = find_table(list, oid);
+        if (!table)
+            continue;
+        if (table->column_count > 0 && attribute <= table->columns[table->column_count - 1].source_number) {
+            status = bad_number(error);
+            break;
+        }
+        type = base_type(list, type, &is_enum);
+        weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
+            list->catalog, table, weir_ingest__text_rows_cell(&rows, i, 2),
+            is_enum ? WEIR_INGEST__DECLARED_ENUM : weir_ingest__pg_type_of(type).declared);
+        if (column) {
+            column->source_type = type;
+            column->source_number = attribute;
+        } else {
+            status = weir_ingest__source_no_memory(error, sizeof *column);
         }
     }
     weir_ingest__text_rows_release(&rows);
@@ -253,77 +218,63 @@ static weir_status add_columns(listing *list, weir_error *error) {
 
 enum { KEY_COLUMNS_MAX = 32 }; /* of PostgreSQL */
 
-static bool add_primary_key(listing *list, uint32_t table, const char *attributes) {
+static bool add_primary_key(const listing *list, weir_ingest__catalog_table *table, const char *attributes) {
     uint32_t numbers[KEY_COLUMNS_MAX];
     uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
     for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
-        uint32_t column;
-        if (find_column(list, table, numbers[i], &column) &&
-            !weir_ingest__catalog_add_primary_key(list->catalog, &list->catalog->tables[table], column))
+        uint32_t column = find_column(table, numbers[i]);
+        if (column != UINT32_MAX && !weir_ingest__catalog_add_primary_key(list->catalog, table, column))
             return false;
     }
     return true;
 }
 
-static bool add_foreign_key(listing *list, uint32_t table, const char *attributes, uint32_t parent_oid,
-                            const char *parent_attributes) {
-    uint32_t numbers[KEY_COLUMNS_MAX], parent_numbers[KEY_COLUMNS_MAX], parent;
+static bool add_foreign_key(const listing *list, weir_ingest__catalog_table *table, const char *attributes,
+                            uint32_t parent_oid, const char *parent_attributes) {
+    uint32_t numbers[KEY_COLUMNS_MAX], parent_numbers[KEY_COLUMNS_MAX];
+    const weir_ingest__catalog_table *parent = find_table(list, parent_oid);
     uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
     if (count > KEY_COLUMNS_MAX ||
-        count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) ||
-        !find_table(list, parent_oid, &parent))
+        count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) || !parent)
         return true;
-    const weir_ingest__catalog_table *to = &list->catalog->tables[parent];
-    weir_ingest__catalog_key *key =
-        weir_ingest__catalog_add_foreign_key(list->catalog, &list->catalog->tables[table], to->name);
+    weir_ingest__catalog_key *key = weir_ingest__catalog_add_foreign_key(list->catalog, table, parent->name);
     for (uint32_t i = 0; i < count && key; i++) {
-        uint32_t column = UINT32_MAX, to_column = UINT32_MAX;
-        bool is_there = find_column(list, table, numbers[i], &column) &&
-                        find_column(list, parent, parent_numbers[i], &to_column);
+        uint32_t column = find_column(table, numbers[i]);
+        uint32_t to_column = find_column(parent, parent_numbers[i]);
+        bool is_there = column != UINT32_MAX && to_column != UINT32_MAX;
         if (!weir_ingest__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
-                                                  is_there ? to->columns[to_column].name : ""))
+                                                  is_there ? parent->columns[to_column].name : ""))
             return false;
     }
     return key != NULL;
 }
 
-static weir_status add_keys(listing *list, weir_error *error) {
+static weir_status add_keys(const listing *list, weir_error *error) {
     weir_ingest__text_rows rows;
-    weir_status status = weir_ingest__pg_read_rows(
+    WEIR__TRY(weir_ingest__pg_read_rows(
         list->session,
         "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
         "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid",
-        5, describing, &rows, error);
+        5, describing, &rows, error));
+    weir_status status = WEIR_OK;
     for (size_t i = 0; !status && i < rows.row_count; i++) {
-        uint32_t table, oid, parent = 0;
+        uint32_t oid, parent = 0;
         bool is_primary = *weir_ingest__text_rows_cell(&rows, i, 1) == 'p';
-        if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent)))
+        if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent))) {
             status = bad_number(error);
-        else if (find_table(list, oid, &table) &&
-                 !(is_primary ? add_primary_key(list, table, weir_ingest__text_rows_cell(&rows, i, 2))
-                              : add_foreign_key(list, table, weir_ingest__text_rows_cell(&rows, i, 2), parent,
-                                                weir_ingest__text_rows_cell(&rows, i, 4))))
-            status =
-                weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof(weir_ingest__catalog_key));
+            break;
+        }
+        weir_ingest__catalog_table *table = find_table(list, oid);
+        if (!table)
+            continue;
+        const char *attributes = weir_ingest__text_rows_cell(&rows, i, 2);
+        if (!(is_primary ? add_primary_key(list, table, attributes)
+                         : add_foreign_key(list, table, attributes, parent,
+                                           weir_ingest__text_rows_cell(&rows, i, 4))))
+            status = weir_ingest__source_no_memory(error, sizeof(weir_ingest__catalog_key));
     }
     weir_ingest__text_rows_release(&rows);
     return status;
-}
-
-static weir_status add_detail(listing *list, uint32_t number, weir_error *error) {
-    weir_ingest__catalog_table *table = &list->catalog->tables[number];
-    size_t size = sizeof(weir_ingest__pg_table) +
-                  table->column_count * sizeof(((weir_ingest__pg_table *)0)->columns[0]);
-    weir_ingest__pg_table *detail = weir__allocate_zero(list->catalog->env, 1, size);
-    if (!detail)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
-    detail->oid = list->tables[number].oid;
-    for (uint32_t i = 0; i < table->column_count && list->tables[number].types; i++) {
-        detail->columns[i].type = list->tables[number].types[i];
-        detail->columns[i].attribute = list->tables[number].attributes[i];
-    }
-    table->detail = detail;
-    return WEIR_OK;
 }
 
 /* A guess for tables that were never analysed. */
@@ -331,9 +282,9 @@ enum { ROWS_A_BLOCK = 60 };
 
 /* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
  * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
-static weir_status add_sizes(listing *list, weir_error *error) {
+static weir_status add_sizes(const listing *list, weir_error *error) {
     weir_ingest__text_rows rows;
-    weir_status status = weir_ingest__pg_read_rows(
+    WEIR__TRY(weir_ingest__pg_read_rows(
         list->session,
         "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
         "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
@@ -342,76 +293,47 @@ static weir_status add_sizes(listing *list, weir_error *error) {
         "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
         "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
         "GROUP BY t.oid",
-        4, describing, &rows, error);
-    for (size_t i = 0; !status && i < rows.row_count; i++) {
-        uint32_t table, oid;
-        if (!number_at(&rows, i, 0, &oid) || !find_table(list, oid, &table))
+        4, describing, &rows, error));
+    for (size_t i = 0; i < rows.row_count; i++) {
+        uint32_t oid;
+        weir_ingest__catalog_table *table = number_at(&rows, i, 0, &oid) ? find_table(list, oid) : NULL;
+        if (!table)
             continue;
-        if (!list->catalog->tables[table].is_hidden)
+        if (!table->is_hidden)
             list->catalog->size_bytes += weir_ingest__text_rows_estimate(&rows, i, 2);
-        weir_ingest__pg_table *detail = list->catalog->tables[table].detail;
+        weir_ingest__pg_table *detail = table->detail;
         if (*weir_ingest__text_rows_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
             detail->block_count = 0;
-        if (list->catalog->tables[table].row_estimate == 0)
-            list->catalog->tables[table].row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
+        if (table->row_estimate == 0)
+            table->row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
     }
     weir_ingest__text_rows_release(&rows);
-    return status;
+    return WEIR_OK;
 }
 
-static weir_status fill(listing *list, const weir_ingest__text_rows *tables, weir_error *error) {
-    weir_status status = add_tables(list, tables, error);
-    if (!status)
-        status = add_domains(list, error);
-    if (!status)
-        status = add_enums(list, error);
-    if (!status)
-        status = add_columns(list, error);
-    if (!status)
-        status = add_keys(list, error);
-    if (!status)
-        status = weir_ingest__catalog_resolve_keys(list->catalog, strcmp, error);
-    for (uint32_t i = 0; i < list->table_count && !status; i++)
-        status = add_detail(list, i, error);
-    if (!status && list->session->can_share)
-        status = add_sizes(list, error);
-    return status;
-}
-
-static void release_listing(listing *list) {
-    for (uint32_t i = 0; i < list->table_count; i++) {
-        weir__release(list->catalog->env, list->tables[i].attributes);
-        weir__release(list->catalog->env, list->tables[i].types);
-    }
-    weir__release(list->catalog->env, list->tables);
-    weir__release(list->catalog->env, list->domains);
-    weir__release(list->catalog->env, list->enums);
+static weir_status fill(listing *list, weir_error *error) {
+    const char *name = PQdb(list->session->connection);
+    name = name ? name : "";
+    list->catalog->name = weir__copy_text(list->catalog->env, name, strlen(name));
+    if (!list->catalog->name)
+        return weir_ingest__source_no_memory(error, strlen(name));
+    WEIR__TRY(add_tables(list, error));
+    WEIR__TRY(
+        add_types(list, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, error));
+    WEIR__TRY(add_types(list, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, error));
+    WEIR__TRY(add_columns(list, error));
+    WEIR__TRY(add_keys(list, error));
+    WEIR__TRY(weir_ingest__catalog_resolve_keys(list->catalog, strcmp, error));
+    return list->session->can_share ? add_sizes(list, error) : WEIR_OK;
 }
 
 weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,
                                      weir_error *error) {
-    weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
     *out = (weir_ingest__catalog){.env = source->env};
-    listing list = {.session = session, .catalog = out};
-    weir_ingest__text_rows tables = {0};
-    const char *name = PQdb(session->connection);
-    out->name = weir__copy_text(source->env, name ? name : "", strlen(name ? name : ""));
-    weir_status status =
-        out->name ? WEIR_OK
-                  : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name ? name : ""));
-    if (!status)
-        status = weir_ingest__pg_read_rows(
-            session,
-            "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
-            "c.relkind " LISTED_TABLES "ORDER BY c.oid",
-            6, describing, &tables, error);
-    if (!status)
-        status = fill(&list, &tables, error);
-    release_listing(&list);
-    weir_ingest__text_rows_release(&tables);
-    if (status) {
+    listing list = {.session = (weir_ingest__pg_session *)source, .catalog = out};
+    weir_status status = fill(&list, error);
+    weir__release(source->env, list.types);
+    if (status)
         weir_ingest__catalog_release(out);
-        *out = (weir_ingest__catalog){.env = source->env};
-    }
     return status;
 }

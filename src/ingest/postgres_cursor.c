@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "ingest/postgres.h"
 
-enum { BATCH_CELLS = 32768, BATCH_ROWS_MAX = 2048, BATCH_ROWS_MIN = 16, BATCH_BYTES = 4 << 20 };
+enum { BATCH_BYTES = 4 << 20 };
 enum { LEFT_BYTES_MAX = 64 << 20 };
 enum { EMPTY_MESSAGES_MAX = 1000 }; /* a header and a trailer have no row; nothing else should */
 
@@ -34,10 +34,9 @@ typedef struct pg_cursor {
     char *what; /* "table orders" or "the query", for messages */
     bool is_copy;
     bool has_savepoint;
-    bool is_started;   /* the statement runs */
-    bool is_ended;     /* the server has said so */
-    bool has_header;   /* the binary header was read */
-    PGresult *failure; /* of the statement, while it is started */
+    bool is_started; /* the statement runs */
+    bool is_ended;   /* the server has said so */
+    bool has_header; /* the binary header was read */
     column *columns;
     const char **names;
     uint32_t uuid_count;
@@ -94,25 +93,19 @@ static void leave_statement(pg_cursor *cursor) {
     PQclear(weir_ingest__pg_answer(session, false));
 }
 
-static void end_statement(pg_cursor *cursor) {
+static void close_cursor(weir_ingest__cursor *base) {
+    pg_cursor *cursor = (pg_cursor *)base;
     weir_ingest__pg_session *session = cursor->session;
+    const weir_env *env = session->base.env;
+    release_batch(cursor);
+    PQfreemem(cursor->pending);
     if (cursor->is_started && !cursor->is_ended)
         leave_statement(cursor);
     /* A failure here shows in the next statement. */
     if (cursor->has_savepoint && weir_ingest__pg_run(session, "ROLLBACK TO SAVEPOINT weir_statement") &&
         weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
         cursor->has_savepoint = false;
-    session->is_reading = false;
-}
-
-static void close_cursor(weir_ingest__cursor *base) {
-    pg_cursor *cursor = (pg_cursor *)base;
-    if (!cursor)
-        return;
-    const weir_env *env = cursor->session->base.env;
-    release_batch(cursor);
-    PQfreemem(cursor->pending);
-    end_statement(cursor);
+    session->base.is_reading = false;
     for (uint32_t i = 0; cursor->columns && i < cursor->base.column_count; i++)
         weir__release(env, cursor->columns[i].name);
     weir__release(env, cursor->columns);
@@ -134,15 +127,14 @@ static weir_status server_failure(const pg_cursor *cursor, const PGresult *resul
 }
 
 static weir_status bad_value(const pg_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-        "a value of column %s of %s %s; leave it out of the schema or change it in the database",
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "a value of column %s of %s %s; leave it out of the schema or change it in the database",
         cursor->columns[number].name, cursor->what, fault);
 }
 
 static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "cannot read %s: the server's binary COPY stream is malformed", cursor->what);
+    return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the server's binary COPY stream is malformed",
+                                     cursor->what);
 }
 
 /* ---- Binary COPY ----------------------------------------------------------------------------- */
@@ -176,10 +168,32 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
     return WEIR_OK;
 }
 
-/* The signature, flags (none is known) and an extension to skip, at the start of the first message. */
-static weir_status read_header(pg_cursor *cursor, weir_error *error) {
+/* Takes the next message as the pending one; leaves none at the end of the stream, where the statement's own
+ * result says whether all went well. The first message begins with a signature, flags (none is known) and an
+ * extension, which is skipped. */
+static weir_status receive(pg_cursor *cursor, weir_error *error) {
     static const char signature[11] = "PGCOPY\n\377\r\n";
     enum { HEADER_SIZE = sizeof signature + 8 };
+    if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
+                    cursor->kept_count + 1, sizeof *cursor->kept))
+        return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
+    int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
+    if (size == -2)
+        return server_failure(cursor, NULL, error);
+    if (size < 0) {
+        PGresult *answer = weir_ingest__pg_answer(cursor->session, false);
+        bool is_fine = PQresultStatus(answer) == PGRES_COMMAND_OK;
+        weir_status status = is_fine ? WEIR_OK : server_failure(cursor, answer, error);
+        cursor->is_ended = cursor->session->connection != NULL;
+        PQclear(answer);
+        return status;
+    }
+    if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
+        return bad_stream(cursor, error);
+    cursor->pending_size = (size_t)size;
+    cursor->pending_offset = 0;
+    if (cursor->has_header)
+        return WEIR_OK;
     if (cursor->pending_size < HEADER_SIZE || memcmp(cursor->pending, signature, sizeof signature) != 0)
         return bad_stream(cursor, error);
     uint32_t flags = weir__load32be(cursor->pending + sizeof signature);
@@ -189,41 +203,6 @@ static weir_status read_header(pg_cursor *cursor, weir_error *error) {
     cursor->pending_offset = HEADER_SIZE + extension;
     cursor->has_header = true;
     return WEIR_OK;
-}
-
-/* At the end of the stream: the statement's own result says whether all went well. */
-static weir_status finish_copy(pg_cursor *cursor, int received, weir_error *error) {
-    if (received == -2)
-        return server_failure(cursor, NULL, error);
-    PGresult *answer = weir_ingest__pg_answer(cursor->session, false);
-    weir_status status = WEIR_OK;
-    if (PQresultStatus(answer) != PGRES_COMMAND_OK)
-        status = server_failure(cursor, answer, error);
-    cursor->is_ended = cursor->session->connection != NULL;
-    PQclear(answer);
-    return status;
-}
-
-/* Takes the next message as the pending one; leaves none at the end of the stream. */
-static weir_status receive(pg_cursor *cursor, weir_error *error) {
-    const weir_env *env = cursor->session->base.env;
-    if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
-                    sizeof *cursor->kept))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
-    int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
-    if (size < 0)
-        return finish_copy(cursor, size, error);
-    if (++cursor->empty_messages > EMPTY_MESSAGES_MAX)
-        return bad_stream(cursor, error);
-    cursor->pending_size = (size_t)size;
-    cursor->pending_offset = 0;
-    return cursor->has_header ? WEIR_OK : read_header(cursor, error);
-}
-
-/* A message whose rows are all read stays with the batch. receive has made room for it. */
-static void keep_pending(pg_cursor *cursor) {
-    cursor->kept[cursor->kept_count++] = cursor->pending;
-    cursor->pending = NULL;
 }
 
 /* The pending message's rows, as far as the batch has room. -1 as a field count is the stream's trailer. */
@@ -238,9 +217,7 @@ static weir_status read_pending_rows(pg_cursor *cursor, size_t *row, weir_error 
         }
         if (fields < 0 || WEIR__NARROW(uint32_t, fields) != cursor->base.column_count)
             return bad_stream(cursor, error);
-        weir_status status = read_row(cursor, (*row)++, error);
-        if (status)
-            return status;
+        WEIR__TRY(read_row(cursor, (*row)++, error));
         cursor->empty_messages = 0;
     }
     return WEIR_OK;
@@ -251,16 +228,15 @@ static weir_status next_copied(weir_ingest__cursor *base, weir_ingest__rows *row
     size_t row = 0, bytes = 0;
     release_batch(cursor);
     while (row < cursor->batch_rows && (bytes < BATCH_BYTES || row == 0) && !cursor->is_ended) {
-        weir_status status = WEIR_OK;
         if (!cursor->pending)
-            status = receive(cursor, error);
-        if (!status && cursor->pending)
-            status = read_pending_rows(cursor, &row, error);
-        if (status)
-            return status;
+            WEIR__TRY(receive(cursor, error));
+        if (cursor->pending)
+            WEIR__TRY(read_pending_rows(cursor, &row, error));
         if (cursor->pending && cursor->pending_offset == cursor->pending_size) {
+            /* A message whose rows are all read stays with the batch; receive has made room for it. */
             bytes += cursor->pending_size;
-            keep_pending(cursor);
+            cursor->kept[cursor->kept_count++] = cursor->pending;
+            cursor->pending = NULL;
         }
     }
     *rows = (weir_ingest__rows){.row_count = row, .cells = cursor->cells};
@@ -268,21 +244,6 @@ static weir_status next_copied(weir_ingest__cursor *base, weir_ingest__rows *row
 }
 
 /* ---- Rows one by one ------------------------------------------------------------------------- */
-
-static weir_status unescape(pg_cursor *cursor, const char *text, weir_ingest__value *out, weir_error *error) {
-    const weir_env *env = cursor->session->base.env;
-    size_t size;
-    if (!weir__grow(env, (void **)&cursor->kept, &cursor->kept_capacity, cursor->kept_count + 1,
-                    sizeof *cursor->kept))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor->kept);
-    unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &size);
-    if (!bytes)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(text));
-    cursor->kept[cursor->kept_count++] = bytes;
-    *out =
-        (weir_ingest__value){.type = WEIR_INGEST__BLOB, .text = {.data = (const char *)bytes, .size = size}};
-    return WEIR_OK;
-}
 
 static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size_t row, size_t *bytes,
                                  weir_error *error) {
@@ -297,9 +258,15 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
         size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, i));
         *bytes += size;
         if (cursor->columns[i].type.form == WEIR_INGEST__PG_BYTEA) {
-            weir_status status = unescape(cursor, text, &cells[i], error);
-            if (status)
-                return status;
+            if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
+                            cursor->kept_count + 1, sizeof *cursor->kept))
+                return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
+            unsigned char *raw = PQunescapeBytea((const unsigned char *)text, &size);
+            if (!raw)
+                return weir_ingest__source_no_memory(error, strlen(text));
+            cursor->kept[cursor->kept_count++] = raw;
+            cells[i] = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
+                                            .text = {.data = (const char *)raw, .size = size}};
             continue;
         }
         const char *fault = weir_ingest__pg_decode_text(cursor->columns[i].type.form, text, size, &cells[i]);
@@ -334,15 +301,11 @@ static weir_status next_single(weir_ingest__cursor *base, weir_ingest__rows *row
     release_batch(cursor);
     while (row < cursor->batch_rows && (bytes < BATCH_BYTES || row == 0) && !cursor->is_ended) {
         PGresult *result;
-        weir_status status = receive_row(cursor, &result, error);
-        if (status)
-            return status;
+        WEIR__TRY(receive_row(cursor, &result, error));
         if (!result)
             break;
         cursor->results[cursor->result_count++] = result;
-        status = read_text_row(cursor, result, row++, &bytes, error);
-        if (status)
-            return status;
+        WEIR__TRY(read_text_row(cursor, result, row++, &bytes, error));
     }
     *rows = (weir_ingest__rows){.row_count = row, .cells = cursor->cells};
     return WEIR_OK;
@@ -353,20 +316,20 @@ static weir_status next_single(weir_ingest__cursor *base, weir_ingest__rows *row
 static weir_status make_cursor(weir_ingest__pg_session *session, uint32_t column_count, const char *what,
                                pg_cursor **out, weir_error *error) {
     const weir_env *env = session->base.env;
-    if (session->is_reading)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "cannot read %s: the session's last cursor is still open", what);
+    if (session->base.is_reading)
+        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
+                                         what);
     pg_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
-    session->is_reading = true;
+        return weir_ingest__source_no_memory(error, sizeof *cursor);
+    session->base.is_reading = true;
     cursor->session = session;
     cursor->base = (weir_ingest__cursor){.column_count = column_count, .close = close_cursor};
     cursor->columns = weir__allocate_zero(env, column_count, sizeof *cursor->columns);
     cursor->what = weir__copy_text(env, what, strlen(what));
     if (!cursor->columns || !cursor->what) {
         close_cursor(&cursor->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count);
+        return weir_ingest__source_no_memory(error, column_count);
     }
     *out = cursor;
     return WEIR_OK;
@@ -381,55 +344,34 @@ static bool set_column(pg_cursor *cursor, uint32_t number, const char *name, uin
     return to->name != NULL;
 }
 
-static weir_status make_batch(pg_cursor *cursor, weir_error *error) {
-    const weir_env *env = cursor->session->base.env;
-    size_t columns = cursor->base.column_count;
-    size_t rows = BATCH_CELLS / (columns ? columns : 1);
-    rows = rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : rows < BATCH_ROWS_MIN ? BATCH_ROWS_MIN : rows;
+/* Runs the statement; after this only next and close are called. */
+static weir_status start(pg_cursor *cursor, const char *statement, weir_error *error) {
+    weir_ingest__pg_session *session = cursor->session;
+    const weir_env *env = session->base.env;
+    size_t columns = cursor->base.column_count, rows = weir_ingest__batch_rows(columns);
     cursor->batch_rows = rows;
     cursor->cells = weir__allocate(env, rows * columns, sizeof *cursor->cells);
     cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR_INGEST__PG_UUID_SIZE);
     cursor->results = weir__allocate(env, rows, sizeof *cursor->results);
     if (!cursor->cells || !cursor->uuids || !cursor->results)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                   rows * columns * sizeof *cursor->cells);
-    return WEIR_OK;
-}
-
-static bool send_statement(pg_cursor *cursor, const char *statement) {
-    weir_ingest__pg_session *session = cursor->session;
-    if (!session->connection)
-        return false;
-    if (!cursor->is_copy)
-        return PQsendQueryParams(session->connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
-               PQsetSingleRowMode(session->connection) == 1;
-    PGresult *result = weir_ingest__pg_exec(session, statement, true);
-    bool is_copying = PQresultStatus(result) == PGRES_COPY_OUT;
-    cursor->is_started = is_copying;
-    is_copying = is_copying && PQbinaryTuples(result) == 1 &&
-                 PQnfields(result) == WEIR__NARROW(int, cursor->base.column_count);
-    if (!is_copying && !session->fault && PQresultStatus(result) == PGRES_COPY_OUT)
-        weir_ingest__pg_hang_up(session, "the server copies another number of columns than it was asked for");
-    cursor->failure = is_copying ? NULL : result;
-    if (is_copying)
-        PQclear(result);
-    return is_copying;
-}
-
-/* Runs the statement; after this only next and close are called. */
-static weir_status start(pg_cursor *cursor, const char *statement, weir_error *error) {
-    weir_status status = make_batch(cursor, error);
-    if (status)
-        return status;
-    if (!send_statement(cursor, statement)) {
-        status = server_failure(cursor, cursor->failure, error);
-        PQclear(cursor->failure);
-        cursor->failure = NULL;
-        return status;
-    }
-    cursor->is_started = true;
+        return weir_ingest__source_no_memory(error, rows * columns * sizeof *cursor->cells);
     cursor->base.next = cursor->is_copy ? next_copied : next_single;
-    return WEIR_OK;
+    if (!cursor->is_copy) {
+        cursor->is_started =
+            session->connection &&
+            PQsendQueryParams(session->connection, statement, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
+            PQsetSingleRowMode(session->connection) == 1;
+        return cursor->is_started ? WEIR_OK : server_failure(cursor, NULL, error);
+    }
+    PGresult *result = weir_ingest__pg_exec(session, statement, true);
+    cursor->is_started = PQresultStatus(result) == PGRES_COPY_OUT;
+    bool is_fine =
+        cursor->is_started && PQbinaryTuples(result) == 1 && PQnfields(result) == WEIR__NARROW(int, columns);
+    if (cursor->is_started && !is_fine)
+        weir_ingest__pg_hang_up(session, "the server copies another number of columns than it was asked for");
+    weir_status status = is_fine ? WEIR_OK : server_failure(cursor, result, error);
+    PQclear(result);
+    return status;
 }
 
 static weir_status set_savepoint(pg_cursor *cursor, weir_error *error) {
@@ -441,40 +383,19 @@ static weir_status set_savepoint(pg_cursor *cursor, weir_error *error) {
     return WEIR_OK;
 }
 
-/* The opening and the end of a statement around its SELECT. */
-static void add_opening(weir_ingest__sql *sql, bool is_copy) {
-    weir_ingest__sql_add(sql, is_copy ? "COPY (SELECT " : "SELECT ");
-}
-
-static void add_end(weir_ingest__sql *sql, bool is_copy) {
-    if (is_copy)
-        weir_ingest__sql_add(sql, ") TO STDOUT (FORMAT binary)");
-}
-
 static void add_cast(weir_ingest__sql *sql, const pg_cursor *cursor, uint32_t number) {
     if (cursor->is_copy && cursor->columns[number].type.needs_cast)
         weir_ingest__sql_add(sql, "::text");
 }
 
-/* ---- Scans ----------------------------------------------------------------------------------- */
+static const char end_of_copy[] = ") TO STDOUT (FORMAT binary)";
 
-/* Parts are ranges of blocks; together they are all of tid's range, so every row is in exactly one, also
- * where the table has grown since it was described. */
-static void add_range(weir_ingest__sql *sql, const weir_ingest__pg_table *table, uint32_t part,
-                      uint32_t part_count) {
-    uint64_t first = (uint64_t)table->block_count * part / part_count;
-    uint64_t end = (uint64_t)table->block_count * (part + 1) / part_count;
-    if (part > 0)
-        weir_ingest__sql_add(sql, " WHERE ctid >= '(%llu,0)'::tid", (unsigned long long)first);
-    if (part + 1 < part_count)
-        weir_ingest__sql_add(sql, "%s ctid < '(%llu,0)'::tid", part > 0 ? " AND" : " WHERE",
-                             (unsigned long long)end);
-}
+/* ---- Scans ----------------------------------------------------------------------------------- */
 
 static void add_scan(weir_ingest__sql *sql, const pg_cursor *cursor, const weir_ingest__catalog_table *table,
                      uint32_t part, uint32_t part_count) {
     const weir_ingest__pg_table *detail = table->detail;
-    add_opening(sql, cursor->is_copy);
+    weir_ingest__sql_add(sql, cursor->is_copy ? "COPY (SELECT " : "SELECT ");
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         if (i > 0)
             weir_ingest__sql_add(sql, ", ");
@@ -482,42 +403,44 @@ static void add_scan(weir_ingest__sql *sql, const pg_cursor *cursor, const weir_
         add_cast(sql, cursor, i);
     }
     weir_ingest__sql_add(sql, " FROM %s", table->sql_name);
-    if (detail->block_count > 0)
-        add_range(sql, detail, part, part_count);
-    else if (part > 0)
+    if (detail->block_count > 0) {
+        /* Parts are ranges of blocks; together they are all of tid's range, so every row is in exactly one,
+         * also where the table has grown since it was described. */
+        uint64_t first = (uint64_t)detail->block_count * part / part_count;
+        uint64_t end = (uint64_t)detail->block_count * (part + 1) / part_count;
+        if (part > 0)
+            weir_ingest__sql_add(sql, " WHERE ctid >= '(%llu,0)'::tid", (unsigned long long)first);
+        if (part + 1 < part_count)
+            weir_ingest__sql_add(sql, "%s ctid < '(%llu,0)'::tid", part > 0 ? " AND" : " WHERE",
+                                 (unsigned long long)end);
+    } else if (part > 0)
         weir_ingest__sql_add(sql, " WHERE false");
-    add_end(sql, cursor->is_copy);
+    weir_ingest__sql_add(sql, "%s", cursor->is_copy ? end_of_copy : "");
 }
 
 weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
     weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
-    const weir_ingest__pg_table *detail = table->detail;
     char what[160];
     snprintf(what, sizeof what, "table %s", table->name);
-    pg_cursor *cursor;
-    weir_status status = make_cursor(session, column_count, what, &cursor, error);
-    if (status)
-        return status;
+    pg_cursor *cursor = NULL;
+    WEIR__TRY(make_cursor(session, column_count, what, &cursor, error));
     cursor->is_copy = session->can_copy;
     bool has_memory = true;
-    for (uint32_t i = 0; i < column_count && has_memory; i++)
-        has_memory = set_column(cursor, i, table->columns[columns[i]].name, detail->columns[columns[i]].type);
+    for (uint32_t i = 0; i < column_count && has_memory; i++) {
+        const weir_ingest__catalog_column *from = &table->columns[columns[i]];
+        has_memory = set_column(cursor, i, from->name, from->source_type);
+    }
     weir_ingest__sql sql = {.env = source->env};
     if (has_memory)
         add_scan(&sql, cursor, table, part, part_count);
-    status = !has_memory || sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
-                                       : set_savepoint(cursor, error);
+    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
+                                                   : set_savepoint(cursor, error);
     if (!status)
         status = start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
-    if (status) {
-        close_cursor(&cursor->base);
-        return status;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -526,6 +449,7 @@ weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest_
 static weir_status describe_query(pg_cursor *cursor, const char *sql, PGresult **out, weir_error *error) {
     weir_ingest__pg_session *session = cursor->session;
     PGresult *result = NULL;
+    WEIR__TRY(set_savepoint(cursor, error));
     if (session->connection && PQsendPrepare(session->connection, "", sql, 0, NULL) == 1)
         result = weir_ingest__pg_answer(session, false);
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
@@ -550,9 +474,10 @@ static bool origin_of(const weir_ingest__cursor *base, uint32_t number, const we
         const weir_ingest__pg_table *detail = catalog->tables[t].detail;
         if (!detail || detail->oid != asked->table)
             continue;
-        for (uint32_t c = 0; c < catalog->tables[t].column_count && !catalog->tables[t].query; c++)
-            if (detail->columns[c].attribute == asked->attribute) {
-                *out = (weir_ingest__origin){&catalog->tables[t], c};
+        const weir_ingest__catalog_table *table = &catalog->tables[t];
+        for (uint32_t c = 0; c < table->column_count && !table->query; c++)
+            if (table->columns[c].source_number == asked->attribute) {
+                *out = (weir_ingest__origin){table, c};
                 return true;
             }
     }
@@ -563,18 +488,17 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     const weir_env *env = cursor->session->base.env;
     uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "the query returns no columns");
+        return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
     weir__release(env, cursor->columns);
     cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
     cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
     cursor->base.column_count = cursor->columns ? count : 0;
     if (!cursor->columns || !cursor->names)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+        return weir_ingest__source_no_memory(error, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
                         PQftype(described, WEIR__NARROW(int, i))))
-            return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+            return weir_ingest__source_no_memory(error, count);
         cursor->names[i] = cursor->columns[i].name;
         cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
         cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
@@ -584,44 +508,33 @@ static weir_status set_query_columns(pg_cursor *cursor, const PGresult *describe
     return WEIR_OK;
 }
 
-/* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line breaks end
- * a comment that the query may end with. */
-static void add_query(weir_ingest__sql *sql, const pg_cursor *cursor, const char *query, size_t size) {
-    add_opening(sql, true);
-    for (uint32_t i = 0; i < cursor->base.column_count; i++) {
-        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
-        add_cast(sql, cursor, i);
-    }
-    weir_ingest__sql_add(sql, " FROM (\n");
-    weir_ingest__sql_add_text(sql, query, size);
-    weir_ingest__sql_add(sql, "\n) AS weir_query (");
-    for (uint32_t i = 0; i < cursor->base.column_count; i++)
-        weir_ingest__sql_add(sql, "%sc%u", i > 0 ? ", " : "", i);
-    weir_ingest__sql_add(sql, ")");
-    add_end(sql, true);
-}
-
 static weir_status start_query(pg_cursor *cursor, const char *query, weir_error *error) {
     weir_ingest__sql sql = {.env = cursor->session->base.env};
-    PGresult *described = NULL;
-    weir_status status = set_savepoint(cursor, error);
-    if (!status)
-        status = describe_query(cursor, query, &described, error);
-    if (status)
-        return status;
-    status = set_query_columns(cursor, described, error);
+    PGresult *described;
+    WEIR__TRY(describe_query(cursor, query, &described, error));
+    weir_status status = set_query_columns(cursor, described, error);
     PQclear(described);
-    if (status)
-        return status;
+    WEIR__TRY(status);
     /* A semicolon inside may end a statement, which a subquery cannot hold. */
     size_t size = weir_ingest__sql_trimmed_size(query);
     cursor->is_copy = cursor->session->can_copy && !memchr(query, ';', size);
-    if (cursor->is_copy)
-        add_query(&sql, cursor, query, size);
-    else
+    if (cursor->is_copy) {
+        /* The query as a subquery whose columns have names of ours, so that theirs may repeat. The line
+         * breaks end a comment that the query may end with. */
+        weir_ingest__sql_add(&sql, "COPY (SELECT ");
+        for (uint32_t i = 0; i < cursor->base.column_count; i++) {
+            weir_ingest__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
+            add_cast(&sql, cursor, i);
+        }
+        weir_ingest__sql_add(&sql, " FROM (\n");
+        weir_ingest__sql_add_text(&sql, query, size);
+        weir_ingest__sql_add(&sql, "\n) AS weir_query (");
+        for (uint32_t i = 0; i < cursor->base.column_count; i++)
+            weir_ingest__sql_add(&sql, "%sc%u", i > 0 ? ", " : "", i);
+        weir_ingest__sql_add(&sql, ")%s", end_of_copy);
+    } else
         weir_ingest__sql_add_text(&sql, query, strlen(query));
-    status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size)
-                        : start(cursor, sql.data, error);
+    status = sql.failed ? weir_ingest__source_no_memory(error, size) : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
     return status;
 }
@@ -629,18 +542,14 @@ static weir_status start_query(pg_cursor *cursor, const char *query, weir_error 
 weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const char *sql,
                                            weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                            weir_error *error) {
-    pg_cursor *cursor;
+    pg_cursor *cursor = NULL;
     PGresult *described = NULL;
-    weir_status status = make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error);
-    if (status)
-        return status;
-    status = set_savepoint(cursor, error);
-    if (!status)
-        status = describe_query(cursor, sql, &described, error);
+    WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
+    weir_status status = describe_query(cursor, sql, &described, error);
     for (int i = 0; !status && i < PQnfields(described); i++)
         if (!weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
                                              weir_ingest__pg_type_of(PQftype(described, i)).declared))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     PQclear(described);
     close_cursor(&cursor->base);
     return status;
@@ -648,15 +557,7 @@ weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const ch
 
 weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                                   weir_error *error) {
-    pg_cursor *cursor;
-    weir_status status = make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error);
-    if (status)
-        return status;
-    status = start_query(cursor, sql, error);
-    if (status) {
-        close_cursor(&cursor->base);
-        return status;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    pg_cursor *cursor = NULL;
+    WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
+    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out);
 }

@@ -180,41 +180,19 @@ static const char *decode_timestamp(int64_t micros_since_2000, weir_ingest__valu
                                                                                                  : NULL;
 }
 
-static size_t without_padding(const char *data, size_t size) {
-    while (size > 0 && data[size - 1] == ' ')
+/* What is the same in both forms; false for all other types. */
+static bool decode_bytes(weir_ingest__pg_form form, const char *data, size_t size, weir_ingest__value *out) {
+    if (form != WEIR_INGEST__PG_TEXT && form != WEIR_INGEST__PG_PADDED_TEXT && form != WEIR_INGEST__PG_BYTEA)
+        return false;
+    while (form == WEIR_INGEST__PG_PADDED_TEXT && size > 0 && data[size - 1] == ' ')
         size--;
-    return size;
+    *out = (weir_ingest__value){.type = form == WEIR_INGEST__PG_BYTEA ? WEIR_INGEST__BLOB : WEIR_INGEST__TEXT,
+                                .text = {.data = data, .size = size}};
+    return true;
 }
 
-static void set_text(weir_ingest__value *out, weir_ingest__value_type type, const char *data, size_t size) {
-    *out = (weir_ingest__value){.type = type, .text = {.data = data, .size = size}};
-}
-
-static const char *decode_float(weir_ingest__pg_form form, const char *data, weir_ingest__value *out) {
-    out->type = WEIR_INGEST__REAL;
-    if (form == WEIR_INGEST__PG_FLOAT8) {
-        uint64_t bits = weir__load64be(data);
-        memcpy(&out->real, &bits, sizeof bits);
-    } else {
-        uint32_t bits = weir__load32be(data);
-        float narrow;
-        memcpy(&narrow, &bits, sizeof bits);
-        out->real = (double)narrow;
-    }
-    return NULL;
-}
-
-static const char *decode_integer(weir_ingest__pg_form form, const char *data, weir_ingest__value *out) {
-    out->type = WEIR_INGEST__INT;
-    if (form == WEIR_INGEST__PG_INT2)
-        out->integer = WEIR__LOW(int16_t, weir__load16be(data));
-    else if (form == WEIR_INGEST__PG_INT4)
-        out->integer = WEIR__LOW(int32_t, weir__load32be(data));
-    else if (form == WEIR_INGEST__PG_OID)
-        out->integer = weir__load32be(data);
-    else
-        out->integer = (int64_t)weir__load64be(data);
-    return NULL;
+static void set_integer(weir_ingest__value *out, int64_t integer) {
+    *out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = integer};
 }
 
 /* The size of a binary form; 0 if it varies. */
@@ -229,41 +207,53 @@ static size_t fixed_size(weir_ingest__pg_form form) {
 
 const char *weir_ingest__pg_decode_binary(weir_ingest__pg_form form, const char *data, size_t size,
                                           char *uuid, weir_ingest__value *out) {
+    uint64_t bits64;
+    uint32_t bits32;
+    float narrow;
+    if (decode_bytes(form, data, size, out))
+        return NULL;
     if (fixed_size(form) != 0 && fixed_size(form) != size)
         return malformed;
     switch (form) {
-    case WEIR_INGEST__PG_TEXT:
-        set_text(out, WEIR_INGEST__TEXT, data, size);
-        return NULL;
-    case WEIR_INGEST__PG_PADDED_TEXT:
-        set_text(out, WEIR_INGEST__TEXT, data, without_padding(data, size));
-        return NULL;
-    case WEIR_INGEST__PG_BYTEA:
-        set_text(out, WEIR_INGEST__BLOB, data, size);
-        return NULL;
     case WEIR_INGEST__PG_UUID:
         format_uuid(data, uuid);
-        set_text(out, WEIR_INGEST__TEXT, uuid, WEIR_INGEST__PG_UUID_SIZE);
+        *out = (weir_ingest__value){.type = WEIR_INGEST__TEXT,
+                                    .text = {.data = uuid, .size = WEIR_INGEST__PG_UUID_SIZE}};
         return NULL;
     case WEIR_INGEST__PG_BOOL:
         *out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = *data != 0};
         return NULL;
     case WEIR_INGEST__PG_INT2:
+        set_integer(out, WEIR__LOW(int16_t, weir__load16be(data)));
+        return NULL;
     case WEIR_INGEST__PG_INT4:
-    case WEIR_INGEST__PG_INT8:
+        set_integer(out, WEIR__LOW(int32_t, weir__load32be(data)));
+        return NULL;
     case WEIR_INGEST__PG_OID:
-        return decode_integer(form, data, out);
+        set_integer(out, weir__load32be(data));
+        return NULL;
+    case WEIR_INGEST__PG_INT8:
+        set_integer(out, (int64_t)weir__load64be(data));
+        return NULL;
     case WEIR_INGEST__PG_FLOAT4:
+        bits32 = weir__load32be(data);
+        memcpy(&narrow, &bits32, sizeof narrow);
+        *out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = (double)narrow};
+        return NULL;
     case WEIR_INGEST__PG_FLOAT8:
-        return decode_float(form, data, out);
+        bits64 = weir__load64be(data);
+        out->type = WEIR_INGEST__REAL;
+        memcpy(&out->real, &bits64, sizeof bits64);
+        return NULL;
     case WEIR_INGEST__PG_NUMERIC:
         return decode_numeric(data, size, out);
     case WEIR_INGEST__PG_DATE:
         return decode_date(WEIR__LOW(int32_t, weir__load32be(data)), out);
     case WEIR_INGEST__PG_TIMESTAMP:
         return decode_timestamp((int64_t)weir__load64be(data), out);
+    default:
+        return malformed;
     }
-    return malformed;
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -291,17 +281,9 @@ static const char *read_time(const char *data, size_t size, weir_ingest__value *
 
 const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *data, size_t size,
                                         weir_ingest__value *out) {
+    if (decode_bytes(form == WEIR_INGEST__PG_UUID ? WEIR_INGEST__PG_TEXT : form, data, size, out))
+        return NULL;
     switch (form) {
-    case WEIR_INGEST__PG_TEXT:
-    case WEIR_INGEST__PG_UUID:
-        set_text(out, WEIR_INGEST__TEXT, data, size);
-        return NULL;
-    case WEIR_INGEST__PG_PADDED_TEXT:
-        set_text(out, WEIR_INGEST__TEXT, data, without_padding(data, size));
-        return NULL;
-    case WEIR_INGEST__PG_BYTEA:
-        set_text(out, WEIR_INGEST__BLOB, data, size);
-        return NULL;
     case WEIR_INGEST__PG_BOOL:
         *out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = *data == 't'};
         return *data == 't' || *data == 'f' ? NULL : malformed;
@@ -319,6 +301,7 @@ const char *weir_ingest__pg_decode_text(weir_ingest__pg_form form, const char *d
     case WEIR_INGEST__PG_DATE:
     case WEIR_INGEST__PG_TIMESTAMP:
         return read_time(data, size, out);
+    default:
+        return malformed;
     }
-    return malformed;
 }

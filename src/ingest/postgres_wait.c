@@ -28,24 +28,15 @@ void weir_ingest__pg_hang_up(weir_ingest__pg_session *session, const char *fault
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static uint64_t now_of(const weir_ingest__pg_session *session) {
-    return session->base.env->now_ns(session->base.env->context);
-}
-
 /* Takes in what the server has sent, or waits for it. `began_ns` is when the wait for a row or an answer
  * began: what else the server sends meanwhile is not progress. False after hanging up or a lost connection.
  */
 static bool take_in(weir_ingest__pg_session *session, uint64_t began_ns) {
     struct pollfd socket = {.fd = PQsocket(session->connection), .events = POLLIN};
     while (socket.fd >= 0) {
-        if (atomic_load_explicit(&session->is_interrupted, memory_order_relaxed) ||
-            weir_ingest__source_is_cancelled(session->options)) {
-            weir_ingest__pg_hang_up(session, "it was interrupted");
-            return false;
-        }
-        if (now_of(session) - began_ns >= session->base.silence_ns) {
-            weir_ingest__pg_hang_up(
-                session, "the server has given no row and no answer for too long (--source-timeout)");
+        const char *fault = weir_ingest__server_why_to_end(&session->base, began_ns);
+        if (fault) {
+            weir_ingest__pg_hang_up(session, fault);
             return false;
         }
         if (poll(&socket, 1, POLL_MS) > 0)
@@ -58,7 +49,7 @@ static bool take_in(weir_ingest__pg_session *session, uint64_t began_ns) {
 }
 
 PGresult *weir_ingest__pg_result(weir_ingest__pg_session *session) {
-    uint64_t began_ns = now_of(session);
+    uint64_t began_ns = weir_ingest__source_now(&session->base);
     while (session->connection && PQisBusy(session->connection))
         if (!take_in(session, began_ns))
             break;
@@ -66,7 +57,7 @@ PGresult *weir_ingest__pg_result(weir_ingest__pg_session *session) {
 }
 
 int weir_ingest__pg_copy_data(weir_ingest__pg_session *session, char **out) {
-    uint64_t began_ns = now_of(session);
+    uint64_t began_ns = weir_ingest__source_now(&session->base);
     for (;;) {
         int size = session->connection ? PQgetCopyData(session->connection, out, 1) : -2;
         if (size != 0)
@@ -120,28 +111,19 @@ bool weir_ingest__pg_run(weir_ingest__pg_session *session, const char *statement
 
 /* ---- Rows of the catalog --------------------------------------------------------------------- */
 
-static weir_status add_cell(weir_ingest__text_rows *rows, const PGresult *result, uint32_t column,
-                            weir_error *error) {
-    int number = WEIR__NARROW(int, column);
-    return weir_ingest__text_rows_add(rows, PQgetvalue(result, 0, number),
-                                      (size_t)PQgetlength(result, 0, number), error);
-}
-
 static weir_status add_row(weir_ingest__pg_session *session, weir_ingest__text_rows *rows,
                            const PGresult *result, const char *what, weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (PQnfields(result) != WEIR__NARROW(int, rows->column_count) || PQntuples(result) != 1) {
-        weir_ingest__pg_hang_up(session, strange_answer);
+    int column_count = WEIR__NARROW(int, rows->column_count);
+    bool is_strange = PQnfields(result) != column_count || PQntuples(result) != 1;
+    if (is_strange || weir_ingest__text_rows_are_full(rows)) {
+        weir_ingest__pg_hang_up(session, is_strange ? strange_answer : WEIR_INGEST__TEXT_ROWS_FULL);
         return weir_ingest__pg_fail(error, session, NULL, what);
     }
-    if (weir_ingest__text_rows_are_full(rows)) {
-        weir_ingest__pg_hang_up(session, WEIR_INGEST__TEXT_ROWS_FULL);
-        return weir_ingest__pg_fail(error, session, NULL, what);
-    }
-    for (uint32_t i = 0; i < rows->column_count && !status; i++)
-        status = add_cell(rows, result, i, error);
+    for (int i = 0; i < column_count; i++)
+        WEIR__TRY(weir_ingest__text_rows_add(rows, PQgetvalue(result, 0, i),
+                                             (size_t)PQgetlength(result, 0, i), error));
     rows->row_count++;
-    return status;
+    return WEIR_OK;
 }
 
 /* Row by row, so that an answer without end is noticed before memory is. */

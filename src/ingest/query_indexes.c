@@ -32,10 +32,10 @@ static weir_status run(planner *p, sqlite3 *connection, weir_ingest__sql *sql) {
     weir_status status = WEIR_OK;
     int result = sql->failed ? SQLITE_NOMEM : sqlite3_exec(connection, sql->data, NULL, NULL, NULL);
     if (result == SQLITE_NOMEM)
-        status = weir__out_of_memory(p->error, WEIR_INGEST__SOURCE_OPERATOR, sql->size);
+        status = weir_ingest__source_no_memory(p->error, sql->size);
     else if (connection == p->connection && result != SQLITE_OK)
-        status = weir__fail(p->error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                            "%s: SQLite cannot make an index: %s", p->catalog->name, sqlite3_errstr(result));
+        status = WEIR_INGEST__SOURCE_ERROR(p->error, "%s: SQLite cannot make an index: %s", p->catalog->name,
+                                           sqlite3_errstr(result));
     weir_ingest__sql_release(sql);
     return status;
 }
@@ -77,14 +77,6 @@ static int note_read(void *context, int action, const char *table, const char *c
                 p->is_read[columns_before(p, t) + c] = true;
     }
     return SQLITE_OK;
-}
-
-static void find_reads(planner *p, const char *sql) {
-    sqlite3_stmt *statement = NULL;
-    sqlite3_set_authorizer(p->empty, note_read, p);
-    sqlite3_prepare_v2(p->empty, sql, -1, &statement, NULL);
-    sqlite3_set_authorizer(p->empty, NULL, NULL);
-    sqlite3_finalize(statement);
 }
 
 static weir_status make_candidates(planner *p, uint32_t t) {
@@ -130,7 +122,7 @@ static weir_status for_correlated(planner *p, sqlite3 *connection, const char *s
     weir_ingest__sql_add(&explain, "EXPLAIN QUERY PLAN ");
     weir_ingest__sql_add_text(&explain, sql, strlen(sql));
     if (explain.failed)
-        status = weir__out_of_memory(p->error, WEIR_INGEST__SOURCE_OPERATOR, explain.size);
+        status = weir_ingest__source_no_memory(p->error, explain.size);
     else
         sqlite3_prepare_v2(connection, explain.data, -1, &plan, NULL);
     while (status == WEIR_OK && plan && sqlite3_step(plan) == SQLITE_ROW) {
@@ -161,23 +153,23 @@ static weir_status note_it(planner *p, const char *line) {
 
 /* ---- The database without rows --------------------------------------------------------------- */
 
-static weir_status copy_tables(planner *p) {
+static weir_status choose(planner *p, const char *sql) {
     sqlite3_stmt *statement = NULL;
     weir_status status = WEIR_OK;
     sqlite3_prepare_v2(p->connection, "SELECT sql FROM sqlite_master WHERE type = 'table'", -1, &statement,
                        NULL);
     while (status == WEIR_OK && statement && sqlite3_step(statement) == SQLITE_ROW) {
-        weir_ingest__sql sql = {.env = p->env};
-        weir_ingest__sql_add(&sql, "%s", (const char *)sqlite3_column_text(statement, 0));
-        status = run(p, p->empty, &sql);
+        weir_ingest__sql table = {.env = p->env};
+        weir_ingest__sql_add(&table, "%s", (const char *)sqlite3_column_text(statement, 0));
+        status = run(p, p->empty, &table);
     }
     sqlite3_finalize(statement);
-    return status;
-}
-
-static weir_status choose(planner *p, const char *sql) {
-    WEIR__TRY(copy_tables(p));
-    find_reads(p, sql);
+    WEIR__TRY(status);
+    statement = NULL;
+    sqlite3_set_authorizer(p->empty, note_read, p);
+    sqlite3_prepare_v2(p->empty, sql, -1, &statement, NULL);
+    sqlite3_set_authorizer(p->empty, NULL, NULL);
+    sqlite3_finalize(statement);
     for (uint32_t t = 0; t < p->catalog->table_count; t++)
         WEIR__TRY(make_candidates(p, t));
     return for_correlated(p, p->empty, sql, make_if_searched);
@@ -195,7 +187,7 @@ weir_status weir_ingest__query_indexes_make(const weir_env *env, sqlite3 *connec
     weir_status status = WEIR_OK;
     if (!p.is_read ||
         sqlite3_open_v2(":memory:", &p.empty, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, columns);
+        status = weir_ingest__source_no_memory(error, columns);
     else
         status = choose(&p, sql);
     sqlite3_close_v2(p.empty);

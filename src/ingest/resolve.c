@@ -23,7 +23,7 @@ void *weir_ingest__take(weir__arena *arena, size_t count, size_t size, weir_stat
                         weir_error *error) {
     void *memory = weir__arena_take_zero(arena, count, size);
     if (!memory && *status == WEIR_OK)
-        *status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * size);
+        *status = weir_ingest__no_memory(error, count * size);
     return memory;
 }
 
@@ -143,16 +143,15 @@ weir_status weir_ingest__complete_catalog(const weir_ingest__context *context,
                                           weir_error *error) {
     for (uint32_t t = 0; t < schema->table_count; t++) {
         const weir_ingest__schema_table *described = &schema->tables[t];
-        weir_status status = WEIR_OK;
-        if (!described->query)
-            status = complete_table(context, catalog, described, error);
-        else
-            status = weir_ingest__catalog_add_query(context->sessions[0], catalog, described->name,
-                                                    described->query, error);
-        if (status == WEIR_SOURCE_ERROR && described->query)
-            status = weir_ingest__plan_blame_query(&catalog->tables[catalog->table_count - 1], status, error);
-        if (status != WEIR_OK)
-            return status;
+        if (!described->query) {
+            WEIR__TRY(complete_table(context, catalog, described, error));
+            continue;
+        }
+        weir_status status = weir_ingest__catalog_add_query(context->sessions[0], catalog, described->name,
+                                                            described->query, error);
+        if (status == WEIR_SOURCE_ERROR)
+            return weir_ingest__plan_blame_query(&catalog->tables[catalog->table_count - 1], status, error);
+        WEIR__TRY(status);
     }
     return WEIR_OK;
 }
@@ -174,9 +173,7 @@ static weir_status plan_table(weir_ingest__plan *plan, const weir_ingest__schema
     table->temporal = WEIR_INGEST__KNOWN_WITH_ROW;
     table->keeps_primary_keys = described->keeps_keys;
     table->source = find_source(plan->catalog, described);
-    status = check_names(described, table->source, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(check_names(described, table->source, error));
     uint32_t declared = table->source->column_count;
     uint32_t *order = weir_ingest__take(&plan->arena, declared, sizeof *order, &status, error);
     table->columns = weir_ingest__take(&plan->arena, declared, sizeof *table->columns, &status, error);
@@ -184,8 +181,7 @@ static weir_status plan_table(weir_ingest__plan *plan, const weir_ingest__schema
     table->positions = weir_ingest__take(&plan->arena, declared, sizeof *table->positions, &status, error);
     table->primary_key = weir_ingest__take(&plan->arena, described->primary_key_count,
                                            sizeof *table->primary_key, &status, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(status);
     weir_ingest__like_positions(plan->like, described->name, table->source, order);
     for (uint32_t i = 0; i < declared; i++) {
         uint32_t position = order[i];
@@ -212,11 +208,11 @@ static weir_status plan_tables(weir_ingest__plan *plan, weir_error *error) {
                           "the schema's $.tables has %u tables; a store has at most %d", schema->table_count,
                           WEIR_STORE__TABLES_MAX);
     plan->tables = weir_ingest__take(&plan->arena, schema->table_count, sizeof *plan->tables, &status, error);
-    for (uint32_t t = 0; t < schema->table_count && status == WEIR_OK; t++) {
-        plan->table_count = t + 1;
-        status = plan_table(plan, &schema->tables[t], &plan->tables[t], error);
-    }
-    return status;
+    WEIR__TRY(status);
+    for (plan->table_count = 0; plan->table_count < schema->table_count; plan->table_count++)
+        WEIR__TRY(
+            plan_table(plan, &schema->tables[plan->table_count], &plan->tables[plan->table_count], error));
+    return WEIR_OK;
 }
 
 /* ---- Edges ----------------------------------------------------------------------------------- */
@@ -274,15 +270,16 @@ static weir_status plan_edges(weir_ingest__plan *plan, weir_error *error) {
     for (uint32_t t = 0; t < schema->table_count; t++)
         count += schema->tables[t].foreign_key_count;
     weir_ingest__edge_plan *edges = weir_ingest__take(&plan->arena, count, sizeof *edges, &status, error);
+    WEIR__TRY(status);
     uint32_t next = 0;
     for (uint32_t t = 0; t < schema->table_count; t++)
-        for (uint32_t i = 0; i < schema->tables[t].foreign_key_count && status == WEIR_OK; i++)
-            status = plan_edge(plan, t, &schema->tables[t].foreign_keys[i], &edges[next++], error);
-    if (status == WEIR_OK && count > 0)
+        for (uint32_t i = 0; i < schema->tables[t].foreign_key_count; i++)
+            WEIR__TRY(plan_edge(plan, t, &schema->tables[t].foreign_keys[i], &edges[next++], error));
+    if (count > 0)
         qsort(edges, count, sizeof *edges, compare_edges);
     plan->edges = edges;
-    plan->edge_count = status == WEIR_OK ? WEIR__NARROW(uint32_t, count) : 0;
-    return status;
+    plan->edge_count = WEIR__NARROW(uint32_t, count);
+    return WEIR_OK;
 }
 
 /* ---- Times ----------------------------------------------------------------------------------- */
@@ -358,8 +355,7 @@ static weir_status plan_times(weir_ingest__plan *plan, uint32_t t, weir_error *e
     table->times = weir_ingest__take(&plan->arena, most, sizeof *table->times, &status, error);
     weir_ingest__schema_time *known =
         weir_ingest__take(&plan->arena, table->column_count, sizeof *known, &status, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(status);
     table->temporal = plan_known(table, &described->temporal, described->temporal.count > 0 ? 1 : 0);
     for (uint32_t c = 0; c < table->column_count; c++) {
         const weir_ingest__schema_column *column =
@@ -369,19 +365,13 @@ static weir_status plan_times(weir_ingest__plan *plan, uint32_t t, weir_error *e
         if (table->columns[c].stype != WEIR_IGNORED)
             table->columns[c].known = plan_known(table, &known[c], known[c].count > 0 ? 1 : 0);
     }
-    for (uint32_t e = 0; e < plan->edge_count && status == WEIR_OK; e++)
+    for (uint32_t e = 0; e < plan->edge_count; e++)
         if (plan->edges[e].table == t)
-            status = plan_edge_time(plan, table, described, &plan->edges[e], error);
-    return status;
+            WEIR__TRY(plan_edge_time(plan, table, described, &plan->edges[e], error));
+    return WEIR_OK;
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
-
-static bool can_be_own_task(const weir_ingest__table_plan *table, uint32_t c) {
-    const weir_ingest__column_plan *column = &table->columns[c];
-    return weir_store__stype_can_be_target(column->stype) && !column->is_primary && !column->is_foreign &&
-           c != table->temporal.column;
-}
 
 /* table.column; with #2, #3, … behind it where the names of others read the same. */
 static char *own_task_name(weir_ingest__plan *plan, const weir_ingest__schema_task *tasks,
@@ -418,7 +408,9 @@ static weir_status make_own_tasks(weir_ingest__plan *plan, const weir_ingest__sc
     for (uint32_t t = 0; t < plan->table_count; t++)
         for (uint32_t c = 0; c < plan->tables[t].column_count && status == WEIR_OK; c++) {
             const weir_ingest__table_plan *table = &plan->tables[t];
-            if (!can_be_own_task(table, c))
+            const weir_ingest__column_plan *column = &table->columns[c];
+            if (!(weir_store__stype_can_be_target(column->stype) && !column->is_primary &&
+                  !column->is_foreign && c != table->temporal.column))
                 continue;
             const char *name =
                 own_task_name(plan, tasks, *task_count, table, table->columns[c].name, &status, error);
@@ -474,15 +466,14 @@ static weir_status plan_tasks(weir_ingest__plan *plan, weir_error *error) {
     uint32_t count = plan->schema->task_count, next_derived = plan->table_column_count;
     weir_status status = plan->schema->has_tasks ? WEIR_OK : make_own_tasks(plan, &described, &count, error);
     plan->tasks = weir_ingest__take(&plan->arena, count, sizeof *plan->tasks, &status, error);
-    for (uint32_t i = 0; i < count && status == WEIR_OK; i++) {
+    WEIR__TRY(status);
+    for (uint32_t i = 0; i < count; i++) {
         weir_ingest__task_plan *task = &plan->tasks[plan->task_count++];
-        status = plan_task(plan, &described[i], task, error);
-        if (status == WEIR_OK)
-            task->column_idx = task->is_cell
-                                   ? plan->tables[task->anchor_table].columns[task->target].column_idx
-                                   : next_derived++;
+        WEIR__TRY(plan_task(plan, &described[i], task, error));
+        task->column_idx = task->is_cell ? plan->tables[task->anchor_table].columns[task->target].column_idx
+                                         : next_derived++;
     }
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__plan_make(const weir_env *env, const weir_ingest__schema *schema,

@@ -136,7 +136,7 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
                        weir_ingest__value_size(table->plan->columns[c].stype)) &&
             join_array(env, parts, table, c, offsetof(weir_ingest__column_data, keys), sizeof(uint64_t)) &&
             join_array(env, parts, table, c, offsetof(weir_ingest__column_data, tags), 1);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, 0);
 }
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
@@ -303,7 +303,7 @@ static weir_status sort_rows(const weir_env *env, const weir_ingest__table_parts
     weir__release(env, order.row_keys);
     weir__release(env, items);
     if (status == WEIR_OK && !is_fine)
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, table->row_count * sizeof *items);
+        status = weir_ingest__no_memory(error, table->row_count * sizeof *items);
     return status;
 }
 
@@ -342,7 +342,7 @@ static weir_status rank_categories(const weir_env *env, weir_ingest__table *tabl
                                        ? weir_ingest__rank_strings(env, &table->categories[c])
                                        : weir_ingest__like_ranks(env, &table->categories[c], known);
         if (!table->category_ranks[c])
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
+            return weir_ingest__no_memory(error, 0);
         renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
     }
     return WEIR_OK;
@@ -374,14 +374,12 @@ static weir_status order_parts(weir_ingest__context *context, weir_ingest__parts
     const weir_ingest__plan *plan = parts->plan;
     weir_status status = WEIR_OK;
     out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__join_texts(context, parts, &out->texts, error);
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++) {
+    WEIR__TRY(status);
+    WEIR__TRY(weir_ingest__join_texts(context, parts, &out->texts, error));
+    for (uint32_t t = 0; t < plan->table_count; t++) {
         out->tables[t].plan = &plan->tables[t];
-        status = join_parts(out, &parts->tables[t], &out->tables[t], error);
+        WEIR__TRY(join_parts(out, &parts->tables[t], &out->tables[t], error));
     }
-    if (status != WEIR_OK)
-        return status;
     weir_ingest__begin_phase(context, "order", out->row_count, 0);
     order_work work = {context, parts, out};
     return weir_ingest__for_each(context, context->threads, plan->table_count, order_table, &work, error);
@@ -397,25 +395,23 @@ weir_status weir_ingest__order_rows(weir_ingest__context *context, weir_ingest__
     return status == WEIR_OK ? weir_ingest__number_texts(out, error) : status;
 }
 
-static void release_table(const weir_env *env, weir_ingest__table *table) {
-    for (uint32_t c = 0; table->plan && c < table->plan->column_count; c++) {
-        if (table->data)
-            weir_ingest__column_data_release(env, &table->data[c]);
-        if (table->categories)
-            weir_ingest__dictionary_release(&table->categories[c]);
-        if (table->category_ranks)
-            weir__release(env, table->category_ranks[c]);
-    }
-    for (uint32_t i = 0; i < table->string_count; i++)
-        weir__arena_release(&table->strings[i]);
-    weir__release(env, table->row_key_hashes);
-}
-
 void weir_ingest__ordered_release(weir_ingest__ordered *ordered) {
     if (!ordered->env)
         return;
-    for (uint32_t t = 0; ordered->tables && t < ordered->plan->table_count; t++)
-        release_table(ordered->env, &ordered->tables[t]);
+    for (uint32_t t = 0; ordered->tables && t < ordered->plan->table_count; t++) {
+        weir_ingest__table *table = &ordered->tables[t];
+        for (uint32_t c = 0; table->plan && c < table->plan->column_count; c++) {
+            if (table->data)
+                weir_ingest__column_data_release(ordered->env, &table->data[c]);
+            if (table->categories)
+                weir_ingest__dictionary_release(&table->categories[c]);
+            if (table->category_ranks)
+                weir__release(ordered->env, table->category_ranks[c]);
+        }
+        for (uint32_t i = 0; i < table->string_count; i++)
+            weir__arena_release(&table->strings[i]);
+        weir__release(ordered->env, table->row_key_hashes);
+    }
     weir_ingest__dictionary_release(&ordered->texts);
     weir__release(ordered->env, ordered->text_order);
     weir__arena_release(&ordered->arena);

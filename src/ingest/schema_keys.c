@@ -75,8 +75,15 @@ static weir_status default_name(weir__reader *r, weir_ingest__schema_key *key) {
     return WEIR_OK;
 }
 
-/* The parent's primary key if the schema names no columns of it. */
-static weir_status settle_parent(weir__reader *r, weir_ingest__schema_key *key) {
+static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
+    if (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
+        has_repeated(key->columns, key->column_count))
+        return weir__refuse(r, "columns", "must be 1 to %d different names", WEIR_INGEST__KEY_COLUMNS_MAX);
+    if (!key->name)
+        WEIR__TRY(default_name(r, key));
+    else if (*key->name == 0)
+        return weir__refuse(r, "name", "must not be empty");
+    /* The parent's primary key if the schema names no columns of it. */
     const weir_ingest__schema_table *parent = weir_ingest__schema_find_table(r->context, key->table);
     if (!parent)
         return weir__refuse(r, "table", "names a table that the schema does not have");
@@ -89,17 +96,6 @@ static weir_status settle_parent(weir__reader *r, weir_ingest__schema_key *key) 
     else if (key->to_count != key->column_count || has_repeated(key->to, key->to_count))
         return weir__refuse(r, "to", "must be as many different names as columns");
     return WEIR_OK;
-}
-
-static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
-    if (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
-        has_repeated(key->columns, key->column_count))
-        return weir__refuse(r, "columns", "must be 1 to %d different names", WEIR_INGEST__KEY_COLUMNS_MAX);
-    if (!key->name)
-        WEIR__TRY(default_name(r, key));
-    else if (*key->name == 0)
-        return weir__refuse(r, "name", "must not be empty");
-    return settle_parent(r, key);
 }
 
 /* A key that is written at its column. */

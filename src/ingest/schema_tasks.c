@@ -156,17 +156,6 @@ static weir_status check_key(const weir__reader *r, const char *name, uint32_t c
     return WEIR_OK;
 }
 
-/* A foreign key of the schema that leads to the destinations. */
-static weir_status check_popularity(const weir__reader *r, const weir_ingest__schema_task *task) {
-    if (!task->popularity.table)
-        return WEIR_OK;
-    const weir_ingest__schema_key *key = weir_ingest__schema_find_key(
-        weir_ingest__schema_find_table(r->context, task->popularity.table), task->popularity.column);
-    if (key && strcmp(key->table, task->destination_table) == 0)
-        return WEIR_OK;
-    return weir__refuse(r, "popularity", "must be a foreign key that leads to %s", task->destination_table);
-}
-
 static weir_status check_link(const weir__reader *r, weir_ingest__schema_task *task) {
     static const char *const of_others[] = {"target_column",
                                             "target_stype",
@@ -188,7 +177,14 @@ static weir_status check_link(const weir__reader *r, weir_ingest__schema_task *t
     task->target_stype = WEIR_BOOLEAN;
     WEIR__TRY(check_key(r, task->destination_table, task->destination_key_count, "destination_table",
                         "destination_key"));
-    return check_popularity(r, task);
+    /* A foreign key of the schema that leads to the destinations. */
+    if (!task->popularity.table)
+        return WEIR_OK;
+    const weir_ingest__schema_key *key = weir_ingest__schema_find_key(
+        weir_ingest__schema_find_table(r->context, task->popularity.table), task->popularity.column);
+    if (key && strcmp(key->table, task->destination_table) == 0)
+        return WEIR_OK;
+    return weir__refuse(r, "popularity", "must be a foreign key that leads to %s", task->destination_table);
 }
 
 /* Without a query every row of the anchor table is a seed, at its own time: a cell task. */

@@ -27,9 +27,8 @@ weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__sou
     if (options->arrow_table_count > 0)
         return weir_ingest__source_arrow.open(env, options, out, error);
     if (is_stream(env, options->location))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s is a device or a pipe, not a database; give the path of a file",
-                          options->location);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "%s is a device or a pipe, not a database; give the path of a file", options->location);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i]->accepts(env, options->location))
             continue;
@@ -44,6 +43,46 @@ weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__sou
 void weir_ingest__source_close(weir_ingest__source *source) {
     if (source)
         source->kind->close(source);
+}
+
+/* ---- What sources share ------------------------------------------------------------------------ */
+
+weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
+                                     weir_ingest__source **out) {
+    if (status != WEIR_OK)
+        session->kind->close(session);
+    else
+        *out = session;
+    return status;
+}
+
+weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
+                                     weir_ingest__cursor **out) {
+    if (status != WEIR_OK)
+        cursor->close(cursor);
+    else
+        *out = cursor;
+    assert((status != WEIR_OK || cursor->next) && "a cursor that has no rows to give");
+    return status;
+}
+
+void weir_ingest__server_interrupt(weir_ingest__source *source) {
+    atomic_store_explicit(&source->is_interrupted, true, memory_order_relaxed);
+}
+
+const char *weir_ingest__server_why_to_end(const weir_ingest__source *source, uint64_t began_ns) {
+    if (atomic_load_explicit(&source->is_interrupted, memory_order_relaxed) ||
+        weir_ingest__source_is_cancelled(source->options))
+        return "it was interrupted";
+    if (weir_ingest__source_now(source) - began_ns >= source->silence_ns)
+        return "the server has given no row and no answer for too long (--source-timeout)";
+    return NULL;
+}
+
+size_t weir_ingest__batch_rows(size_t column_count) {
+    enum { CELLS = 32768, ROWS_MAX = 2048, ROWS_MIN = 16 };
+    size_t rows = CELLS / (column_count ? column_count : 1);
+    return rows > ROWS_MAX ? ROWS_MAX : rows < ROWS_MIN ? ROWS_MIN : rows;
 }
 
 /* ---- Some columns of a query ------------------------------------------------------------------- */
@@ -67,8 +106,7 @@ static weir_status next_chosen(weir_ingest__cursor *base, weir_ingest__rows *row
     uint32_t count = base->column_count;
     if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
                     sizeof *cursor->cells))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                   all.row_count * sizeof *cursor->cells);
+        return weir_ingest__source_no_memory(error, all.row_count * sizeof *cursor->cells);
     for (size_t r = 0; r < all.row_count; r++)
         for (uint32_t c = 0; c < count; c++)
             cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
@@ -90,35 +128,31 @@ static weir_status start_chosen(chosen_cursor *cursor, weir_ingest__source *sour
                                 uint32_t column_count, weir_error *error) {
     cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
     if (!cursor->columns)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count * sizeof *columns);
+        return weir_ingest__source_no_memory(error, column_count * sizeof *columns);
     if (column_count > 0)
         memcpy(cursor->columns, columns, column_count * sizeof *columns);
     weir_status status = source->kind->query(source, table->query, &cursor->query, error);
     if (status == WEIR_OK && cursor->query->column_count != table->column_count)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                            "the query of table %s gives other columns than it did before", table->name);
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "the query of table %s gives other columns than it did before", table->name);
     return status;
 }
 
 weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                                      const uint32_t *columns, uint32_t column_count, uint32_t part,
                                      uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
+    assert(part < part_count && "a part beyond the last");
     if (!table->query)
         return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
     chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
     if (!cursor)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *cursor);
+        return weir_ingest__source_no_memory(error, sizeof *cursor);
     cursor->base =
         (weir_ingest__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
     cursor->env = source->env;
     weir_status status =
         part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
-    if (status != WEIR_OK) {
-        close_chosen(&cursor->base);
-        return status;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, status, out);
 }
 
 /* ---- Views and queries as tables --------------------------------------------------------------- */
@@ -127,12 +161,12 @@ static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *c
                             weir_ingest__catalog_table *table, weir_error *error) {
     WEIR__TRY(source->kind->describe_query(source, table->query, catalog, table, error));
     if (table->column_count == 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "it gives no columns");
+        return WEIR_INGEST__SOURCE_ERROR(error, "it gives no columns");
     for (uint32_t i = 1; i < table->column_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(table->columns[i].name, table->columns[k].name) == 0)
-                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                                  "it gives two columns that are called %s", table->columns[i].name);
+                return WEIR_INGEST__SOURCE_ERROR(error, "it gives two columns that are called %s",
+                                                 table->columns[i].name);
     return WEIR_OK;
 }
 
@@ -140,11 +174,11 @@ weir_status weir_ingest__catalog_add_query(weir_ingest__source *source, weir_ing
                                            const char *name, const char *sql, weir_error *error) {
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(catalog, name);
     if (!table)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *table);
+        return weir_ingest__source_no_memory(error, sizeof *table);
     table->is_given = table->is_hidden = true;
     table->query = weir__copy_text(catalog->env, sql, strlen(sql));
     return table->query ? describe(source, catalog, table, error)
-                        : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(sql));
+                        : weir_ingest__source_no_memory(error, strlen(sql));
 }
 
 weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_ingest__catalog *catalog,
@@ -155,7 +189,7 @@ weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_inge
     weir_ingest__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
     if (sql.failed) {
         weir_ingest__sql_release(&sql);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(table->sql_name));
+        return weir_ingest__source_no_memory(error, strlen(table->sql_name));
     }
     table->query = sql.data;
     return describe(source, catalog, table, error);

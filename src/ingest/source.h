@@ -27,6 +27,13 @@
 
 #define WEIR_INGEST__SOURCE_OPERATOR "weir.ingest.source"
 
+/* The two failures that every source has. */
+#define WEIR_INGEST__SOURCE_ERROR(error, ...)                                                                \
+    weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, __VA_ARGS__)
+static inline weir_status weir_ingest__source_no_memory(weir_error *error, size_t size) {
+    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
+}
+
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 typedef enum weir_ingest__value_type {
@@ -106,6 +113,8 @@ typedef struct weir_ingest__catalog_column {
     char *name;
     weir_ingest__declared declared;
     bool is_date; /* of WEIR_INGEST__DECLARED_TIME: without a time of day, as far as the source knows */
+    uint32_t source_type;   /* the source's own numbers: of the type, */
+    uint32_t source_number; /* and of the column */
 } weir_ingest__catalog_column;
 
 /* A declared foreign key, of one column or several. */
@@ -162,6 +171,8 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catal
                                                               uint32_t number);
 /* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
  * 0 if it cannot be had. */
+const char *weir_ingest__last_name(const char *path);                 /* what stands after its last slash */
+bool weir_ingest__name_ends_in(const char *name, const char *ending); /* in any case */
 char *weir_ingest__file_stem(const weir_env *env, const char *path);
 uint64_t weir_ingest__file_size(const weir_env *env, const char *path);
 /* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
@@ -279,6 +290,11 @@ struct weir_ingest__source {
     const weir_ingest__source_kind *kind;
     const weir_env *env;
     uint64_t silence_ns; /* how long a server may give no row and no answer */
+
+    /* Of servers. */
+    const weir_ingest__source_options *options;
+    atomic_bool is_interrupted;
+    bool is_reading; /* a cursor is open: one at a time a session, as their protocols have it */
 };
 
 struct weir_ingest__cursor {
@@ -304,15 +320,33 @@ WEIR_CHECKED weir_status weir_ingest__source_open(const weir_env *env,
 /* What silence_ns is unless somebody says otherwise: a query may think for an hour before its first row. */
 #define WEIR_INGEST__SOURCE_SILENCE_S  3600
 #define WEIR_INGEST__SOURCE_SILENCE_NS (WEIR_INGEST__SOURCE_SILENCE_S * UINT64_C(1000000000))
+/* What it is while a session is opened: what is asked then is answered at once. */
+#define WEIR_INGEST__SOURCE_OPENING_NS (60 * UINT64_C(1000000000))
 void weir_ingest__source_close(weir_ingest__source *source);
+
+/* For sources: a session or a cursor that was made goes to the caller, unless `status` says that it failed:
+ * then it is closed. */
+weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
+                                     weir_ingest__source **out);
+weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
+                                     weir_ingest__cursor **out);
+
+/* For servers: `interrupt` as they have it, and why a wait that began then is to end, NULL if it is not. */
+void weir_ingest__server_interrupt(weir_ingest__source *source);
+const char *weir_ingest__server_why_to_end(const weir_ingest__source *source, uint64_t began_ns);
+static inline uint64_t weir_ingest__source_now(const weir_ingest__source *source) {
+    return source->env->now_ns(source->env->context);
+}
+/* The rows of a batch: few enough for its cells to stay in the cache, and not too few. */
+size_t weir_ingest__batch_rows(size_t column_count);
+
+/* SCHEMA_INVALID if a search path is given to a source that has none; `why` says so. */
+WEIR_CHECKED weir_status weir_ingest__refuse_search_path(const weir_ingest__source_options *options,
+                                                         const char *why, weir_error *error);
 
 /* SOURCE_ERROR for a location that no kind accepts: what it seems to be, and what to give instead. */
 WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const char *location,
                                                       weir_error *error);
-
-/* Takes the secrets of a location (what stands between a user and an @, and every password=) out of a message
- * that may quote it. */
-void weir_ingest__redact_location(const char *location, char *message, size_t capacity);
 
 /* SOURCE_ERROR: "<what>: <a server's or its library's own words in one line>", without the location's secrets
  * (a library quotes what it cannot read). */

@@ -469,9 +469,9 @@ static void release_shared(void *shared) {
     weir__release(source->env, source);
 }
 
-static void close_session(weir_ingest__source *source) {
-    weir_ingest__table_session_close(source, release_shared);
-}
+static bool fill(const void *shared, weir_ingest__catalog *out);
+
+static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
     if (!given->name || !*given->name || !weir__utf8_is_valid(given->name, strlen(given->name)))
@@ -528,8 +528,8 @@ static weir_status open_source(const weir_env *env, const weir_ingest__source_op
         status = read_columns(table, error);
     }
     if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_arrow, shared, &shared->query, out,
-                                                 error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_arrow, &methods, shared,
+                                                 &shared->query, out, error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
@@ -544,7 +544,8 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog and queries ----------------------------------------------------------------- */
 
-static bool fill(const arrow_source *source, weir_ingest__catalog *out) {
+static bool fill(const void *shared, weir_ingest__catalog *out) {
+    const arrow_source *source = shared;
     static const char name[] = "tables";
     out->name = weir__copy_text(out->env, name, strlen(name));
     if (!out->name)
@@ -567,22 +568,14 @@ static bool fill(const arrow_source *source, weir_ingest__catalog *out) {
     return true;
 }
 
-static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(weir_ingest__table_shared(source), out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return no_memory(error);
-}
-
 /* An interrupt cannot wake a producer that does not answer. */
 const weir_ingest__source_kind weir_ingest__source_arrow = {
     .name = "arrow",
     .accepts = accepts,
     .open = open_source,
-    .close = close_session,
+    .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = describe,
+    .describe = weir_ingest__table_session_describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,

@@ -10,7 +10,7 @@
 #include "ingest/csv.h"
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Names of columns ------------------------------------------------------------------------ */
@@ -53,32 +53,32 @@ static weir_status add_column(const weir_env *env, weir_ingest__csv_table *table
 static weir_status name_folder_columns(const weir_env *env, weir_ingest__csv_table *table,
                                        weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
-    weir_status status = WEIR_OK;
     table->file_column_count = table->column_count;
-    for (size_t i = 0; i < file->value_count && status == WEIR_OK; i++)
-        status = add_column(env, table,
-                            (weir_ingest__bytes){file->values[i].key, strlen(file->values[i].key)}, error);
-    return status;
+    for (size_t i = 0; i < file->value_count; i++) {
+        const char *name = file->values[i].key;
+        WEIR__TRY(add_column(env, table, (weir_ingest__bytes){name, strlen(name)}, error));
+    }
+    return WEIR_OK;
 }
 
 static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *table,
                                 const weir_ingest__csv_record *first, weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
-    weir_status status = WEIR_OK;
     table->columns = weir__allocate_zero(env, first->field_count + file->value_count, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
-    for (uint32_t i = 0; i < first->field_count && status == WEIR_OK; i++) {
+    for (uint32_t i = 0; i < first->field_count; i++) {
         weir_ingest__bytes name =
             table->dialect.has_header ? trimmed(first->fields[i]) : (weir_ingest__bytes){"", 0};
         if (!weir__utf8_is_valid(name.data, name.size) || memchr(name.data, 0, name.size))
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
-                              "for example with iconv",
-                              file->path, i + 1);
-        status = add_column(env, table, name, error);
+            return WEIR_INGEST__SOURCE_ERROR(
+                error,
+                "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
+                "for example with iconv",
+                file->path, i + 1);
+        WEIR__TRY(add_column(env, table, name, error));
     }
-    return status == WEIR_OK ? name_folder_columns(env, table, error) : status;
+    return name_folder_columns(env, table, error);
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
@@ -93,10 +93,9 @@ static weir_status place_columns(const weir_env *env, weir_ingest__csv_table *ta
         while (found < own.file_column_count && strcmp(own.columns[found].name, table->columns[i].name) != 0)
             found++;
         if (found == own.file_column_count || own.file_column_count != table->file_column_count)
-            status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                                "%s and %s are parts of table %s but have other columns (%s)",
-                                table->files->files[0].path, file->path, table->files->name,
-                                table->columns[i].name);
+            status = WEIR_INGEST__SOURCE_ERROR(
+                error, "%s and %s are parts of table %s but have other columns (%s)",
+                table->files->files[0].path, file->path, table->files->name, table->columns[i].name);
         else
             places[i] = found;
     }
@@ -113,22 +112,14 @@ static weir_status check_count(const weir_ingest__csv_table *table, const char *
                                const weir_ingest__csv_record *record, weir_error *error) {
     if (record->field_count == table->file_column_count)
         return WEIR_OK;
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+    return WEIR_INGEST__SOURCE_ERROR(
+        error,
         "%s, line %llu: %u fields, but the first record has %u (delimiter '%s%c', quote '%c'; say which "
         "with --delimiter and --quote, or \"csv\" in the schema)",
         path, (unsigned long long)record->line, record->field_count, table->file_column_count,
         table->dialect.delimiter == '\t' ? "\\" : "",
         table->dialect.delimiter == '\t' ? 't' : table->dialect.delimiter,
         table->dialect.quote ? table->dialect.quote : ' ');
-}
-
-static void see_record(weir_ingest__csv_table *table, size_t number, const weir_ingest__csv_record *record) {
-    const uint32_t *places = table->places[number];
-    for (uint32_t i = 0; i < table->file_column_count; i++)
-        weir_ingest__csv_profile_see(&table->columns[i].profile, record->fields[places ? places[i] : i],
-                                     &table->options);
-    table->row_count++;
 }
 
 static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_file *file) {
@@ -142,16 +133,15 @@ static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_f
 /* Of a Parquet file only the folders are looked at: it says itself what is in it. */
 static weir_status look_at_folders(const weir_env *env, weir_ingest__csv_table *table, weir_error *error) {
     table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
-    weir_status status = table->columns ? name_folder_columns(env, table, error) : no_memory(error);
-    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
+    WEIR__TRY(table->columns ? name_folder_columns(env, table, error) : no_memory(error));
+    for (size_t i = 0; i < table->files->file_count; i++)
         see_folders(table, &table->files->files[i]);
-    return status;
+    return WEIR_OK;
 }
 
 /* What was asked to end, while it is opened or read. */
 static weir_status interrupted(const weir_ingest__csv_source *source, weir_error *error) {
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "reading %s was interrupted",
-                      source->files.name);
+    return WEIR_INGEST__SOURCE_ERROR(error, "reading %s was interrupted", source->files.name);
 }
 
 static weir_status look_at_file(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
@@ -163,9 +153,8 @@ static weir_status look_at_file(const weir_ingest__csv_source *source, weir_inge
     WEIR__TRY(weir_ingest__csv_open(env, file->path, &table->dialect, &reader, error));
     weir_status status = weir_ingest__csv_next(reader, &record, error);
     if (status == WEIR_OK && record.field_count == 0)
-        status =
-            weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                       "%s is empty; delete it, or give it a line with the names of its columns", file->path);
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "%s is empty; delete it, or give it a line with the names of its columns", file->path);
     if (status == WEIR_OK && number == 0)
         status = name_columns(env, table, &record, error);
     else if (status == WEIR_OK && table->dialect.has_header)
@@ -177,7 +166,11 @@ static weir_status look_at_file(const weir_ingest__csv_source *source, weir_inge
                      ? interrupted(source, error)
                      : check_count(table, file->path, &record, error);
         if (status == WEIR_OK) {
-            see_record(table, number, &record);
+            const uint32_t *places = table->places[number];
+            for (uint32_t i = 0; i < table->file_column_count; i++)
+                weir_ingest__csv_profile_see(&table->columns[i].profile,
+                                             record.fields[places ? places[i] : i], &table->options);
+            table->row_count++;
             status = weir_ingest__csv_next(reader, &record, error);
         }
     }
@@ -193,11 +186,11 @@ static weir_status look_at_table(const weir_ingest__csv_source *source, weir_ing
     table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
     if (!table->places)
         return no_memory(error);
-    weir_status status = weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
-                                                       &table->dialect, error);
-    for (size_t i = 0; i < table->files->file_count && status == WEIR_OK; i++)
-        status = look_at_file(source, table, i, error);
-    return status;
+    WEIR__TRY(weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
+                                            &table->dialect, error));
+    for (size_t i = 0; i < table->files->file_count; i++)
+        WEIR__TRY(look_at_file(source, table, i, error));
+    return WEIR_OK;
 }
 
 /* What stands for null in all tables that do not say it, by what some column of them proves; then types. */
@@ -223,14 +216,6 @@ static void find_types(weir_ingest__csv_source *source, bool looks_for_nulls) {
     }
 }
 
-static weir_ingest__csv_options options_of(const weir_ingest__csv_settings *settings, const char *table) {
-    weir_ingest__csv_options options = settings->schema;
-    for (uint32_t i = 0; i < settings->table_count; i++)
-        if (strcmp(settings->tables[i].table, table) == 0)
-            options = weir_ingest__csv_options_join(&settings->tables[i].options, &options);
-    return weir_ingest__csv_options_join(&settings->line, &options);
-}
-
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 static void release_shared(void *shared) {
@@ -251,35 +236,35 @@ static void release_shared(void *shared) {
     weir__release(env, source);
 }
 
-static void close_session(weir_ingest__source *source) {
-    weir_ingest__table_session_close(source, release_shared);
-}
+static bool fill(const void *shared, weir_ingest__catalog *out);
+
+static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
                                weir_error *error) {
-    weir_status status = WEIR_OK;
     source->tables = weir__allocate_zero(source->env, source->files.count, sizeof *source->tables);
     if (!source->tables)
         return no_memory(error);
     for (size_t t = 0; t < source->files.count; t++) {
         source->tables[t].files = &source->files.tables[t];
-        source->tables[t].options = options_of(settings, source->files.tables[t].name);
+        weir_ingest__csv_options options = settings->schema;
+        for (uint32_t i = 0; i < settings->table_count; i++)
+            if (strcmp(settings->tables[i].table, source->files.tables[t].name) == 0)
+                options = weir_ingest__csv_options_join(&settings->tables[i].options, &options);
+        source->tables[t].options = weir_ingest__csv_options_join(&settings->line, &options);
     }
-    for (size_t t = 0; t < source->files.count && status == WEIR_OK; t++)
-        status = source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
-                                                : look_at_folders(source->env, &source->tables[t], error);
-    if (status == WEIR_OK)
-        find_types(source, !settings->has_schema);
-    return status;
+    for (size_t t = 0; t < source->files.count; t++)
+        WEIR__TRY(source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
+                                                 : look_at_folders(source->env, &source->tables[t], error));
+    find_types(source, !settings->has_schema);
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest__source_options *options,
                                          weir_ingest__source **out, weir_error *error) {
     static const weir_ingest__csv_settings nothing;
     env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; files have no schemas");
+    WEIR__TRY(weir_ingest__refuse_search_path(options, "files have no schemas", error));
     weir_ingest__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
     if (!shared)
         return no_memory(error);
@@ -290,8 +275,8 @@ weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest_
     if (status == WEIR_OK)
         status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
     if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, shared, &shared->query, out,
-                                                 error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, &methods, shared,
+                                                 &shared->query, out, error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
@@ -314,7 +299,8 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *out) {
+static bool fill(const void *shared, weir_ingest__catalog *out) {
+    const weir_ingest__csv_source *source = shared;
     static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
                                                      WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
     out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
@@ -338,14 +324,6 @@ static bool fill(const weir_ingest__csv_source *source, weir_ingest__catalog *ou
             out->size_bytes += weir_ingest__file_size(out->env, from->files->files[i].path);
     }
     return true;
-}
-
-static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(weir_ingest__table_shared(source), out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return no_memory(error);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -415,11 +393,9 @@ static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_t
 static weir_status open_file(csv_cursor *self, weir_error *error) {
     weir_ingest__csv_record header;
     const weir_ingest__csv_table *table = self->table;
-    weir_status status = weir_ingest__csv_open(self->source->env, table->files->files[self->file].path,
-                                               &table->dialect, &self->reader, error);
-    if (status == WEIR_OK && table->dialect.has_header)
-        status = weir_ingest__csv_next(self->reader, &header, error);
-    return status;
+    WEIR__TRY(weir_ingest__csv_open(self->source->env, table->files->files[self->file].path, &table->dialect,
+                                    &self->reader, error));
+    return table->dialect.has_header ? weir_ingest__csv_next(self->reader, &header, error) : WEIR_OK;
 }
 
 static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *record, weir_error *error) {
@@ -440,9 +416,8 @@ static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *rec
     }
     if (fits)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "%s, line %llu: the file was changed while it was read", file->path,
-                      (unsigned long long)record->line);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s, line %llu: the file was changed while it was read",
+                                     file->path, (unsigned long long)record->line);
 }
 
 static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error) {
@@ -452,11 +427,9 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     if (atomic_load_explicit(&self->source->query.is_interrupted, memory_order_relaxed))
         return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
-        weir_status status = self->reader ? WEIR_OK : open_file(self, error);
-        if (status == WEIR_OK)
-            status = weir_ingest__csv_next(self->reader, &record, error);
-        if (status != WEIR_OK)
-            return status;
+        if (!self->reader)
+            WEIR__TRY(open_file(self, error));
+        WEIR__TRY(weir_ingest__csv_next(self->reader, &record, error));
         if (record.field_count > 0) {
             rows->row_count = 1;
             return fill_row(self, &record, error);
@@ -468,43 +441,34 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     return WEIR_OK;
 }
 
-weir_status weir_ingest__csv_scan(const weir_ingest__csv_source *source, uint32_t table,
-                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
-    csv_cursor *self = weir__allocate_zero(source->env, 1, sizeof *self);
-    if (!self)
-        return no_memory(error);
-    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
-                         .source = source,
-                         .table = &source->tables[table],
-                         .file = part,
-                         .step = part_count,
-                         .columns = weir__allocate(source->env, column_count, sizeof *self->columns),
-                         .row = weir__allocate_zero(source->env, column_count, sizeof *self->row)};
-    if (!self->columns || !self->row) {
-        close_cursor(&self->base);
-        return no_memory(error);
-    }
-    for (uint32_t i = 0; i < column_count; i++)
-        self->columns[i] = columns[i];
-    *out = &self->base;
-    return WEIR_OK;
-}
-
+/* Files `part`, `part + part_count`, … of the table. */
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    return weir_ingest__csv_scan(weir_ingest__table_shared(source), *(const uint32_t *)table->detail, columns,
-                                 column_count, part, part_count, out, error);
+    const weir_ingest__csv_source *from = weir_ingest__table_shared(source);
+    csv_cursor *self = weir__allocate_zero(from->env, 1, sizeof *self);
+    if (!self)
+        return no_memory(error);
+    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
+                         .source = from,
+                         .table = &from->tables[*(const uint32_t *)table->detail],
+                         .file = part,
+                         .step = part_count,
+                         .columns = weir__allocate(from->env, column_count, sizeof *self->columns),
+                         .row = weir__allocate_zero(from->env, column_count, sizeof *self->row)};
+    bool has_memory = self->columns && self->row;
+    for (uint32_t i = 0; i < column_count && has_memory; i++)
+        self->columns[i] = columns[i];
+    return weir_ingest__cursor_give(&self->base, has_memory ? WEIR_OK : no_memory(error), out);
 }
 
 const weir_ingest__source_kind weir_ingest__source_csv = {
     .name = "csv",
     .accepts = accepts,
     .open = weir_ingest__csv_source_open,
-    .close = close_session,
+    .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = describe,
+    .describe = weir_ingest__table_session_describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,

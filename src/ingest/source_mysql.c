@@ -13,15 +13,13 @@
 
 #include "ingest/mysql.h"
 
-enum { OPENING_SILENCE_S = 60 }; /* what is asked at open is answered at once */
-
 weir_status weir_ingest__my_fail(weir_error *error, const weir_ingest__my_session *session, const char *text,
                                  const char *what) {
     if (session->fault)
         text = session->fault;
     else if (!text)
         text = session->api.mysql_error(session->connection);
-    return weir_ingest__source_fail(error, session->options->location, what, text);
+    return weir_ingest__source_fail(error, session->base.options->location, what, text);
 }
 
 static bool accepts(const weir_env *env, const char *location) {
@@ -42,9 +40,24 @@ static weir_status run(weir_ingest__my_session *session, const char *statement, 
     return is_done && !session->fault ? WEIR_OK : weir_ingest__my_fail(error, session, NULL, what);
 }
 
-/* ONLY_FULL_GROUP_BY, which refuses queries whose rows depend on the server's mood, stays where it is set;
- * all other modes are ours. */
-static weir_status fix_settings(weir_ingest__my_session *session, weir_error *error) {
+/* The databases that the user may see, for a message. */
+static weir_status fail_without_database(weir_ingest__my_session *session, weir_error *error) {
+    weir_ingest__text_rows rows;
+    char found[300];
+    WEIR__TRY(weir_ingest__my_read_rows(
+        session,
+        "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ('information_schema', "
+        "'performance_schema', 'mysql', 'sys') ORDER BY SCHEMA_NAME",
+        1, "cannot list the databases", &rows, error));
+    weir_ingest__text_rows_join(&rows, found, sizeof found);
+    weir_ingest__text_rows_release(&rows);
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "the URL names no database, as in mysql://user@host/database; databases there: %s", found);
+}
+
+static weir_status prepare(weir_ingest__my_session *session, weir_error *error) {
+    /* ONLY_FULL_GROUP_BY, which refuses queries whose rows depend on the server's mood, stays where it is
+     * set; all other modes are ours. */
     static const char *const settings[] = {
         "SET NAMES utf8mb4",
         "SET SESSION time_zone = '+00:00'",
@@ -57,57 +70,25 @@ static weir_status fix_settings(weir_ingest__my_session *session, weir_error *er
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         WEIR__TRY(run(session, settings[i], "cannot prepare the session", error));
-    return WEIR_OK;
-}
-
-/* Queries that take long and readers that are slow are not the server's business; not every server has each
- * of these settings. */
-static void lift_limits(weir_ingest__my_session *session) {
-    static const char *const settings[] = {
+    /* Queries that take long and readers that are slow are not the server's business; not every server has
+     * each of these settings. */
+    static const char *const limits[] = {
         "SET SESSION net_write_timeout = 86400",    "SET SESSION wait_timeout = 86400",
         "SET SESSION max_statement_time = 0", /* MariaDB */
         "SET SESSION max_execution_time = 0", /* MySQL */
         "SET SESSION idle_transaction_timeout = 0",
     };
     weir_error ignored;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (run(session, settings[i], "", &ignored) != WEIR_OK)
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (run(session, limits[i], "", &ignored) != WEIR_OK)
             continue;
-}
-
-/* The databases that the user may see, for a message. */
-static weir_status fail_without_database(weir_ingest__my_session *session, weir_error *error) {
-    weir_ingest__text_rows rows;
-    char found[300] = "none";
-    size_t used = 0;
-    WEIR__TRY(weir_ingest__my_read_rows(
-        session,
-        "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ('information_schema', "
-        "'performance_schema', 'mysql', 'sys') ORDER BY SCHEMA_NAME",
-        1, "cannot list the databases", &rows, error));
-    for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
-        used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 weir_ingest__text_rows_cell(&rows, i, 0));
-    weir_ingest__text_rows_release(&rows);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the URL names no database, as in mysql://user@host/database; databases there: %s",
-                      found);
-}
-
-static weir_status find_database(weir_ingest__my_session *session, weir_error *error) {
     weir_ingest__text_rows rows;
     WEIR__TRY(
         weir_ingest__my_read_rows(session, "SELECT DATABASE()", 1, "cannot find the database", &rows, error));
     if (rows.row_count == 1)
         snprintf(session->database, sizeof session->database, "%s", weir_ingest__text_rows_cell(&rows, 0, 0));
     weir_ingest__text_rows_release(&rows);
-    return *session->database ? WEIR_OK : fail_without_database(session, error);
-}
-
-static weir_status prepare(weir_ingest__my_session *session, weir_error *error) {
-    WEIR__TRY(fix_settings(session, error));
-    lift_limits(session);
-    WEIR__TRY(find_database(session, error));
+    WEIR__TRY(*session->database ? WEIR_OK : fail_without_database(session, error));
     return run(session, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
                "cannot take a snapshot of the database", error);
 }
@@ -120,50 +101,35 @@ static void close_session(weir_ingest__source *source) {
     weir__release(session->base.env, session);
 }
 
-static weir_status connect_session(weir_ingest__my_session *session, weir_error *error) {
+static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
+                                weir_ingest__source **out, weir_error *error) {
+    WEIR__TRY(
+        weir_ingest__refuse_search_path(options, "the URL of a MySQL server names the database", error));
+    env = weir__env_or_default(env);
+    weir_ingest__my_session *session = weir__allocate_zero(env, 1, sizeof *session);
+    if (!session)
+        return weir_ingest__source_no_memory(error, sizeof *session);
+    session->base = (weir_ingest__source){.kind = &weir_ingest__source_mysql,
+                                          .env = env,
+                                          .options = options,
+                                          .silence_ns = WEIR_INGEST__SOURCE_OPENING_NS};
+    session->server = session->end = -1;
     weir_ingest__my_url url;
-    weir_status status = weir_ingest__my_url_read(session->base.env, session->options->location, &url, error);
+    weir_status status =
+        weir_ingest__my_url_read(session->base.env, session->base.options->location, &url, error);
     if (!status)
         status = weir_ingest__my_load(&session->api, error);
     if (!status) {
         session->connection = session->api.mysql_init(NULL);
         if (!session->connection)
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+            status = weir_ingest__source_no_memory(error, sizeof *session);
         else if (!weir_ingest__my_connect(session, &url))
             status = weir_ingest__my_fail(error, session, NULL, "cannot connect to the database");
     }
     weir__release(session->base.env, url.memory);
-    return status;
-}
-
-static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
-                                weir_ingest__source **out, weir_error *error) {
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; the URL of a MySQL server names the "
-                          "database");
-    env = weir__env_or_default(env);
-    weir_ingest__my_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
-    session->base = (weir_ingest__source){.kind = &weir_ingest__source_mysql,
-                                          .env = env,
-                                          .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
-    session->options = options;
-    session->server = session->end = -1;
-    weir_status status = connect_session(session, error);
     if (!status)
         status = prepare(session, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
-    *out = &session->base;
-    return WEIR_OK;
-}
-
-static void interrupt(weir_ingest__source *source) {
-    atomic_store_explicit(&((weir_ingest__my_session *)source)->is_interrupted, true, memory_order_relaxed);
+    return weir_ingest__source_give(&session->base, status, out);
 }
 
 const weir_ingest__source_kind weir_ingest__source_mysql = {
@@ -176,5 +142,5 @@ const weir_ingest__source_kind weir_ingest__source_mysql = {
     .scan = weir_ingest__my_scan,
     .query = weir_ingest__my_query,
     .describe_query = weir_ingest__my_describe_query,
-    .interrupt = interrupt,
+    .interrupt = weir_ingest__server_interrupt,
 };

@@ -22,12 +22,10 @@ weir_status weir_ingest__pg_fail(weir_error *error, const weir_ingest__pg_sessio
     const char *text = result ? PQresultErrorMessage(result) : "";
     if (!*text)
         text = session->fault ? session->fault : PQerrorMessage(session->connection);
-    return weir_ingest__source_fail(error, session->options->location, what, text);
+    return weir_ingest__source_fail(error, session->base.options->location, what, text);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
-
-enum { OPENING_SILENCE_S = 60 }; /* what is asked at open is answered at once */
 
 static bool accepts(const weir_env *env, const char *location) {
     (void)env;
@@ -42,46 +40,26 @@ static void ignore_notice(void *context, const PGresult *result) {
 
 static weir_status connect_session(weir_ingest__pg_session *session, weir_error *error) {
     char *parse_error = NULL;
-    PQconninfoOption *options = PQconninfoParse(session->options->location, &parse_error);
+    PQconninfoOption *options = PQconninfoParse(session->base.options->location, &parse_error);
     if (!options) {
-        weir_status status =
-            weir_ingest__source_fail(error, session->options->location, "the database's URL cannot be read",
-                                     parse_error ? parse_error : "out of memory");
+        weir_status status = weir_ingest__source_fail(error, session->base.options->location,
+                                                      "the database's URL cannot be read",
+                                                      parse_error ? parse_error : "out of memory");
         PQfreemem(parse_error);
         return status;
     }
     PQconninfoFree(options);
     /* What stands before dbname can be changed by the URL, what stands behind it cannot. */
     const char *names[] = {"connect_timeout", "fallback_application_name", "dbname", "client_encoding", NULL};
-    const char *values[] = {"30", "weir", session->options->location, "UTF8", NULL};
+    const char *values[] = {"30", "weir", session->base.options->location, "UTF8", NULL};
     session->connection = PQconnectdbParams(names, values, 1);
     if (!session->connection)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     PQsetNoticeReceiver(session->connection, ignore_notice, NULL);
     PQsetErrorVerbosity(session->connection, PQERRORS_TERSE);
     if (PQstatus(session->connection) != CONNECTION_OK)
         return weir_ingest__pg_fail(error, session, NULL, "cannot connect to the database");
     return WEIR_OK;
-}
-
-/* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's queries
- * give the same rows wherever they run; the origin session waits in its transaction for as long as ingest
- * takes. */
-static void fix_settings(weir_ingest__pg_session *session) {
-    static const char *const settings[] = {
-        "SET TimeZone = 'UTC'",
-        "SET DateStyle = 'ISO'",
-        "SET IntervalStyle = 'postgres'",
-        "SET extra_float_digits = 3",
-        "SET bytea_output = 'hex'",
-        "SET statement_timeout = 0",
-        "SET idle_in_transaction_session_timeout = 0",
-        "SET client_connection_check_interval = '10s'", /* a query ends with its reader */
-        "SET default_transaction_isolation = 'repeatable read'",
-    };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!weir_ingest__pg_run(session, settings[i]))
-            continue;
 }
 
 static weir_status begin(weir_ingest__pg_session *session, weir_error *error) {
@@ -128,51 +106,39 @@ static bool ask(weir_ingest__pg_session *session, const char *statement, char *o
     return is_cell;
 }
 
-/* A name that is not one could end the text that it will stand in. */
-static bool export_snapshot(weir_ingest__pg_session *session) {
+/* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
+ * snapshot is exported last, because it dies with its transaction. */
+static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *error) {
+    WEIR__TRY(begin(session, error));
+    session->can_copy = can_copy_binary(session);
+    if (!session->can_copy)
+        WEIR__TRY(begin_again(session, error));
+    session->has_savepoints = weir_ingest__pg_run(session, "SAVEPOINT weir_probe") &&
+                              weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_probe");
+    if (!session->has_savepoints)
+        WEIR__TRY(begin_again(session, error));
+    /* A name that is not one could end the text that it will stand in. */
     char *name = session->snapshot;
     if (!ask(session, "SELECT pg_catalog.pg_export_snapshot()", name, sizeof session->snapshot) ||
         name[strspn(name, "0123456789ABCDEFabcdef-")] != 0)
         name[0] = 0;
-    return name[0] != 0;
-}
-
-/* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
- * says that it is PostgreSQL, but its tables are not. */
-static bool can_share_tables(weir_ingest__pg_session *session) {
+    if (!name[0])
+        WEIR__TRY(begin_again(session, error));
+    /* Ranges of ctid are read as such since version 14, and only where tables are heaps in blocks: Yugabyte
+     * says that it is PostgreSQL, but its tables are not. */
     char version[1024];
-    return PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
-           ask(session, "SELECT pg_catalog.version()", version, sizeof version) && !strstr(version, "YB");
-}
-
-/* Finds out what the server can do, each in a transaction that may fail; ends in the one that stays. The
- * snapshot is exported last, because it dies with its transaction. */
-static weir_status take_snapshot(weir_ingest__pg_session *session, weir_error *error) {
-    weir_status status = begin(session, error);
-    if (status)
-        return status;
-    session->can_copy = can_copy_binary(session);
-    if (!session->can_copy && (status = begin_again(session, error)))
-        return status;
-    session->has_savepoints = weir_ingest__pg_run(session, "SAVEPOINT weir_probe") &&
-                              weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_probe");
-    if (!session->has_savepoints && (status = begin_again(session, error)))
-        return status;
-    if (!export_snapshot(session) && (status = begin_again(session, error)))
-        return status;
-    session->can_share = can_share_tables(session);
+    session->can_share = PQserverVersion(session->connection) >= 140000 && session->snapshot[0] &&
+                         ask(session, "SELECT pg_catalog.version()", version, sizeof version) &&
+                         !strstr(version, "YB");
     return PQstatus(session->connection) == CONNECTION_OK
                ? WEIR_OK
                : weir_ingest__pg_fail(error, session, NULL, "cannot take a snapshot of the database");
 }
 
-static weir_status import_snapshot(weir_ingest__pg_session *session, const char *snapshot,
-                                   weir_error *error) {
-    weir_status status = begin(session, error);
-    if (status)
-        return status;
+static weir_status import_snapshot(weir_ingest__pg_session *session, weir_error *error) {
     char statement[128];
-    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", snapshot);
+    WEIR__TRY(begin(session, error));
+    snprintf(statement, sizeof statement, "SET TRANSACTION SNAPSHOT '%s'", session->snapshot);
     if (!weir_ingest__pg_run(session, statement))
         return weir_ingest__pg_fail(error, session, NULL, "cannot read from the exported snapshot");
     return WEIR_OK;
@@ -183,22 +149,18 @@ static weir_status import_snapshot(weir_ingest__pg_session *session, const char 
 /* The schemas that have tables, for a message. */
 static weir_status fail_for_schema(weir_ingest__pg_session *session, const char *name, weir_error *error) {
     weir_ingest__text_rows rows;
-    char found[300] = "none";
-    if (weir_ingest__pg_read_rows(
-            session,
-            "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
-            "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
-            "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
-            "ORDER BY n.nspname",
-            1, "cannot list the schemas", &rows, error) != WEIR_OK)
-        return WEIR_SOURCE_ERROR;
-    size_t used = 0;
-    for (size_t i = 0; i < rows.row_count && used < sizeof found; i++)
-        used += (size_t)snprintf(found + used, sizeof found - used, "%s%s", i ? ", " : "",
-                                 weir_ingest__text_rows_cell(&rows, i, 0));
+    char found[300];
+    WEIR__TRY(weir_ingest__pg_read_rows(
+        session,
+        "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+        "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname "
+        "NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!' "
+        "ORDER BY n.nspname",
+        1, "cannot list the schemas", &rows, error));
+    weir_ingest__text_rows_join(&rows, found, sizeof found);
     weir_ingest__text_rows_release(&rows);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the database has no schema %s; schemas with tables: %s", name, found);
+    return WEIR_INGEST__SOURCE_ERROR(error, "the database has no schema %s; schemas with tables: %s", name,
+                                     found);
 }
 
 static weir_status has_schema(weir_ingest__pg_session *session, const char *name, bool *out,
@@ -207,7 +169,7 @@ static weir_status has_schema(weir_ingest__pg_session *session, const char *name
     weir_ingest__text_rows rows = {0};
     weir_ingest__sql_add(&sql, "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ");
     weir_ingest__sql_add_literal(&sql, name);
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(name))
+    weir_status status = sql.failed ? weir_ingest__source_no_memory(error, strlen(name))
                                     : weir_ingest__pg_read_rows(session, sql.data, 1,
                                                                 "cannot look for the schema", &rows, error);
     *out = status == WEIR_OK && rows.row_count > 0;
@@ -217,7 +179,7 @@ static weir_status has_schema(weir_ingest__pg_session *session, const char *name
 }
 
 static weir_status set_search_path(weir_ingest__pg_session *session, weir_error *error) {
-    const weir_ingest__source_options *options = session->options;
+    const weir_ingest__source_options *options = session->base.options;
     weir_status status = WEIR_OK;
     bool is_there = true;
     if (options->search_path_count == 0)
@@ -234,7 +196,7 @@ static weir_status set_search_path(weir_ingest__pg_session *session, weir_error 
         weir_ingest__sql_add_identifier(&sql, options->search_path[i]);
     }
     if (status == WEIR_OK && sql.failed)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
+        status = weir_ingest__source_no_memory(error, sql.size);
     if (status == WEIR_OK && !weir_ingest__pg_run(session, sql.data))
         status = weir_ingest__pg_fail(error, session, NULL, "cannot set the search path");
     weir_ingest__sql_release(&sql);
@@ -245,8 +207,6 @@ static weir_status set_search_path(weir_ingest__pg_session *session, weir_error 
 
 static void close_session(weir_ingest__source *source) {
     weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
-    if (!session)
-        return;
     PQfinish(session->connection);
     weir__release(session->base.env, session);
 }
@@ -255,65 +215,63 @@ static weir_status make_session(const weir_env *env, const weir_ingest__source_o
                                 weir_ingest__pg_session **out, weir_error *error) {
     weir_ingest__pg_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     session->base = (weir_ingest__source){.kind = &weir_ingest__source_postgres,
                                           .env = env,
-                                          .silence_ns = OPENING_SILENCE_S * UINT64_C(1000000000)};
-    session->options = options;
+                                          .options = options,
+                                          .silence_ns = WEIR_INGEST__SOURCE_OPENING_NS};
     weir_status status = connect_session(session, error);
     if (!status) {
-        fix_settings(session);
+        /* Servers that lack a setting keep the only form they have. The time zone is UTC so that the user's
+         * queries give the same rows wherever they run; the origin session waits in its transaction for as
+         * long as ingest takes. */
+        static const char *const settings[] = {
+            "SET TimeZone = 'UTC'",
+            "SET DateStyle = 'ISO'",
+            "SET IntervalStyle = 'postgres'",
+            "SET extra_float_digits = 3",
+            "SET bytea_output = 'hex'",
+            "SET statement_timeout = 0",
+            "SET idle_in_transaction_session_timeout = 0",
+            "SET client_connection_check_interval = '10s'", /* a query ends with its reader */
+            "SET default_transaction_isolation = 'repeatable read'",
+        };
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            if (!weir_ingest__pg_run(session, settings[i]))
+                continue;
         status = set_search_path(session, error);
     }
-    if (status) {
+    if (status)
         close_session(&session->base);
-        return status;
-    }
-    *out = session;
-    return WEIR_OK;
+    else
+        *out = session;
+    return status;
 }
 
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
     weir_ingest__pg_session *session;
-    weir_status status = make_session(weir__env_or_default(env), options, &session, error);
-    if (status)
-        return status;
-    status = take_snapshot(session, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
-    *out = &session->base;
-    return WEIR_OK;
+    WEIR__TRY(make_session(weir__env_or_default(env), options, &session, error));
+    return weir_ingest__source_give(&session->base, take_snapshot(session, error), out);
 }
 
 /* A server that has no connection left is not an error: there are fewer sessions then. */
 static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
-    weir_ingest__pg_session *origin = (weir_ingest__pg_session *)source;
+    const weir_ingest__pg_session *origin = (const weir_ingest__pg_session *)source;
     weir_ingest__pg_session *session;
     *out = NULL;
     if (!origin->snapshot[0])
         return WEIR_OK;
-    weir_status status = make_session(source->env, origin->options, &session, error);
+    weir_status status = make_session(source->env, source->options, &session, error);
     if (status)
         return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
-    status = import_snapshot(session, origin->snapshot, error);
-    if (status) {
-        close_session(&session->base);
-        return status;
-    }
     memcpy(session->snapshot, origin->snapshot, sizeof session->snapshot);
-    session->base.silence_ns = source->silence_ns;
     session->can_copy = origin->can_copy;
     session->has_savepoints = origin->has_savepoints;
     session->can_share = origin->can_share;
-    *out = &session->base;
-    return WEIR_OK;
-}
-
-static void interrupt(weir_ingest__source *source) {
-    atomic_store_explicit(&((weir_ingest__pg_session *)source)->is_interrupted, true, memory_order_relaxed);
+    status = import_snapshot(session, error);
+    session->base.silence_ns = source->silence_ns;
+    return weir_ingest__source_give(&session->base, status, out);
 }
 
 const weir_ingest__source_kind weir_ingest__source_postgres = {
@@ -327,5 +285,5 @@ const weir_ingest__source_kind weir_ingest__source_postgres = {
     .scan = weir_ingest__pg_scan,
     .query = weir_ingest__pg_query,
     .describe_query = weir_ingest__pg_describe_query,
-    .interrupt = interrupt,
+    .interrupt = weir_ingest__server_interrupt,
 };

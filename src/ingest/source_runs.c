@@ -264,9 +264,9 @@ static void release_shared(void *shared) {
     weir__release(source->env, source);
 }
 
-static void close_session(weir_ingest__source *source) {
-    weir_ingest__table_session_close(source, release_shared);
-}
+static bool fill(const void *shared, weir_ingest__catalog *out);
+
+static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
@@ -283,8 +283,8 @@ static weir_status open_source(const weir_env *env, const weir_ingest__source_op
     if (status == WEIR_OK)
         status = inspect_files(shared, options, error);
     if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_runs, shared, &shared->query, out,
-                                                 error);
+        status = weir_ingest__table_session_open(env, &weir_ingest__source_runs, &methods, shared,
+                                                 &shared->query, out, error);
     if (status != WEIR_OK)
         release_shared(shared);
     return status;
@@ -316,7 +316,8 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const runs_source *source, weir_ingest__catalog *out) {
+static bool fill(const void *shared, weir_ingest__catalog *out) {
+    const runs_source *source = shared;
     const weir_ingest__run_list *list = &source->list;
     out->name = weir__copy_text(out->env, list->name, strlen(list->name));
     if (!out->name)
@@ -338,21 +339,13 @@ static bool fill(const runs_source *source, weir_ingest__catalog *out) {
     return true;
 }
 
-static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (fill(weir_ingest__table_shared(source), out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return no_memory(error);
-}
-
 const weir_ingest__source_kind weir_ingest__source_runs = {
     .name = "runs",
     .accepts = accepts,
     .open = open_source,
-    .close = close_session,
+    .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = describe,
+    .describe = weir_ingest__table_session_describe,
     .scan = scan,
     .query = query,
     .describe_query = describe_query,

@@ -30,16 +30,21 @@ typedef struct sqlite_cursor {
     const char **names;
 } sqlite_cursor;
 
+/* The first bytes of a file; how many there are, -1 if it cannot be read. */
+static ssize_t read_head(const weir_env *env, const char *path, void *out, size_t size) {
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return -1;
+    ssize_t got = env->read(env->context, file, out, size);
+    env->close(env->context, file);
+    return got;
+}
+
 /* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that
  * mode. */
 static bool is_in_wal_mode(const weir_env *env, const char *path) {
     uint8_t head[20];
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return false;
-    ssize_t got = env->read(env->context, file, head, sizeof head);
-    env->close(env->context, file);
-    return got == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
+    return read_head(env, path, head, sizeof head) == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
 }
 
 /* Every message names the file: a caller may read many. */
@@ -47,25 +52,21 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
                                      weir_error *error) {
     int code = sqlite3_errcode(self->connection);
     if (code == SQLITE_NOMEM)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 0);
+        return weir_ingest__source_no_memory(error, 0);
     bool is_kept_from_writing = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
     const char *advice = is_kept_from_writing && is_in_wal_mode(self->base.env, self->path)
                              ? "; it is in WAL mode, which needs a folder that can be written: copy it to "
                                "one, or run PRAGMA journal_mode=DELETE on it first"
                              : "";
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: SQLite cannot %s %s: %s%s",
-                      self->path, verb, what, sqlite3_errmsg(self->connection), advice);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: SQLite cannot %s %s: %s%s", self->path, verb, what,
+                                     sqlite3_errmsg(self->connection), advice);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 static bool accepts(const weir_env *env, const char *location) {
     char magic[16];
-    int file = env->open(env->context, location, O_RDONLY, 0);
-    if (file < 0)
-        return false;
-    ssize_t got = env->read(env->context, file, magic, sizeof magic);
-    env->close(env->context, file);
+    ssize_t got = read_head(env, location, magic, sizeof magic);
     return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, "SQLite format 3", 16) == 0);
 }
 
@@ -95,54 +96,44 @@ static weir_status prepare(sqlite_source *self, const char *sql, sqlite3_stmt **
     if (sqlite3_prepare_v2(self->connection, sql, -1, out, &rest) != SQLITE_OK)
         return fail_with_message(self, "prepare", "a statement", error);
     if (!*out)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: the query is empty",
-                          self->path);
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s: the query is empty", self->path);
     if (!is_blank(self->connection, rest)) {
         sqlite3_finalize(*out);
         *out = NULL;
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "%s: there is more than one statement; what follows the first is: %.60s",
-                          self->path, rest);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "%s: there is more than one statement; what follows the first is: %.60s", self->path,
+            rest);
     }
-    return WEIR_OK;
-}
-
-static weir_status execute(sqlite_source *self, const char *sql, weir_error *error) {
-    if (sqlite3_exec(self->connection, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return fail_with_message(self, "run", sql, error);
     return WEIR_OK;
 }
 
 /* Begins the transaction by a first read, which takes the lock. */
 static weir_status take_snapshot(sqlite_source *self, weir_error *error) {
+    static const char *const steps[] = {"PRAGMA query_only=1", "PRAGMA mmap_size=0; PRAGMA cache_size=-8192",
+                                        "BEGIN", "SELECT count(*) FROM sqlite_master"};
     sqlite3_stmt *statement = NULL;
-    weir_status status = execute(self, "PRAGMA query_only=1", error);
-    if (status == WEIR_OK)
-        status = execute(self, "PRAGMA mmap_size=0; PRAGMA cache_size=-8192", error);
-    if (status == WEIR_OK)
-        status = execute(self, "BEGIN", error);
-    if (status == WEIR_OK)
-        status = execute(self, "SELECT count(*) FROM sqlite_master", error);
-    if (status == WEIR_OK)
-        status = prepare(self, "PRAGMA journal_mode", &statement, error);
-    if (status == WEIR_OK && sqlite3_step(statement) == SQLITE_ROW) {
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (sqlite3_exec(self->connection, steps[i], NULL, NULL, NULL) != SQLITE_OK)
+            return fail_with_message(self, "run", steps[i], error);
+    WEIR__TRY(prepare(self, "PRAGMA journal_mode", &statement, error));
+    if (sqlite3_step(statement) == SQLITE_ROW) {
         const char *mode = (const char *)sqlite3_column_text(statement, 0);
         self->is_shareable = mode && strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0;
     }
     sqlite3_finalize(statement);
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status open_file(const weir_env *env, const char *location, weir_ingest__source **out,
                              weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     self->base = (weir_ingest__source){.kind = &weir_ingest__source_sqlite, .env = env};
     self->path = weir__copy_text(env, location, strlen(location));
     weir_status status = WEIR_OK;
     if (!self->path)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, strlen(location));
+        status = weir_ingest__source_no_memory(error, strlen(location));
     else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
              SQLITE_OK)
         status = fail_with_message(self, "open", "it", error);
@@ -150,12 +141,7 @@ static weir_status open_file(const weir_env *env, const char *location, weir_ing
         sqlite3_busy_timeout(self->connection, 10000);
         status = take_snapshot(self, error);
     }
-    if (status != WEIR_OK) {
-        close_source(&self->base);
-        return status;
-    }
-    *out = &self->base;
-    return WEIR_OK;
+    return weir_ingest__source_give(&self->base, status, out);
 }
 
 weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
@@ -166,7 +152,7 @@ weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, 
         weir__release(env, self);
         weir__release(env, path);
         sqlite3_close_v2(connection);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     }
     *self = (sqlite_source){
         .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = path};
@@ -176,9 +162,7 @@ weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, 
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; SQLite has no schemas");
+    WEIR__TRY(weir_ingest__refuse_search_path(options, "SQLite has no schemas", error));
     return open_file(env, options->location, out, error);
 }
 
@@ -253,7 +237,7 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
     sqlite3_stmt *statement = NULL;
     char *sql = sqlite3_mprintf(format, table ? table->name : "");
     if (!sql)
-        return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+        return weir_ingest__source_no_memory(builder->error, 1);
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
     int step = SQLITE_DONE;
@@ -266,7 +250,7 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
 }
 
 static weir_status no_memory(catalog_builder *builder) {
-    return weir__out_of_memory(builder->error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(builder->error, 1);
 }
 
 static const char *text_of(sqlite3_stmt *row, int column) {
@@ -363,19 +347,16 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)
         return WEIR_OK;
-    weir_status status = for_each_row(
-        builder, table, "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
-        add_column);
-    if (status == WEIR_OK)
-        status =
-            for_each_row(builder, table, "SELECT name FROM pragma_table_xinfo(%Q) WHERE pk > 0 ORDER BY pk",
-                         add_primary_key);
-    if (status == WEIR_OK)
-        status = for_each_row(builder, table,
-                              "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
-                              "ORDER BY id DESC, seq", /* the last one declared has id 0 */
-                              add_foreign_key);
-    return status == WEIR_OK && has_rowid ? find_range(builder, table) : status;
+    WEIR__TRY(for_each_row(builder, table,
+                           "SELECT name, type FROM pragma_table_xinfo(%Q) WHERE hidden <> 1 ORDER BY cid",
+                           add_column));
+    WEIR__TRY(for_each_row(builder, table, "SELECT name FROM pragma_table_xinfo(%Q) WHERE pk > 0 ORDER BY pk",
+                           add_primary_key));
+    WEIR__TRY(for_each_row(builder, table,
+                           "SELECT \"from\", \"table\", \"to\", seq FROM pragma_foreign_key_list(%Q) "
+                           "ORDER BY id DESC, seq", /* the last one declared has id 0 */
+                           add_foreign_key));
+    return has_rowid ? find_range(builder, table) : WEIR_OK;
 }
 
 /* SQLite's names differ in case only by mistake. */
@@ -399,8 +380,7 @@ static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *o
     if (status == WEIR_OK)
         status = weir_ingest__catalog_resolve_keys(out, compare_without_case, error);
     if (status == WEIR_OK && out->table_count == 0)
-        status = weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s has no tables",
-                            self->path);
+        status = WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
     if (status != WEIR_OK)
         weir_ingest__catalog_release(out);
     return status;
@@ -484,7 +464,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     sqlite_cursor *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self) {
         sqlite3_finalize(statement);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *self);
+        return weir_ingest__source_no_memory(error, sizeof *self);
     }
     self->base = (weir_ingest__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
     self->env = env;
@@ -494,7 +474,7 @@ static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, u
     self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;
     if (!self->row || (wants_names && !self->names)) {
         close_cursor(&self->base);
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, column_count * sizeof *self->row);
+        return weir_ingest__source_no_memory(error, column_count * sizeof *self->row);
     }
     for (uint32_t c = 0; wants_names && c < column_count; c++)
         self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
@@ -521,17 +501,9 @@ static weir_status describe_query(weir_ingest__source *source, const char *sql, 
     for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
         if (!weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
                                              declared_as(sqlite3_column_decltype(statement, c))))
-            status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+            status = weir_ingest__source_no_memory(error, 1);
     sqlite3_finalize(statement);
     return status;
-}
-
-static void append_selection(sqlite3_str *sql, const weir_ingest__catalog_table *table,
-                             const uint32_t *columns, uint32_t column_count) {
-    sqlite3_str_appendall(sql, "SELECT ");
-    for (uint32_t i = 0; i < column_count; i++)
-        sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
-    sqlite3_str_appendf(sql, "%s FROM \"%w\"", column_count ? "" : "1", table->name);
 }
 
 /* Part p of n of [first, last], whose width may be anything up to 2^64. */
@@ -549,7 +521,10 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
     if (part > 0 && !is_shared)
         return open_cursor(self, NULL, column_count, false, out, error);
     sqlite3_str *text = sqlite3_str_new(self->connection);
-    append_selection(text, table, columns, column_count);
+    sqlite3_str_appendall(text, "SELECT ");
+    for (uint32_t i = 0; i < column_count; i++)
+        sqlite3_str_appendf(text, "%s\"%w\"", i ? ", " : "", table->columns[columns[i]].name);
+    sqlite3_str_appendf(text, "%s FROM \"%w\"", column_count ? "" : "1", table->name);
     if (is_shared) {
         sqlite3_str_appendf(text, " WHERE %s >= %lld", range->name,
                             (long long)part_start(range, part, part_count));
@@ -559,7 +534,7 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
     }
     char *sql = sqlite3_str_finish(text);
     if (!sql)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+        return weir_ingest__source_no_memory(error, 1);
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     sqlite3_free(sql);

@@ -249,8 +249,7 @@ weir_status weir_ingest__make_statistics(weir_ingest__context *context, const we
         weir_ingest__like_statistics(context, tasks->plan, out);
     }
     weir__release(context->env, work.items);
-    return has_memory ? WEIR_OK
-                      : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *work.items);
+    return has_memory ? WEIR_OK : weir_ingest__no_memory(error, count * sizeof *work.items);
 }
 
 void weir_ingest__statistics_release(weir_ingest__statistics *statistics) {

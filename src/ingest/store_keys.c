@@ -5,15 +5,6 @@
 #include "base/bytes.h"
 #include "ingest/encode.h"
 
-static void write_integers(weir_store__writer *w, const weir_ingest__column_data *column,
-                           const weir_table *info) {
-    for (uint32_t r = 0; r < info->row_count && info->key_form == WEIR_KEYS_PACKED; r++) {
-        uint8_t bytes[8];
-        weir__store64(bytes, column->keys[r] - (uint64_t)info->key_first);
-        weir_store__writer_put(w, bytes, info->key_width);
-    }
-}
-
 bool weir_ingest__primary_key_cbor(const weir_ingest__table *table, uint32_t row, weir_cbor_writer *w) {
     weir_cbor_restart(w);
     w->size = 0;
@@ -76,7 +67,7 @@ weir_status weir_ingest__choose_key_forms(const weir_ingest__encoder *e, weir_er
             info->key_width = most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? 2 : most <= UINT32_MAX ? 4 : 8;
     }
     weir_cbor_release(&w);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, 1);
 }
 
 weir_status weir_ingest__write_keys(const weir_ingest__encoder *e, weir_error *error) {
@@ -93,9 +84,12 @@ weir_status weir_ingest__write_keys(const weir_ingest__encoder *e, weir_error *e
         weir_store__writer_align(w, WEIR_STORE__KEY_ALIGNMENT);
         if (info->key_form == WEIR_KEYS_CBOR)
             is_fine = write_items(table, &key, w);
-        else
-            write_integers(w, integers_of(table), info);
+        for (uint32_t r = 0; r < info->row_count && info->key_form == WEIR_KEYS_PACKED; r++) {
+            uint8_t bytes[8];
+            weir__store64(bytes, integers_of(table)->keys[r] - (uint64_t)info->key_first);
+            weir_store__writer_put(w, bytes, info->key_width);
+        }
     }
     weir_cbor_release(&key);
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, 1);
 }

@@ -23,9 +23,9 @@ typedef struct weir_ingest__table_database database;
 
 static weir_status fail(const database *d, sqlite3 *connection, const char *what, weir_error *error) {
     if (sqlite3_errcode(connection) == SQLITE_NOMEM)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 0);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: SQLite cannot %s: %s",
-                      d->catalog.name, what, sqlite3_errmsg(connection));
+        return weir_ingest__source_no_memory(error, 0);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: SQLite cannot %s: %s", d->catalog.name, what,
+                                     sqlite3_errmsg(connection));
 }
 
 /* ---- Sessions --------------------------------------------------------------------------------- */
@@ -34,16 +34,18 @@ static weir_status make_session(const weir_env *env, const weir_ingest__table_se
                                 weir_ingest__source **out, weir_error *error) {
     weir_ingest__table_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     *session = *like;
     *out = &session->base;
     return WEIR_OK;
 }
 
 weir_status weir_ingest__table_session_open(const weir_env *env, const weir_ingest__source_kind *kind,
-                                            void *shared, weir_ingest__table_query *query,
-                                            weir_ingest__source **out, weir_error *error) {
-    weir_ingest__table_session first = {.base = {.kind = kind, .env = env}, .query = query, .shared = shared};
+                                            const weir_ingest__table_methods *methods, void *shared,
+                                            weir_ingest__table_query *query, weir_ingest__source **out,
+                                            weir_error *error) {
+    weir_ingest__table_session first = {
+        .base = {.kind = kind, .env = env}, .methods = methods, .query = query, .shared = shared};
     return make_session(env, &first, out, error);
 }
 
@@ -51,32 +53,31 @@ weir_status weir_ingest__table_session_fork(weir_ingest__source *source, weir_in
                                             weir_error *error) {
     const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
     weir_ingest__table_session fork = {.base = {.kind = source->kind, .env = source->env},
+                                       .methods = session->methods,
                                        .query = session->query,
                                        .shared = session->shared,
                                        .is_fork = true};
     return make_session(source->env, &fork, out, error);
 }
 
-void weir_ingest__table_session_close(weir_ingest__source *source, void (*release)(void *shared)) {
+void weir_ingest__table_session_close(weir_ingest__source *source) {
     weir_ingest__table_session *session = (weir_ingest__table_session *)source;
-    if (!session)
-        return;
     if (!session->is_fork)
-        release(session->shared);
+        session->methods->release(session->shared);
     weir__release(source->env, session);
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------- */
-
-static weir_status run(database *d, weir_ingest__sql *sql, const char *what, weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (sql->failed)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql->size);
-    else if (sqlite3_exec(d->connection, sql->data, NULL, NULL, NULL) != SQLITE_OK)
-        status = fail(d, d->connection, what, error);
-    weir_ingest__sql_release(sql);
-    return status;
+weir_status weir_ingest__table_session_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                                weir_error *error) {
+    const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
+    *out = (weir_ingest__catalog){.env = source->env};
+    if (session->methods->fill(session->shared, out))
+        return WEIR_OK;
+    weir_ingest__catalog_release(out);
+    return weir_ingest__source_no_memory(error, 1);
 }
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* Types that SQLite takes for what they are, and gives again when it describes a query. */
 static const char *type_name(const weir_ingest__catalog_column *column) {
@@ -100,19 +101,6 @@ static const char *type_name(const weir_ingest__catalog_column *column) {
         break;
     }
     return " TEXT";
-}
-
-static weir_status create_table(database *d, const weir_ingest__catalog_table *table, weir_error *error) {
-    weir_ingest__sql sql = {.env = d->env};
-    weir_ingest__sql_add(&sql, "CREATE TABLE ");
-    weir_ingest__sql_add_identifier(&sql, table->name);
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        weir_ingest__sql_add(&sql, c ? ", " : " (");
-        weir_ingest__sql_add_identifier(&sql, table->columns[c].name);
-        weir_ingest__sql_add(&sql, "%s", type_name(&table->columns[c]));
-    }
-    weir_ingest__sql_add(&sql, ")");
-    return run(d, &sql, "make a table", error);
 }
 
 /* A time as SQLite's own functions write it: 2013-01-31, or 2013-01-31 10:00:00 and decimals. */
@@ -148,52 +136,29 @@ static int bind(sqlite3_stmt *statement, int place, const weir_ingest__value *va
     return sqlite3_bind_null(statement, place);
 }
 
-static weir_status copy_row(database *d, const weir_ingest__catalog_table *table,
-                            const weir_ingest__value *row, sqlite3_stmt *insert, weir_error *error) {
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        int result = bind(insert, WEIR__NARROW(int, c + 1), &row[c], table->columns[c].is_date);
-        if (result == SQLITE_RANGE)
-            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                              "table %s, column %s has a time outside the years 0000 to 9999, which queries "
-                              "cannot have",
-                              table->name, table->columns[c].name);
-        if (result != SQLITE_OK)
-            return fail(d, d->connection, "keep the rows of a table", error);
-    }
-    if (sqlite3_step(insert) != SQLITE_DONE)
-        return fail(d, d->connection, "keep the rows of a table", error);
-    sqlite3_reset(insert);
-    return WEIR_OK;
-}
-
 static weir_status copy_rows(database *d, const weir_ingest__catalog_table *table,
                              weir_ingest__cursor *cursor, sqlite3_stmt *insert, weir_error *error) {
-    weir_ingest__rows rows;
-    weir_status status;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0)
-        for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++) {
-            status = copy_row(d, table, rows.cells + r * cursor->column_count, insert, error);
-            if (status != WEIR_OK)
-                return status;
+    weir_ingest__rows rows = {.row_count = 1};
+    while (rows.row_count > 0) {
+        WEIR__TRY(cursor->next(cursor, &rows, error));
+        for (size_t r = 0; r < rows.row_count; r++) {
+            const weir_ingest__value *row = rows.cells + r * cursor->column_count;
+            int result = SQLITE_OK;
+            for (uint32_t c = 0; c < table->column_count && result == SQLITE_OK; c++) {
+                result = bind(insert, WEIR__NARROW(int, c + 1), &row[c], table->columns[c].is_date);
+                if (result == SQLITE_RANGE)
+                    return WEIR_INGEST__SOURCE_ERROR(
+                        error,
+                        "table %s, column %s has a time outside the years 0000 to 9999, which queries "
+                        "cannot have",
+                        table->name, table->columns[c].name);
+            }
+            if (result != SQLITE_OK || sqlite3_step(insert) != SQLITE_DONE)
+                return fail(d, d->connection, "keep the rows of a table", error);
+            sqlite3_reset(insert);
         }
-    return status;
-}
-
-static weir_status prepare_insert(database *d, const weir_ingest__catalog_table *table, sqlite3_stmt **out,
-                                  weir_error *error) {
-    weir_ingest__sql sql = {.env = d->env};
-    weir_status status = WEIR_OK;
-    weir_ingest__sql_add(&sql, "INSERT INTO ");
-    weir_ingest__sql_add_identifier(&sql, table->name);
-    for (uint32_t c = 0; c < table->column_count; c++)
-        weir_ingest__sql_add(&sql, c ? ", ?" : " VALUES (?");
-    weir_ingest__sql_add(&sql, ")");
-    if (sql.failed)
-        status = weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size);
-    else if (sqlite3_prepare_v2(d->connection, sql.data, -1, out, NULL) != SQLITE_OK)
-        status = fail(d, d->connection, "load a table", error);
-    weir_ingest__sql_release(&sql);
-    return status;
+    }
+    return WEIR_OK;
 }
 
 /* All in one transaction: the end of each looks at every page that was written before. There is no journal
@@ -214,11 +179,21 @@ static weir_status load_table(database *d, weir_ingest__source *session, uint32_
     weir_ingest__cursor *cursor = NULL;
     uint32_t *columns = weir__allocate(d->env, table->column_count, sizeof *columns);
     if (!columns)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR,
-                                   table->column_count * sizeof *columns);
+        return weir_ingest__source_no_memory(error, table->column_count * sizeof *columns);
     for (uint32_t c = 0; c < table->column_count; c++)
         columns[c] = c;
-    weir_status status = prepare_insert(d, table, &insert, error);
+    weir_ingest__sql sql = {.env = d->env};
+    weir_status status = WEIR_OK;
+    weir_ingest__sql_add(&sql, "INSERT INTO ");
+    weir_ingest__sql_add_identifier(&sql, table->name);
+    for (uint32_t c = 0; c < table->column_count; c++)
+        weir_ingest__sql_add(&sql, c ? ", ?" : " VALUES (?");
+    weir_ingest__sql_add(&sql, ")");
+    if (sql.failed)
+        status = weir_ingest__source_no_memory(error, sql.size);
+    else if (sqlite3_prepare_v2(d->connection, sql.data, -1, &insert, NULL) != SQLITE_OK)
+        status = fail(d, d->connection, "load a table", error);
+    weir_ingest__sql_release(&sql);
     if (status == WEIR_OK)
         status = session->kind->scan(session, table, columns, table->column_count, 0, 1, &cursor, error);
     if (status == WEIR_OK)
@@ -271,7 +246,7 @@ static weir_status open_database(weir_ingest__table_query *query, weir_ingest__s
     const weir_env *env = session->env;
     database *d = weir__allocate_zero(env, 1, sizeof *d);
     if (!d)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *d);
+        return weir_ingest__source_no_memory(error, sizeof *d);
     d->env = env;
     d->catalog.env = env;
     weir_status status = session->kind->describe(session, &d->catalog, error);
@@ -279,16 +254,30 @@ static weir_status open_database(weir_ingest__table_query *query, weir_ingest__s
     d->is_loaded = weir__allocate_zero(env, count, sizeof *d->is_loaded);
     d->is_wanted = weir__allocate_zero(env, count, sizeof *d->is_wanted);
     if (status == WEIR_OK)
-        status = d->is_loaded && d->is_wanted
-                     ? connect(d, error)
-                     : weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, count);
+        status =
+            d->is_loaded && d->is_wanted ? connect(d, error) : weir_ingest__source_no_memory(error, count);
     if (status == WEIR_OK &&
         sqlite3_exec(d->connection,
                      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536", NULL,
                      NULL, NULL) != SQLITE_OK)
         status = fail(d, d->connection, "set up a temporary database", error);
-    for (uint32_t t = 0; t < count && status == WEIR_OK; t++)
-        status = create_table(d, &d->catalog.tables[t], error);
+    for (uint32_t t = 0; t < count && status == WEIR_OK; t++) {
+        const weir_ingest__catalog_table *table = &d->catalog.tables[t];
+        weir_ingest__sql sql = {.env = d->env};
+        weir_ingest__sql_add(&sql, "CREATE TABLE ");
+        weir_ingest__sql_add_identifier(&sql, table->name);
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            weir_ingest__sql_add(&sql, c ? ", " : " (");
+            weir_ingest__sql_add_identifier(&sql, table->columns[c].name);
+            weir_ingest__sql_add(&sql, "%s", type_name(&table->columns[c]));
+        }
+        weir_ingest__sql_add(&sql, ")");
+        if (sql.failed)
+            status = weir_ingest__source_no_memory(error, sql.size);
+        else if (sqlite3_exec(d->connection, sql.data, NULL, NULL, NULL) != SQLITE_OK)
+            status = fail(d, d->connection, "make a table", error);
+        weir_ingest__sql_release(&sql);
+    }
     if (status != WEIR_OK) {
         close_database(d);
         return status;
@@ -315,36 +304,26 @@ static int authorize(void *context, int action, const char *table, const char *c
     return is_allowed ? SQLITE_OK : SQLITE_DENY;
 }
 
-static weir_status find_wanted(database *d, const char *sql, weir_error *error) {
+/* A database that is ready for a query: with all tables, and the rows and indexes of those that it reads. */
+static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source *session, const char *sql,
+                           bool needs_rows, weir_error *error) {
     sqlite3_stmt *statement = NULL;
+    if (!query->database)
+        WEIR__TRY(open_database(query, session, error));
+    database *d = query->database;
     memset(d->is_wanted, 0, d->catalog.table_count * sizeof *d->is_wanted);
     sqlite3_set_authorizer(d->connection, authorize, d);
     int result = sqlite3_prepare_v2(d->connection, sql, -1, &statement, NULL);
     sqlite3_set_authorizer(d->connection, NULL, NULL);
     sqlite3_finalize(statement);
-    return result == SQLITE_OK ? WEIR_OK : fail(d, d->connection, "prepare a statement", error);
-}
-
-static weir_status load_wanted(database *d, weir_ingest__source *session, weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < d->catalog.table_count && status == WEIR_OK; t++)
+    if (result != SQLITE_OK)
+        return fail(d, d->connection, "prepare a statement", error);
+    if (!needs_rows)
+        return WEIR_OK;
+    for (uint32_t t = 0; t < d->catalog.table_count; t++)
         if (d->is_wanted[t] && !d->is_loaded[t])
-            status = load_table(d, session, t, error);
-    return status;
-}
-
-/* A database that is ready for a query: with all tables, and the rows and indexes of those that it reads. */
-static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source *session, const char *sql,
-                           bool needs_rows, weir_error *error) {
-    weir_status status = query->database ? WEIR_OK : open_database(query, session, error);
-    if (status == WEIR_OK)
-        status = find_wanted(query->database, sql, error);
-    if (status == WEIR_OK && needs_rows)
-        status = load_wanted(query->database, session, error);
-    if (status == WEIR_OK && needs_rows)
-        status = weir_ingest__query_indexes_make(session->env, query->database->connection,
-                                                 &query->database->catalog, sql, error);
-    return status;
+            WEIR__TRY(load_table(d, session, t, error));
+    return weir_ingest__query_indexes_make(session->env, d->connection, &d->catalog, sql, error);
 }
 
 static weir_ingest__table_query *query_of(weir_ingest__source *session) {

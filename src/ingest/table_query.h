@@ -15,9 +15,16 @@ typedef struct weir_ingest__table_query {
     atomic_bool is_interrupted;                   /* the source's scans end when they see it */
 } weir_ingest__table_query;
 
+/* What such a source does with what its sessions share. */
+typedef struct weir_ingest__table_methods {
+    void (*release)(void *shared);
+    bool (*fill)(const void *shared, weir_ingest__catalog *out); /* false: memory is short */
+} weir_ingest__table_methods;
+
 /* What a session of such a source begins with. */
 typedef struct weir_ingest__table_session {
     weir_ingest__source base;
+    const weir_ingest__table_methods *methods;
     weir_ingest__table_query *query;
     void *shared; /* by all sessions of the source, and with the query in it; released with the first one */
     bool is_fork; /* it is not the first */
@@ -25,13 +32,16 @@ typedef struct weir_ingest__table_session {
 
 /* A source's first session, or one more like `source` (a kind's `fork`). OUT_OF_MEMORY. */
 WEIR_CHECKED weir_status weir_ingest__table_session_open(const weir_env *env,
-                                                         const weir_ingest__source_kind *kind, void *shared,
-                                                         weir_ingest__table_query *query,
+                                                         const weir_ingest__source_kind *kind,
+                                                         const weir_ingest__table_methods *methods,
+                                                         void *shared, weir_ingest__table_query *query,
                                                          weir_ingest__source **out, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__table_session_fork(weir_ingest__source *source,
                                                          weir_ingest__source **out, weir_error *error);
-/* Ends a session, and with `release` what it shared if it was the first. */
-void weir_ingest__table_session_close(weir_ingest__source *source, void (*release)(void *shared));
+/* A kind's `close`, which releases what is shared with the first session, and `describe`. */
+void weir_ingest__table_session_close(weir_ingest__source *source);
+WEIR_CHECKED weir_status weir_ingest__table_session_describe(weir_ingest__source *source,
+                                                             weir_ingest__catalog *out, weir_error *error);
 
 static inline void *weir_ingest__table_shared(const weir_ingest__source *source) {
     return ((const weir_ingest__table_session *)(const void *)source)->shared;

@@ -18,24 +18,6 @@ static weir_status refuse(weir_error *error, const char *path, const char *what)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static weir_status choose_names(const weir_ingest_options *options, const char *name,
-                                weir_ingest_report *report, weir_error *error) {
-    size_t capacity = sizeof report->store_path;
-    int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
-                               : snprintf(report->store_path, capacity, "%s.weir", name);
-    if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the output's path is too long");
-    size_t stem = (size_t)size;
-    if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
-        stem -= 5;
-    size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
-                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json",
-                                        WEIR__NARROW(int, stem), report->store_path);
-    if (size < 0 || (size_t)size >= capacity)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the manifest's path is too long");
-    return WEIR_OK;
-}
-
 /* ---- Which file a path is -------------------------------------------------------------------- */
 
 static bool is_same_node(const struct stat *a, const struct stat *b) {
@@ -54,19 +36,14 @@ static bool look_at_folder(const char *path, struct stat *out) {
     return stat(size ? folder : ".", out) == 0;
 }
 
-static const char *last_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Files that are not there yet are the same one where name and folder are. */
 static bool is_same_file(const char *a, const char *b) {
     struct stat of_a, of_b;
     bool has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
     if (has_a || has_b)
         return has_a && has_b && is_same_node(&of_a, &of_b);
-    return strcmp(last_name(a), last_name(b)) == 0 && look_at_folder(a, &of_a) && look_at_folder(b, &of_b) &&
-           is_same_node(&of_a, &of_b);
+    return strcmp(weir_ingest__last_name(a), weir_ingest__last_name(b)) == 0 && look_at_folder(a, &of_a) &&
+           look_at_folder(b, &of_b) && is_same_node(&of_a, &of_b);
 }
 
 /* ---- What is there already ------------------------------------------------------------------- */
@@ -118,21 +95,24 @@ static weir_status check_manifest(const weir_env *env, const char *path, weir_er
     return WEIR_OK;
 }
 
-/* A source in the folder of the rows that are to be kept would be removed under ingest's eyes. */
-static weir_status check_kept(const weir_ingest_options *options, const char *store, weir_error *error) {
-    char folder[sizeof((weir_ingest_report *)0)->store_path + sizeof WEIR_INGEST__KEPT_ENDING];
-    snprintf(folder, sizeof folder, "%s%s", store, WEIR_INGEST__KEPT_ENDING);
-    if (options->keep_rows && options->source && is_same_file(options->source, folder))
-        return refuse(error, folder, "is the source; rows cannot be kept there: choose another output");
-    return WEIR_OK;
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 weir_status weir_ingest__choose_targets(const weir_env *env, const weir_ingest_options *options,
                                         const char *name, weir_ingest_report *report, weir_error *error) {
     const char *store = report->store_path, *manifest = report->manifest_path;
-    WEIR__TRY(choose_names(options, name, report, error));
+    size_t capacity = sizeof report->store_path;
+    int size = options->output ? snprintf(report->store_path, capacity, "%s", options->output)
+                               : snprintf(report->store_path, capacity, "%s.weir", name);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the output's path is too long");
+    size_t stem = (size_t)size;
+    if (stem > 5 && strcmp(report->store_path + stem - 5, ".weir") == 0)
+        stem -= 5;
+    size = options->manifest ? snprintf(report->manifest_path, capacity, "%s", options->manifest)
+                             : snprintf(report->manifest_path, capacity, "%.*s.manifest.json",
+                                        WEIR__NARROW(int, stem), report->store_path);
+    if (size < 0 || (size_t)size >= capacity)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the manifest's path is too long");
     if (is_same_file(store, manifest))
         return refuse(error, store, "cannot be both the store and the manifest");
     if (options->source && is_same_file(options->source, store))
@@ -147,7 +127,11 @@ weir_status weir_ingest__choose_targets(const weir_env *env, const weir_ingest_o
         return refuse(error, store, "is the store of --like; the new store must be another file");
     if (options->like && is_same_file(options->like, manifest))
         return refuse(error, manifest, "is the store of --like; the manifest must be another file");
-    WEIR__TRY(check_kept(options, store, error));
+    /* A source in the folder of the rows that are to be kept would be removed under ingest's eyes. */
+    char folder[sizeof((weir_ingest_report *)0)->store_path + sizeof WEIR_INGEST__KEPT_ENDING];
+    snprintf(folder, sizeof folder, "%s%s", store, WEIR_INGEST__KEPT_ENDING);
+    if (options->keep_rows && options->source && is_same_file(options->source, folder))
+        return refuse(error, folder, "is the source; rows cannot be kept there: choose another output");
     WEIR__TRY(check_store(env, store, error));
     return check_manifest(env, manifest, error);
 }

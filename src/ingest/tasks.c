@@ -105,7 +105,7 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
                               described->target_column);
         if (!is_cell && !weir_ingest__dictionary_intern(&task->categories, &task->strings, text.data,
                                                         text.size, &category))
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, text.size);
+            return weir_ingest__no_memory(error, text.size);
         target.integer = category;
         if (category >= task->like_categories) {
             task->new_categories++;
@@ -188,7 +188,7 @@ static weir_status find_row(seed_reader *r, const weir_ingest__key_index *index,
                             weir_error *error) {
     for (uint32_t i = 0; i < count; i++)
         if (!weir_ingest__key_from_value(&cells[columns[i]], &r->task->strings, &r->key_texts, &r->keys[i]))
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+            return weir_ingest__no_memory(error, 1);
     *row = weir_ingest__key_index_find(index, r->keys);
     return WEIR_OK;
 }
@@ -240,7 +240,7 @@ static weir_status read_seed(seed_reader *r, const weir_ingest__value *cells, we
     if (is_link && r->count == WEIR_STORE__ROWS_MAX)
         return refuse(r, "it has more than 2^32 - 2 pairs; take fewer in its query", "", error);
     if (!weir__grow(r->context->env, &seeds, &r->capacity, r->count + 1, sizeof seed))
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof seed);
+        return weir_ingest__no_memory(error, r->count * sizeof seed);
     r->seeds = seeds;
     r->seeds[r->count++] = seed;
     return WEIR_OK;
@@ -261,9 +261,7 @@ static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir
     uint64_t unreported = 0;
     while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
         for (size_t i = 0; i < rows.row_count; i++) {
-            weir_status seed_status = read_seed(r, rows.cells + i * cursor->column_count, error);
-            if (seed_status != WEIR_OK)
-                return seed_status;
+            WEIR__TRY(read_seed(r, rows.cells + i * cursor->column_count, error));
         }
         unreported += rows.row_count;
         if (unreported < ADVANCE_EVERY)
@@ -287,7 +285,7 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
     r->keys = weir__allocate_zero(r->context->env, key_count, sizeof *r->keys);
     r->key_columns = weir__allocate_zero(r->context->env, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, key_count * sizeof *r->keys);
+        return weir_ingest__no_memory(error, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
@@ -309,7 +307,7 @@ static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->count = r->anchor->row_count;
     r->seeds = weir__allocate_zero(r->context->env, r->count, sizeof *r->seeds);
     if (!r->seeds)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *r->seeds);
+        return weir_ingest__no_memory(error, r->count * sizeof *r->seeds);
     for (uint32_t row = 0; row < r->anchor->row_count; row++) {
         r->seeds[row].row = row;
         r->seeds[row].time = anchor_time(r, row);
@@ -363,7 +361,7 @@ static weir_status sort_seeds(seed_reader *r, weir_error *error) {
     weir__release(env, items);
     if (!is_fine) {
         weir__release(env, sorted);
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * sizeof *sorted);
+        return weir_ingest__no_memory(error, r->count * sizeof *sorted);
     }
     weir__release(env, r->seeds);
     r->seeds = sorted;
@@ -388,29 +386,23 @@ static void drop_repeated(seed_reader *r) {
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-static weir_status split_seed_of(const weir_ingest__schema_task *task, weir_seed *out, weir_error *error) {
+static weir_status split_by_hash(seed_reader *r, weir_error *error) {
+    const weir_ingest__schema_task *described = r->schema;
+    const weir_ingest__schema_split *split = &described->split;
+    weir_cbor_writer w;
+    bool has_memory = true;
     uint8_t digest[32];
     weir__sha256 sha;
-    weir_cbor_writer w;
     weir__sha256_init(&sha);
     weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 3);
     weir_cbor_text(&w, "split_v1");
-    weir_cbor_text(&w, task->name);
-    weir_cbor_uint(&w, task->split.seed);
+    weir_cbor_text(&w, described->name);
+    weir_cbor_uint(&w, split->seed);
     weir_status status = weir_cbor_finish(&w, error);
     weir__sha256_final(&sha, digest);
-    *out = weir_seed_load(digest);
-    return status;
-}
-
-static weir_status split_by_hash(seed_reader *r, weir_error *error) {
-    const weir_ingest__schema_task *described = r->schema;
-    const weir_ingest__schema_split *split = &described->split;
-    weir_seed seed;
-    weir_cbor_writer w;
-    bool has_memory = true;
-    WEIR__TRY(split_seed_of(described, &seed, error));
+    WEIR__TRY(status);
+    weir_seed seed = weir_seed_load(digest);
     weir_cbor_writer_memory(&w, r->context->env);
     for (uint64_t i = 0; i < r->count && has_memory; i++) {
         raw_seed *at = &r->seeds[i];
@@ -429,7 +421,7 @@ static weir_status split_by_hash(seed_reader *r, weir_error *error) {
                                                                        : WEIR_TEST;
     }
     weir_cbor_release(&w);
-    return has_memory ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 1);
+    return has_memory ? WEIR_OK : weir_ingest__no_memory(error, 1);
 }
 
 static weir_status split_seeds(seed_reader *r, weir_error *error) {
@@ -483,26 +475,7 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
             is_fine = (task->integers = weir__allocate(env, r->count, sizeof *task->integers)) && is_fine;
         is_fine = is_fine && task->nulls;
     }
-    return is_fine ? WEIR_OK : weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->count * 24);
-}
-
-static void place_seed(seed_reader *r, const raw_seed *seed, uint64_t place) {
-    weir_ingest__task *task = r->task;
-    task->rows[place] = seed->row;
-    if (task->times)
-        task->times[place] = seed->time;
-    if (task->weights)
-        task->weights[place] = seed->weight;
-    if (task->known)
-        task->known[place] = seed->known;
-    if (task->held_out && seed->split != WEIR_TRAIN)
-        weir__set_bit(task->held_out, seed->row);
-    if (task->nulls)
-        task->nulls[place] = seed->is_null;
-    if (task->numbers)
-        task->numbers[place] = seed->number;
-    if (task->integers)
-        task->integers[place] = seed->integer;
+    return is_fine ? WEIR_OK : weir_ingest__no_memory(error, r->count * 24);
 }
 
 static void group_by_split(seed_reader *r) {
@@ -513,8 +486,27 @@ static void group_by_split(seed_reader *r) {
         start[split + 1] = start[split] + next[split];
         next[split] = start[split];
     }
-    for (uint64_t i = 0; i < r->count; i++)
-        place_seed(r, &r->seeds[i], next[r->seeds[i].split]++);
+    for (uint64_t i = 0; i < r->count; i++) {
+        const raw_seed *seed = &r->seeds[i];
+        uint64_t place = next[r->seeds[i].split]++;
+        weir_ingest__task *task = r->task;
+        task->rows[place] = seed->row;
+        if (task->times)
+            task->times[place] = seed->time;
+        if (task->weights)
+            task->weights[place] = seed->weight;
+        if (task->known)
+            task->known[place] = seed->known;
+        if (task->held_out && seed->split != WEIR_TRAIN)
+            weir__set_bit(task->held_out, seed->row);
+        if (task->nulls)
+            task->nulls[place] = seed->is_null;
+        if (task->numbers)
+            task->numbers[place] = seed->number;
+        if (task->integers)
+            task->integers[place] = seed->integer;
+    }
+    assert(start[WEIR_SPLITS] == r->count && "a seed that is in no split");
     r->task->seed_count = r->count;
 }
 
@@ -527,7 +519,7 @@ static weir_status describe_targets(seed_reader *r, weir_error *error) {
             task->categories.count = task->like_categories; /* no seed has one of the others */
         task->category_ranks = weir_ingest__rank_strings(env, &task->categories);
         if (!task->category_ranks)
-            return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, task->categories.count);
+            return weir_ingest__no_memory(error, task->categories.count);
     }
     if (weir_value_of(r->schema->target_stype) != WEIR_VALUE_NUMBER)
         return WEIR_OK;
@@ -541,24 +533,6 @@ static weir_status describe_targets(seed_reader *r, weir_error *error) {
     return WEIR_OK;
 }
 
-static weir_status finish_seeds(seed_reader *r, weir_error *error) {
-    bool is_link = weir_ingest__is_link(r->schema);
-    if (r->schema->query)
-        WEIR__TRY(sort_seeds(r, error));
-    if (is_link)
-        drop_repeated(r);
-    WEIR__TRY(split_seeds(r, error));
-    if (is_link)
-        WEIR__TRY(count_lists(r, error));
-    WEIR__TRY(allocate_output(r, error));
-    if (!r->task->plan->is_cell)
-        WEIR__TRY(describe_targets(r, error));
-    group_by_split(r);
-    return r->task->known
-               ? weir_ingest__make_label_lists(r->context->env, r->anchor->row_count, r->task, error)
-               : WEIR_OK;
-}
-
 /* ---- All tasks ------------------------------------------------------------------------------- */
 
 typedef struct task_work {
@@ -570,15 +544,28 @@ typedef struct task_work {
 
 static weir_status make_seeds(seed_reader *r, uint32_t worker, weir_error *error) {
     weir_ingest__task *task = r->task;
+    bool is_link = weir_ingest__is_link(r->schema);
     if (!task->plan->is_cell)
         WEIR__TRY(weir_ingest__like_categories(r->linked->plan->like, task->plan->column_idx,
                                                &task->categories, &task->strings, &task->like_categories,
                                                error));
-    if (weir_ingest__is_link(r->schema))
+    if (is_link)
         WEIR__TRY(weir_ingest__make_links(r->context->env, r->linked, task->plan, &task->links, error));
     WEIR__TRY(r->schema->query ? read_query(r, r->context->sessions[worker], error)
                                : take_all_rows(r, error));
-    return finish_seeds(r, error);
+    if (r->schema->query)
+        WEIR__TRY(sort_seeds(r, error));
+    if (is_link)
+        drop_repeated(r);
+    WEIR__TRY(split_seeds(r, error));
+    if (is_link)
+        WEIR__TRY(count_lists(r, error));
+    WEIR__TRY(allocate_output(r, error));
+    if (!task->plan->is_cell)
+        WEIR__TRY(describe_targets(r, error));
+    group_by_split(r);
+    return task->known ? weir_ingest__make_label_lists(r->context->env, r->anchor->row_count, task, error)
+                       : WEIR_OK;
 }
 
 static weir_status run_task(void *argument, size_t index, uint32_t worker, weir_error *error) {
@@ -673,25 +660,24 @@ weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_in
     return status;
 }
 
-static void release_task(const weir_env *env, weir_ingest__task *task) {
-    weir__release(env, task->rows);
-    weir__release(env, task->times);
-    weir__release(env, task->weights);
-    weir__release(env, task->numbers);
-    weir__release(env, task->integers);
-    weir__release(env, task->nulls);
-    weir__release(env, task->category_ranks);
-    weir__release(env, task->held_out);
-    weir__release(env, task->known);
-    weir_ingest__label_lists_release(env, task);
-    weir_ingest__links_release(env, &task->links);
-    weir_ingest__dictionary_release(&task->categories);
-    weir__arena_release(&task->strings);
-}
-
 void weir_ingest__tasks_release(weir_ingest__tasks *tasks) {
-    for (uint32_t i = 0; tasks->list && i < tasks->plan->task_count; i++)
-        release_task(tasks->env, &tasks->list[i]);
+    for (uint32_t i = 0; tasks->list && i < tasks->plan->task_count; i++) {
+        const weir_env *env = tasks->env;
+        weir_ingest__task *task = &tasks->list[i];
+        weir__release(env, task->rows);
+        weir__release(env, task->times);
+        weir__release(env, task->weights);
+        weir__release(env, task->numbers);
+        weir__release(env, task->integers);
+        weir__release(env, task->nulls);
+        weir__release(env, task->category_ranks);
+        weir__release(env, task->held_out);
+        weir__release(env, task->known);
+        weir_ingest__label_lists_release(env, task);
+        weir_ingest__links_release(env, &task->links);
+        weir_ingest__dictionary_release(&task->categories);
+        weir__arena_release(&task->strings);
+    }
     weir__arena_release(&tasks->arena);
     *tasks = (weir_ingest__tasks){0};
 }

@@ -35,7 +35,7 @@ weir_status weir_ingest__number_texts(weir_ingest__ordered *ordered, weir_error 
     uint32_t **columns = weir__allocate(env, widest, sizeof *columns);
     weir_status status = WEIR_OK;
     if (!ordered->text_order || !final || !columns) {
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *final);
+        status = weir_ingest__no_memory(error, count * sizeof *final);
     } else {
         memset(final, 0xFF, count * sizeof *final);
         for (uint32_t t = 0; t < plan->table_count; t++)

@@ -1,4 +1,5 @@
 /* See text_rows.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ingest/convert.h"
@@ -10,7 +11,7 @@ weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char 
                                        weir_error *error) {
     if (!weir__grow(rows->env, &rows->text, &rows->text_capacity, rows->text_size + size + 1, 1) ||
         !weir__grow(rows->env, &rows->cells, &rows->cell_capacity, rows->cell_count + 1, sizeof(size_t)))
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, size);
+        return weir_ingest__source_no_memory(error, size);
     if (size > 0)
         memcpy((char *)rows->text + rows->text_size, text, size);
     ((char *)rows->text)[rows->text_size + size] = 0;
@@ -20,7 +21,16 @@ weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char 
 }
 
 const char *weir_ingest__text_rows_cell(const weir_ingest__text_rows *rows, size_t row, uint32_t column) {
+    assert(row < rows->row_count && column < rows->column_count && "a cell that was not answered");
     return (const char *)rows->text + ((const size_t *)rows->cells)[row * rows->column_count + column];
+}
+
+void weir_ingest__text_rows_join(const weir_ingest__text_rows *rows, char *out, size_t size) {
+    size_t used = 0;
+    snprintf(out, size, "none");
+    for (size_t i = 0; i < rows->row_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "",
+                                 weir_ingest__text_rows_cell(rows, i, 0));
 }
 
 bool weir_ingest__text_rows_are_full(const weir_ingest__text_rows *rows) {

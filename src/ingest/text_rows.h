@@ -19,6 +19,8 @@ typedef struct weir_ingest__text_rows {
 WEIR_CHECKED weir_status weir_ingest__text_rows_add(weir_ingest__text_rows *rows, const char *text,
                                                     size_t size, weir_error *error);
 const char *weir_ingest__text_rows_cell(const weir_ingest__text_rows *rows, size_t row, uint32_t column);
+/* The first cells of all rows, "sales, hr", cut to size; "none" if there are no rows. */
+void weir_ingest__text_rows_join(const weir_ingest__text_rows *rows, char *out, size_t size);
 /* Whether they are more than the catalog of any database that weir reads has. */
 bool weir_ingest__text_rows_are_full(const weir_ingest__text_rows *rows);
 #define WEIR_INGEST__TEXT_ROWS_FULL "the catalog is larger than that of any database that weir reads"

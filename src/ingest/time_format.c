@@ -44,18 +44,6 @@ static bool has_directive(const weir_ingest__time_format *format, char letter) {
     return false;
 }
 
-static const char *check_whole(const weir_ingest__time_format *format) {
-    if (!has_part(format, 'y'))
-        return "has no year (%Y or %y)";
-    if (has_part(format, 'd') && !has_part(format, 'm'))
-        return "has a day without a month";
-    if (has_part(format, 'j') && (has_part(format, 'm') || has_part(format, 'd')))
-        return "has %j beside a month or day";
-    if (has_directive(format, 'I') != has_part(format, 'p'))
-        return "needs %I and %p together";
-    return NULL;
-}
-
 const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
                                              weir_ingest__time_format *out) {
     uint32_t directives = 0;
@@ -86,7 +74,15 @@ const char *weir_ingest__time_format_compile(const char *pattern, size_t size,
         }
         out->items[out->count++] = item;
     }
-    return check_whole(out);
+    if (!has_part(out, 'y'))
+        return "has no year (%Y or %y)";
+    if (has_part(out, 'd') && !has_part(out, 'm'))
+        return "has a day without a month";
+    if (has_part(out, 'j') && (has_part(out, 'm') || has_part(out, 'd')))
+        return "has %j beside a month or day";
+    if (has_directive(out, 'I') != has_part(out, 'p'))
+        return "needs %I and %p together";
+    return NULL;
 }
 
 /* ---- Matching -------------------------------------------------------------------------------- */

@@ -61,9 +61,7 @@ static weir_status check_identity(weir_ingest__vector_cache *cache, weir_error *
 
 static weir_status prepare(weir_ingest__vector_cache *cache, weir_error *error) {
     sqlite3_busy_timeout(cache->database, BUSY_MS);
-    weir_status status = check_identity(cache, error);
-    if (status)
-        return status;
+    WEIR__TRY(check_identity(cache, error));
     bool is_ready = sqlite3_exec(cache->database,
                                  "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; "
                                  "PRAGMA application_id = 0x77656972; PRAGMA user_version = 1; "
@@ -130,25 +128,21 @@ weir_status weir_ingest__vector_cache_get(weir_ingest__vector_cache *cache, cons
     return status;
 }
 
-static bool put_one(weir_ingest__vector_cache *cache, const uint8_t *key, const uint16_t *vector) {
-    for (uint32_t i = 0; i < cache->dim; i++)
-        weir__store16(&cache->scratch[i], vector[i]);
-    sqlite3_bind_blob(cache->put, 1, key, WEIR_HASH_SIZE, SQLITE_STATIC);
-    sqlite3_bind_blob(cache->put, 2, cache->scratch, WEIR__NARROW(int, cache->dim * sizeof *vector),
-                      SQLITE_STATIC);
-    bool is_done = sqlite3_step(cache->put) == SQLITE_DONE;
-    sqlite3_reset(cache->put);
-    return is_done;
-}
-
 weir_status weir_ingest__vector_cache_put(weir_ingest__vector_cache *cache,
                                           const uint8_t (*keys)[WEIR_HASH_SIZE],
                                           const uint16_t *const *vectors, size_t count, weir_error *error) {
     if (sqlite3_exec(cache->database, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return fail(cache, error);
     bool is_fine = true;
-    for (size_t i = 0; i < count && is_fine; i++)
-        is_fine = put_one(cache, keys[i], vectors[i]);
+    for (size_t i = 0; i < count && is_fine; i++) {
+        for (uint32_t d = 0; d < cache->dim; d++)
+            weir__store16(&cache->scratch[d], vectors[i][d]);
+        sqlite3_bind_blob(cache->put, 1, keys[i], WEIR_HASH_SIZE, SQLITE_STATIC);
+        sqlite3_bind_blob(cache->put, 2, cache->scratch, WEIR__NARROW(int, cache->dim * sizeof *vectors[i]),
+                          SQLITE_STATIC);
+        is_fine = sqlite3_step(cache->put) == SQLITE_DONE;
+        sqlite3_reset(cache->put);
+    }
     if (is_fine && sqlite3_exec(cache->database, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
         return WEIR_OK;
     weir_status status = fail(cache, error);

@@ -88,7 +88,7 @@ static weir_status find_way(const weir_env *env, const weir_ingest__plan *plan, 
     if (queue && reached_by)
         out->table = reach_time(plan, from, queue, reached_by);
     else
-        status = weir__out_of_memory(error, WEIR_INGEST__OPERATOR, plan->table_count * sizeof *queue);
+        status = weir_ingest__no_memory(error, plan->table_count * sizeof *queue);
     uint32_t table = out->table;
     for (uint32_t t = table; table != WEIR_NONE && t != from; t = plan->edges[reached_by[t] - 1].table)
         if (out->edge_count++ == WEIR_INGEST__TIME_KEYS_MAX) {
