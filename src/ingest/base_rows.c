@@ -197,11 +197,15 @@ static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *
                                      [WEIR_INGEST__MILLISECONDS] = 1000,
                                      [WEIR_INGEST__MICROSECONDS] = 1};
     weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
-    int64_t unit = micros[form->unit];
-    if (latest->type == WEIR_INGEST__TEXT)
+    if (latest->type == WEIR_INGEST__TEXT) {
         cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
-    else if (latest->type == WEIR_INGEST__INT)
+    } else if (latest->type == WEIR_INGEST__INT && form->unit == WEIR_INGEST__NANOSECONDS) {
+        if (__builtin_mul_overflow(b->given_cut, INT64_C(1000), &cut.integer))
+            cut.integer = b->given_cut < 0 ? INT64_MIN : INT64_MAX;
+    } else if (latest->type == WEIR_INGEST__INT) {
+        int64_t unit = micros[form->unit];
         cut.integer = b->given_cut / unit + (b->given_cut % unit > 0);
+    }
     return cut;
 }
 

@@ -144,7 +144,7 @@ static void change_database(growth *g, recipe *r) {
 static const char *schema_of(uint8_t number) {
     static char text[512];
     static const char *const times[] = {"\"temporal_column\": \"at\", ", ""};
-    static const char *const notes[] = {"text", "categorical"}, *const units[] = {"s", "ms"};
+    static const char *const notes[] = {"text", "categorical"}, *const units[] = {"s", "ms", "us", "ns"};
     snprintf(
         text, sizeof text,
         "{\"embedding\": {\"dim\": 2}, \"tables\": {\"c\": {\"primary_key\": \"k\", %s\"columns\": {\"at\": "
@@ -153,7 +153,7 @@ static const char *schema_of(uint8_t number) {
         "{\"columns\": {\"note\": {\"stype\": \"text\"}}}}}",
         times[number & 1], number & 2 ? "" : ", \"note\": {\"stype\": \"",
         number & 2 ? "" : notes[number >> 2 & 1], number & 2 ? "" : "\"}", times[number >> 3 & 1],
-        number & 16 ? "\"query\": \"SELECT at, w FROM v\", " : "", units[number >> 5 & 1]);
+        number & 16 ? "\"query\": \"SELECT at, w FROM v\", " : "", units[number >> 5 & 3]);
     return text;
 }
 
