@@ -13,6 +13,7 @@
 #include "weir_tool/store_tools.h"
 
 #define DAY ((int64_t)86400 * 1000000) /* in microseconds */
+enum { CUT_SIZE = 80 };                /* of a cut in a message */
 
 typedef enum reading { READ_WHOLE, READ_FROM_CUT, READ_COMPARED } reading;
 
@@ -53,8 +54,8 @@ struct weir_ingest__base {
     weir__arena arena; /* of the tables */
     const char *path;  /* of the store */
     char *folder;
-    weir_ingest__run_list list;
-    weir_ingest__source *source; /* of the kept rows */
+    weir_ingest__source *source;       /* of the kept rows, */
+    const weir_ingest__run_list *list; /* and what it has read of them */
     weir_ingest__catalog catalog;
     int64_t given_cut;  /* a time, if one is given */
     char given_day[40]; /* before it */
@@ -76,32 +77,40 @@ static base_table *table_of(const base *b, uint32_t table) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static weir_status read_hash(const base *b, uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    weir_store *store = NULL;
-    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
-    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
-    weir_store_close(store);
-    return WEIR_OK;
+static weir_status check_list(const base *b, const weir_ingest__run_list *list,
+                              const uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    if (list->has_store && memcmp(list->store, hash, WEIR_HASH_SIZE) == 0)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+        "%s was not kept with %s as it is now: ingest once without a base, and keep the rows again",
+        b->folder, b->path);
 }
 
-/* The rows must be those of the store as it is. */
+/* The rows must be those of the store as it is; that is said before their files are looked at. Another ingest
+ * may replace them meanwhile, so the list that counts is the one that the source has read. */
 static weir_status open_rows(const weir_ingest__context *context, base *b, weir_error *error) {
     uint8_t hash[WEIR_HASH_SIZE];
     weir_error inner;
-    WEIR__TRY(read_hash(b, hash, error));
-    weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
-    if (status != WEIR_OK)
-        return weir__fail(error, status, WEIR_INGEST__OPERATOR,
-                          "%s is no base: its rows are not there (%.500s); ingest once without a base and "
-                          "with --keep-rows",
-                          b->path, inner.message);
-    if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                          "%s was not kept with %s as it is now: ingest once without a base, and keep the "
-                          "rows again",
-                          b->folder, b->path);
+    weir_store *store = NULL;
+    weir_ingest__run_list first;
     weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
+    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
+    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
+    weir_store_close(store);
+    weir_status status = weir_ingest__run_list_open(&first, b->env, b->folder, &inner);
+    if (status == WEIR_OK)
+        status = check_list(b, &first, hash, error);
+    else
+        weir__fail(error, status, WEIR_INGEST__OPERATOR,
+                   "%s is no base: its rows are not there (%.500s); ingest once without a base and with "
+                   "--keep-rows",
+                   b->path, inner.message);
+    weir_ingest__run_list_release(&first);
+    WEIR__TRY(status);
     WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
+    b->list = weir_ingest__runs_list(b->source);
+    WEIR__TRY(check_list(b, b->list, hash, error));
     return b->source->kind->describe(b->source, &b->catalog, error);
 }
 
@@ -153,8 +162,6 @@ void weir_ingest__base_close(weir_ingest__base *b) {
     weir_ingest__catalog_release(&b->catalog);
     if (b->source)
         weir_ingest__source_close(b->source);
-    if (b->list.arena.env)
-        weir_ingest__run_list_release(&b->list);
     weir__release(b->env, b->folder);
     weir__arena_release(&b->arena);
     weir__release(b->env, b);
@@ -182,9 +189,9 @@ static bool can_select(const weir_ingest__source *source, const weir_ingest__cat
 }
 
 static const weir_ingest__run_table *find_kept(const base *b, const char *name) {
-    for (uint32_t t = 0; t < b->list.table_count; t++)
-        if (!b->list.tables[t].sql && strcmp(b->list.tables[t].name, name) == 0)
-            return &b->list.tables[t];
+    for (uint32_t t = 0; t < b->list->table_count; t++)
+        if (!b->list->tables[t].sql && strcmp(b->list->tables[t].name, name) == 0)
+            return &b->list->tables[t];
     return NULL;
 }
 
@@ -193,9 +200,7 @@ static const weir_ingest__run_table *find_kept(const base *b, const char *name) 
  */
 static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
                                    const weir_ingest__value *latest) {
-    static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,
-                                     [WEIR_INGEST__MILLISECONDS] = 1000,
-                                     [WEIR_INGEST__MICROSECONDS] = 1};
+    static const int64_t micros[] = {1000000, 1000, 1}; /* of a unit, but for nanoseconds */
     weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
     if (latest->type == WEIR_INGEST__TEXT) {
         cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
@@ -614,26 +619,23 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
 /* ---- What changed ---------------------------------------------------------------------------- */
 
 /* The cut for a message. */
-static void describe_cut(const weir_ingest__value *cut, char *out, size_t size) {
-    char text[40];
+static void describe_cut(const weir_ingest__value *cut, char out[CUT_SIZE]) {
     if (cut->type == WEIR_INGEST__TEXT)
-        snprintf(out, size, "%.60s", cut->text.data);
+        snprintf(out, CUT_SIZE, "%.60s", cut->text.data);
     else if (cut->type == WEIR_INGEST__INT)
-        snprintf(out, size, "%lld", (long long)cut->integer);
-    else {
-        weir_timestamp_format(cut->integer, text);
-        snprintf(out, size, "%s", text);
-    }
+        snprintf(out, CUT_SIZE, "%lld", (long long)cut->integer);
+    else
+        weir_timestamp_format(cut->integer, out);
 }
 
 static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
     uint64_t missing = 0, below = 0;
-    char cut[80];
+    char cut[CUT_SIZE];
     for (size_t i = 0; i < table->expected_count; i++)
         missing += table->expected[i].left;
     for (uint32_t p = 0; p < table->part_count; p++)
         below += table->parts[p].below;
-    describe_cut(&table->cut, cut, sizeof cut);
+    describe_cut(&table->cut, cut);
     if (missing > 0)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                           "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
