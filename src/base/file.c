@@ -155,7 +155,7 @@ static bool is_temporary_of(const char *name, const char *base) {
            strcmp(name + base_size + 1 + RANDOM_DIGITS, ending) == 0;
 }
 
-static bool is_still(const weir_env *env, int file, const char *path) {
+bool weir__is_still(const weir_env *env, int file, const char *path) {
     weir_file_info opened, named;
     return env->inspect(env->context, file, path, &opened) == 0 &&
            env->inspect(env->context, -1, path, &named) == 0 && opened.device == named.device &&
@@ -169,7 +169,7 @@ static bool is_being_written(const weir_env *env, const char *path) {
         return false;
     bool is_free = env->lock(env->context, file) == 0;
     bool is_busy = !is_free && errno == EWOULDBLOCK;
-    if (is_free && is_still(env, file, path))
+    if (is_free && weir__is_still(env, file, path))
         (void)!env->remove(env->context, path);
     env->close(env->context, file);
     return is_busy;
@@ -234,7 +234,7 @@ static bool create_temporary(weir__atomic_file *file, const weir_env *env, const
         if (file->file < 0)
             continue;
         bool has_lock = env->lock(env->context, file->file) == 0 || errno != EWOULDBLOCK;
-        if (has_lock && is_still(env, file->file, file->temporary))
+        if (has_lock && weir__is_still(env, file->file, file->temporary))
             return true;
         env->close(env->context, file->file);
         (void)!env->remove(env->context, file->temporary); /* the name is nobody else's */

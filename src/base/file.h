@@ -24,6 +24,9 @@ bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64
 /* Writes all of it, however often the system takes only a part. False with errno set. */
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
 
+/* Whether an open file is the one at `path`: a name that was opened may be another's before it is locked. */
+bool weir__is_still(const weir_env *env, int file, const char *path);
+
 /* Syncs the directory of `path`, so that a rename in it lasts. False with errno set. */
 bool weir__sync_directory(const weir_env *env, const char *path);
 

@@ -13,6 +13,7 @@
 #include "weir_tool/store_tools.h"
 
 #define DAY ((int64_t)86400 * 1000000) /* in microseconds */
+enum { CUT_SIZE = 80 };                /* of a cut in a message */
 
 typedef enum reading { READ_WHOLE, READ_FROM_CUT, READ_COMPARED } reading;
 
@@ -53,8 +54,8 @@ struct weir_ingest__base {
     weir__arena arena; /* of the tables */
     const char *path;  /* of the store */
     char *folder;
-    weir_ingest__run_list list;
-    weir_ingest__source *source; /* of the kept rows */
+    weir_ingest__source *source;       /* of the kept rows, */
+    const weir_ingest__run_list *list; /* and what it has read of them */
     weir_ingest__catalog catalog;
     int64_t given_cut;  /* a time, if one is given */
     char given_day[40]; /* before it */
@@ -71,6 +72,43 @@ static base_table *table_of(const base *b, uint32_t table) {
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
+
+static weir_status check_list(const base *b, const weir_ingest__run_list *list,
+                              const uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
+    if (list->has_store && memcmp(list->store, hash, WEIR_HASH_SIZE) == 0)
+        return WEIR_OK;
+    return weir__fail(
+        error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+        "%s was not kept with %s as it is now: ingest once without a base, and keep the rows again",
+        b->folder, b->path);
+}
+
+/* The rows must be those of the store as it is; that is said before their files are looked at. Another ingest
+ * may replace them meanwhile, so the list that counts is the one that the source has read. */
+static weir_status open_rows(const weir_ingest__context *context, base *b, weir_error *error) {
+    uint8_t hash[WEIR_HASH_SIZE];
+    weir_error inner;
+    weir_store *store = NULL;
+    weir_ingest__run_list first;
+    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
+    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
+    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
+    weir_store_close(store);
+    weir_status status = weir_ingest__run_list_open(&first, b->env, b->folder, &inner);
+    if (status == WEIR_OK)
+        status = check_list(b, &first, hash, error);
+    else
+        weir__fail(error, status, WEIR_INGEST__OPERATOR,
+                   "%s is no base: its rows are not there (%.500s); ingest once without a base and with "
+                   "--keep-rows",
+                   b->path, inner.message);
+    weir_ingest__run_list_release(&first);
+    WEIR__TRY(status);
+    WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
+    b->list = weir_ingest__runs_list(b->source);
+    WEIR__TRY(check_list(b, b->list, hash, error));
+    return b->source->kind->describe(b->source, &b->catalog, error);
+}
 
 static weir_status read_cut(const char *text, base *b, weir_error *error) {
     if (!text)
@@ -106,27 +144,7 @@ weir_status weir_ingest__base_open(const weir_ingest__context *context, weir_ing
     if (!b->folder)
         return weir_ingest__no_memory(error, size);
     snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
-    /* The rows must be those of the store as it is. */
-    uint8_t hash[WEIR_HASH_SIZE];
-    weir_error inner;
-    weir_store *store = NULL;
-    WEIR__TRY(weir_store_open(b->env, b->path, &store, error));
-    memcpy(hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
-    weir_store_close(store);
-    weir_status status = weir_ingest__run_list_open(&b->list, b->env, b->folder, &inner);
-    if (status != WEIR_OK)
-        return weir__fail(error, status, WEIR_INGEST__OPERATOR,
-                          "%s is no base: its rows are not there (%.500s); ingest once without a base and "
-                          "with --keep-rows",
-                          b->path, inner.message);
-    if (!b->list.has_store || memcmp(b->list.store, hash, WEIR_HASH_SIZE) != 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                          "%s was not kept with %s as it is now: ingest once without a base, and keep the "
-                          "rows again",
-                          b->folder, b->path);
-    weir_ingest__source_options from = {.location = b->folder, .is_cancelled = &context->is_cancelled};
-    WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
-    return b->source->kind->describe(b->source, &b->catalog, error);
+    return open_rows(context, b, error);
 }
 
 void weir_ingest__base_close(weir_ingest__base *b) {
@@ -140,8 +158,6 @@ void weir_ingest__base_close(weir_ingest__base *b) {
     weir_ingest__catalog_release(&b->catalog);
     if (b->source)
         weir_ingest__source_close(b->source);
-    if (b->list.arena.env)
-        weir_ingest__run_list_release(&b->list);
     weir__release(b->env, b->folder);
     weir__arena_release(&b->arena);
     weir__release(b->env, b);
@@ -169,10 +185,29 @@ static bool can_select(const weir_ingest__source *source, const weir_ingest__cat
 }
 
 static const weir_ingest__run_table *find_kept(const base *b, const char *name) {
-    for (uint32_t t = 0; t < b->list.table_count; t++)
-        if (!b->list.tables[t].sql && strcmp(b->list.tables[t].name, name) == 0)
-            return &b->list.tables[t];
+    for (uint32_t t = 0; t < b->list->table_count; t++)
+        if (!b->list->tables[t].sql && strcmp(b->list->tables[t].name, name) == 0)
+            return &b->list->tables[t];
     return NULL;
+}
+
+/* The first value of a column, of the type of `latest`, that is not before the cut that was given; of texts,
+ * whose forms say a time of day in many ways, the first of the day before: west of UTC it is that day still.
+ */
+static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
+                                   const weir_ingest__value *latest) {
+    static const int64_t micros[] = {1000000, 1000, 1}; /* of a unit, but for nanoseconds */
+    weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
+    if (latest->type == WEIR_INGEST__TEXT) {
+        cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
+    } else if (latest->type == WEIR_INGEST__INT && form->unit == WEIR_INGEST__NANOSECONDS) {
+        if (__builtin_mul_overflow(b->given_cut, INT64_C(1000), &cut.integer))
+            cut.integer = b->given_cut < 0 ? INT64_MIN : INT64_MAX;
+    } else if (latest->type == WEIR_INGEST__INT) {
+        int64_t unit = micros[form->unit];
+        cut.integer = b->given_cut / unit + (b->given_cut % unit > 0);
+    }
+    return cut;
 }
 
 /* The latest that was kept or, if it is earlier, what was given. */
@@ -180,17 +215,7 @@ static void choose_cut(const base *b, const weir_ingest__column_plan *column, ba
     table->cut = table->kept->latest;
     if (!*b->given_day)
         return;
-    /* The first value of the column's type that is not before the cut that was given; of texts, whose forms
-     * say a time of day in many ways, the first of the day before: west of UTC it is that day still. */
-    static const int64_t micros[] = {[WEIR_INGEST__SECONDS] = 1000000,
-                                     [WEIR_INGEST__MILLISECONDS] = 1000,
-                                     [WEIR_INGEST__MICROSECONDS] = 1};
-    weir_ingest__value given = {.type = table->kept->latest.type, .integer = b->given_cut};
-    int64_t unit = micros[column->form.unit];
-    if (table->kept->latest.type == WEIR_INGEST__TEXT)
-        given.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
-    else if (table->kept->latest.type == WEIR_INGEST__INT)
-        given.integer = b->given_cut / unit + (b->given_cut % unit > 0);
+    weir_ingest__value given = find_cut(b, &column->form, &table->kept->latest);
     table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
     if (table->drops)
         table->cut = given;
@@ -559,7 +584,7 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
 
 static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
     uint64_t missing = 0, below = 0;
-    char cut[80];
+    char cut[CUT_SIZE];
     for (size_t i = 0; i < table->expected_count; i++)
         missing += table->expected[i].left;
     for (uint32_t p = 0; p < table->part_count; p++)

@@ -135,6 +135,11 @@ WEIR_CHECKED weir_status weir_ingest__run_list_open(weir_ingest__run_list *list,
                                                     const char *folder, weir_error *error);
 void weir_ingest__run_list_release(weir_ingest__run_list *list);
 
+/* ---- source_runs.c ----------------------------------------------------------------------------- */
+
+/* The list that a source of runs has read; the source's. */
+const weir_ingest__run_list *weir_ingest__runs_list(const weir_ingest__source *session);
+
 /* ---- row_run_read.c ---------------------------------------------------------------------------- */
 
 /* Looks at the header and the end of a file, and notes in it what the end says (memory of the list). */

@@ -290,6 +290,11 @@ static weir_status open_source(const weir_env *env, const weir_ingest__source_op
     return status;
 }
 
+const weir_ingest__run_list *weir_ingest__runs_list(const weir_ingest__source *session) {
+    const runs_source *source = weir_ingest__table_shared(session);
+    return &source->list;
+}
+
 static bool see_run(void *context, const char *name, bool is_folder, bool is_file) {
     static const char ending[] = ".rows";
     size_t size = strlen(name), ending_size = strlen(ending);

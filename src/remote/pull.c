@@ -34,6 +34,8 @@ typedef struct pull {
 
 /* ---- What is here -------------------------------------------------------------------------------- */
 
+enum { OPEN_TRIES = 16 };
+
 static weir_status open_part(pull *p, weir_error *error) {
     const weir_env *env = p->env;
     size_t size = strlen(p->path) + sizeof ".part";
@@ -41,14 +43,22 @@ static weir_status open_part(pull *p, weir_error *error) {
     if (!p->part)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, size);
     snprintf(p->part, size, "%s.part", p->path);
-    p->file = env->open(env->context, p->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-    if (p->file < 0)
-        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "open", p->part);
-    if (env->lock(env->context, p->file) != 0 && errno == EWOULDBLOCK)
-        return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR,
-                          "another process is pulling %s; wait until it has ended, or give another name",
-                          p->path);
-    return WEIR_OK;
+    /* Between opening and locking, another pull may end: then the file that was opened is OUT. */
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        p->file = env->open(env->context, p->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
+        if (p->file < 0)
+            return weir__io_error(error, WEIR_REMOTE__OPERATOR, "open", p->part);
+        bool has_lock = env->lock(env->context, p->file) == 0 || errno != EWOULDBLOCK;
+        if (has_lock && weir__is_still(env, p->file, p->part))
+            return WEIR_OK;
+        env->close(env->context, p->file);
+        p->file = -1;
+        if (!has_lock)
+            break;
+    }
+    return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR,
+                      "another process is pulling %s; wait until it has ended, or give another name",
+                      p->path);
 }
 
 /* Whether the bytes of a file at `offset` are a chunk's; they are in the buffer then. */

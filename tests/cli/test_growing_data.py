@@ -430,6 +430,24 @@ class Based(WithShop):
         self.check("next.weir", "--base-cut", "2024-01-02T00:00:04Z")
         self.refuse("table visits has changed", "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2024-01-02T00:00:05Z")
 
+    def test_cuts_of_every_unit(self):
+        """A cut is a number of the column's unit; beyond what it can say, all is before the cut, or nothing is."""
+        schema = json.loads(self.schema.read_text())
+        self.execute("UPDATE visits SET at = at - 1704067200 - 86400")
+        for unit, parts in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+            schema["tables"]["visits"]["columns"]["at"]["unit"] = unit
+            self.schema.write_text(json.dumps(schema))
+            self.execute("UPDATE visits SET at = at * ?", parts)
+            self.ingest("day.weir", "--keep-rows")
+            self.execute("UPDATE visits SET page = page || '!' WHERE at >= 4 * ?", parts)
+            cuts = ("1970-01-01T00:00:04Z", 12), ("1970-01-01T00:00:03.5Z", 12), ("1600-01-01", 0)
+            for cut, reused in cuts:
+                told = self.check("next.weir", "--base-cut", cut)
+                self.assertEqual((told["visits"]["reused"], told["visits"]["read"]), (reused, 40 - reused), (unit, cut))
+            self.refuse("table visits has changed", "x.weir", "--base", self.folder / "day.weir", "--base-cut", "2600-01-01",
+                        "--base-check", "full")
+            self.execute("UPDATE visits SET at = at / ?", parts)
+
     def test_a_cut_after_the_base(self):
         """Rows between the two are in no base: they are read."""
         self.shop.grow()

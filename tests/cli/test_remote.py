@@ -264,6 +264,20 @@ class Faults(RemoteTest):
         process.kill()
         process.wait()
 
+    def test_a_pull_that_ends_while_another_begins(self):
+        """What the other one has given its name is not written again."""
+        if not os.environ.get("WEIR_CRASH_LIBRARY"):
+            self.skipTest("sanitizers have a library of their own in place of the one that stands in for the other pull")
+        self.serve()
+        self.push()
+        part, kept, other = self.folder / "got.weir.part", self.folder / "kept", b"other" * 1000
+        part.write_bytes(other)
+        os.link(part, kept)
+        self.pull(LD_PRELOAD=os.environ["WEIR_CRASH_LIBRARY"], WEIR_PUBLISH_PART="1")
+        self.assertEqual(kept.read_bytes(), other)
+        kept.unlink()
+        self.assert_pulled()
+
     def test_a_server_that_stays_broken(self):
         self.serve(lambda *_: 503)
         self.refuse("IO_ERROR", "answers 503 (tries: 3): SlowDown: Please reduce", "push", STORE, self.url, "--retries", "2")

@@ -198,11 +198,49 @@ static void faults_with_a_cut_and_a_full_check(void **state) {
     assert_true(sweep_faults(grow_elsewhere, base_is_untouched, g) >= 300);
 }
 
+/* ---- Others ---------------------------------------------------------------------------------- */
+
+/* Another ingest, of other tables, replaces the base when its list is read for the second time: two opens a
+ * reading. */
+static const growing *replaced;
+static int list_opens;
+
+static int open_late(void *context, const char *path, int flags, unsigned mode) {
+    if (strcmp(path, replaced->list) == 0 && ++list_opens == 3) {
+        static const char other[] = "{\"tables\": {\"n\": {\"columns\": {\"note\": {\"stype\": \"text\"}}}}}";
+        weir_ingest_options options = WEIR_INGEST_OPTIONS;
+        weir_error error;
+        options.source = replaced->now;
+        options.output = replaced->base;
+        options.schema = other;
+        options.schema_size = sizeof other - 1;
+        options.keep_rows = true;
+        assert_ok(weir_ingest(NULL, &options, NULL, &error), &error);
+    }
+    return weir_env_default()->open(context, path, flags, mode);
+}
+
+static void rows_that_are_replaced_meanwhile(void **state) {
+    growing *g = *state;
+    weir_env env = *weir_env_default();
+    weir_error error;
+    g->cut = NULL;
+    make_base(g);
+    replaced = g;
+    list_opens = 0;
+    env.open = open_late;
+    unlink(g->store);
+    assert_fails(ingest(&env, g, g->now, g->store, g->base, NULL, &error), WEIR_SOURCE_ERROR, &error);
+    assert_non_null(strstr(error.message, "was not kept with"));
+    assert_int_equal(list_opens, 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_in_place),
         cmocka_unit_test(faults_elsewhere),
         cmocka_unit_test(faults_with_a_cut_and_a_full_check),
+        cmocka_unit_test(rows_that_are_replaced_meanwhile),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

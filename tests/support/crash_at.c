@@ -1,12 +1,16 @@
 /* A library for LD_PRELOAD that kills the program at one moment of what it does to files: before the Nth call
  * that opens for writing, writes, syncs, cuts, renames or removes, with N from WEIR_CRASH_AT. With
- * WEIR_CRASH_TORN set, a write at that moment leaves its first half. */
+ * WEIR_CRASH_TORN set, a write at that moment leaves its first half. With WEIR_PUBLISH_PART set, the program
+ * lives, and another one seems to run beside it: before NAME.part is locked for the first time, it becomes
+ * NAME. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static unsigned long calls;
@@ -77,4 +81,19 @@ int rename(const char *from, const char *to) {
 int unlink(const char *path) {
     die_now();
     return REAL(unlink, path);
+}
+
+int flock(int file, int operation) {
+    static const char ending[] = ".part";
+    char link[64], path[4096], name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t size = getenv("WEIR_PUBLISH_PART") ? readlink(link, path, sizeof path - 1) : -1;
+    size_t tail = sizeof ending - 1;
+    if (size > (ssize_t)tail && memcmp(path + size - tail, ending, tail) == 0) {
+        path[size] = 0;
+        snprintf(name, sizeof name, "%.*s", (int)(size - (ssize_t)tail), path);
+        unsetenv("WEIR_PUBLISH_PART");
+        (void)!REAL(rename, path, name);
+    }
+    return REAL(flock, file, operation);
 }

@@ -166,13 +166,40 @@ static int memory_list(void *context, const char *folder,
                        bool (*each)(void *argument, const char *name, bool is_folder, bool is_file),
                        void *argument) {
     memory_env *memory = context;
-    (void)folder; /* paths are just names */
-    for (size_t i = 0; i < MEMORY_FILES; i++)
-        if (memory->files[i].exists) {
-            const char *slash = strrchr(memory->files[i].name, '/');
-            if (!each(argument, slash ? slash + 1 : memory->files[i].name, false, true))
-                break;
-        }
+    size_t size = strcmp(folder, ".") == 0 ? 0 : strlen(folder) + 1;
+    for (size_t i = 0; i < MEMORY_FILES; i++) {
+        const char *path = memory->files[i].name;
+        bool is_below = size == 0 || (strncmp(path, folder, size - 1) == 0 && path[size - 1] == '/');
+        if (memory->files[i].exists && is_below && !strchr(path + size, '/') &&
+            !each(argument, path + size, false, true))
+            break;
+    }
+    return 0;
+}
+
+/* A file's bytes as they are now: who maps one does not see what is written later. */
+static void *memory_map(void *context, int handle, size_t size) {
+    void *memory = weir_env_default()->map(NULL, -1, size);
+    if (memory && handle >= 0)
+        memory_pread(context, handle, memory, size, 0);
+    return memory;
+}
+
+/* Paths are just names: every folder is there. */
+static int memory_make_folder(void *context, const char *path) {
+    (void)context;
+    (void)path;
+    return 0;
+}
+
+/* Files that have a name do not change, so that a copy is as good. */
+static int memory_link(void *context, const char *from, const char *to) {
+    const memory_file *file = memory_env_file(context, from);
+    if (!file || memory_env_file(context, to)) {
+        errno = file ? EEXIST : ENOENT;
+        return -1;
+    }
+    memory_env_put(context, to, file->data, file->size);
     return 0;
 }
 
@@ -217,6 +244,9 @@ void memory_env_init(memory_env *memory) {
     memory->env.remove = memory_remove;
     memory->env.inspect = memory_inspect;
     memory->env.list = memory_list;
+    memory->env.map = memory_map;
+    memory->env.make_folder = memory_make_folder;
+    memory->env.link = memory_link;
     memory->env.lock = memory_lock;
     memory->env.unlock = memory_lock;
 }

@@ -36,16 +36,21 @@ static inline void check_batch(const weir_store_info *info, const weir_batch *ba
     require_below(batch, WEIR_IN_PERM, 2, batch->sequence_length);
 }
 
-static inline void check_expansion(const weir_batch *batch) {
+/* That the compact form, as it lies in the batch or elsewhere, expands to the batch's tensors. */
+static inline void check_expansion_of(const weir_batch *batch, const void *compact) {
     uint8_t *out = malloc(batch->size ? (size_t)batch->size : 1);
     require(out);
-    weir_batch_expand(batch->rules, batch->compact, out);
+    weir_batch_expand(batch->rules, compact, out);
     for (int id = 0; id < WEIR_BATCH_PARTS; id++) { /* what lies between them is nobody's */
         const weir_tensor *part = &batch->tensors[id];
         require(part->size == 0 ||
                 memcmp(out + part->offset, batch->data + part->offset, (size_t)part->size) == 0);
     }
     free(out);
+}
+
+static inline void check_expansion(const weir_batch *batch) {
+    check_expansion_of(batch, batch->compact);
 }
 
 /* Each edit is a place (4 bytes, modulo the size) and what to turn there. */

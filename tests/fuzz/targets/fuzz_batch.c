@@ -1,18 +1,45 @@
 /* Fuzzes the making of batches: a store is made of a few drawn numbers, in either format, damaged at the
  * places that the input names, its hashes made to fit; whatever opens gives batches or is refused, and every
- * number in a batch points into its tables. A batch's compact form expands to the very same bytes. */
+ * number in a batch points into its tables. A batch's compact form expands to the very same bytes, and is the
+ * same if a slot is too small for all of its texts, the rest of which lie beside it. */
+#include "batch/buffer.h"
+#include "batch/builder.h"
 #include "batches.h"
 #include "support/made_store.h"
 
 enum { KNOBS = 16 };
 
-static void build(const weir_store *store, const weir_manifest *manifest, const weir_batch_options *options) {
+/* Rooms from the least that a slot has to all that the largest batch needs. */
+static weir_batch_buffer *open_slot(weir_batch_builder *builder, const weir_batch_buffer *whole,
+                                    uint8_t share) {
+    weir_batch_buffer *slot = NULL;
+    const weir_batch_memory memory = {.without_tensors = true};
+    uint64_t least = whole->limits.blobs, most = whole->limits.room.compact;
+    uint64_t room = least + (most - least) / 255 * share;
+    return weir_batch__slot_open(&builder, 1, &memory, room, &slot, NULL) == WEIR_OK ? slot : NULL;
+}
+
+static void check_slot(weir_batch_builder *builder, weir_cursor at, weir_batch_buffer *slot,
+                       const weir_batch *batch) {
+    require(weir_batch_build(builder, at, slot, NULL) == WEIR_OK);
+    require(slot->batch.compact_size == batch->compact_size && slot->here <= slot->room.compact);
+    uint8_t *joined = malloc((size_t)batch->compact_size);
+    require(joined);
+    memcpy(joined, slot->compact, (size_t)slot->here);
+    if (slot->here < batch->compact_size)
+        memcpy(joined + slot->here, slot->beyond, (size_t)(batch->compact_size - slot->here));
+    check_expansion_of(batch, joined);
+    free(joined);
+    require(memcmp(slot->batch.batch_digest, batch->batch_digest, sizeof batch->batch_digest) == 0);
+}
+
+static void build(const weir_store *store, const weir_batch_options *options, uint8_t share) {
     weir_batch_builder *builder = NULL;
-    weir_batch_buffer *buffer = NULL;
+    weir_batch_buffer *buffer = NULL, *slot = NULL;
     weir_cursor at = {0, 0};
-    (void)manifest;
     if (weir_batch_builder_open(NULL, options, &builder, NULL) == WEIR_OK &&
-        weir_batch_buffer_open(&builder, 1, NULL, &buffer, NULL) == WEIR_OK)
+        weir_batch_buffer_open(&builder, 1, NULL, &buffer, NULL) == WEIR_OK) {
+        slot = open_slot(builder, buffer, share);
         for (int i = 0; i < 3; i++) {
             weir_status status = weir_batch_build(builder, at, buffer, NULL);
             if (status != WEIR_OK) {
@@ -22,8 +49,12 @@ static void build(const weir_store *store, const weir_manifest *manifest, const 
             const weir_batch *batch = weir_batch_view(buffer);
             check_batch(weir_store_describe(store), batch);
             check_expansion(batch);
+            if (slot)
+                check_slot(builder, at, slot, batch);
             at = batch->step.cursor_next;
         }
+    }
+    weir_batch_buffer_close(slot);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
 }
@@ -97,7 +128,7 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
                                       .pad = knobs[15] & 0x80,
                                       .with_digests = true};
         if (manifest) {
-            build(store, manifest, &options);
+            build(store, &options, knobs[7]);
             ask(store, manifest, task, knobs);
         }
         weir_manifest_close(manifest);
@@ -105,17 +136,18 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS]) {
 }
 
 static void make_and_build(const uint8_t *data, size_t size, uint32_t format) {
+    uint8_t knobs[KNOBS] = {0};
+    memcpy(knobs, data, size < KNOBS ? size : KNOBS);
+    bool wide_texts = knobs[6] & 1; /* which a slot has no room for */
     const made_sizes sizes = {.tables = 5,
                               .columns = 6,
                               .edges = 4,
                               .rows = 30,
                               .tasks = 3,
                               .seeds = 9,
-                              .dim = 6,
+                              .dim = wide_texts ? 1500 : 6,
                               .has_labels = true,
                               .format = format};
-    uint8_t knobs[KNOBS] = {0};
-    memcpy(knobs, data, size < KNOBS ? size : KNOBS);
     size_t store_size = 0;
     uint8_t *bytes = make_store_bytes(weir__load64(knobs), &sizes, &store_size);
     weir_store *store = NULL;

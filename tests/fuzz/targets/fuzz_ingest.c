@@ -15,7 +15,7 @@
 #define STORE    "s.weir"
 #define MANIFEST "s.manifest.json"
 
-enum { TABLES_MAX = 3, COLUMNS_MAX = 5, ROWS_MAX = 12, TEXT_MAX = 40 };
+enum { TABLES_MAX = 3, COLUMNS_MAX = 5, ROWS_MAX = 12, TEXT_MAX = 40, LONG_TAG = 15 };
 
 /* ---- The database -------------------------------------------------------------------------------------- */
 
@@ -82,6 +82,12 @@ static void add_cell(sqlite3_str *sql, recipe *r) {
     case 5:
         sqlite3_str_appendf(sql, "%d.%d", take(r) - 128, take(r));
         return;
+    case 7:
+        if (size == LONG_TAG) { /* a text, of a size that the next two bytes say */
+            unsigned long_size = take(r) * 64u + 1000;
+            sqlite3_str_appendf(sql, "'%.*c'", (int)long_size, 'a' + take(r) % 26);
+            return;
+        } /* fall through */
     default:
         sqlite3_str_appendall(sql, tag >> 5 == 6 ? "CAST(x'" : "(x'");
         for (uint8_t i = 0; i < size; i++)

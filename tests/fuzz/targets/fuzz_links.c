@@ -1,6 +1,7 @@
-/* Fuzzes link tasks: a small store with pairs, damaged at the places that the input names, its hashes made to
- * fit. Whatever opens gives groups or is refused: numbers point into their tables, no destination stands in a
- * group twice, and two ranks have what one has. The first bytes choose the manifest, the others are edits. */
+/* Fuzzes link tasks: a small store with pairs, in either format, damaged at the places that the input names,
+ * its hashes made to fit. Whatever opens gives groups or is refused: numbers point into their tables, no
+ * destination stands in a group twice, and two ranks have what one has. The first bytes choose the manifest,
+ * the others are edits. */
 #include <string.h>
 
 #include "batches.h"
@@ -47,30 +48,32 @@ static const char schema[] =
     "\"deals.thing\", \"split\": {\"method\": \"temporal\", \"val\": \"2024-01-20\", \"test\": "
     "\"2024-02-01\"}}}}";
 
-/* The sound store, made once. */
-static const memory_file *sound_store(void) {
+/* The sound store of a format, made once. */
+static const memory_file *sound_store(uint32_t format) {
     static const char magic[16] = "SQLite format 3";
-    static memory_env memory;
-    static const memory_file *made;
-    if (made)
-        return made;
+    static memory_env memories[2];
+    static const memory_file *all_made[2];
+    memory_env *memory = &memories[format - 1];
+    if (all_made[format - 1])
+        return all_made[format - 1];
     sqlite3 *database = memory_sqlite_open(LOCATION);
     require(sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK);
-    memory_env_init(&memory);
-    memory.env.start_thread = refuse_thread;
-    memory_env_put(&memory, LOCATION, magic, sizeof magic);
+    memory_env_init(memory);
+    memory->env.start_thread = refuse_thread;
+    memory_env_put(memory, LOCATION, magic, sizeof magic);
     weir_ingest_options options = WEIR_INGEST_OPTIONS;
     weir_ingest_report report;
     options.source = LOCATION;
     options.output = STORE;
     options.threads = 1;
+    options.format = format;
     options.schema = schema;
     options.schema_size = strlen(schema);
-    require(weir_ingest(&memory.env, &options, &report, NULL) == WEIR_OK);
+    require(weir_ingest(&memory->env, &options, &report, NULL) == WEIR_OK);
     sqlite3_close(database);
-    made = memory_env_file(&memory, STORE);
-    require(made);
-    return made;
+    all_made[format - 1] = memory_env_file(memory, STORE);
+    require(all_made[format - 1]);
+    return all_made[format - 1];
 }
 
 static weir_manifest *manifest_of(const weir_store *store, weir_split split, const uint8_t knobs[KNOBS]) {
@@ -177,11 +180,12 @@ static void build_all(const weir_store *store, const uint8_t knobs[KNOBS], bool 
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const memory_file *sound = sound_store();
-    uint8_t knobs[KNOBS] = {0}, *bytes = malloc(sound->size);
+    uint8_t knobs[KNOBS] = {0};
     weir_store *store = NULL;
-    require(bytes);
     memcpy(knobs, data, size < KNOBS ? size : KNOBS);
+    const memory_file *sound = sound_store(knobs[7] & 2 ? 2 : 1);
+    uint8_t *bytes = malloc(sound->size);
+    require(bytes);
     memcpy(bytes, sound->data, sound->size);
     if (size > KNOBS)
         damage(bytes, sound->size, data + KNOBS, size - KNOBS);
