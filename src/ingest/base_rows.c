@@ -13,7 +13,6 @@
 #include "weir_tool/store_tools.h"
 
 #define DAY ((int64_t)86400 * 1000000) /* in microseconds */
-enum { CUT_SIZE = 80 };                /* of a cut in a message */
 
 typedef enum reading { READ_WHOLE, READ_FROM_CUT, READ_COMPARED } reading;
 
@@ -584,7 +583,7 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
 
 static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
     uint64_t missing = 0, below = 0;
-    char cut[CUT_SIZE];
+    char cut[80];
     for (size_t i = 0; i < table->expected_count; i++)
         missing += table->expected[i].left;
     for (uint32_t p = 0; p < table->part_count; p++)
