@@ -265,16 +265,15 @@ static weir_status list_texts(const weir_ingest__parts *parts, weir_ingest__dict
     if (!texts->strings)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *texts->strings);
     texts->count = WEIR__NARROW(uint32_t, count);
-    return WEIR_OK;
-}
-
-static void take_strings(const weir_env *env, weir_ingest__part *part, weir_ingest__dictionary *texts) {
-    for (size_t i = 0; i < part->text_set_count; i++) {
-        const weir_ingest__text_set *set = &part->text_sets[i];
-        memcpy(texts->strings + set->base, set->strings, set->count * sizeof *set->strings);
+    FOR_EACH_PART(parts, place) {
+        for (size_t i = 0; i < place.part->text_set_count; i++) {
+            weir_ingest__text_set *set = &place.part->text_sets[i];
+            memcpy(texts->strings + set->base, set->strings, set->count * sizeof *set->strings);
+            weir__release(parts->env, set->strings); /* what is read of the set are its copies */
+            set->strings = NULL;
+        }
     }
-    weir_ingest__text_sets_release(env, part);
-    part->owns_text_numbers = true;
+    return WEIR_OK;
 }
 
 static weir_status join_sets(const weir_ingest__context *context, const weir_ingest__parts *parts,
@@ -291,7 +290,8 @@ static weir_status join_sets(const weir_ingest__context *context, const weir_ing
     if (!work.is_short_of_memory)
         FOR_EACH_PART(parts, place) {
             renumber(&place, work.firsts);
-            take_strings(parts->env, place.part, texts);
+            weir_ingest__text_sets_release(parts->env, place.part);
+            place.part->owns_text_numbers = true;
             weir__spill_look(context->spill);
         }
     weir__release(context->env, work.firsts);
