@@ -6,8 +6,9 @@
 #include "ingest/dictionary.h"
 
 static weir_ingest__string *copy_string(weir__arena *arena, const char *bytes, size_t size, uint64_t hash) {
-    weir_ingest__string *string =
-        size > WEIR_INGEST__STRING_MAX ? NULL : weir__arena_take(arena, sizeof *string + size);
+    weir_ingest__string *string = size > WEIR_INGEST__STRING_MAX
+                                      ? NULL
+                                      : weir__arena_take(arena, offsetof(weir_ingest__string, bytes) + size);
     if (!string)
         return NULL;
     string->hash = hash;

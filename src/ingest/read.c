@@ -94,18 +94,17 @@ static bool grow_array(const weir_env *env, void *array, size_t capacity, size_t
     return grown != NULL;
 }
 
-/* Room for some more rows in every array. */
-static bool make_room(const weir_env *env, const weir_ingest__table_plan *table, weir_ingest__part *part,
-                      size_t more) {
-    size_t wanted = part->row_count + more;
-    if (wanted <= part->capacity)
+/* Room for some more rows in every array: in small steps if they lie in a file, whose room is the disk's. */
+static bool make_room(const weir_ingest__context *context, const weir_ingest__table_plan *table,
+                      weir_ingest__part *part, size_t more) {
+    const weir_env *env = context->env;
+    size_t wanted = part->row_count + more, capacity = part->capacity;
+    if (wanted <= capacity)
         return true;
-    size_t growth = part->capacity < SMALL_CAPACITY ? 4 : 2;
-    size_t capacity = part->capacity ? part->capacity * growth : FIRST_CAPACITY;
-    if (capacity < wanted)
-        capacity = wanted;
-    if (capacity > WEIR_STORE__ROWS_MAX)
-        capacity = WEIR_STORE__ROWS_MAX;
+    bool is_in_file = weir__spill_is_used(context->spill);
+    capacity += capacity < SMALL_CAPACITY ? 3 * capacity + FIRST_CAPACITY : capacity / (is_in_file ? 8 : 1);
+    capacity = capacity > wanted ? capacity : wanted;
+    capacity = capacity < WEIR_STORE__ROWS_MAX ? capacity : WEIR_STORE__ROWS_MAX;
     if (capacity < wanted)
         return false;
     bool fits =
@@ -126,7 +125,7 @@ static bool make_room(const weir_env *env, const weir_ingest__table_plan *table,
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
 typedef struct row_reader {
-    const weir_env *env;
+    const weir_ingest__context *context;
     const weir_ingest__table_plan *table;
     weir_ingest__part *part;
     bool is_short_of_memory;
@@ -168,7 +167,7 @@ static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest
     if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
         return false;
     if (key.tag != WEIR_INGEST__KEY_INT && !column->tags) {
-        const weir_env *env = r->env;
+        const weir_env *env = r->context->env;
         column->tags = env->allocate(env->context, r->part->capacity);
         if (!column->tags)
             return false;
@@ -346,7 +345,7 @@ static bool store_row(row_reader *r, const weir_ingest__value *cells) {
     const weir_ingest__table_plan *table = r->table;
     weir_ingest__part *part = r->part;
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->env, table, part, 1))
+    if (!make_room(r->context, table, part, 1))
         return false;
     for (uint32_t c = 0; c < table->column_count; c++)
         if (!store_cell(r, part->row_count, c, &cells[c], ITS_VALUE | ITS_KEY, &fault))
@@ -397,7 +396,7 @@ static bool store_column(row_reader *r, const weir_ingest__rows *rows, uint32_t 
 /* Whether the rows are stored; not if one of them has a fault. */
 static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->env, r->table, r->part, rows->row_count))
+    if (!make_room(r->context, r->table, r->part, rows->row_count))
         return false;
     for (uint32_t c = 0; c < r->table->column_count; c++)
         if (!store_column(r, rows, c, &fault) || fault.is_set)
@@ -418,11 +417,11 @@ static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir
     uint32_t count = r->table->column_count;
     if (rows->arrays && !r->part->fault.is_set && store_columns(r, rows))
         return WEIR_OK;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(r->env, count, sizeof *room) : NULL;
+    weir_ingest__value *room = rows->arrays ? weir__allocate(r->context->env, count, sizeof *room) : NULL;
     bool fits = room || !rows->arrays;
     for (size_t i = 0; i < rows->row_count && fits; i++)
         fits = store_row(r, row_of(rows, count, i, room));
-    weir__release(r->env, room);
+    weir__release(r->context->env, room);
     if (fits)
         return WEIR_OK;
     if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
@@ -437,12 +436,12 @@ static weir_status keep_rows(const row_reader *r, struct weir_ingest__keeper *ke
     weir_status status = WEIR_OK;
     if (!keeper || r->part->fault.is_set)
         return WEIR_OK;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(r->env, count, sizeof *room) : NULL;
+    weir_ingest__value *room = rows->arrays ? weir__allocate(r->context->env, count, sizeof *room) : NULL;
     if (rows->arrays && !room)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *room);
     for (size_t i = 0; i < rows->row_count && status == WEIR_OK; i++)
         status = weir_ingest__keep_row(keeper, table, part, row_of(rows, count, i, room), error);
-    weir__release(r->env, room);
+    weir__release(r->context->env, room);
     return status;
 }
 
@@ -486,7 +485,7 @@ static weir_status read_part(const read_work *work, weir_ingest__source *session
         status = open_part(work, session, piece, &cursor, error);
     if (status != WEIR_OK)
         return weir_ingest__plan_blame_query(table->source, status, error);
-    row_reader reader = {.env = context->env, .table = table, .part = part};
+    row_reader reader = {.context = context, .table = table, .part = part};
     cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
     weir_ingest__rows rows;
     uint64_t unreported = 0;

@@ -88,12 +88,14 @@ void weir_ingest__array_value(const weir_ingest__array *array, size_t row, weir_
         if (is_null(array, row_))                                                                            \
     (out)[row_] = (value)
 
-/* Those whose exponent has all bits, to which one more overflows. */
-static uint64_t count_not_finite(const double *numbers, uint32_t count) {
+/* Copies numbers, and counts those that are not finite: whose exponent has all bits, to which one more
+ * overflows. */
+static uint64_t copy_numbers(const char *from, uint32_t count, double *out) {
     static const uint64_t exponent = UINT64_C(0x7FF) << 52, one = UINT64_C(1) << 52;
-    uint64_t found = 0, bits;
+    uint64_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
-        memcpy(&bits, &numbers[i], sizeof bits);
+        uint64_t bits = LOAD(uint64_t, from, i);
+        memcpy(&out[i], &bits, sizeof bits);
         found += ((bits & exponent) + one) >> 63;
     }
     return found;
@@ -113,23 +115,27 @@ static bool store_numbers(const weir_ingest__array *array, uint32_t count, uint3
             out[i] = (double)LOAD(int64_t, values, i);
         break;
     case WEIR_INGEST__ARRAY_DOUBLE:
-        memcpy(out, values, count * sizeof *out);
+        *not_finite = copy_numbers(values, count, out);
         break;
     default:
         return false;
     }
     PUT_NULLS(array, count, nulls, out, NAN);
-    *not_finite = count_not_finite(out, count) - nulls;
+    if (nulls > 0 && array->form == WEIR_INGEST__ARRAY_DOUBLE) /* those under a null do not count */
+        *not_finite = copy_numbers((const char *)out, count, out) - nulls;
     for (uint32_t i = 0; *not_finite > 0 && i < count; i++)
         out[i] = isfinite(out[i]) ? out[i] : NAN;
     return true;
 }
 
-/* INT64_MIN and INT64_MAX: they are 0 and 1 after a shift of all integers, and no other is below 2. */
-static uint64_t count_extremes(const int64_t *times, uint32_t count) {
+/* Copies times, and counts INT64_MIN and INT64_MAX: they are 0 and 1 after a shift of all integers, and no
+ * other is below 2. */
+static uint64_t copy_times(const char *from, uint32_t count, int64_t *out) {
     uint64_t others = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t shifted = (uint64_t)times[i] + (UINT64_C(1) << 63) + 1;
+        int64_t time = LOAD(int64_t, from, i);
+        uint64_t shifted = (uint64_t)time + (UINT64_C(1) << 63) + 1;
+        out[i] = time;
         others += ((shifted >> 1) + INT64_MAX) >> 63;
     }
     return count - others;
@@ -139,9 +145,11 @@ static uint64_t count_extremes(const int64_t *times, uint32_t count) {
 static bool store_times(const weir_ingest__array *array, uint32_t count, uint32_t nulls, int64_t *out) {
     if (array->form != WEIR_INGEST__ARRAY_MICROS)
         return false;
-    memcpy(out, array->values, count * sizeof *out);
+    uint64_t extremes = copy_times(array->values, count, out);
+    if (nulls == 0)
+        return extremes == 0;
     PUT_NULLS(array, count, nulls, out, WEIR_TIME_ALWAYS);
-    return count_extremes(out, count) == nulls;
+    return copy_times((const char *)out, count, out) == nulls;
 }
 
 /* Eight bits as eight bytes, the lowest first. */
@@ -173,64 +181,122 @@ static bool is_text(const weir_ingest__array *array) {
 }
 
 /* Texts that came lately, by their first bytes and size: of a column with few of them most are found here,
- * without a hash of the whole. */
-enum { LATE_BITS = 8, LATE_TEXTS = 1 << LATE_BITS, FIRST_BYTES = 8 };
+ * without a hash of the whole. The bytes are compared in vectors, with zeros after the end of the text, and
+ * so without a branch that depends on its size: no processor guesses which text comes next. */
+enum { LATE_BITS = 8, LATE_TEXTS = 1 << LATE_BITS, FIRST_BYTES = 48 };
+
+typedef uint64_t two_words __attribute__((vector_size(16)));
+enum { VECTORS = FIRST_BYTES / sizeof(two_words) };
 
 typedef struct late_text {
-    uint64_t first; /* bytes, and zeros after a shorter text */
-    uint32_t size;
+    two_words first[VECTORS];
+    const weir_ingest__string *string;
+    uint32_t size;   /* UINT32_MAX: there is none */
     uint32_t number; /* in the dictionary */
 } late_text;
 
-/* The first bytes of a text; `room` bytes can be read from where it begins, of which it may be fewer. */
-static uint64_t first_bytes(weir_ingest__bytes text, size_t room) {
-    static const uint64_t masks[FIRST_BYTES + 1] = {
-        0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFF, 0xFFFFFFFFFFFF, 0xFFFFFFFFFFFFFF, UINT64_MAX};
-    if (room >= FIRST_BYTES)
-        return weir__load64(text.data) & masks[text.size < FIRST_BYTES ? text.size : FIRST_BYTES];
-    uint8_t bytes[FIRST_BYTES] = {0};
-    memcpy(bytes, text.data, text.size);
-    return weir__load64(bytes);
-}
-
-static size_t place_of(uint64_t first, size_t size) {
-    return (first + size) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LATE_BITS);
-}
-
-/* The first bytes are equal. */
-static bool has_equal_rest(const weir_ingest__string *string, weir_ingest__bytes text) {
-    return text.size <= FIRST_BYTES ||
-           memcmp(string->bytes + FIRST_BYTES, text.data + FIRST_BYTES, text.size - FIRST_BYTES) == 0;
-}
-
-/* A text that is in the dictionary already was seen to be UTF-8 when it came first. */
-static bool store_texts(const weir_ingest__array *array, uint32_t count, uint32_t nulls,
-                        weir_ingest__dictionary *dictionary, weir__arena *strings, uint32_t *out) {
+typedef struct text_store {
+    weir_ingest__array texts;
+    uint32_t count;
+    const char *end; /* of the texts' bytes */
+    weir_ingest__dictionary *dictionary;
+    weir__arena *strings;
+    uint32_t *out;
     late_text late[LATE_TEXTS];
-    if (!is_text(array))
+} text_store;
+
+static two_words load_words(const void *from) {
+    two_words words;
+    memcpy(&words, from, sizeof words);
+    return words;
+}
+
+/* The first bytes of a text, of which FIRST_BYTES can be read. */
+static inline void take_first(const char *text, size_t size, two_words *out) {
+#define ONES_16 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255
+    static const uint8_t masks[2 * FIRST_BYTES] = {ONES_16, ONES_16, ONES_16}; /* and zeros */
+#undef ONES_16
+    const uint8_t *mask = masks + FIRST_BYTES - (size < FIRST_BYTES ? size : FIRST_BYTES);
+    for (size_t i = 0; i < VECTORS; i++)
+        out[i] = load_words(text + i * sizeof *out) & load_words(mask + i * sizeof *out);
+}
+
+/* The same of a text near the end of all. */
+static __attribute__((noinline)) void take_last(const char *text, size_t size, two_words *out) {
+    char copy[FIRST_BYTES] = {0};
+    memcpy(copy, text, size);
+    memcpy(out, copy, sizeof copy);
+}
+
+static inline size_t place_of(const two_words *first, size_t size) {
+    return (first[0][0] + 3 * first[0][1] + size) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - LATE_BITS);
+}
+
+static inline bool is_equal(const late_text *lately, const two_words *first, const char *text, size_t size) {
+    two_words difference = lately->first[0] ^ first[0];
+    for (size_t i = 1; i < VECTORS; i++)
+        difference |= lately->first[i] ^ first[i];
+    return (difference[0] | difference[1] | (lately->size ^ size)) == 0 &&
+           (size <= FIRST_BYTES || memcmp(lately->string->bytes, text, size) == 0);
+}
+
+/* Texts that are not among the late ones become one of them. One that is in the dictionary already was seen
+ * to be UTF-8 when it came first. */
+static __attribute__((noinline)) bool find_text(text_store *s, const char *text, size_t size,
+                                                const two_words *first, uint32_t *out) {
+    uint32_t known = s->dictionary->count;
+    if (!weir_ingest__dictionary_intern(s->dictionary, s->strings, text, size, out) ||
+        (*out == known && !weir__utf8_is_valid(text, size)))
         return false;
-    memset(late, 0xFF, sizeof late);
-    const weir_ingest__array texts = *array; /* which what is written below cannot change */
-    const char *end = texts.bytes + offset_at(&texts, count);
-    for (uint32_t i = 0; i < count; i++) {
-        out[i] = WEIR_NONE;
-        if (nulls > 0 && is_null(&texts, i))
-            continue;
-        weir_ingest__bytes text = text_at(&texts, i);
-        uint64_t first = first_bytes(text, (size_t)(end - text.data));
-        late_text *lately = &late[place_of(first, text.size)];
-        if (lately->first == first && lately->size == text.size && lately->number != WEIR_NONE &&
-            has_equal_rest(dictionary->strings[lately->number], text)) {
-            out[i] = lately->number;
+    late_text *lately = &s->late[place_of(first, size)];
+    memcpy(lately->first, first, sizeof lately->first);
+    lately->string = s->dictionary->strings[*out];
+    lately->size = WEIR__LOW(uint32_t, size);
+    lately->number = *out;
+    return true;
+}
+
+/* `form` and `has_nulls` are constants, of which a compiler makes a loop each. */
+static inline bool store_each(text_store *s, weir_ingest__array_form form, bool has_nulls) {
+    weir_ingest__array texts = s->texts;
+    texts.form = form;
+    const char *end = s->end;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (has_nulls && is_null(&texts, i)) {
+            s->out[i] = WEIR_NONE;
             continue;
         }
-        uint32_t known = dictionary->count;
-        if (!weir_ingest__dictionary_intern(dictionary, strings, text.data, text.size, &out[i]) ||
-            (out[i] == known && !weir__utf8_is_valid(text.data, text.size)))
+        weir_ingest__bytes text = text_at(&texts, i);
+        two_words first[VECTORS];
+        if (end - text.data >= FIRST_BYTES)
+            take_first(text.data, text.size, first);
+        else
+            take_last(text.data, text.size, first);
+        const late_text *lately = &s->late[place_of(first, text.size)];
+        if (is_equal(lately, first, text.data, text.size))
+            s->out[i] = lately->number;
+        else if (!find_text(s, text.data, text.size, first, &s->out[i]))
             return false;
-        *lately = (late_text){first, WEIR__LOW(uint32_t, text.size), out[i]};
     }
     return true;
+}
+
+static bool store_texts(const weir_ingest__array *array, uint32_t count, uint32_t nulls,
+                        weir_ingest__dictionary *dictionary, weir__arena *strings, uint32_t *out) {
+    text_store s;
+    if (!is_text(array))
+        return false;
+    s.texts = *array;
+    s.count = count;
+    s.end = array->bytes + offset_at(array, count);
+    s.dictionary = dictionary;
+    s.strings = strings;
+    s.out = out;
+    memset(s.late, 0xFF, sizeof s.late); /* none has that size */
+    if (array->form == WEIR_INGEST__ARRAY_TEXT64)
+        return store_each(&s, WEIR_INGEST__ARRAY_TEXT64, true);
+    return nulls > 0 ? store_each(&s, WEIR_INGEST__ARRAY_TEXT32, true)
+                     : store_each(&s, WEIR_INGEST__ARRAY_TEXT32, false);
 }
 
 static bool store_presence(const weir_ingest__array *array, uint32_t count, uint32_t nulls, uint8_t *out) {

@@ -30,6 +30,9 @@ struct weir_ingest__text_set {
 /* What a text takes in a dictionary beside its bytes: slots, places in lists, its head. */
 enum { TEXT_COST = 48 };
 
+/* Texts between two looks at memory. */
+enum { LOOK_EVERY = 4096 };
+
 static uint32_t group_of(const weir_ingest__string *string) {
     return WEIR__LOW(uint32_t, string->hash >> (64 - GROUP_BITS));
 }
@@ -70,20 +73,26 @@ static void count_groups(weir_ingest__text_set *set) {
     }
 }
 
-static void fill_groups(weir_ingest__text_set *set) {
+/* Texts are read in the order in which they lie, and each group is written from its beginning to its end: of
+ * what lies in a file, one page per group is in use, and not all of it. */
+static void fill_groups(weir__spill *spill, weir_ingest__text_set *set) {
     uint32_t next[GROUPS];
-    uint8_t *at = set->copies;
+    uint64_t next_copy[GROUPS];
     memcpy(next, set->starts, sizeof next);
-    for (uint32_t i = 0; i < set->count; i++)
-        set->grouped[next[group_of(set->strings[i])]++] = i;
+    memcpy(next_copy, set->copy_starts, sizeof next_copy);
     for (uint32_t i = 0; i < set->count; i++) {
-        const weir_ingest__string *string = set->strings[set->grouped[i]];
-        memcpy(at, string, offsetof(weir_ingest__string, bytes) + string->size);
-        at += copy_size(string);
+        const weir_ingest__string *string = set->strings[i];
+        uint32_t g = group_of(string);
+        set->grouped[next[g]++] = i;
+        memcpy(set->copies + next_copy[g], string, offsetof(weir_ingest__string, bytes) + string->size);
+        next_copy[g] += copy_size(string);
+        if (i % LOOK_EVERY == 0)
+            weir__spill_look(spill);
     }
 }
 
-static bool put_aside(const weir_env *env, weir_ingest__part *part) {
+static bool put_aside(const weir_ingest__context *context, weir_ingest__part *part) {
+    const weir_env *env = context->env;
     void *sets = part->text_sets;
     if (!weir__grow(env, &sets, &part->text_set_capacity, part->text_set_count + 1, sizeof *part->text_sets))
         return false;
@@ -102,7 +111,7 @@ static bool put_aside(const weir_env *env, weir_ingest__part *part) {
         release_set(env, set);
         return false;
     }
-    fill_groups(set);
+    fill_groups(context->spill, set);
     part->text_set_count++;
     return true;
 }
@@ -113,7 +122,7 @@ weir_status weir_ingest__put_texts_aside(const weir_ingest__context *context, we
     bool is_due = is_end ? weir__spill_is_used(context->spill) : part->texts.count > most;
     if (part->texts.count == 0 || !is_due)
         return WEIR_OK;
-    if (!put_aside(context->env, part))
+    if (!put_aside(context, part))
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, part->texts.count * sizeof(void *));
     if (is_end)
         weir_ingest__dictionary_release(&part->texts);
@@ -176,19 +185,23 @@ typedef struct range_texts {
     size_t capacity;
 } range_texts;
 
-static bool find_firsts(const weir_ingest__text_set *set, uint32_t first_group, uint32_t end_group,
-                        range_texts *texts, uint32_t *firsts) {
+static bool find_firsts(weir__spill *spill, const weir_ingest__text_set *set, uint32_t first_group,
+                        uint32_t end_group, range_texts *texts, uint32_t *firsts) {
+    const uint8_t *at = set->copies + set->copy_starts[first_group];
     for (uint32_t i = set->starts[first_group]; i < set->starts[end_group]; i++) {
+        const weir_ingest__string *string = (const weir_ingest__string *)(const void *)at;
         uint32_t place, number = set->grouped[i], known = texts->dictionary.count;
-        if (!weir_ingest__dictionary_copy(&texts->dictionary, &texts->strings, set->strings[number],
-                                          &place) ||
+        if (!weir_ingest__dictionary_copy(&texts->dictionary, &texts->strings, string, &place) ||
             !weir__grow(texts->dictionary.env, &texts->numbers, &texts->capacity, (size_t)place + 1,
                         sizeof(uint32_t)))
             return false;
+        at += copy_size(string);
         uint32_t *numbers = texts->numbers;
         if (place == known)
             numbers[place] = set->base + number;
         firsts[set->base + number] = numbers[place];
+        if (i % LOOK_EVERY == 0)
+            weir__spill_look(spill);
     }
     return true;
 }
@@ -205,7 +218,8 @@ static void find_in_range(void *context, size_t index, uint32_t worker) {
     weir__arena_init(&texts.strings, env);
     FOR_EACH_PART(work->parts, place) {
         for (size_t i = 0; i < place.part->text_set_count && !work->is_short_of_memory; i++) {
-            if (!find_firsts(&place.part->text_sets[i], first, end, &texts, work->firsts))
+            if (!find_firsts(work->context->spill, &place.part->text_sets[i], first, end, &texts,
+                             work->firsts))
                 work->is_short_of_memory = true;
             weir__spill_look(work->context->spill);
         }
@@ -251,16 +265,15 @@ static weir_status list_texts(const weir_ingest__parts *parts, weir_ingest__dict
     if (!texts->strings)
         return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *texts->strings);
     texts->count = WEIR__NARROW(uint32_t, count);
-    return WEIR_OK;
-}
-
-static void take_strings(const weir_env *env, weir_ingest__part *part, weir_ingest__dictionary *texts) {
-    for (size_t i = 0; i < part->text_set_count; i++) {
-        const weir_ingest__text_set *set = &part->text_sets[i];
-        memcpy(texts->strings + set->base, set->strings, set->count * sizeof *set->strings);
+    FOR_EACH_PART(parts, place) {
+        for (size_t i = 0; i < place.part->text_set_count; i++) {
+            weir_ingest__text_set *set = &place.part->text_sets[i];
+            memcpy(texts->strings + set->base, set->strings, set->count * sizeof *set->strings);
+            weir__release(parts->env, set->strings); /* what is read of the set are its copies */
+            set->strings = NULL;
+        }
     }
-    weir_ingest__text_sets_release(env, part);
-    part->owns_text_numbers = true;
+    return WEIR_OK;
 }
 
 static weir_status join_sets(const weir_ingest__context *context, const weir_ingest__parts *parts,
@@ -277,7 +290,8 @@ static weir_status join_sets(const weir_ingest__context *context, const weir_ing
     if (!work.is_short_of_memory)
         FOR_EACH_PART(parts, place) {
             renumber(&place, work.firsts);
-            take_strings(parts->env, place.part, texts);
+            weir_ingest__text_sets_release(parts->env, place.part);
+            place.part->owns_text_numbers = true;
             weir__spill_look(context->spill);
         }
     weir__release(context->env, work.firsts);
@@ -297,7 +311,7 @@ weir_status weir_ingest__join_texts(const weir_ingest__context *context, weir_in
         return WEIR_OK;
     }
     FOR_EACH_PART(parts, place) {
-        if (place.part->texts.count > 0 && !put_aside(context->env, place.part))
+        if (place.part->texts.count > 0 && !put_aside(context, place.part))
             return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, 0);
         weir_ingest__dictionary_release(&place.part->texts);
     }

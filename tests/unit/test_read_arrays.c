@@ -6,7 +6,7 @@
 
 #include "support/database.h"
 
-enum { ROWS_MOST = 300, FIRST_MOST = 70, CASES = 400, TEXT_MOST = 12 };
+enum { ROWS_MOST = 300, FIRST_MOST = 70, CASES = 400, TEXT_MOST = 70 };
 
 typedef struct made_array {
     weir_ingest__array array;
@@ -20,15 +20,16 @@ static bool makes(random_stream *random, uint32_t one_in) {
     return random_below(random, one_in) == 0;
 }
 
-/* Of two letters, so that many are nearly equal. */
+/* Of two letters, so that many are nearly equal: short ones, and some that are longer than what is compared
+ * in vectors. */
 static void make_texts(random_stream *random, made_array *made) {
     int32_t at = 0;
     char all[ROWS_MOST * TEXT_MOST];
-    size_t size_most = 1 + random_below(random, TEXT_MOST);
+    size_t size_most = 1 + random_below(random, makes(random, 2) ? 12 : TEXT_MOST);
     for (uint32_t row = 0; row < made->count; row++) {
         memcpy(made->values + row * sizeof at, &at, sizeof at);
         for (size_t left = random_below(random, size_most); left > 0; left--)
-            all[at++] = makes(random, 8) ? 'b' : 'a';
+            all[at++] = makes(random, 8 * (uint32_t)(1 + size_most / 12)) ? 'b' : 'a';
     }
     memcpy(made->values + made->count * sizeof at, &at, sizeof at);
     made->bytes = malloc(at > 0 ? (size_t)at : 1);
