@@ -1,6 +1,5 @@
 /* weir batch --html OUT: the page itself is cli/batch_page/; what it knows (batch_page_data.h) is written
- * into it at the mark @batch, as one document, or of mixed batches as {"parts": [...]}, one for each dataset.
- */
+ * into it as one document, or of mixed batches as {"parts": [...]}, one for each dataset. */
 #include "batch_html.h"
 
 #include <stdlib.h>
@@ -9,11 +8,6 @@
 #include "batch_page_data.h"
 #include "cli.h"
 #include "page.h"
-
-extern const unsigned char cli_batch_page[];
-extern const size_t cli_batch_page_size;
-
-static const char page_mark[] = ">@batch<";
 
 /* What the page says of one dataset. */
 typedef struct page_part {
@@ -117,8 +111,8 @@ weir_status cli_batch_html_write(cli_batch_html *page, const char *path, weir_er
     if (status == WEIR_OK && page->is_mixed)
         status = join_parts(page, &joined, &size, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, joined ? joined : only->data,
-                                joined ? size : only->size, path, error);
+        status = cli_write_page(CLI_PAGE(batch), joined ? joined : only->data, joined ? size : only->size,
+                                path, error);
     free(joined);
     return status;
 }

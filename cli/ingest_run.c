@@ -8,9 +8,6 @@
 #include "progress.h"
 #include "signals.h"
 
-extern const unsigned char cli_report_page[];
-extern const size_t cli_report_page_size;
-
 /* ---- What ingest tells ----------------------------------------------------------------------- */
 
 static void release_warning(const weir_warning *warning) {
@@ -208,8 +205,7 @@ weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *erro
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_report_page, cli_report_page_size, ">@report<", w.data, w.size,
-                                ingest->page, error);
+        status = cli_write_page(CLI_PAGE(report), w.data, w.size, ingest->page, error);
     weir_json_release(&w);
     return status;
 }

@@ -1,19 +1,12 @@
 /* weir plan --html OUT: the plan as one page that asks nothing of the network.
  *
- * The page itself is cli/plan_page/, which the build joins into one array. This file writes the plan as
- * JSON into it, at the mark @plan. What there is one of per tensor goes in as a column: little-endian
- * integers of the smallest width that holds them all, in base64. Numbers that may pass 2^53 stand as
- * decimal strings. No text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that
- * the element cannot end early. */
+ * The page itself is cli/plan_page/. This file writes the plan as JSON into it. What there is one of per
+ * tensor goes in as a column: little-endian integers of the smallest width that holds them all, in base64.
+ * Numbers that may pass 2^53 stand as decimal strings. */
 #include <stdlib.h>
 
 #include "page.h"
 #include "plan_output.h"
-
-extern const unsigned char cli_plan_page[];
-extern const size_t cli_plan_page_size;
-
-static const char page_mark[] = ">@plan<";
 
 /* ---- Columns ------------------------------------------------------------------------------------ */
 
@@ -238,7 +231,7 @@ weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const ch
     write_plan(&w, plan, title);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_plan_page, cli_plan_page_size, page_mark, w.data, w.size, path, error);
+        status = cli_write_page(CLI_PAGE(plan), w.data, w.size, path, error);
     weir_json_release(&w);
     return status;
 }
