@@ -74,8 +74,7 @@ void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
         cli_json_text(w, "dtype", tensor->dtype);
         weir_json_key(w, "shape");
         write_shape(w, tensor);
-        weir_json_key(w, "data");
-        weir_json_hex(w, batch->data + tensor->offset, (size_t)tensor->size);
+        cli_json_hex(w, "data", batch->data + tensor->offset, (size_t)tensor->size);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);

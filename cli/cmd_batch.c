@@ -35,16 +35,14 @@ static void write_sequences(weir_json_writer *w, const weir_store *store, const 
 
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
     write_sequences(&w, store, batch);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)
         cli_batch_write_tensors(&w, batch);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static void print_task(const char *dataset, const weir_store *store, uint32_t number) {
@@ -177,19 +175,14 @@ static const char *find_clash(const request *r) {
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
     cli_option options[] = {
-        {"--store", CLI_TEXTS, &r.stores, true, false},
-        CLI_SELECTION_OPTIONS(r.of, true),
-        CLI_CURSOR_OPTIONS(r.at),
-        {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
-        {"--pad", CLI_FLAG, &r.pad, false, false},
-        {"--verify", CLI_TEXT, &r.verify, false, false},
-        {"--npz", CLI_TEXT, &r.npz, false, false},
-        {"--html", CLI_TEXT, &r.html, false, false},
-        {"--steps", CLI_UINT, &r.steps, false, false},
-        {"--tensors", CLI_FLAG, &r.with_tensors, false, false},
-        {"--json", CLI_FLAG, &r.as_json, false, false},
+        CLI_REQUIRED("--store", &r.stores), CLI_SELECTION_OPTIONS(r.of, true),
+        CLI_CURSOR_OPTIONS(r.at),           CLI_OPTION("--any-hash", &r.any_hash),
+        CLI_OPTION("--pad", &r.pad),        CLI_OPTION("--verify", &r.verify),
+        CLI_OPTION("--npz", &r.npz),        CLI_OPTION("--html", &r.html),
+        CLI_OPTION("--steps", &r.steps),    CLI_OPTION("--tensors", &r.with_tensors),
+        CLI_OPTION("--json", &r.as_json),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (r.with_tensors && !r.as_json)
         return cli_usage(self, "--tensors belongs to --json");

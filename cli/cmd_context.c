@@ -97,8 +97,7 @@ static const char *split_of(const weir_store *store, const weir_batch *batch, ui
 
 static int print_json(const asked *a, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_batch_write_head(&w, store, batch);
     weir_json_key(&w, "sequences");
     weir_json_array(&w);
@@ -121,8 +120,7 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     weir_json_end_array(&w);
     if (a->with_tensors)
         cli_batch_write_tensors(&w, batch);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static int print_text(const weir_store *store, const weir_batch *batch) {
@@ -232,23 +230,23 @@ static int run(const cli_command *self, int argc, char **argv) {
     asked a = {0};
     char path[CLI_PATH_MAX];
     cli_option options[] = {
-        {"--store", CLI_TEXT, &a.store, true, false},
-        {"--manifest", CLI_TEXT, &a.manifest, false, false},
-        {"--task", CLI_TEXT, &a.task, true, false},
-        {"--key", CLI_TEXTS, &a.keys, false, false},
-        {"--row", CLI_TEXTS, &a.rows, false, false},
-        {"--time", CLI_TEXTS, &a.times, false, false},
-        {"--token", CLI_TEXT, &a.of.token_hex, false, false},
-        {"--verify", CLI_TEXT, &a.verify, false, false},
-        {"--npz", CLI_TEXT, &a.npz, false, false},
-        {"--html", CLI_TEXT, &a.html, false, false},
-        {"--tensors", CLI_FLAG, &a.with_tensors, false, false},
-        {"--json", CLI_FLAG, &a.as_json, false, false},
-        {"--destination", CLI_FLAG, &a.is_destination, false, false},
-        {"--threads", CLI_UINT32, &a.threads, false, false},
-        {"--seed", CLI_UINT, &a.seed, false, false},
+        CLI_REQUIRED("--store", &a.store),
+        CLI_OPTION("--manifest", &a.manifest),
+        CLI_REQUIRED("--task", &a.task),
+        CLI_OPTION("--key", &a.keys),
+        CLI_OPTION("--row", &a.rows),
+        CLI_OPTION("--time", &a.times),
+        CLI_OPTION("--token", &a.of.token_hex),
+        CLI_OPTION("--verify", &a.verify),
+        CLI_OPTION("--npz", &a.npz),
+        CLI_OPTION("--html", &a.html),
+        CLI_OPTION("--tensors", &a.with_tensors),
+        CLI_OPTION("--json", &a.as_json),
+        CLI_OPTION("--destination", &a.is_destination),
+        CLI_OPTION("--threads", &a.threads),
+        CLI_OPTION("--seed", &a.seed),
     };
-    size_t option_count = sizeof options / sizeof options[0];
+    size_t option_count = CLI_COUNT(options);
     weir_store_options opening = {.size = sizeof opening};
     if (cli_parse(self, options, option_count, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;

@@ -244,8 +244,7 @@ static void print_what_next(const demo *d) {
 
 static int print_json(const demo *d) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_text(&w, "database", d->database);
     cli_json_text(&w, "schema", d->schema);
     cli_json_text(&w, "store", d->report.store_path);
@@ -259,13 +258,10 @@ static int print_json(const demo *d) {
     weir_json_end_object(&w);
     cli_json_uint(&w, "database_bytes", d->database_bytes);
     cli_json_uint(&w, "store_bytes", d->report.store_bytes);
-    weir_json_key(&w, "make_seconds");
-    weir_json_double(&w, d->make_seconds);
-    weir_json_key(&w, "ingest_seconds");
-    weir_json_double(&w, (double)d->report.total_ns / 1e9);
+    cli_json_double(&w, "make_seconds", d->make_seconds);
+    cli_json_double(&w, "ingest_seconds", (double)d->report.total_ns / 1e9);
     cli_json_hex(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static weir_status tell(const demo *d, weir_error *error) {
@@ -290,12 +286,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     demo d = {.folder = "weir-demo", .scale = 100000};
     weir_error error;
     cli_option options[] = {
-        {"--scale", CLI_UINT, &d.scale, false, false},
-        {"--dir", CLI_TEXT, &d.folder, false, false},
-        {"--no-run", CLI_FLAG, &d.no_run, false, false},
-        {"--json", CLI_FLAG, &d.as_json, false, false},
+        CLI_OPTION("--scale", &d.scale),
+        CLI_OPTION("--dir", &d.folder),
+        CLI_OPTION("--no-run", &d.no_run),
+        CLI_OPTION("--json", &d.as_json),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (d.scale < DEMO_SCALE_MIN || d.scale > DEMO_SCALE_MAX)
         return cli_usage(self, "--scale is the number of rows, from %" PRIu64 " to %" PRIu64, DEMO_SCALE_MIN,

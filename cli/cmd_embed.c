@@ -93,10 +93,8 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false, columns = false, categories = false;
     uint32_t texts = 0;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--columns", CLI_FLAG, &columns, false, false},
-                            {"--categories", CLI_FLAG, &categories, false, false},
-                            {"--texts", CLI_UINT32, &texts, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json), CLI_OPTION("--columns", &columns),
+                            CLI_OPTION("--categories", &categories), CLI_OPTION("--texts", &texts)};
     const char *path;
     weir_error error;
     weir_store *store;

@@ -74,18 +74,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *cbor = NULL;
     bool as_json = false;
     cli_option options[OPTION_COUNT] = {
-        {"--size", CLI_TEXT, &model.size, false, false},
-        {"--layers", CLI_UINT, &model.layers, false, false},
-        {"--seq", CLI_UINT, &model.sequence, false, false},
-        {"--batch", CLI_UINT, &model.batch, false, false},
-        {"--dtype", CLI_TEXT, &model.dtype, false, false},
-        {"--image", CLI_UINT, &model.image, false, false},
-        {"--nodes", CLI_UINT, &model.nodes, false, false},
-        {"--seed", CLI_UINT, &model.seed, false, false},
-        {"--flash", CLI_FLAG, &model.flash, false, false},
-        {"--logits", CLI_FLAG, &model.logits, false, false},
-        {"--cbor", CLI_TEXT, &cbor, false, false},
-        {"--json", CLI_FLAG, &as_json, false, false},
+        CLI_OPTION("--size", &model.size),    CLI_OPTION("--layers", &model.layers),
+        CLI_OPTION("--seq", &model.sequence), CLI_OPTION("--batch", &model.batch),
+        CLI_OPTION("--dtype", &model.dtype),  CLI_OPTION("--image", &model.image),
+        CLI_OPTION("--nodes", &model.nodes),  CLI_OPTION("--seed", &model.seed),
+        CLI_OPTION("--flash", &model.flash),  CLI_OPTION("--logits", &model.logits),
+        CLI_OPTION("--cbor", &cbor),          CLI_OPTION("--json", &as_json),
     };
     weir_error error;
     weir_graph *graph;

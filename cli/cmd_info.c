@@ -164,8 +164,7 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
     char key[1024], printable[1024], when[40];
     if (as_json) {
         weir_json_writer w;
-        weir_json_writer_memory(&w, NULL);
-        weir_json_object(&w);
+        cli_json_begin(&w);
         cli_json_text(&w, "table", info->tables[table].name);
         cli_json_uint(&w, "row", row);
         if (info->format > 1)
@@ -177,8 +176,7 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
             weir_json_null(&w);
         else
             weir_json_int(&w, time);
-        weir_json_end_object(&w);
-        return cli_print_json(&w);
+        return cli_print_object(&w);
     }
     printf("%s", cli_shown(info->tables[table].name));
     if (weir_store_key_text(store, row, key, sizeof key) > 0)
@@ -256,9 +254,8 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     const char *table = NULL;
     uint64_t row = 0;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--key", CLI_TEXT, &table, false, false},
-                            {"--row", CLI_UINT, &row, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json), CLI_OPTION("--key", &table),
+                            CLI_OPTION("--row", &row)};
     const char *given[2] = {NULL, NULL};
     weir_error error;
     weir_store *store;

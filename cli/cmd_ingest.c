@@ -19,9 +19,7 @@ static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     }
     if (status == WEIR_OK)
         status = cli_ingest_run(run, &error);
-    int result = status != WEIR_OK ? cli_ingest_fail(run, &error, as_json)
-                 : as_json         ? cli_ingest_print_json(run)
-                                   : cli_ingest_print(run);
+    int result = cli_ingest_finish(run, status, &error, as_json);
     cli_ingest_release(run);
     free(schema);
     return result;
@@ -36,37 +34,34 @@ static const char *find_in(const char *folder, const char *name, char *path, siz
 int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv) {
     bool as_json = false, updates = false, replaces = false;
     const char *schema = NULL, *check = NULL;
-    char path[4096];
+    char path[CLI_PATH_MAX];
     cli_ingest_job run = {.options = WEIR_INGEST_OPTIONS};
     cli_source_options source = {0};
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--html", CLI_TEXT, &run.page, false, false},
-                            {"--schema", CLI_TEXT, &schema, false, false},
-                            {"--output", CLI_TEXT, &run.options.output, false, false},
-                            {"--manifest", CLI_TEXT, &run.options.manifest, false, false},
-                            {"--update-manifest", CLI_FLAG, &updates, false, false},
-                            {"--replace-manifest", CLI_FLAG, &replaces, false, false},
-                            {"--batch-size", CLI_UINT, &run.options.batch_size, false, false},
-                            {"--preset", CLI_TEXT, &run.options.preset, false, false},
-                            {"--threads", CLI_UINT32, &run.options.threads, false, false},
+    cli_option options[] = {CLI_OPTION("--json", &as_json),
+                            CLI_OPTION("--html", &run.page),
+                            CLI_OPTION("--schema", &schema),
+                            CLI_OPTION("--output", &run.options.output),
+                            CLI_OPTION("--manifest", &run.options.manifest),
+                            CLI_OPTION("--update-manifest", &updates),
+                            CLI_OPTION("--replace-manifest", &replaces),
+                            CLI_OPTION("--batch-size", &run.options.batch_size),
+                            CLI_OPTION("--preset", &run.options.preset),
+                            CLI_OPTION("--threads", &run.options.threads),
                             {"--memory", CLI_SIZE, &run.options.memory, false, false},
-                            {"--like", CLI_TEXT, &run.options.like, false, false},
-                            {"--strict", CLI_FLAG, &run.options.strict, false, false},
-                            {"--base", CLI_TEXT, &run.options.base, false, false},
-                            {"--base-check", CLI_TEXT, &check, false, false},
-                            {"--base-cut", CLI_TEXT, &run.options.base_cut, false, false},
-                            {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
-                            {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
-                            {"--format", CLI_UINT32, &run.options.format, false, false},
+                            CLI_OPTION("--like", &run.options.like),
+                            CLI_OPTION("--strict", &run.options.strict),
+                            CLI_OPTION("--base", &run.options.base),
+                            CLI_OPTION("--base-check", &check),
+                            CLI_OPTION("--base-cut", &run.options.base_cut),
+                            CLI_OPTION("--keep-rows", &run.options.keep_rows),
+                            CLI_OPTION("--no-embeddings", &run.options.no_embeddings),
+                            CLI_OPTION("--format", &run.options.format),
                             CLI_SOURCE_OPTIONS(source)};
     const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
-    size_t option_count = sizeof options / sizeof *options;
+    size_t option_count = CLI_COUNT(options);
     if (is_assembly) /* they stand last */
-        option_count -= sizeof of_source / sizeof *of_source;
-    char **arguments = cli_long_arguments(argc, argv);
-    int count =
-        arguments ? cli_parse(self, options, option_count, argc, arguments, &run.options.source, 1) : -1;
-    free(arguments);
+        option_count -= CLI_COUNT(of_source);
+    int count = cli_parse(self, options, option_count, argc, argv, &run.options.source, 1);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)

@@ -23,8 +23,7 @@ static void write_metadata(weir_json_writer *w, const weir_step *step, const wei
     cli_json_uint(w, "blocks_materialized", step->blocks_materialized);
     cli_json_text(w, "subsampling_mode", step->subsampling_mode);
     cli_json_text(w, "sampling_mode", step->sampling_mode);
-    weir_json_key(w, "effective_q");
-    weir_json_double(w, step->effective_q);
+    cli_json_double(w, "effective_q", step->effective_q);
     cli_json_uint(w, "sampler_block_size", step->sampler_block_size);
     if (weir_manifest_describe(manifest)->batch->lengths.count > 1)
         cli_json_uint(w, "sequence_length", step->sequence_length);
@@ -36,8 +35,7 @@ static void write_metadata(weir_json_writer *w, const weir_step *step, const wei
 
 static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     weir_json_key(&w, "indices");
     weir_json_array(&w);
     for (uint64_t i = 0; i < step->count; i++)
@@ -46,8 +44,7 @@ static int print_step_json(const weir_step *step, const uint64_t *indices, const
     cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
     write_metadata(&w, step, manifest);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static int print_step(const weir_step *step, const uint64_t *indices) {
@@ -174,15 +171,15 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .count = 1};
     cli_option options[] = {
-        {"--store", CLI_TEXTS, &r.stores, false, false},
+        CLI_OPTION("--store", &r.stores),
         CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.from),
-        {"--count", CLI_UINT, &r.count, false, false},
-        {"--json", CLI_FLAG, &r.as_json, false, false},
-        {"--trace", CLI_TEXT, &r.trace, false, false},
-        {"--trace-indices", CLI_FLAG, &r.trace_indices, false, false},
+        CLI_OPTION("--count", &r.count),
+        CLI_OPTION("--json", &r.as_json),
+        CLI_OPTION("--trace", &r.trace),
+        CLI_OPTION("--trace-indices", &r.trace_indices),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");

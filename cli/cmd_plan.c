@@ -339,30 +339,30 @@ static const char *output_over_input(const plan_call *call) {
 static int run(const cli_command *self, int argc, char **argv) {
     plan_call call = {.effort = WEIR_EFFORT_DEFAULT, .threads = 1};
     cli_option options[] = {
-        {"--mode", CLI_TEXT, &call.mode, false, false},
-        {"--preset", CLI_TEXT, &call.preset, false, false},
-        {"--arenas", CLI_TEXT, &call.arenas, false, false},
-        {"--token", CLI_TEXT, &call.token, false, false},
-        {"--order", CLI_TEXT, &call.order, false, false},
-        {"--effort", CLI_UINT32, &call.effort, false, false},
-        {"--threads", CLI_UINT32, &call.threads, false, false},
-        {"--json", CLI_FLAG, &call.as_json, false, false},
-        {"--cbor", CLI_TEXT, &call.cbor, false, false},
-        {"--html", CLI_TEXT, &call.html, false, false},
-        {"--trace", CLI_TEXT, &call.trace, false, false},
-        {"--csv", CLI_TEXT, &call.csv, false, false},
-        {"--strategies", CLI_TEXT, &call.strategies, false, false},
-        {"--capacity", CLI_TEXT, &call.capacity, false, false},
-        {"--reorder", CLI_FLAG, &call.reorder, false, false},
-        {"--optimizer", CLI_TEXT, &call.optimizer, false, false},
-        {"--step", CLI_TEXT, &call.step, false, false},
-        {"--link", CLI_TEXT, &call.link, false, false},
-        {"--speed", CLI_TEXT, &call.speed, false, false},
-        {"--no-overlap", CLI_FLAG, &call.no_overlap, false, false},
-        {"--save", CLI_TEXT, &call.save, false, false},
-        {"--show", CLI_TEXT, &call.show, false, false},
+        CLI_OPTION("--mode", &call.mode),
+        CLI_OPTION("--preset", &call.preset),
+        CLI_OPTION("--arenas", &call.arenas),
+        CLI_OPTION("--token", &call.token),
+        CLI_OPTION("--order", &call.order),
+        CLI_OPTION("--effort", &call.effort),
+        CLI_OPTION("--threads", &call.threads),
+        CLI_OPTION("--json", &call.as_json),
+        CLI_OPTION("--cbor", &call.cbor),
+        CLI_OPTION("--html", &call.html),
+        CLI_OPTION("--trace", &call.trace),
+        CLI_OPTION("--csv", &call.csv),
+        CLI_OPTION("--strategies", &call.strategies),
+        CLI_OPTION("--capacity", &call.capacity),
+        CLI_OPTION("--reorder", &call.reorder),
+        CLI_OPTION("--optimizer", &call.optimizer),
+        CLI_OPTION("--step", &call.step),
+        CLI_OPTION("--link", &call.link),
+        CLI_OPTION("--speed", &call.speed),
+        CLI_OPTION("--no-overlap", &call.no_overlap),
+        CLI_OPTION("--save", &call.save),
+        CLI_OPTION("--show", &call.show),
     };
-    size_t option_count = sizeof options / sizeof options[0];
+    size_t option_count = CLI_COUNT(options);
     int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
     if (count < 0)
         return CLI_USAGE;

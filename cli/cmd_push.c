@@ -14,7 +14,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
                             CLI_REMOTE_OPTIONS(remote)};
     const char *given[2];
-    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, given, 2);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2);
     if (count < 0)
         return CLI_USAGE;
     if (count != 2)

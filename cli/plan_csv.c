@@ -7,8 +7,7 @@
 
 static int print_result_json(const weir_packing_result *result, const char *csv, size_t size) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_uint(&w, "buffers", result->buffers);
     cli_json_uint(&w, "lower_bound", result->lower_bound);
     cli_json_uint(&w, "peak_bytes", result->peak_bytes);
@@ -17,8 +16,7 @@ static int print_result_json(const weir_packing_result *result, const char *csv,
     cli_json_uint(&w, "time_ns", result->time_ns);
     weir_json_key(&w, "csv");
     weir_json_text_n(&w, csv, size);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static int print_result(const weir_packing_result *result, const char *csv, size_t size) {

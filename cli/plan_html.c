@@ -141,8 +141,7 @@ static void write_number(weir_json_writer *w, const char *key, uint64_t value) {
 static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index) {
     weir_plan_arena arena = weir_plan_arena_at(plan, index);
     weir_json_object(w);
-    weir_json_key(w, "name");
-    weir_json_text_n(w, arena.name.data, arena.name.size);
+    cli_json_text_n(w, "name", arena.name);
     write_number(w, "alignment", arena.alignment);
     weir_json_key(w, "capacity");
     if (arena.has_capacity)
@@ -206,8 +205,7 @@ static void write_names(weir_json_writer *w) {
 
 static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text title) {
     weir_json_object(w);
-    weir_json_key(w, "title");
-    weir_json_text_n(w, title.data, title.size);
+    cli_json_text_n(w, "title", title);
     cli_json_text(w, "version", weir_version());
     cli_json_text(w, "mode", weir_plan_describe(plan)->mode);
     write_number(w, "end", weir_plan_end(plan));

@@ -10,18 +10,15 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
         weir_text arena = weir_plan_arena_at(plan, tensor.arena).name;
         weir_json_key_n(w, tensor.id.data, tensor.id.size);
         weir_json_object(w);
-        weir_json_key(w, "arena");
-        weir_json_text_n(w, arena.data, arena.size);
+        cli_json_text_n(w, "arena", arena);
         cli_json_uint(w, "slot", tensor.slot);
-        weir_json_key(w, "address");
-        weir_json_uint_text(w, tensor.address);
+        cli_json_uint_text(w, "address", tensor.address);
         cli_json_uint(w, "offset", tensor.offset);
         cli_json_uint(w, "size", tensor.size);
         cli_json_uint(w, "birth", tensor.birth);
         cli_json_uint(w, "death", tensor.death);
         if (tensor.is_alias) {
-            weir_json_key(w, "alias_of");
-            weir_json_text_n(w, tensor.alias_of.data, tensor.alias_of.size);
+            cli_json_text_n(w, "alias_of", tensor.alias_of);
         }
         weir_json_end_object(w);
     }
@@ -57,15 +54,11 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
         weir_json_uint(w, arena.peak_bytes);
     }
     weir_json_end_object(w);
-    weir_json_key(w, "memory_reuse_ratio");
-    weir_json_double(w, metrics->memory_reuse_ratio);
-    weir_json_key(w, "memory_reuse_bound");
-    weir_json_double(w, metrics->memory_reuse_bound);
+    cli_json_double(w, "memory_reuse_ratio", metrics->memory_reuse_ratio);
+    cli_json_double(w, "memory_reuse_bound", metrics->memory_reuse_bound);
     cli_json_uint(w, "max_live", metrics->max_live);
-    weir_json_key(w, "internal_fragmentation_ratio");
-    weir_json_double(w, metrics->internal_fragmentation_ratio);
-    weir_json_key(w, "activation_retention_ratio");
-    weir_json_double(w, metrics->activation_retention_ratio);
+    cli_json_double(w, "internal_fragmentation_ratio", metrics->internal_fragmentation_ratio);
+    cli_json_double(w, "activation_retention_ratio", metrics->activation_retention_ratio);
     cli_json_uint(w, "allocation_time_ns", metrics->allocation_time_ns);
     weir_json_end_object(w);
 }
@@ -139,8 +132,7 @@ static void write_reorder(const weir_plan *plan, weir_json_writer *w) {
 int cli_plan_print_json(const weir_plan *plan) {
     weir_json_writer w;
     const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_hex(&w, "plan_hash", hashes->plan, WEIR_HASH_SIZE);
     cli_json_hex(&w, "assignment_hash", hashes->assignment, WEIR_HASH_SIZE);
     cli_json_hex(&w, "graph_hash", hashes->graph, WEIR_HASH_SIZE);
@@ -155,6 +147,5 @@ int cli_plan_print_json(const weir_plan *plan) {
     write_metrics(plan, &w);
     write_remat(plan, &w);
     write_reorder(plan, &w);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }

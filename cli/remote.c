@@ -16,16 +16,14 @@ static int print_report(const cli_remote *remote, const char *from, const char *
         return cli_flush();
     }
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
     cli_json_uint(&w, "bytes", report->bytes);
     cli_json_uint(&w, "chunks", report->chunks);
     cli_json_uint(&w, "moved_chunks", report->moved_chunks);
     cli_json_uint(&w, "moved_bytes", report->moved_bytes);
     cli_json_uint(&w, "total_ns", report->total_ns);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 int cli_remote_run(cli_remote *remote,

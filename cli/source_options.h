@@ -16,13 +16,10 @@ typedef struct cli_source_options {
 
 /* Entries of a cli_option list. */
 #define CLI_SOURCE_OPTIONS(s)                                                                                \
-    {"--null", CLI_TEXTS, &(s).nulls, false, false},                                                         \
-        {"--delimiter", CLI_TEXT, &(s).delimiter, false, false},                                             \
-        {"--quote", CLI_TEXT, &(s).quote, false, false}, {"--header", CLI_FLAG, &(s).header, false, false},  \
-        {"--no-header", CLI_FLAG, &(s).no_header, false, false},                                             \
-        {"--pg-schema", CLI_TEXT, &(s).pg_schema, false, false}, {                                           \
-        "--source-timeout", CLI_UINT32, &(s).timeout, false, false                                           \
-    }
+    CLI_OPTION("--null", &(s).nulls), CLI_OPTION("--delimiter", &(s).delimiter),                             \
+        CLI_OPTION("--quote", &(s).quote), CLI_OPTION("--header", &(s).header),                              \
+        CLI_OPTION("--no-header", &(s).no_header), CLI_OPTION("--pg-schema", &(s).pg_schema),                \
+        CLI_OPTION("--source-timeout", &(s).timeout)
 
 #define CLI_SOURCE_USAGE                                                                                     \
     "[--null T]... [--delimiter C] [--quote C] [--header | --no-header]\n"                                   \
@@ -40,8 +37,5 @@ typedef struct cli_source_options {
 
 /* Puts them into the options of an ingest, which borrow from `source`. */
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
-
-/* Arguments with -o as --output, in a list that the caller frees; NULL if memory is short. */
-char **cli_long_arguments(int argc, char **argv);
 
 #endif
