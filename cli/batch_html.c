@@ -22,24 +22,6 @@ struct cli_batch_html {
     bool is_mixed;
 };
 
-static weir_status open_part(page_part *part, const cli_batch_context *context, weir_error *error) {
-    weir_stored_dataset dataset;
-    part->context = *context;
-    weir_json_writer_memory(&part->writer, NULL);
-    weir_status status = weir_store_dataset(context->store, context->dataset, &dataset, error);
-    if (status == WEIR_OK)
-        status = cli_labels_count(context->store, dataset.task, dataset.split, dataset.cardinality,
-                                  &part->labels, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_json_object(&part->writer);
-    cli_batch_write_page_head(&part->writer, context,
-                              &weir_store_describe(context->store)->tasks[dataset.task], &part->labels);
-    weir_json_key(&part->writer, "steps");
-    weir_json_array(&part->writer);
-    return WEIR_OK;
-}
-
 weir_status cli_batch_html_open(const cli_batch_context *context, const weir_batch *first,
                                 cli_batch_html **out, weir_error *error) {
     uint32_t count = first->source_count;
@@ -54,12 +36,26 @@ weir_status cli_batch_html_open(const cli_batch_context *context, const weir_bat
     *page = (cli_batch_html){.parts = parts, .count = count ? count : 1, .is_mixed = count > 0};
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < page->count && status == WEIR_OK; i++) {
-        cli_batch_context part = *context;
+        page_part *part = &parts[i];
+        weir_json_writer *w = &part->writer;
+        weir_stored_dataset dataset;
+        part->context = *context;
         if (page->is_mixed) {
-            part.store = first->sources[i].store;
-            part.dataset = first->sources[i].dataset;
+            part->context.store = first->sources[i].store;
+            part->context.dataset = first->sources[i].dataset;
         }
-        status = open_part(&parts[i], &part, error);
+        const weir_store *store = part->context.store;
+        cli_json_begin(w);
+        status = weir_store_dataset(store, part->context.dataset, &dataset, error);
+        if (status == WEIR_OK)
+            status = cli_labels_count(store, dataset.task, dataset.split, dataset.cardinality, &part->labels,
+                                      error);
+        if (status != WEIR_OK)
+            break;
+        cli_batch_write_page_head(w, &part->context, &weir_store_describe(store)->tasks[dataset.task],
+                                  &part->labels);
+        weir_json_key(w, "steps");
+        weir_json_array(w);
     }
     if (status == WEIR_OK)
         *out = page;

@@ -18,27 +18,23 @@ typedef struct request {
     bool any_hash, pad, as_json, with_tensors;
 } request;
 
-static void write_sequences(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
-    weir_json_key(w, "sequences");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        weir_json_object(w);
-        if (batch->source_count > 0)
-            cli_json_text(w, "dataset", cli_batch_source(store, batch, i).dataset);
-        cli_json_uint(w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
-        cli_json_uint(w, "epoch", batch->epochs[i]);
-        cli_batch_write_sequence(w, store, batch, i);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
     cli_json_begin(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
-    write_sequences(&w, store, batch);
+    weir_json_key(&w, "sequences");
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        weir_json_object(&w);
+        if (batch->source_count > 0)
+            cli_json_text(&w, "dataset", cli_batch_source(store, batch, i).dataset);
+        cli_json_uint(&w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
+        cli_json_uint(&w, "epoch", batch->epochs[i]);
+        cli_batch_write_sequence(&w, store, batch, i);
+        weir_json_end_object(&w);
+    }
+    weir_json_end_array(&w);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)
         cli_batch_write_tensors(&w, batch);
@@ -74,22 +70,6 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
     return cli_flush();
 }
 
-static int show(const request *r, const weir_store *store, const weir_batch *batch) {
-    weir_error error;
-    if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
-        return cli_fail(&error, r->as_json);
-    if (r->as_json)
-        return print_json(r, store, batch);
-    return print_text(r, store, batch);
-}
-
-/* Whether there is a batch after this one: training goes round and round, everything else ends. */
-static bool has_next(const weir_batch *batch, weir_stage stage) {
-    weir_cursor before = batch->step.cursor_before, next = batch->step.cursor_next;
-    return stage == WEIR_STAGE_TRAIN ||
-           (next.epoch == before.epoch && next.global_index > before.global_index);
-}
-
 /* The batch at the cursor and those after it, as one page. */
 static weir_status write_page(const request *r, const cli_batch_context *context, weir_stage stage,
                               weir_batch_builder *builder, weir_batch_buffer *buffer, weir_error *error) {
@@ -105,8 +85,10 @@ static weir_status write_page(const request *r, const cli_batch_context *context
         if (status != WEIR_OK)
             break;
         cli_batch_html_add(page, batch);
-        is_more = has_next(batch, stage);
-        at = batch->step.cursor_next;
+        weir_cursor next = batch->step.cursor_next; /* training goes round and round, everything else ends */
+        is_more =
+            stage == WEIR_STAGE_TRAIN || (next.epoch == at.epoch && next.global_index > at.global_index);
+        at = next;
     }
     if (status == WEIR_OK)
         status = cli_batch_html_write(page, r->html, error);
@@ -151,7 +133,12 @@ static int build(const request *r, const cli_stores *stores, const weir_manifest
         status = write_page(r, &context, options.stage, builder, buffer, &error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, r->at, buffer, &error);
-    int result = status == WEIR_OK ? show(r, store, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
+    const weir_batch *batch = buffer ? weir_batch_view(buffer) : NULL;
+    if (status == WEIR_OK && r->npz)
+        status = cli_write_npz(batch, r->npz, &error);
+    int result = status != WEIR_OK ? cli_fail(&error, r->as_json)
+                 : r->as_json      ? print_json(r, store, batch)
+                                   : print_text(r, store, batch);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
     return result;

@@ -26,23 +26,14 @@ typedef struct requests {
     uint32_t count;
 } requests;
 
-/* ---- What is asked ----------------------------------------------------------------------------- */
-
-static bool read_time(const char *text, int64_t *out) {
-    return cli_integer(text, out) || weir_timestamp_parse(text, strlen(text), out);
-}
-
-/* The table that keys are of. */
-static uint32_t table_of(const weir_store_info *info, const asked *a) {
-    for (uint32_t i = 0; i < info->task_count; i++)
-        if (strcmp(info->tasks[i].name, a->task) == 0)
-            return a->is_destination && info->tasks[i].link.is_link ? info->tasks[i].link.table
-                                                                    : info->tasks[i].anchor_table;
-    return WEIR_NONE;
-}
-
 static weir_status read_requests(const asked *a, const weir_store *store, requests *out, weir_error *error) {
-    uint32_t table = table_of(weir_store_describe(store), a);
+    const weir_store_info *info = weir_store_describe(store);
+    uint32_t table = WEIR_NONE; /* that keys are of */
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        const weir_task *task = &info->tasks[i];
+        if (strcmp(task->name, a->task) == 0)
+            table = a->is_destination && task->link.is_link ? task->link.table : task->anchor_table;
+    }
     size_t count = a->keys.count + a->rows.count;
     for (size_t i = 0; i < count; i++) {
         weir_context_request *r = &out->list[i];
@@ -52,7 +43,7 @@ static weir_status read_requests(const asked *a, const weir_store *store, reques
                                     .seed = a->seed,
                                     .has_time = time != NULL,
                                     .is_destination = a->is_destination};
-        if (time && !read_time(time, &r->time))
+        if (time && !cli_integer(time, &r->time) && !weir_timestamp_parse(time, strlen(time), &r->time))
             return cli_error(error, WEIR_CONTRACT_VIOLATION,
                              "--time '%s' is not a time: write it as 2024-05-01, 2024-05-01T12:30:00Z or in "
                              "microseconds since 1970",
@@ -72,12 +63,6 @@ static weir_status read_requests(const asked *a, const weir_store *store, reques
         }
     }
     return WEIR_OK;
-}
-
-static void release_requests(requests *r) {
-    for (uint32_t i = 0; i < r->count; i++)
-        weir_cbor_release(&r->documents[i]);
-    free(r);
 }
 
 /* ---- What is shown ----------------------------------------------------------------------------- */
@@ -104,11 +89,7 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         const char *split = split_of(store, batch, i);
         weir_json_object(&w);
-        weir_json_key(&w, "split");
-        if (split)
-            weir_json_text(&w, split);
-        else
-            weir_json_null(&w);
+        cli_json_text(&w, "split", split);
         weir_json_key(&w, "sample_index");
         if (split)
             weir_json_uint(&w, cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
@@ -192,7 +173,9 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
                                    : print_text(store, batch);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
-    release_requests(r);
+    for (uint32_t i = 0; i < r->count; i++)
+        weir_cbor_release(&r->documents[i]);
+    free(r);
     return result;
 }
 
@@ -217,13 +200,6 @@ static int check(const cli_command *self, const asked *a) {
     if (a->npz && a->html && (strcmp(a->npz, a->html) == 0 || cli_is_same_file(a->npz, a->html)))
         return cli_usage(self, "--npz and --html name one file; give each a name of its own");
     return CLI_OK;
-}
-
-/* The manifest that ingest writes: the store's path with another ending. */
-static void name_manifest(const char *store, char out[CLI_PATH_MAX]) {
-    size_t length = strlen(store);
-    bool has_ending = length > 5 && strcmp(store + length - 5, ".weir") == 0;
-    snprintf(out, CLI_PATH_MAX, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), store);
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -251,8 +227,10 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (cli_parse(self, options, option_count, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     a.has_seed = options[option_count - 1].given;
-    if (!a.manifest) {
-        name_manifest(a.store, path);
+    if (!a.manifest) { /* that ingest writes: the store's path with another ending */
+        size_t length = strlen(a.store);
+        bool has_ending = length > 5 && strcmp(a.store + length - 5, ".weir") == 0;
+        snprintf(path, sizeof path, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), a.store);
         a.manifest = path;
     }
     if (check(self, &a) != CLI_OK || cli_read_verify(self, a.verify, &opening.verify) != CLI_OK ||

@@ -18,35 +18,21 @@ static float float_from_half(uint16_t half) {
     return value;
 }
 
-/* The text of item `index` into memory that the caller frees. */
+/* The text of item `index`, of a column, a category or a text, into memory that the caller frees. */
 static char *text_of(const weir_store *store, char kind, uint32_t index, size_t *size) {
-    if (kind == 't') {
-        weir_text view = weir_store_text(store, index);
-        char *copy = malloc(view.size + 1);
-        if (copy)
-            memcpy(copy, view.data, view.size);
-        *size = view.size;
-        return copy;
-    }
-    *size = kind == 'c' ? weir_store_column_text(store, index, NULL, 0)
-                        : weir_store_category_text(store, index, NULL, 0);
+    weir_text view = kind == 't' ? weir_store_text(store, index) : (weir_text){0};
+    size_t (*write)(const weir_store *, uint32_t, char *, size_t) =
+        kind == 'c' ? weir_store_column_text : weir_store_category_text;
+    *size = kind == 't' ? view.size : write(store, index, NULL, 0);
     char *text = malloc(*size + 1);
-    if (text && kind == 'c')
-        weir_store_column_text(store, index, text, *size + 1);
+    if (text && kind == 't')
+        memcpy(text, view.data, view.size);
     else if (text)
-        weir_store_category_text(store, index, text, *size + 1);
+        write(store, index, text, *size + 1);
     return text;
 }
 
-static void print_line(const char *text, size_t size, const uint8_t *vector, uint32_t dim) {
-    enum { SHOWN = 8 };
-    char cut[201] = "";
-    memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
-    printf("%-50s ", cli_shown(cut));
-    for (uint32_t i = 0; i < dim && i < SHOWN; i++)
-        printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * i] | vector[2 * i + 1] << 8)));
-    printf(dim > SHOWN ? " …\n" : "\n");
-}
+enum { SHOWN = 8 };
 
 static int print_embeddings(const weir_store *store, char kind, uint32_t count, bool as_json) {
     const weir_store_info *info = weir_store_describe(store);
@@ -79,7 +65,12 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
             cli_json_hex(&w, "f16", vector, (size_t)info->embedding_dim * 2);
             weir_json_end_object(&w);
         } else {
-            print_line(text, size, vector, info->embedding_dim);
+            char cut[201] = "";
+            memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
+            printf("%-50s ", cli_shown(cut));
+            for (uint32_t k = 0; k < info->embedding_dim && k < SHOWN; k++)
+                printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * k] | vector[2 * k + 1] << 8)));
+            printf(info->embedding_dim > SHOWN ? " …\n" : "\n");
         }
         free(text);
     }

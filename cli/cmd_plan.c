@@ -33,28 +33,6 @@ typedef struct plan_call {
     bool no_overlap;
 } plan_call;
 
-/* The files and bytes that the options point to; freed together. */
-typedef struct plan_inputs {
-    char *arenas;
-    size_t arenas_size;
-    char *order;
-    size_t order_size;
-    uint8_t *token;
-    size_t token_size;
-    weir_graph *graph;
-} plan_inputs;
-
-static void free_inputs(plan_inputs *inputs) {
-    free(inputs->arenas);
-    free(inputs->order);
-    free(inputs->token);
-    weir_graph_close(inputs->graph);
-}
-
-static weir_status read_optional(const char *path, char **data, size_t *size, weir_error *error) {
-    return path ? cli_read_file(path, data, size, error) : WEIR_OK;
-}
-
 /* An ONNX model begins with its ir_version, which is a byte that no graph begins with. */
 static bool is_onnx(const char *data, size_t size) {
     return size > 0 && data[0] == 0x08;
@@ -65,13 +43,6 @@ static bool is_named_onnx(const char *path) {
     return size > 5 && strcmp(path + size - 5, ".onnx") == 0;
 }
 
-static weir_status refuse_archive(const char *path, weir_error *error) {
-    return cli_error(error, WEIR_INVALID_IR,
-                     "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
-                     "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
-                     path);
-}
-
 static weir_status read_graph_file(const char *path, weir_graph **graph, weir_error *error) {
     static const char archive[] = {'P', 'K', 3, 4};
     char head[sizeof archive] = {0};
@@ -80,7 +51,11 @@ static weir_status read_graph_file(const char *path, weir_graph **graph, weir_er
     if (file)
         fclose(file);
     if (got == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
-        return refuse_archive(path, error);
+        return cli_error(
+            error, WEIR_INVALID_IR,
+            "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
+            "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
+            path);
     if (is_named_onnx(path) || is_onnx(head, got))
         return weir_graph_import_onnx_file(NULL, path, graph, error);
     return weir_graph_read_file(NULL, path, graph, error);
@@ -124,14 +99,6 @@ static bool write_capacities(const char *text, weir_json_writer *w) {
     return true;
 }
 
-static bool are_capacities(const char *text) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    bool are_good = write_capacities(text, &w);
-    weir_json_release(&w);
-    return are_good;
-}
-
 /* "50GB/s", or without the "/s". */
 static bool read_rate(const char *text, uint64_t *rate) {
     char size[32] = {0};
@@ -160,68 +127,11 @@ static int read_link(const cli_command *self, plan_call *call) {
     return CLI_OK;
 }
 
-static weir_status read_capacities(const plan_call *call, plan_inputs *inputs, weir_error *error) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    write_capacities(call->capacity, &w);
-    weir_status status = weir_json_finish(&w, error);
-    if (status == WEIR_OK) {
-        inputs->arenas = malloc(w.size + 1);
-        inputs->arenas_size = w.size;
-        if (!inputs->arenas)
-            status = cli_error(error, WEIR_OUT_OF_MEMORY, "out of memory");
-        else
-            memcpy(inputs->arenas, w.data, w.size);
-    }
-    weir_json_release(&w);
-    return status;
-}
-
-static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_error *error) {
-    weir_status status = call->capacity
-                             ? read_capacities(call, inputs, error)
-                             : read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
-    if (status == WEIR_OK)
-        status = read_optional(call->order, &inputs->order, &inputs->order_size, error);
-    if (status == WEIR_OK)
-        status = read_graph(call->graph, &inputs->graph, error);
-    return status;
-}
-
-static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, weir_plan **plan,
-                             weir_error *error) {
-    weir_plan_options options = {
-        .size = sizeof options,
-        .mode = call->mode,
-        .preset = call->preset,
-        .token = inputs->token,
-        .token_size = inputs->token_size,
-        .arenas = {inputs->arenas, inputs->arenas_size, call->capacity ? "--capacity" : call->arenas},
-        .order = {inputs->order, inputs->order_size, call->order},
-        .effort_plus_one = call->effort + 1,
-        .threads = call->threads,
-        .strategies = call->strategies,
-        .reorder = call->reorder,
-        .optimizer = call->optimizer,
-        .step = call->step,
-        .link = call->link_bytes,
-        .speed = call->speed_cost,
-        .no_overlap = call->no_overlap};
-    return weir_plan_make(NULL, inputs->graph, &options, plan, error);
-}
-
 /* A file's name without its folder. */
 static weir_text name_of_file(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash && slash[1] ? slash + 1 : path;
     return (weir_text){name, strlen(name)};
-}
-
-/* The graph's name, or that of its file. Of an ONNX model always the file: its graph has the exporter's
- * name, such as main_graph. */
-static weir_text title_of(const plan_call *call, const weir_graph *graph) {
-    weir_text name = weir_graph_name(graph);
-    return name.size > 0 && !is_named_onnx(call->graph) ? name : name_of_file(call->graph);
 }
 
 /* What a function of the library writes, as a file that appears whole. */
@@ -237,41 +147,74 @@ static weir_status write_cbor(const weir_plan *plan, void (*write)(const weir_pl
     return status;
 }
 
-static weir_status write_files(const plan_call *call, weir_text title, const weir_plan *plan,
-                               weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (call->cbor)
-        status = write_cbor(plan, weir_plan_write, call->cbor, error);
-    if (status == WEIR_OK && call->save)
-        status = weir_plan_save(NULL, plan, call->save, error);
-    if (status == WEIR_OK && call->trace)
-        status = write_cbor(plan, weir_plan_write_trace, call->trace, error);
-    if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, title, call->html, error);
-    return status;
-}
-
 /* Writes the files that are wanted, then shows the plan. */
 static int show(const plan_call *call, weir_text title, const weir_plan *plan) {
     weir_error error;
-    if (write_files(call, title, plan, &error) != WEIR_OK)
+    weir_status status = WEIR_OK;
+    if (call->cbor)
+        status = write_cbor(plan, weir_plan_write, call->cbor, &error);
+    if (status == WEIR_OK && call->save)
+        status = weir_plan_save(NULL, plan, call->save, &error);
+    if (status == WEIR_OK && call->trace)
+        status = write_cbor(plan, weir_plan_write_trace, call->trace, &error);
+    if (status == WEIR_OK && call->html)
+        status = cli_plan_write_html(plan, title, call->html, &error);
+    if (status != WEIR_OK)
         return cli_fail(&error, call->as_json);
     return call->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, call->graph);
 }
 
-static int plan_graph(const cli_command *self, const plan_call *call) {
+/* `capacities` is --capacity as an arena configuration, or empty. */
+static int plan_graph(const cli_command *self, const plan_call *call, weir_json_writer *capacities) {
     weir_error error;
-    plan_inputs inputs = {0};
+    char *arenas = NULL, *order = NULL;
+    weir_graph *graph = NULL;
     weir_plan *plan = NULL;
-    if (call->token && !cli_hex(call->token, &inputs.token, &inputs.token_size))
-        return cli_usage(self, "--token takes hex digits, two per byte");
-    weir_status status = read_inputs(call, &inputs, &error);
+    uint8_t *token = NULL;
+    weir_plan_options options = {.size = sizeof options,
+                                 .mode = call->mode,
+                                 .preset = call->preset,
+                                 .effort_plus_one = call->effort + 1,
+                                 .threads = call->threads,
+                                 .strategies = call->strategies,
+                                 .reorder = call->reorder,
+                                 .optimizer = call->optimizer,
+                                 .step = call->step,
+                                 .link = call->link_bytes,
+                                 .speed = call->speed_cost,
+                                 .no_overlap = call->no_overlap};
+    if (cli_read_token(self, call->token, &token, &options.token_size) != CLI_OK)
+        return CLI_USAGE;
+    options.token = token;
+    weir_status status = WEIR_OK;
+    if (call->capacity) {
+        status = weir_json_finish(capacities, &error);
+        options.arenas = (weir_document){capacities->data, capacities->size, "--capacity"};
+    }
+    if (call->arenas) {
+        status = cli_read_file(call->arenas, &arenas, &options.arenas.size, &error);
+        options.arenas.data = arenas;
+        options.arenas.name = call->arenas;
+    }
+    if (status == WEIR_OK && call->order) {
+        status = cli_read_file(call->order, &order, &options.order.size, &error);
+        options.order.data = order;
+        options.order.name = call->order;
+    }
     if (status == WEIR_OK)
-        status = make_plan(call, &inputs, &plan, &error);
-    int code =
-        status == WEIR_OK ? show(call, title_of(call, inputs.graph), plan) : cli_fail(&error, call->as_json);
+        status = read_graph(call->graph, &graph, &error);
+    if (status == WEIR_OK)
+        status = weir_plan_make(NULL, graph, &options, &plan, &error);
+    /* The graph of an ONNX model has the exporter's name, such as main_graph: its file says more. */
+    weir_text title = graph ? weir_graph_name(graph) : (weir_text){0};
+    if (title.size == 0 || is_named_onnx(call->graph))
+        title = name_of_file(call->graph);
+    int code = status == WEIR_OK ? show(call, title, plan) : cli_fail(&error, call->as_json);
     weir_plan_close(plan);
-    free_inputs(&inputs);
+    weir_graph_close(graph);
+    free(arenas);
+    free(order);
+    free(token);
     return code;
 }
 
@@ -381,11 +324,6 @@ static int run(const cli_command *self, int argc, char **argv) {
         return show_saved(self, &call);
     if (call.capacity && call.arenas)
         return cli_usage(self, "give capacities with --capacity or in the file of --arenas, not both");
-    if (call.capacity && !are_capacities(call.capacity))
-        return cli_usage(self,
-                         "--capacity takes arenas and their bytes, such as activations=8GiB or "
-                         "activations=8GiB,gradients=2GiB, not '%s'",
-                         call.capacity);
     if (call.capacity && !call.preset)
         call.preset = "remat_enabled";
     if (read_link(self, &call) != CLI_OK)
@@ -395,7 +333,16 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (!call.mode && !call.preset)
         return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
                                "train_full, inference or remat_enabled");
-    return plan_graph(self, &call);
+    weir_json_writer capacities;
+    weir_json_writer_memory(&capacities, NULL);
+    int code = call.capacity && !write_capacities(call.capacity, &capacities)
+                   ? cli_usage(self,
+                               "--capacity takes arenas and their bytes, such as activations=8GiB or "
+                               "activations=8GiB,gradients=2GiB, not '%s'",
+                               call.capacity)
+                   : plan_graph(self, &call, &capacities);
+    weir_json_release(&capacities);
+    return code;
 }
 
 const cli_command cli_plan = {
