@@ -208,10 +208,10 @@ const cli_command cli_batch = {
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--verify touched|all|none]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT [--steps N]]",
-    .help = "  --store S        a store; of a mixed batch once for each store of the mix\n"
+    .help = "  --store S        a store; for a mixed batch, once for each store of the mix\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
                 CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
-            "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
+            "  --pad            fill up a partial batch with sequences of padding\n" CLI_ANY_HASH_HELP
                 CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
             "  --html OUT       write one page that shows each sequence: rows, foreign keys, times,\n"
             "                   masks, and how the labels are distributed\n"

@@ -251,7 +251,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_context = {
     .name = "context",
-    .summary = "show what a model sees of an entity at a time",
+    .summary = "show what a model sees of an entity at a given time",
     .usage = "weir context --store S --task T (--key K | --row N)... [--time TIME]... [--seed N]\n"
              "                    [--destination] [--manifest M] [--token HEX] [--verify touched|all|none]\n"
              "                    [--threads N] [--json [--tensors]] [--npz OUT] [--html OUT]",
@@ -269,13 +269,15 @@ const cli_command cli_context = {
         "  --manifest M     whose batch settings count (default: beside the store)\n" CLI_TOKEN_HELP
             CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
         "  --html OUT       write one page that shows rows, foreign keys and times\n"
-        "  --threads N      that take the walks of a context together (default: 2 if they are many); the\n"
+        "  --threads N      how many threads share the walks of a context (default: 2 if they are many); "
+        "the\n"
         "                   context is the same for any number\n"
         "  --json           dims, shapes, digests and sequences\n"
         "  --tensors        with --json: the values too, as hex of their little-endian bytes\n\n"
-        "What a model in use is asked: the key and the time need not be a seed of any split. If they are, "
-        "the\n"
-        "context is the one that the seed has in evaluation; else a derived task's target is null.\n",
+        "The key and the time need not be a seed of any split: this is what a model in use is asked. If "
+        "they\n"
+        "are one, the context is the one that the seed has in evaluation; else a derived task's target is\n"
+        "null.\n",
     .example =
         "  weir context --store shop.weir --task churn --key 5 --time 2024-05-01 --html context.html\n",
     .run = run,

@@ -279,15 +279,15 @@ const cli_command cli_demo = {
     .summary = "make a shop database, ingest it, run over it, and say what happened",
     .usage = "weir demo [--scale N] [--dir D] [--no-run] [--json]",
     .help =
-        "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
+        "  --scale N   about how many rows, from 1000 to 1000000000 (default: 100000)\n"
         "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir, shop.manifest.json, "
         "shop.trace\n"
-        "              and shop.checkpoint (weir-demo). A demo's files that are there are made again; a "
-        "schema or\n"
-        "              a manifest that was edited is kept and used\n"
+        "              and shop.checkpoint (default: weir-demo). Files of an earlier demo are made again; a\n"
+        "              schema or a manifest that you have edited is kept and used\n"
         "  --no-run    stop after ingest\n"
         "  --json      print one object: paths, rows, bytes, seconds, store_hash\n\n"
-        "The shop has eight tables, nulls, hubs, text, late-known columns and five tasks. The same scale\n"
+        "The shop has eight tables, with nulls, texts, rows that very many others lead to, columns that are\n"
+        "known only later, and five tasks. The same scale\n"
         "gives the same store, byte for byte, on every machine.\n",
     .example = "  weir demo\n  weir demo --scale 1000000 --dir big-shop\n",
     .run = run,

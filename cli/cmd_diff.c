@@ -56,7 +56,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_diff = {
     .name = "diff",
-    .summary = "the first step at which two traces differ",
+    .summary = "find the first step at which two traces differ",
     .usage = "weir diff A B [--json]",
     .help = "  A B      two traces\n"
             "  --json   {\"comparable\", \"equal_steps\", \"differs\", \"step\", \"field\", \"left\", "
@@ -64,7 +64,7 @@ const cli_command cli_diff = {
             "Exit status 0 if all is equal, 1 if not, 3 if all is equal, but both traces are cut. The step "
             "that is\n"
             "named is the same for diff A B and diff B A. Headers and resume records do not make\n"
-            "traces differ; it is said when the runs cannot be the same (other manifest, mix, batch config, "
+            "traces differ; weir says so if the runs cannot be the same (other manifest, mix, batch config, "
             "stores).\n",
     .example = "  weir diff monday.trace tuesday.trace\n",
     .run = run,

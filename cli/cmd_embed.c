@@ -116,9 +116,9 @@ const cli_command cli_embed = {
     .name = "embed",
     .summary = "print a store's embeddings with what they embed",
     .usage = "weir embed STORE --columns | --categories | --texts N [--json]",
-    .help = "  --columns      of every column, by ColumnIdx\n"
-            "  --categories   of every category, by CategoricalEmbeddingIdx\n"
-            "  --texts N      of the first N texts, by TextEmbeddingIdx\n"
+    .help = "  --columns      the embedding of every column, by ColumnIdx\n"
+            "  --categories   the embedding of every category, by CategoricalEmbeddingIdx\n"
+            "  --texts N      the embeddings of the first N texts, by TextEmbeddingIdx\n"
             "  --json         print [{\"index\": …, \"text\": …, \"f16\": little-endian hex}]\n",
     .example = "  weir embed shop.weir --columns\n  weir embed shop.weir --texts 10 --json\n",
     .run = run,

@@ -208,10 +208,19 @@ static weir_status ask(init *self, choice *out, weir_error *error) {
                            self->shown_source);
     else if (status == WEIR_OK)
         chosen = ask_target(self, &all);
-    if (status == WEIR_OK && !chosen)
-        status = self->target ? cli_error(error, WEIR_TASK_INVALID,
-                                          "%s is not a column that can be predicted", self->target)
-                              : cli_error(error, WEIR_CANCELLED, "nothing was chosen, nothing was written");
+    if (status == WEIR_OK && !chosen && !self->target)
+        status =
+            cli_error(error, WEIR_CANCELLED,
+                      "nothing was chosen, nothing was written; without questions: --target TABLE.COLUMN, or "
+                      "--yes");
+    if (status == WEIR_OK && !chosen) {
+        char names[ANSWER_SIZE] = "";
+        for (size_t i = 0, used = 0; i < all.count && used < sizeof names; i++)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s.%s", i ? ", " : "",
+                                     all.list[i].table, all.list[i].column);
+        status = cli_error(error, WEIR_TASK_INVALID,
+                           "%s is not a column that can be predicted; these can: %s", self->target, names);
+    }
     if (status == WEIR_OK)
         *out = *chosen;
     free(all.list);
@@ -228,14 +237,18 @@ static int ingest(const init *self, const weir_bytes *schema, const choice *chos
     job.options.schema_name = self->schema_path;
     job.options.output = self->store_path;
     int result = cli_ingest_finish(&job, cli_ingest_run(&job, &error), &error, self->as_json);
-    if (result == CLI_OK && !self->as_json)
+    if (result == CLI_OK && !self->as_json) {
+        const weir_store_info *info = weir_store_describe(job.store);
         printf(
             "\nThe task predicts %s.%s. Look at %s,\nread %s, edit %s if something is not right, and then\n"
             "  weir ingest %s --schema %s -o %s --html %s\n"
+            "  weir batch --store %s --manifest %s --dataset %s/%s/train --html batch.html\n"
             "  weir run --store %s --manifest %s --steps 100\n",
             cli_shown(chosen->table), cli_shown(chosen->column), self->page_path, self->notes_path,
             self->schema_path, cli_shown(self->shown_source), self->schema_path, self->store_path,
-            self->page_path, self->store_path, job.result.manifest_path);
+            self->page_path, self->store_path, job.result.manifest_path, cli_shown(info->name),
+            cli_shown(info->tasks[0].name), self->store_path, job.result.manifest_path);
+    }
     cli_ingest_release(&job);
     return result == CLI_OK ? cli_flush() : result;
 }
@@ -287,12 +300,12 @@ const cli_command cli_init = {
              "                   " CLI_SOURCE_USAGE "\n"
              "                   [--threads N] [--json]",
     .help = CLI_SOURCE_HELP
-    "  --target T.C      what to predict (default: asked)\n"
-    "  --yes             take what is proposed, ask nothing\n"
+    "  --target T.C      the table and column to predict (default: weir asks)\n"
+    "  --yes             take what weir proposes, without asking\n"
     "  --dir D           where the files go (default: the working directory)\n"
-    "  --force           replace a schema that is there\n"
+    "  --force           replace a schema that is there already\n"
     "  --strict          warnings are errors: no store is written\n"
-    "  --threads N       (default: the number of processors)\n"
+    "  --threads N       how many threads to use (default: the number of processors)\n"
     "  --json            print the report as JSON\n\n"
     "Writes NAME.schema.json (with NAME.schema.notes.md, the reasons), NAME.weir, NAME.manifest.json and\n"
     "NAME.report.html.\n",

@@ -47,7 +47,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_locate = {
     .name = "locate",
-    .summary = "the dataset and cursor of a global step",
+    .summary = "say which dataset and cursor a global step is",
     .usage = "weir locate --manifest M --step S [--token HEX] [--json]",
     .help = "  --manifest M   the manifest file\n"
             "  --step S       the global step; step 10^15 costs what step 10 does\n"

@@ -182,7 +182,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_next = {
     .name = "next",
-    .summary = "the samples of the next steps, from any cursor, for any rank",
+    .summary = "print the samples of the next steps, from any cursor, for any rank",
     .usage = "weir next --manifest M --dataset K [--stage S] [--epoch E] [--position P]\n"
              "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS] [--store S]…\n"
              "                 [--trace FILE [--trace-indices]] [--json]",
@@ -190,7 +190,7 @@ const cli_command cli_next = {
         CLI_TOKEN_HELP "  --store S        the dataset's store, if data.sampling draws by class or weight\n"
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
             "  --trace FILE     record the steps, and a failure, for 'weir replay', 'diff' and 'merge'\n"
-            "  --trace-indices  with the indices themselves\n"
+            "  --trace-indices  record the indices themselves too\n"
             "  --json           one JSON object per step: indices, valid_count, cursor_next, metadata\n",
     .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "
                "--count 2\n",

@@ -48,7 +48,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_permute = {
     .name = "permute",
-    .summary = "the order of blocks under an epoch seed",
+    .summary = "print the order of blocks under an epoch seed",
     .usage = "weir permute --seed HEX --blocks N [--json]",
     .help = "  --seed HEX    the epoch seed, 32 hex digits\n"
             "  --blocks N    how many blocks, at least 1\n"

@@ -32,7 +32,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_pull = {
     .name = "pull",
-    .summary = "bring a store from S3 or a web server, verified; only what is lacking here travels",
+    .summary = "fetch and verify a store from S3 or a web server; only missing chunks are sent",
     .usage = "weir pull URL [-o STORE] [--hash HEX] [--concurrency N] [--retries N] [--timeout S] [--json]",
     .help =
         "  URL                 where weir push has put it: s3://bucket/folder/name.weir, or https://…\n"
@@ -40,7 +40,7 @@ const cli_command cli_pull = {
         "replaced\n"
         "                      when the new one is whole, and what both have is not asked for\n"
         "  --hash HEX          the store's hash; any other store is refused\n" CLI_REMOTE_HELP
-        "What has arrived of a pull that was interrupted lies in STORE.part; the next one resumes from it.\n",
+        "If a pull was interrupted, what has arrived is in STORE.part, and the next pull resumes from it.\n",
     .example = "  weir pull s3://my-bucket/stores/shop.weir -o shop.weir\n",
     .run = run,
 };

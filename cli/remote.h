@@ -22,9 +22,9 @@ int cli_remote_run(cli_remote *remote,
 /* The options that both take, as the help says them. */
 #define CLI_REMOTE_HELP                                                                                          \
     "  --concurrency N     requests at once, 1 to 64 (default: 8)\n"                                             \
-    "  --retries N         of one request, 0 to 100 (default: 6), each after twice the time\n"                   \
+    "  --retries N         how often a request is tried again, 0 to 100 (default: 6); waits double\n"            \
     "  --timeout SECONDS   how long a server may send nothing (default: 60)\n"                                   \
-    "  --threads N         that verify the store (default: the number of processors)\n"                          \
+    "  --threads N         how many threads verify the store (default: the number of processors)\n"              \
     "  --json              print {\"store_hash\": …, \"bytes\": …, \"chunks\": …, \"moved_chunks\": …, " \
     "\"moved_bytes\": …}\n\n"                                                                                  \
     "For s3:// the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and\n"      \

@@ -37,7 +37,7 @@ typedef struct cli_selection {
     "  --world-size W   how many ranks share a batch (default 1)\n"                                          \
     "  --rank R         which of them this is (default 0)\n"
 #define CLI_TOKEN_HELP    "  --token HEX      another replay token than the manifest's own\n"
-#define CLI_ANY_HASH_HELP "  --any-hash       take a manifest whose dataset hash is not the store's\n"
+#define CLI_ANY_HASH_HELP "  --any-hash       accept a manifest whose dataset hash is not the store's\n"
 
 /* Sets the stage that the manifest's preset says, if none was given. */
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest);

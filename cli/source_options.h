@@ -28,12 +28,12 @@ typedef struct cli_source_options {
     "  SOURCE            a SQLite or DuckDB file, postgresql://..., mysql://..., a .csv or .parquet file,\n" \
     "                    or a folder or pattern of such files\n"                                             \
     "  --null T          CSV: a text that stands for null, such as NA; may be given several times\n"         \
-    "  --delimiter C     CSV: the character between fields (found by default), \\t for a tab\n"              \
-    "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \
-    "  --header          CSV: the first line has the names (found by default)\n"                             \
+    "  --delimiter C     CSV: the character between fields, \\t for a tab (default: detected)\n"             \
+    "  --quote C         CSV: the character around fields, '' for none (default: \")\n"                      \
+    "  --header          CSV: the first line has the names of the columns (default: detected)\n"             \
     "  --no-header       CSV: the first line is a row\n"                                                     \
-    "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"             \
-    "  --source-timeout S  seconds without a row or an answer before a server is given up (3600)\n"
+    "  --pg-schema S     PostgreSQL, DuckDB: the schemas to look for tables in, such as sales,public\n"      \
+    "  --source-timeout S  give up if a server sends nothing for so many seconds (default: 3600)\n"
 
 /* Puts them into the options of an ingest, which borrow from `source`. */
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
