@@ -3,47 +3,10 @@
 
 #include "cli.h"
 
-/* A number, or null for WEIR_NONE. */
-static void write_link(weir_json_writer *w, const char *key, uint32_t value) {
-    weir_json_key(w, key);
-    if (value == WEIR_NONE)
-        weir_json_null(w);
-    else
-        weir_json_uint(w, value);
-}
-
-/* When a column's cells are known, in words; null: with their rows. */
-static void write_known_at(weir_json_writer *w, const weir_store *store, const weir_column *column) {
-    const weir_store_info *info = weir_store_describe(store);
-    char text[1024];
-    weir_json_key(w, "known_at");
-    if (column->known_time != WEIR_NONE) {
-        weir_store_time_text(store, column->table, column->known_time, text, sizeof text);
-        weir_json_text(w, text);
-    } else if (column->known_at != WEIR_NONE) {
-        weir_json_text(w, info->columns[column->known_at].name);
-    } else {
-        weir_json_null(w);
-    }
-}
-
-/* The table of a task's seeds, whose cells are columns of the task's own. */
-static void write_task_table(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
-    weir_json_object(w);
-    cli_json_text(w, "name", task->name);
-    cli_json_uint(w, "row_start", info->row_count);
-    cli_json_bool(w, "has_keys", false);
-    cli_json_bool(w, "is_task", true);
-    weir_json_key(w, "columns");
-    weir_json_array(w);
-    weir_json_uint(w, task->column);
-    weir_json_uint(w, task->observed_column);
-    weir_json_end_array(w);
-    weir_json_end_object(w);
-}
-
+/* Tables and columns. The table of a task's seeds has cells that are columns of the task's own. */
 static void write_tables(weir_json_writer *w, const weir_store *store, const weir_task *task) {
     const weir_store_info *info = weir_store_describe(store);
+    char text[1024];
     weir_json_key(w, "tables");
     weir_json_array(w);
     for (uint32_t t = 0; t < info->table_count; t++) {
@@ -54,43 +17,56 @@ static void write_tables(weir_json_writer *w, const weir_store *store, const wei
         cli_json_bool(w, "has_keys", info->tables[t].key_form != WEIR_KEYS_NONE);
         weir_json_end_object(w);
     }
-    if (task->has_label_times)
-        write_task_table(w, info, task);
+    if (task->has_label_times) {
+        weir_json_object(w);
+        cli_json_text(w, "name", task->name);
+        cli_json_uint(w, "row_start", info->row_count);
+        cli_json_bool(w, "has_keys", false);
+        cli_json_bool(w, "is_task", true);
+        weir_json_key(w, "columns");
+        weir_json_array(w);
+        weir_json_uint(w, task->column);
+        weir_json_uint(w, task->observed_column);
+        weir_json_end_array(w);
+        weir_json_end_object(w);
+    }
     weir_json_end_array(w);
     weir_json_key(w, "columns");
     weir_json_array(w);
     for (uint32_t c = 0; c < info->column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        const char *known_at = NULL; /* with its row */
+        if (column->known_time != WEIR_NONE) {
+            weir_store_time_text(store, column->table, column->known_time, text, sizeof text);
+            known_at = text;
+        } else if (column->known_at != WEIR_NONE) {
+            known_at = info->columns[column->known_at].name;
+        }
         weir_json_object(w);
-        cli_json_text(w, "name", info->columns[c].name);
-        cli_json_text(w, "about", info->columns[c].description);
-        cli_json_text(w, "stype", weir_stype_name(info->columns[c].stype));
-        write_known_at(w, store, &info->columns[c]);
+        cli_json_text(w, "name", column->name);
+        cli_json_text(w, "about", column->description);
+        cli_json_text(w, "stype", weir_stype_name(column->stype));
+        cli_json_text(w, "known_at", known_at);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
 }
 
-static void write_edges(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
-    weir_json_key(w, "edges");
-    weir_json_array(w);
-    for (uint32_t e = 0; e < info->edge_count; e++) {
-        weir_json_object(w);
-        cli_json_text(w, "name", info->edges[e].name);
-        write_link(w, "column", info->edges[e].column);
-        cli_json_uint(w, "parent_table", info->edges[e].parent_table);
-        weir_json_end_object(w);
-    }
-    if (task->has_label_times) {
-        weir_json_object(w);
-        cli_json_text(w, "name", "anchor");
-        write_link(w, "column", WEIR_NONE);
-        cli_json_uint(w, "parent_table", task->anchor_table);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
+/* A foreign key; `column` is WEIR_NONE if it has none. */
+static void write_edge(weir_json_writer *w, const char *name, uint32_t column, uint32_t parent_table) {
+    weir_json_object(w);
+    cli_json_text(w, "name", name);
+    weir_json_key(w, "column");
+    if (column == WEIR_NONE)
+        weir_json_null(w);
+    else
+        weir_json_uint(w, column);
+    cli_json_uint(w, "parent_table", parent_table);
+    weir_json_end_object(w);
 }
 
-static void write_task(weir_json_writer *w, const weir_store_info *info, const weir_task *task) {
+void cli_batch_head(weir_json_writer *w, const weir_store *store, const weir_task *task) {
+    const weir_store_info *info = weir_store_describe(store);
     weir_json_key(w, "task");
     weir_json_object(w);
     cli_json_text(w, "name", task->name);
@@ -108,11 +84,12 @@ static void write_task(weir_json_writer *w, const weir_store_info *info, const w
         weir_json_text(w, task->drop_columns[i]);
     weir_json_end_array(w);
     weir_json_end_object(w);
-}
-
-void cli_batch_head(weir_json_writer *w, const weir_store *store, const weir_task *task) {
-    const weir_store_info *info = weir_store_describe(store);
-    write_task(w, info, task);
     write_tables(w, store, task);
-    write_edges(w, info, task);
+    weir_json_key(w, "edges");
+    weir_json_array(w);
+    for (uint32_t e = 0; e < info->edge_count; e++)
+        write_edge(w, info->edges[e].name, info->edges[e].column, info->edges[e].parent_table);
+    if (task->has_label_times)
+        write_edge(w, "anchor", WEIR_NONE, task->anchor_table);
+    weir_json_end_array(w);
 }

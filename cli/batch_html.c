@@ -1,6 +1,5 @@
 /* weir batch --html OUT: the page itself is cli/batch_page/; what it knows (batch_page_data.h) is written
- * into it at the mark @batch, as one document, or of mixed batches as {"parts": [...]}, one for each dataset.
- */
+ * into it as one document, or of mixed batches as {"parts": [...]}, one for each dataset. */
 #include "batch_html.h"
 
 #include <stdlib.h>
@@ -9,11 +8,6 @@
 #include "batch_page_data.h"
 #include "cli.h"
 #include "page.h"
-
-extern const unsigned char cli_batch_page[];
-extern const size_t cli_batch_page_size;
-
-static const char page_mark[] = ">@batch<";
 
 /* What the page says of one dataset. */
 typedef struct page_part {
@@ -27,24 +21,6 @@ struct cli_batch_html {
     uint32_t count; /* of them: 1, or the datasets of a mixed batch */
     bool is_mixed;
 };
-
-static weir_status open_part(page_part *part, const cli_batch_context *context, weir_error *error) {
-    weir_stored_dataset dataset;
-    part->context = *context;
-    weir_json_writer_memory(&part->writer, NULL);
-    weir_status status = weir_store_dataset(context->store, context->dataset, &dataset, error);
-    if (status == WEIR_OK)
-        status = cli_labels_count(context->store, dataset.task, dataset.split, dataset.cardinality,
-                                  &part->labels, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_json_object(&part->writer);
-    cli_batch_write_page_head(&part->writer, context,
-                              &weir_store_describe(context->store)->tasks[dataset.task], &part->labels);
-    weir_json_key(&part->writer, "steps");
-    weir_json_array(&part->writer);
-    return WEIR_OK;
-}
 
 weir_status cli_batch_html_open(const cli_batch_context *context, const weir_batch *first,
                                 cli_batch_html **out, weir_error *error) {
@@ -60,12 +36,26 @@ weir_status cli_batch_html_open(const cli_batch_context *context, const weir_bat
     *page = (cli_batch_html){.parts = parts, .count = count ? count : 1, .is_mixed = count > 0};
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < page->count && status == WEIR_OK; i++) {
-        cli_batch_context part = *context;
+        page_part *part = &parts[i];
+        weir_json_writer *w = &part->writer;
+        weir_stored_dataset dataset;
+        part->context = *context;
         if (page->is_mixed) {
-            part.store = first->sources[i].store;
-            part.dataset = first->sources[i].dataset;
+            part->context.store = first->sources[i].store;
+            part->context.dataset = first->sources[i].dataset;
         }
-        status = open_part(&parts[i], &part, error);
+        const weir_store *store = part->context.store;
+        cli_json_begin(w);
+        status = weir_store_dataset(store, part->context.dataset, &dataset, error);
+        if (status == WEIR_OK)
+            status = cli_labels_count(store, dataset.task, dataset.split, dataset.cardinality, &part->labels,
+                                      error);
+        if (status != WEIR_OK)
+            break;
+        cli_batch_write_page_head(w, &part->context, &weir_store_describe(store)->tasks[dataset.task],
+                                  &part->labels);
+        weir_json_key(w, "steps");
+        weir_json_array(w);
     }
     if (status == WEIR_OK)
         *out = page;
@@ -117,8 +107,8 @@ weir_status cli_batch_html_write(cli_batch_html *page, const char *path, weir_er
     if (status == WEIR_OK && page->is_mixed)
         status = join_parts(page, &joined, &size, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_batch_page, cli_batch_page_size, page_mark, joined ? joined : only->data,
-                                joined ? size : only->size, path, error);
+        status = cli_write_page(CLI_PAGE(batch), joined ? joined : only->data, joined ? size : only->size,
+                                path, error);
     free(joined);
     return status;
 }

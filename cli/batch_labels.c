@@ -22,31 +22,28 @@ static int compare_counts(const void *a, const void *b) {
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-/* Runs of equal values, as items in front of the array; returns how many. An item is larger than a value,
- * so they have an array of their own. */
-static size_t count_runs(const double *sorted, size_t count, cli_label_item *runs) {
+static int find_value(const cli_labels *labels, double value) {
+    for (uint32_t i = 0; i < labels->item_count; i++) {
+        const cli_label_item *item = &labels->items[i];
+        bool is_last = i + 1 == labels->item_count;
+        if (labels->are_stretches ? value < item->high || is_last : value == item->low)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* Each different value, the most frequent first if `by_count`. */
+static weir_status list_values(const double *sorted, size_t count, size_t distinct, bool by_count,
+                               cli_labels *out, weir_error *error) {
     size_t used = 0;
+    cli_label_item *runs = malloc((distinct + 1) * sizeof *runs);
+    if (!runs)
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu different labels", distinct);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || sorted[i] != sorted[i - 1])
             runs[used++] = (cli_label_item){.low = sorted[i], .high = sorted[i]};
         runs[used - 1].count++;
     }
-    return used;
-}
-
-static size_t count_distinct(const double *sorted, size_t count) {
-    size_t distinct = 0;
-    for (size_t i = 0; i < count; i++)
-        distinct += i == 0 || sorted[i] != sorted[i - 1];
-    return distinct;
-}
-
-static weir_status list_values(const double *sorted, size_t count, size_t distinct, bool by_count,
-                               cli_labels *out, weir_error *error) {
-    cli_label_item *runs = malloc((distinct + 1) * sizeof *runs);
-    if (!runs)
-        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu different labels", distinct);
-    size_t used = count_runs(sorted, count, runs);
     if (by_count)
         qsort(runs, used, sizeof *runs, compare_counts);
     for (size_t i = 0; i < used; i++) {
@@ -59,27 +56,6 @@ static weir_status list_values(const double *sorted, size_t count, size_t distin
     return WEIR_OK;
 }
 
-static int find_value(const cli_labels *labels, double value) {
-    for (uint32_t i = 0; i < labels->item_count; i++) {
-        const cli_label_item *item = &labels->items[i];
-        bool is_last = i + 1 == labels->item_count;
-        if (labels->are_stretches ? value < item->high || is_last : value == item->low)
-            return (int)i;
-    }
-    return -1;
-}
-
-static void divide(const double *sorted, size_t count, cli_labels *out) {
-    double first = sorted[0], length = (sorted[count - 1] - first) / CLI_LABEL_ITEMS;
-    out->are_stretches = true;
-    out->item_count = CLI_LABEL_ITEMS;
-    for (uint32_t i = 0; i < CLI_LABEL_ITEMS; i++)
-        out->items[i] = (cli_label_item){.low = first + i * length, .high = first + (i + 1) * length};
-    out->items[CLI_LABEL_ITEMS - 1].high = sorted[count - 1];
-    for (size_t i = 0; i < count; i++)
-        out->items[find_value(out, sorted[i])].count++;
-}
-
 weir_status cli_labels_count(const weir_store *store, uint32_t task, weir_split split, uint64_t cardinality,
                              cli_labels *out, weir_error *error) {
     const weir_task *described = &weir_store_describe(store)->tasks[task];
@@ -90,7 +66,7 @@ weir_status cli_labels_count(const weir_store *store, uint32_t task, weir_split 
     if (!values)
         return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %llu labels",
                          (unsigned long long)cardinality);
-    size_t count = 0;
+    size_t count = 0, distinct = 0;
     for (uint64_t i = 0; i < cardinality; i++) {
         weir_seed_row seed = {.target.is_null = true};
         if (weir_store_seed(store, task, described->split_start[split] + i, &seed) && !seed.target.is_null)
@@ -99,12 +75,21 @@ weir_status cli_labels_count(const weir_store *store, uint32_t task, weir_split 
     out->nulls = cardinality - count;
     if (count > 0)
         qsort(values, count, sizeof *values, compare_values);
-    size_t distinct = count_distinct(values, count);
+    for (size_t i = 0; i < count; i++)
+        distinct += i == 0 || values[i] != values[i - 1];
     weir_status status = WEIR_OK;
-    if (are_categories || distinct <= CLI_LABEL_ITEMS)
+    if (are_categories || distinct <= CLI_LABEL_ITEMS) {
         status = list_values(values, count, distinct, are_categories, out, error);
-    else
-        divide(values, count, out);
+    } else {
+        double first = values[0], last = values[count - 1], length = (last - first) / CLI_LABEL_ITEMS;
+        out->are_stretches = true;
+        out->item_count = CLI_LABEL_ITEMS;
+        for (uint32_t i = 0; i < CLI_LABEL_ITEMS; i++)
+            out->items[i] = (cli_label_item){.low = first + i * length, .high = first + (i + 1) * length};
+        out->items[CLI_LABEL_ITEMS - 1].high = last;
+        for (size_t i = 0; i < count; i++)
+            out->items[find_value(out, values[i])].count++;
+    }
     free(values);
     return status;
 }

@@ -49,27 +49,24 @@ static void put32(archive *a, uint32_t value) {
     put16(a, value >> 16);
 }
 
-static const char *descr_of(const char *dtype) {
+/* The header of a .npy file: magic, version, and a Python dictionary padded to a multiple of 64 bytes. */
+static size_t npy_header(const weir_tensor *tensor, char out[256]) {
     static const char *const names[][2] = {{"int8", "|i1"},    {"uint8", "|u1"},  {"uint16", "<u2"},
                                            {"float16", "<f2"}, {"int32", "<i4"},  {"uint32", "<u4"},
                                            {"float32", "<f4"}, {"uint64", "<u8"}, {"int64", "<i8"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i][0], dtype) == 0)
-            return names[i][1];
-    return "|V1";
-}
-
-/* The header of a .npy file: magic, version, and a Python dictionary padded to a multiple of 64 bytes. */
-static size_t npy_header(const weir_tensor *tensor, char out[256]) {
+    const char *dtype = "|V1";
     char shape[80] = "";
+    for (size_t i = 0; i < CLI_COUNT(names); i++)
+        if (strcmp(names[i][0], tensor->dtype) == 0)
+            dtype = names[i][1];
     for (uint32_t k = 0; k < tensor->rank; k++) {
         size_t used = strlen(shape);
         snprintf(shape + used, sizeof shape - used, "%llu,%s", (unsigned long long)tensor->shape[k],
                  k + 1 < tensor->rank ? " " : "");
     }
     memcpy(out, "\x93NUMPY\x01\x00", 8);
-    int text = snprintf(out + 10, 200, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
-                        descr_of(tensor->dtype), shape);
+    int text =
+        snprintf(out + 10, 200, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape);
     size_t size = 10 + (size_t)text;
     size_t padded = (size + 1 + NPY_ALIGNMENT - 1) / NPY_ALIGNMENT * NPY_ALIGNMENT;
     memset(out + size, ' ', padded - size);

@@ -82,10 +82,6 @@ static bool is_task_row(const sequence *s, uint32_t local) {
     return s->rows[local] >= s->info->row_count;
 }
 
-static uint32_t cells_of(const sequence *s, uint32_t local) {
-    return is_task_row(s, local) ? TASK_CELLS : table_of(s, local)->column_count;
-}
-
 /* The place of a column's cell in its row. */
 static uint32_t place_of(const sequence *s, uint32_t local, uint32_t column) {
     if (is_task_row(s, local))
@@ -113,7 +109,8 @@ static bool find_places(sequence *s) {
     s->row_starts[0] = 0;
     for (uint32_t r = 0; r < s->row_count; r++) {
         s->by_row[r] = &s->rows[r];
-        s->row_starts[r + 1] = s->row_starts[r] + cells_of(s, r);
+        s->row_starts[r + 1] =
+            s->row_starts[r] + (is_task_row(s, r) ? TASK_CELLS : table_of(s, r)->column_count);
     }
     if (s->row_count > 0)
         qsort(s->by_row, s->row_count, sizeof *s->by_row, compare_rows);
@@ -132,12 +129,6 @@ static bool find_places(sequence *s) {
     return true;
 }
 
-static void forget_places(sequence *s) {
-    free(s->row_starts);
-    free(s->by_row);
-    free(s->positions);
-}
-
 /* ---- Times ----------------------------------------------------------------------------------- */
 
 /* When a cell or an edge is known, by its known_slot: with its row, or as late as another time says. The
@@ -151,10 +142,6 @@ static int64_t known_time(const sequence *s, uint64_t row, uint32_t known_slot) 
     if (known == WEIR_TIME_ALWAYS)
         return WEIR_TIME_NEVER;
     return known > time ? known : time;
-}
-
-static bool is_known(const sequence *s, int64_t time) {
-    return time != WEIR_TIME_NEVER && time <= s->observation_time;
 }
 
 /* [text, seconds]; null for what always was, "never" without seconds for what never will be. */
@@ -247,19 +234,6 @@ static bool write_identifier(weir_json_writer *w, const sequence *s, uint64_t ro
     return false;
 }
 
-/* The target may be among its task's own dropped columns: then other rows leave it out whatever it is. */
-static bool is_dropped(const sequence *s, uint32_t column) {
-    return s->task->column_dropped[column] || (s->task->drops_target && column == s->task->column);
-}
-
-static bool is_hidden_label(const sequence *s, uint32_t local, uint32_t column) {
-    weir_label_visibility visibility = weir_manifest_describe(s->context->manifest)->batch->label_visibility;
-    if (!s->task->is_cell || column != s->task->column || visibility == WEIR_LABELS_ALL)
-        return false;
-    return visibility == WEIR_LABELS_NONE ||
-           weir_store_is_held_out(s->context->store, s->task_number, s->rows[local]);
-}
-
 /* The state of a cell that is in the sequence and has a value. */
 static cell_state state_of_value(const sequence *s, int32_t position) {
     bool is_masked = s->batch->tensors[WEIR_IS_MASKED].name &&
@@ -276,9 +250,14 @@ static cell_state state_of(const sequence *s, uint32_t local, uint32_t column, i
             return state_of_value(s, position);
         return cell->is_null ? CELL_NULL : CELL_LATE;
     }
-    if (is_dropped(s, column))
+    bool is_target = column == s->task->column; /* which may be among the task's own dropped columns */
+    if (s->task->column_dropped[column] || (s->task->drops_target && is_target))
         return CELL_DROPPED;
-    return is_hidden_label(s, local, column) ? CELL_LABEL : CELL_CUT;
+    weir_label_visibility visibility = weir_manifest_describe(s->context->manifest)->batch->label_visibility;
+    bool is_hidden = visibility == WEIR_LABELS_NONE ||
+                     (visibility != WEIR_LABELS_ALL &&
+                      weir_store_is_held_out(s->context->store, s->task_number, s->rows[local]));
+    return s->task->is_cell && is_target && is_hidden ? CELL_LABEL : CELL_CUT;
 }
 
 /* [state, position, value] and, where it is hidden for its time, when it is known. */
@@ -301,18 +280,6 @@ static void write_cell(weir_json_writer *w, const sequence *s, uint32_t local, u
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Why an edge is seen or not, and what time that is about. */
-static edge_state state_of_edge(const sequence *s, uint32_t local, uint32_t edge, uint64_t parent,
-                                int64_t *time) {
-    *time = known_time(s, s->rows[local], s->info->edges[edge].known_slot);
-    if (s->task->edge_hidden[edge])
-        return EDGE_HIDDEN;
-    if (!is_known(s, *time))
-        return EDGE_LATE;
-    *time = weir_store_row_time(s->context->store, parent);
-    return local_of(s, parent) != NOWHERE || *time <= s->observation_time ? EDGE_SHOWN : EDGE_TO_LATER_ROW;
-}
-
 /* [edge type, number of the parent in the sequence or -1, state, the time that the state is about]. */
 static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local) {
     const weir_table *table = table_of(s, local);
@@ -320,13 +287,21 @@ static void write_parents(weir_json_writer *w, const sequence *s, uint32_t local
     weir_json_array(w);
     for (uint32_t e = table->edge_start; e < table->edge_start + table->edge_count; e++) {
         uint64_t parent = weir_store_parent(s->context->store, s->rows[local], e);
-        int64_t time;
         if (parent == WEIR_NO_ROW)
             continue;
+        int64_t time = known_time(s, s->rows[local], s->info->edges[e].known_slot);
+        edge_state state = s->task->edge_hidden[e]                                 ? EDGE_HIDDEN
+                           : time == WEIR_TIME_NEVER || time > s->observation_time ? EDGE_LATE
+                                                                                   : EDGE_SHOWN;
+        if (state == EDGE_SHOWN) {
+            time = weir_store_row_time(s->context->store, parent);
+            if (local_of(s, parent) == NOWHERE && time > s->observation_time)
+                state = EDGE_TO_LATER_ROW;
+        }
         weir_json_array(w);
         weir_json_uint(w, e);
         weir_json_int(w, local_of(s, parent));
-        weir_json_uint(w, state_of_edge(s, local, e, parent, &time));
+        weir_json_uint(w, state);
         write_time(w, time);
         weir_json_end_array(w);
     }
@@ -411,18 +386,14 @@ static void write_row(weir_json_writer *w, const sequence *s, uint32_t local) {
     weir_json_end_object(w);
 }
 
-/* The target in a group of a link task. */
-static weir_cell target_of_role(const sequence *s) {
-    weir_role role = weir_batch_role(s->batch, s->index);
-    return (weir_cell){.stype = WEIR_BOOLEAN,
-                       .is_null = role != WEIR_ROLE_DESTINATION && role != WEIR_ROLE_NEGATIVE,
-                       .integer = role == WEIR_ROLE_DESTINATION};
-}
-
-/* The target of a sequence: that of its seed. A request that is not one has its row's cell, or none. */
+/* The target of a sequence: that of its seed, or in a group of a link task whether it is the destination. A
+ * request that is not a seed has its row's cell, or none. */
 static weir_cell target_of(const sequence *s, uint64_t sample) {
+    weir_role role = weir_batch_role(s->batch, s->index);
     if (s->task->link.is_link)
-        return target_of_role(s);
+        return (weir_cell){.stype = WEIR_BOOLEAN,
+                           .is_null = role != WEIR_ROLE_DESTINATION && role != WEIR_ROLE_NEGATIVE,
+                           .integer = role == WEIR_ROLE_DESTINATION};
     const weir_store *store = s->context->store;
     weir_stored_dataset dataset;
     weir_error error;
@@ -439,20 +410,6 @@ static weir_cell target_of(const sequence *s, uint64_t sample) {
     return seed.target;
 }
 
-/* The value, and which item of the label distribution it is. */
-static void write_target(weir_json_writer *w, const sequence *s, uint64_t sample) {
-    weir_cell target = target_of(s, sample);
-    weir_json_key(w, "target");
-    write_value(w, s->context->store, s->task->column, &target);
-    weir_json_key(w, "label");
-    weir_json_int(w, cli_labels_find(s->labels, &target));
-}
-
-static void write_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint_text(w, value);
-}
-
 static void write_permutation(weir_json_writer *w, const sequence *s, const char *key, weir_tensor_id id) {
     const uint8_t *first = s->batch->data + s->batch->tensors[id].offset;
     weir_json_key(w, key);
@@ -465,15 +422,20 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)batch->sample_digests[s->index]);
     weir_json_object(w);
-    write_uint(w, "sample", sample);
-    write_uint(w, "epoch", batch->epochs[s->index]);
-    write_uint(w, "position", load(batch, WEIR_POSITION, s->index, 8));
+    cli_json_uint_text(w, "sample", sample);
+    cli_json_uint_text(w, "epoch", batch->epochs[s->index]);
+    cli_json_uint_text(w, "position", load(batch, WEIR_POSITION, s->index, 8));
     weir_json_key(w, "seen");
     write_time(w, s->observation_time);
     cli_json_text(w, "digest", digest);
     cli_json_uint(w, "cells", s->cell_count);
-    if (s->row_count > 0)
-        write_target(w, s, sample);
+    if (s->row_count > 0) {
+        weir_cell target = target_of(s, sample);
+        weir_json_key(w, "target");
+        write_value(w, s->context->store, s->task->column, &target);
+        weir_json_key(w, "label"); /* which item of the label distribution it is */
+        weir_json_int(w, cli_labels_find(s->labels, &target));
+    }
     if (s->batch->group_size > 1)
         cli_json_text(w, "role", weir_role_name(weir_batch_role(batch, s->index)));
     write_permutation(w, s, "col_perm", WEIR_COL_PERM);
@@ -497,7 +459,9 @@ static void write_sequence(weir_json_writer *w, sequence *s) {
     } else {
         w->status = WEIR_OUT_OF_MEMORY;
     }
-    forget_places(s);
+    free(s->row_starts);
+    free(s->by_row);
+    free(s->positions);
     weir_json_end_array(w);
     weir_json_end_object(w);
 }
@@ -561,23 +525,17 @@ void cli_batch_write_page_head(weir_json_writer *w, const cli_batch_context *con
     write_labels(w, context->store, task, labels);
 }
 
-static uint64_t anchor_of(const weir_store *store, uint32_t task, const weir_batch *batch, uint32_t i) {
-    uint32_t number = (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4);
-    bool is_padding = load(batch, WEIR_NUM_ROWS, i, 4) == 0;
-    return is_padding ? WEIR_NO_ROW : weir_batch_anchor(store, task, batch, i, number);
-}
-
 void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, const cli_batch_context *context,
                                uint32_t member, const cli_labels *labels) {
     const weir_store_info *info = weir_store_describe(context->store);
     bool is_mixed = batch->source_count > 0;
     uint32_t task = is_mixed ? batch->sources[member].task : batch->task;
     weir_json_object(w);
-    write_uint(w, "epoch", batch->step.cursor_before.epoch);
-    write_uint(w, "position", batch->step.cursor_before.global_index);
-    write_uint(w, "next_epoch", batch->step.cursor_next.epoch);
-    write_uint(w, "next_position", batch->step.cursor_next.global_index);
-    write_uint(w, "bytes", batch->size);
+    cli_json_uint_text(w, "epoch", batch->step.cursor_before.epoch);
+    cli_json_uint_text(w, "position", batch->step.cursor_before.global_index);
+    cli_json_uint_text(w, "next_epoch", batch->step.cursor_next.epoch);
+    cli_json_uint_text(w, "next_position", batch->step.cursor_next.global_index);
+    cli_json_uint_text(w, "bytes", batch->size);
     cli_json_uint(w, "sequence_length", batch->sequence_length);
     cli_json_hex(w, "digest", batch->batch_digest, sizeof batch->batch_digest);
     weir_json_key(w, "sequences");
@@ -596,9 +554,12 @@ void cli_batch_write_page_step(weir_json_writer *w, const weir_batch *batch, con
                       .row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4),
                       .cell_count = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4),
                       .observation_time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8),
-                      .anchor_row = anchor_of(context->store, task, batch, i),
+                      .anchor_row = WEIR_NO_ROW,
                       .rows = batch->rows + (size_t)i * batch->row_stride,
                       .visits = batch->visits + (size_t)i * batch->row_stride};
+        if (s.row_count > 0) /* not padding */
+            s.anchor_row = weir_batch_anchor(context->store, task, batch, i,
+                                             (uint32_t)load(batch, WEIR_ANCHOR_ROW, i, 4));
         write_sequence(w, &s);
     }
     weir_json_end_array(w);

@@ -35,33 +35,6 @@ static void write_shape(weir_json_writer *w, const weir_tensor *tensor) {
     weir_json_end_array(w);
 }
 
-static void write_dims(weir_json_writer *w, const weir_batch *batch) {
-    const struct {
-        const char *name;
-        uint32_t value;
-    } dims[] = {{"B", batch->sequence_count},
-                {"S", batch->sequence_length},
-                {"R", batch->row_count},
-                {"U", batch->text_count},
-                {"D_t", batch->embedding_dim}};
-    weir_json_key(w, "dims");
-    weir_json_object(w);
-    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
-        weir_json_key(w, dims[i].name);
-        weir_json_uint(w, dims[i].value);
-    }
-    weir_json_end_object(w);
-    weir_json_key(w, "shapes");
-    weir_json_object(w);
-    for (int id = 0; id < WEIR_TENSORS; id++) {
-        if (!batch->tensors[id].name)
-            continue;
-        weir_json_key(w, batch->tensors[id].name);
-        write_shape(w, &batch->tensors[id]);
-    }
-    weir_json_end_object(w);
-}
-
 void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
     weir_json_key(w, "tensors");
     weir_json_object(w);
@@ -74,8 +47,7 @@ void cli_batch_write_tensors(weir_json_writer *w, const weir_batch *batch) {
         cli_json_text(w, "dtype", tensor->dtype);
         weir_json_key(w, "shape");
         write_shape(w, tensor);
-        weir_json_key(w, "data");
-        weir_json_hex(w, batch->data + tensor->offset, (size_t)tensor->size);
+        cli_json_hex(w, "data", batch->data + tensor->offset, (size_t)tensor->size);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
@@ -89,46 +61,43 @@ static void write_source(weir_json_writer *w, const weir_batch_source *source) {
     cli_json_uint(w, "cat_emb_count", source->category_count);
 }
 
-static void write_sources(weir_json_writer *w, const weir_batch *batch) {
-    weir_json_key(w, "datasets");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < batch->source_count; i++) {
-        weir_json_object(w);
-        cli_json_text(w, "dataset", batch->sources[i].dataset);
-        write_source(w, &batch->sources[i]);
-        cli_json_uint(w, "first_column", batch->sources[i].first_column);
-        cli_json_uint(w, "first_category", batch->sources[i].first_category);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
 void cli_batch_write_head(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
-    weir_batch_source only = {0};
-    if (batch->source_count == 0)
-        only = cli_batch_source(store, batch, 0);
-    if (batch->source_count > 0)
-        write_sources(w, batch);
-    else
+    if (batch->source_count == 0) {
+        weir_batch_source only = cli_batch_source(store, batch, 0);
         write_source(w, &only);
+    } else {
+        weir_json_key(w, "datasets");
+        weir_json_array(w);
+        for (uint32_t i = 0; i < batch->source_count; i++) {
+            weir_json_object(w);
+            cli_json_text(w, "dataset", batch->sources[i].dataset);
+            write_source(w, &batch->sources[i]);
+            cli_json_uint(w, "first_column", batch->sources[i].first_column);
+            cli_json_uint(w, "first_category", batch->sources[i].first_category);
+            weir_json_end_object(w);
+        }
+        weir_json_end_array(w);
+    }
     if (batch->group_size > 1)
         cli_json_uint(w, "group_size", batch->group_size);
-    write_dims(w, batch);
+    weir_json_key(w, "dims");
+    weir_json_object(w);
+    cli_json_uint(w, "B", batch->sequence_count);
+    cli_json_uint(w, "S", batch->sequence_length);
+    cli_json_uint(w, "R", batch->row_count);
+    cli_json_uint(w, "U", batch->text_count);
+    cli_json_uint(w, "D_t", batch->embedding_dim);
+    weir_json_end_object(w);
+    weir_json_key(w, "shapes");
+    weir_json_object(w);
+    for (int id = 0; id < WEIR_TENSORS; id++) {
+        if (!batch->tensors[id].name)
+            continue;
+        weir_json_key(w, batch->tensors[id].name);
+        write_shape(w, &batch->tensors[id]);
+    }
+    weir_json_end_object(w);
     cli_json_hex(w, "batch_digest", batch->batch_digest, sizeof batch->batch_digest);
-}
-
-/* Whether the store keeps keys of what anchors are. */
-static bool has_anchor_keys(const weir_store_info *info, const weir_task *task) {
-    return info->tables[task->anchor_table].key_form != WEIR_KEYS_NONE ||
-           (task->link.is_link && info->tables[task->link.table].key_form != WEIR_KEYS_NONE);
-}
-
-static void write_role(weir_json_writer *w, const weir_batch *batch, uint32_t i) {
-    weir_json_key(w, "role");
-    if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
-        weir_json_text(w, weir_role_name(weir_batch_role(batch, i)));
-    else
-        weir_json_null(w);
 }
 
 void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, const weir_batch *batch,
@@ -137,15 +106,18 @@ void cli_batch_write_sequence(weir_json_writer *w, const weir_store *store, cons
     const weir_store_info *info = weir_store_describe(source.store);
     char digest[24];
     cli_json_uint(w, "position", cli_batch_field(batch, WEIR_POSITION, i));
+    bool is_padding = cli_batch_field(batch, WEIR_NUM_ROWS, i) == 0;
     if (batch->group_size > 1)
-        write_role(w, batch, i);
+        cli_json_text(w, "role", is_padding ? NULL : weir_role_name(weir_batch_role(batch, i)));
     cli_json_uint(w, "anchor_row", cli_batch_field(batch, WEIR_ANCHOR_ROW, i));
-    if (has_anchor_keys(info, &info->tasks[source.task])) {
+    const weir_task *task = &info->tasks[source.task];
+    if (info->tables[task->anchor_table].key_form != WEIR_KEYS_NONE ||
+        (task->link.is_link && info->tables[task->link.table].key_form != WEIR_KEYS_NONE)) {
         weir_json_key(w, "anchor_key");
-        if (cli_batch_field(batch, WEIR_NUM_ROWS, i) > 0)
-            weir_store_key_json(source.store, cli_batch_anchor(&source, batch, i), w);
-        else
+        if (is_padding)
             weir_json_null(w);
+        else
+            weir_store_key_json(source.store, cli_batch_anchor(&source, batch, i), w);
     }
     weir_json_key(w, "observation_time");
     weir_json_int(w, (int64_t)cli_batch_field(batch, WEIR_OBSERVATION_TIME, i));

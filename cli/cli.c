@@ -73,91 +73,53 @@ bool cli_size(const char *text, uint64_t *out) {
     return *unit == 0;
 }
 
-static bool add_text(const cli_command *command, const cli_option *option, const char *value) {
-    cli_texts *texts = option->target;
-    if (texts->count == CLI_TEXTS_MAX) {
-        cli_usage(command, "%s is given more than %d times", option->name, CLI_TEXTS_MAX);
-        return false;
-    }
-    texts->list[texts->count++] = value;
-    return true;
-}
-
-/* Stores a value; false after it has said why not. */
-static bool store_value(const cli_command *command, const cli_option *option, const char *value) {
-    uint64_t number;
+/* Stores a value; CLI_USAGE after it has said why not. */
+static int store_value(const cli_command *command, const cli_option *option, const char *value) {
+    uint64_t number, limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
     if (option->kind == CLI_TEXT) {
         *(const char **)option->target = value;
-        return true;
-    }
-    if (option->kind == CLI_TEXTS)
-        return add_text(command, option, value);
-    if (option->kind == CLI_SIZE) {
-        if (cli_size(value, option->target))
-            return true;
-        cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
-                  option->name, value);
-        return false;
-    }
-    uint64_t limit = option->kind == CLI_UINT32 ? UINT32_MAX : UINT64_MAX;
-    if (!parse_uint(value, &number) || number > limit) {
-        cli_usage(command, "%s takes a whole number from 0 to %llu, not '%s'", option->name,
-                  (unsigned long long)limit, value);
-        return false;
-    }
-    if (option->kind == CLI_UINT32)
+    } else if (option->kind == CLI_TEXTS) {
+        cli_texts *texts = option->target;
+        if (texts->count == CLI_TEXTS_MAX)
+            return cli_usage(command, "%s is given more than %d times", option->name, CLI_TEXTS_MAX);
+        texts->list[texts->count++] = value;
+    } else if (option->kind == CLI_SIZE) {
+        if (!cli_size(value, option->target))
+            return cli_usage(command, "%s takes a number of bytes, such as 1000000, 512M or 2GiB, not '%s'",
+                             option->name, value);
+    } else if (!parse_uint(value, &number) || number > limit) {
+        return cli_usage(command, "%s takes a whole number from 0 to %llu, not '%s'", option->name,
+                         (unsigned long long)limit, value);
+    } else if (option->kind == CLI_UINT32) {
         *(uint32_t *)option->target = (uint32_t)number;
-    else
+    } else {
         *(uint64_t *)option->target = number;
-    return true;
+    }
+    return CLI_OK;
 }
 
-static cli_option *find_option(cli_option *options, size_t count, const char *argument, size_t size) {
-    for (size_t i = 0; i < count; i++)
-        if (strlen(options[i].name) == size && memcmp(options[i].name, argument, size) == 0)
-            return &options[i];
-    return NULL;
-}
-
-/* Reads the option at argv[*at] and its value; false after it has said what is wrong. */
-static bool read_option(const cli_command *command, cli_option *options, size_t count, int argc, char **argv,
-                        int *at) {
-    const char *argument = argv[*at];
+/* Reads the option at argv[*at] and its value; CLI_USAGE after it has said what is wrong. */
+static int read_option(const cli_command *command, cli_option *options, size_t count, int argc, char **argv,
+                       int *at) {
+    const char *argument = strcmp(argv[*at], "-o") == 0 ? "--output" : argv[*at];
     const char *equals = strchr(argument, '=');
-    size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
-    cli_option *option = find_option(options, count, argument, size);
-    if (!option) {
-        cli_usage(command, "unknown option %.*s", (int)size, argument);
-        return false;
-    }
-    if (option->given && option->kind != CLI_TEXTS) {
-        cli_usage(command, "%s is given twice", option->name);
-        return false;
-    }
+    size_t size = equals ? (size_t)(equals - argument) : strlen(argument), i = 0;
+    while (i < count && (strlen(options[i].name) != size || memcmp(options[i].name, argument, size) != 0))
+        i++;
+    if (i == count)
+        return cli_usage(command, "unknown option %.*s", (int)strcspn(argv[*at], "="), argv[*at]);
+    cli_option *option = &options[i];
+    if (option->given && option->kind != CLI_TEXTS)
+        return cli_usage(command, "%s is given twice", option->name);
     option->given = true;
     if (option->kind == CLI_FLAG) {
-        if (equals) {
-            cli_usage(command, "%s takes no value", option->name);
-            return false;
-        }
+        if (equals)
+            return cli_usage(command, "%s takes no value", option->name);
         *(bool *)option->target = true;
-        return true;
+        return CLI_OK;
     }
     const char *value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
-    if (!value) {
-        cli_usage(command, "%s needs a value", option->name);
-        return false;
-    }
-    return store_value(command, option, value);
-}
-
-static bool all_required_given(const cli_command *command, const cli_option *options, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (options[i].required && !options[i].given) {
-            cli_usage(command, "%s is missing", options[i].name);
-            return false;
-        }
-    return true;
+    return value ? store_value(command, option, value) : cli_usage(command, "%s needs a value", option->name);
 }
 
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
@@ -168,7 +130,7 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
         if (!options_ended && strcmp(argv[at], "--") == 0) {
             options_ended = true;
         } else if (!options_ended && argv[at][0] == '-' && argv[at][1] != 0) {
-            if (!read_option(command, options, option_count, argc, argv, &at))
+            if (read_option(command, options, option_count, argc, argv, &at) != CLI_OK)
                 return -1;
         } else if (found == positional_max) {
             cli_usage(command, "unexpected argument '%s'", argv[at]);
@@ -177,7 +139,12 @@ int cli_parse(const cli_command *command, cli_option *options, size_t option_cou
             positional[found++] = argv[at];
         }
     }
-    return all_required_given(command, options, option_count) ? found : -1;
+    for (size_t i = 0; i < option_count; i++)
+        if (options[i].required && !options[i].given) {
+            cli_usage(command, "%s is missing", options[i].name);
+            return -1;
+        }
+    return found;
 }
 
 int cli_flush(void) {
@@ -197,12 +164,10 @@ int cli_fail(const weir_error *error, bool as_json) {
         return exit_status;
     }
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     weir_json_key(&w, "error");
     weir_error_json(error, &w);
-    weir_json_end_object(&w);
-    cli_print_json(&w);
+    cli_print_object(&w);
     return exit_status;
 }
 
@@ -218,6 +183,16 @@ int cli_print_json(weir_json_writer *w) {
     }
     weir_json_release(w);
     return result;
+}
+
+void cli_json_begin(weir_json_writer *w) {
+    weir_json_writer_memory(w, NULL);
+    weir_json_object(w);
+}
+
+int cli_print_object(weir_json_writer *w) {
+    weir_json_end_object(w);
+    return cli_print_json(w);
 }
 
 void cli_json_failure(weir_json_writer *w, uint64_t t, const char *code) {
@@ -249,7 +224,25 @@ void cli_json_bool(weir_json_writer *w, const char *key, bool value) {
 
 void cli_json_text(weir_json_writer *w, const char *key, const char *value) {
     weir_json_key(w, key);
-    weir_json_text(w, value);
+    if (value)
+        weir_json_text(w, value);
+    else
+        weir_json_null(w);
+}
+
+void cli_json_text_n(weir_json_writer *w, const char *key, weir_text value) {
+    weir_json_key(w, key);
+    weir_json_text_n(w, value.data, value.size);
+}
+
+void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint_text(w, value);
+}
+
+void cli_json_double(weir_json_writer *w, const char *key, double value) {
+    weir_json_key(w, key);
+    weir_json_double(w, value);
 }
 
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor) {
@@ -311,42 +304,47 @@ bool cli_hex(const char *text, uint8_t **data, size_t *size) {
     return true;
 }
 
+int cli_read_token(const cli_command *command, const char *text, uint8_t **token, size_t *size) {
+    if (!text || cli_hex(text, token, size))
+        return CLI_OK;
+    return cli_usage(command, "--token takes hex digits, two per byte");
+}
+
+void cli_print_hex(const char *name, const void *data, size_t size) {
+    const uint8_t *bytes = data;
+    printf("%s", name);
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", bytes[i]);
+    putchar('\n');
+}
+
 static weir_status read_failure(const char *path, weir_error *error) {
     return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
 }
 
-/* What is larger is not what was meant: a store, a device. Reading it would take all memory before that is
- * said. */
+/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
+ * may wait for. What is larger than `read_max` is not what was meant: a store, a device. Reading it would
+ * take all memory before that is said. */
 static const size_t read_max = (size_t)1 << 31;
 
-static bool is_too_large(FILE *file, size_t used) {
-    struct stat about;
-    bool is_known = used == 0 && fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode);
-    if (used <= read_max && !(is_known && about.st_size > (off_t)read_max))
-        return false;
-    errno = EFBIG;
-    return true;
-}
-
-/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
- * may wait for. */
 static FILE *open_input(const char *path, weir_error *error) {
     struct stat about;
     if (strcmp(path, "-") == 0)
         return stdin;
     int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0 || fstat(file, &about) != 0) {
-        (void)read_failure(path, error);
-    } else if (S_ISDIR(about.st_mode)) {
-        errno = EISDIR;
-        (void)read_failure(path, error);
-    } else if (!S_ISREG(about.st_mode)) {
+    bool is_known = file >= 0 && fstat(file, &about) == 0;
+    int wrong = !is_known                         ? errno
+                : S_ISDIR(about.st_mode)          ? EISDIR
+                : about.st_size > (off_t)read_max ? EFBIG
+                                                  : 0;
+    if (is_known && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
         (void)cli_error(error, WEIR_IO_ERROR,
                         "%s is a device or a pipe, not a file; '-' reads standard input", path);
     } else {
-        FILE *stream = fdopen(file, "rb");
+        FILE *stream = wrong ? NULL : fdopen(file, "rb");
         if (stream)
             return stream;
+        errno = wrong ? wrong : errno;
         (void)read_failure(path, error);
     }
     if (file >= 0)
@@ -362,8 +360,10 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
     size_t used = 0;
     size_t capacity = 0;
     do {
-        if (is_too_large(file, used))
+        if (used > read_max) {
+            errno = EFBIG;
             break;
+        }
         if (capacity - used < 4096) {
             capacity = capacity ? 2 * capacity : 65536;
             char *grown = realloc(bytes, capacity);
@@ -421,10 +421,24 @@ static void remove_leftovers(const char *target) {
     globfree(&found);
 }
 
-/* Makes a new file beside the target, under a name that nobody can foresee and never through a link: what is
- * there may be somebody's. It stays locked while it is written. */
-static int create_temporary(cli_output *output) {
+static void release_names(cli_output *output) {
+    free(output->target);
+    free(output->temporary);
+    output->target = output->temporary = NULL;
+}
+
+/* A descriptor to write to; -1 with errno set. Of a file that is to be replaced, that is a new one beside it,
+ * under a name that nobody can foresee and never through a link: what is there may be somebody's. It stays
+ * locked while it is written. */
+static int open_target(cli_output *output) {
+    struct stat found;
     uint64_t random;
+    bool exists = stat(output->path, &found) == 0;
+    if (exists && !S_ISREG(found.st_mode))
+        return open(output->path, O_WRONLY | O_CLOEXEC);
+    output->target = exists ? realpath(output->path, NULL) : strdup(output->path);
+    if (!output->target)
+        return -1;
     size_t capacity = strlen(output->target) + RANDOM_DIGITS + 8;
     output->temporary = malloc(capacity);
     if (!output->temporary) {
@@ -439,22 +453,6 @@ static int create_temporary(cli_output *output) {
     if (file >= 0)
         (void)flock(file, LOCK_EX | LOCK_NB);
     return file;
-}
-
-static void release_names(cli_output *output) {
-    free(output->target);
-    free(output->temporary);
-    output->target = output->temporary = NULL;
-}
-
-/* A descriptor to write to; -1 with errno set. */
-static int open_target(cli_output *output) {
-    struct stat found;
-    bool exists = stat(output->path, &found) == 0;
-    if (exists && !S_ISREG(found.st_mode))
-        return open(output->path, O_WRONLY | O_CLOEXEC);
-    output->target = exists ? realpath(output->path, NULL) : strdup(output->path);
-    return output->target ? create_temporary(output) : -1;
 }
 
 weir_status cli_output_open(cli_output *output, const char *path, weir_error *error) {

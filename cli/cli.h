@@ -50,9 +50,19 @@ typedef struct cli_option {
     bool given; /* set by cli_parse */
 } cli_option;
 
-/* Reads options ("--name value", "--name=value", in any order, "--" ends them) and at most `positional_max`
- * other arguments. Returns the number of those, or -1 after it has said what is wrong; the caller returns
- * CLI_USAGE then. */
+/* Entries of a list of options, of the kind that the target's type says. */
+#define CLI_OPTION(name, target)                                                                             \
+    { name, CLI_KIND_OF(target), target, false, false }
+#define CLI_REQUIRED(name, target)                                                                           \
+    { name, CLI_KIND_OF(target), target, true, false }
+#define CLI_KIND_OF(target)                                                                                  \
+    _Generic(*(target), bool: CLI_FLAG, const char *: CLI_TEXT, cli_texts: CLI_TEXTS, uint64_t: CLI_UINT,    \
+             uint32_t: CLI_UINT32)
+#define CLI_COUNT(options) (sizeof(options) / sizeof *(options))
+
+/* Reads options ("--name value", "--name=value", in any order, "-o" is "--output", "--" ends them) and at
+ * most `positional_max` other arguments. Returns the number of those, or -1 after it has said what is wrong;
+ * the caller returns CLI_USAGE then. */
 int cli_parse(const cli_command *command, cli_option *options, size_t option_count, int argc, char **argv,
               const char **positional, int positional_max);
 
@@ -72,6 +82,10 @@ int cli_fail(const weir_error *error, bool as_json);
  * not be written or made. */
 int cli_print_json(weir_json_writer *w);
 
+/* The same for one object: begins the writer with it, and ends it before it is printed. */
+void cli_json_begin(weir_json_writer *w);
+int cli_print_object(weir_json_writer *w);
+
 /* Fills a record for what fails in the command line itself, and returns its status. */
 weir_status cli_error(weir_error *error, weir_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -90,10 +104,14 @@ static inline const char *cli_plural(uint64_t count) {
 }
 enum { CLI_SHOWN_MAX = 4352 /* a path at its longest */ };
 
-/* A member of an object: its key and its value; a cursor is {"epoch": …, "global_index": …}. */
+/* A member of an object: its key and its value. A text that is NULL is null; a number that JavaScript could
+ * not hold is a decimal text; a cursor is {"epoch": …, "global_index": …}. */
 void cli_json_uint(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_bool(weir_json_writer *w, const char *key, bool value);
+void cli_json_double(weir_json_writer *w, const char *key, double value);
 void cli_json_text(weir_json_writer *w, const char *key, const char *value);
+void cli_json_text_n(weir_json_writer *w, const char *key, weir_text value);
+void cli_json_uint_text(weir_json_writer *w, const char *key, uint64_t value);
 void cli_json_cursor(weir_json_writer *w, const char *key, weir_cursor cursor);
 void cli_json_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
@@ -107,6 +125,13 @@ int cli_flush(void);
 
 /* Hex text from the command line into memory that the caller frees with free(); false if it is not hex. */
 bool cli_hex(const char *text, uint8_t **data, size_t *size);
+
+/* A replay token, which --token gives as hex. CLI_OK, also without a text, or CLI_USAGE after it has said
+ * what is wrong. */
+int cli_read_token(const cli_command *command, const char *text, uint8_t **token, size_t *size);
+
+/* "name 0a1b…", and a newline. */
+void cli_print_hex(const char *name, const void *data, size_t size);
 
 /* A whole file of at most 2 GiB, or standard input for "-", into memory that the caller frees with free(). */
 WEIR_CHECKED weir_status cli_read_file(const char *path, char **data, size_t *size, weir_error *error);

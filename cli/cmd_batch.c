@@ -18,33 +18,27 @@ typedef struct request {
     bool any_hash, pad, as_json, with_tensors;
 } request;
 
-static void write_sequences(weir_json_writer *w, const weir_store *store, const weir_batch *batch) {
-    weir_json_key(w, "sequences");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        weir_json_object(w);
-        if (batch->source_count > 0)
-            cli_json_text(w, "dataset", cli_batch_source(store, batch, i).dataset);
-        cli_json_uint(w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
-        cli_json_uint(w, "epoch", batch->epochs[i]);
-        cli_batch_write_sequence(w, store, batch, i);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
 static int print_json(const request *r, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_text(&w, "dataset", r->of.dataset);
     cli_batch_write_head(&w, store, batch);
-    write_sequences(&w, store, batch);
+    weir_json_key(&w, "sequences");
+    weir_json_array(&w);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        weir_json_object(&w);
+        if (batch->source_count > 0)
+            cli_json_text(&w, "dataset", cli_batch_source(store, batch, i).dataset);
+        cli_json_uint(&w, "sample_index", cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
+        cli_json_uint(&w, "epoch", batch->epochs[i]);
+        cli_batch_write_sequence(&w, store, batch, i);
+        weir_json_end_object(&w);
+    }
+    weir_json_end_array(&w);
     cli_json_cursor(&w, "cursor_next", batch->step.cursor_next);
     if (r->with_tensors)
         cli_batch_write_tensors(&w, batch);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static void print_task(const char *dataset, const weir_store *store, uint32_t number) {
@@ -76,22 +70,6 @@ static int print_text(const request *r, const weir_store *store, const weir_batc
     return cli_flush();
 }
 
-static int show(const request *r, const weir_store *store, const weir_batch *batch) {
-    weir_error error;
-    if (r->npz && cli_write_npz(batch, r->npz, &error) != WEIR_OK)
-        return cli_fail(&error, r->as_json);
-    if (r->as_json)
-        return print_json(r, store, batch);
-    return print_text(r, store, batch);
-}
-
-/* Whether there is a batch after this one: training goes round and round, everything else ends. */
-static bool has_next(const weir_batch *batch, weir_stage stage) {
-    weir_cursor before = batch->step.cursor_before, next = batch->step.cursor_next;
-    return stage == WEIR_STAGE_TRAIN ||
-           (next.epoch == before.epoch && next.global_index > before.global_index);
-}
-
 /* The batch at the cursor and those after it, as one page. */
 static weir_status write_page(const request *r, const cli_batch_context *context, weir_stage stage,
                               weir_batch_builder *builder, weir_batch_buffer *buffer, weir_error *error) {
@@ -107,8 +85,10 @@ static weir_status write_page(const request *r, const cli_batch_context *context
         if (status != WEIR_OK)
             break;
         cli_batch_html_add(page, batch);
-        is_more = has_next(batch, stage);
-        at = batch->step.cursor_next;
+        weir_cursor next = batch->step.cursor_next; /* training goes round and round, everything else ends */
+        is_more =
+            stage == WEIR_STAGE_TRAIN || (next.epoch == at.epoch && next.global_index > at.global_index);
+        at = next;
     }
     if (status == WEIR_OK)
         status = cli_batch_html_write(page, r->html, error);
@@ -153,7 +133,12 @@ static int build(const request *r, const cli_stores *stores, const weir_manifest
         status = write_page(r, &context, options.stage, builder, buffer, &error);
     if (status == WEIR_OK)
         status = weir_batch_build(builder, r->at, buffer, &error);
-    int result = status == WEIR_OK ? show(r, store, weir_batch_view(buffer)) : cli_fail(&error, r->as_json);
+    const weir_batch *batch = buffer ? weir_batch_view(buffer) : NULL;
+    if (status == WEIR_OK && r->npz)
+        status = cli_write_npz(batch, r->npz, &error);
+    int result = status != WEIR_OK ? cli_fail(&error, r->as_json)
+                 : r->as_json      ? print_json(r, store, batch)
+                                   : print_text(r, store, batch);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
     return result;
@@ -177,19 +162,14 @@ static const char *find_clash(const request *r) {
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .steps = 1};
     cli_option options[] = {
-        {"--store", CLI_TEXTS, &r.stores, true, false},
-        CLI_SELECTION_OPTIONS(r.of, true),
-        CLI_CURSOR_OPTIONS(r.at),
-        {"--any-hash", CLI_FLAG, &r.any_hash, false, false},
-        {"--pad", CLI_FLAG, &r.pad, false, false},
-        {"--verify", CLI_TEXT, &r.verify, false, false},
-        {"--npz", CLI_TEXT, &r.npz, false, false},
-        {"--html", CLI_TEXT, &r.html, false, false},
-        {"--steps", CLI_UINT, &r.steps, false, false},
-        {"--tensors", CLI_FLAG, &r.with_tensors, false, false},
-        {"--json", CLI_FLAG, &r.as_json, false, false},
+        CLI_REQUIRED("--store", &r.stores), CLI_SELECTION_OPTIONS(r.of, true),
+        CLI_CURSOR_OPTIONS(r.at),           CLI_OPTION("--any-hash", &r.any_hash),
+        CLI_OPTION("--pad", &r.pad),        CLI_OPTION("--verify", &r.verify),
+        CLI_OPTION("--npz", &r.npz),        CLI_OPTION("--html", &r.html),
+        CLI_OPTION("--steps", &r.steps),    CLI_OPTION("--tensors", &r.with_tensors),
+        CLI_OPTION("--json", &r.as_json),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (r.with_tensors && !r.as_json)
         return cli_usage(self, "--tensors belongs to --json");
@@ -228,10 +208,10 @@ const cli_command cli_batch = {
              "                  [--world-size W] [--rank R] [--token HEX] [--pad] [--any-hash]\n"
              "                  [--verify touched|all|none]\n"
              "                  [--json [--tensors]] [--npz OUT] [--html OUT [--steps N]]",
-    .help = "  --store S        a store; of a mixed batch once for each store of the mix\n"
+    .help = "  --store S        a store; for a mixed batch, once for each store of the mix\n"
             "  --manifest M     the manifest; ingest writes one beside the store\n" CLI_ONE_DATASET_HELP
                 CLI_CURSOR_HELP CLI_WORLD_HELP CLI_TOKEN_HELP
-            "  --pad            fill a partial batch up with sequences of padding\n" CLI_ANY_HASH_HELP
+            "  --pad            fill up a partial batch with sequences of padding\n" CLI_ANY_HASH_HELP
                 CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
             "  --html OUT       write one page that shows each sequence: rows, foreign keys, times,\n"
             "                   masks, and how the labels are distributed\n"

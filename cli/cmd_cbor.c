@@ -5,38 +5,30 @@
 
 #include "cli.h"
 
-static int print_encoding(const weir_cbor_writer *cbor, bool as_json) {
-    if (!as_json) {
-        for (size_t i = 0; i < cbor->size; i++)
-            printf("%02x", cbor->data[i]);
-        putchar('\n');
-        return cli_flush();
-    }
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_hex(&w, "cbor", cbor->data, cbor->size);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
 static int encode(const char *path, bool as_json) {
     weir_error error;
     weir_cbor_writer cbor;
+    weir_json_writer w;
     char *text = NULL;
     size_t size = 0;
-    if (cli_read_file(path, &text, &size, &error) != WEIR_OK)
-        return cli_fail(&error, as_json);
+    int result;
     weir_cbor_writer_memory(&cbor, NULL);
-    weir_status status = weir_json_read(text, size, path, WEIR_CBOR_INVALID, &cbor, &error);
-    free(text);
+    weir_status status = cli_read_file(path, &text, &size, &error);
+    if (status == WEIR_OK)
+        status = weir_json_read(text, size, path, WEIR_CBOR_INVALID, &cbor, &error);
     if (status == WEIR_OK)
         status = weir_cbor_finish(&cbor, &error);
     if (status != WEIR_OK) {
-        weir_cbor_release(&cbor);
-        return cli_fail(&error, as_json);
+        result = cli_fail(&error, as_json);
+    } else if (as_json) {
+        cli_json_begin(&w);
+        cli_json_hex(&w, "cbor", cbor.data, cbor.size);
+        result = cli_print_object(&w);
+    } else {
+        cli_print_hex("", cbor.data, cbor.size);
+        result = cli_flush();
     }
-    int result = print_encoding(&cbor, as_json);
+    free(text);
     weir_cbor_release(&cbor);
     return result;
 }
@@ -67,7 +59,7 @@ static int decode(const cli_command *self, const char *hex, bool as_json) {
 
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json)};
     const char *arguments[2];
     int count = cli_parse(self, options, 1, argc, argv, arguments, 2);
     if (count < 0)

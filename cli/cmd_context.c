@@ -26,23 +26,14 @@ typedef struct requests {
     uint32_t count;
 } requests;
 
-/* ---- What is asked ----------------------------------------------------------------------------- */
-
-static bool read_time(const char *text, int64_t *out) {
-    return cli_integer(text, out) || weir_timestamp_parse(text, strlen(text), out);
-}
-
-/* The table that keys are of. */
-static uint32_t table_of(const weir_store_info *info, const asked *a) {
-    for (uint32_t i = 0; i < info->task_count; i++)
-        if (strcmp(info->tasks[i].name, a->task) == 0)
-            return a->is_destination && info->tasks[i].link.is_link ? info->tasks[i].link.table
-                                                                    : info->tasks[i].anchor_table;
-    return WEIR_NONE;
-}
-
 static weir_status read_requests(const asked *a, const weir_store *store, requests *out, weir_error *error) {
-    uint32_t table = table_of(weir_store_describe(store), a);
+    const weir_store_info *info = weir_store_describe(store);
+    uint32_t table = WEIR_NONE; /* that keys are of */
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        const weir_task *task = &info->tasks[i];
+        if (strcmp(task->name, a->task) == 0)
+            table = a->is_destination && task->link.is_link ? task->link.table : task->anchor_table;
+    }
     size_t count = a->keys.count + a->rows.count;
     for (size_t i = 0; i < count; i++) {
         weir_context_request *r = &out->list[i];
@@ -52,7 +43,7 @@ static weir_status read_requests(const asked *a, const weir_store *store, reques
                                     .seed = a->seed,
                                     .has_time = time != NULL,
                                     .is_destination = a->is_destination};
-        if (time && !read_time(time, &r->time))
+        if (time && !cli_integer(time, &r->time) && !weir_timestamp_parse(time, strlen(time), &r->time))
             return cli_error(error, WEIR_CONTRACT_VIOLATION,
                              "--time '%s' is not a time: write it as 2024-05-01, 2024-05-01T12:30:00Z or in "
                              "microseconds since 1970",
@@ -74,12 +65,6 @@ static weir_status read_requests(const asked *a, const weir_store *store, reques
     return WEIR_OK;
 }
 
-static void release_requests(requests *r) {
-    for (uint32_t i = 0; i < r->count; i++)
-        weir_cbor_release(&r->documents[i]);
-    free(r);
-}
-
 /* ---- What is shown ----------------------------------------------------------------------------- */
 
 /* The split of a request that is a seed of the store, or NULL. */
@@ -97,19 +82,14 @@ static const char *split_of(const weir_store *store, const weir_batch *batch, ui
 
 static int print_json(const asked *a, const weir_store *store, const weir_batch *batch) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_batch_write_head(&w, store, batch);
     weir_json_key(&w, "sequences");
     weir_json_array(&w);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         const char *split = split_of(store, batch, i);
         weir_json_object(&w);
-        weir_json_key(&w, "split");
-        if (split)
-            weir_json_text(&w, split);
-        else
-            weir_json_null(&w);
+        cli_json_text(&w, "split", split);
         weir_json_key(&w, "sample_index");
         if (split)
             weir_json_uint(&w, cli_batch_field(batch, WEIR_SAMPLE_INDEX, i));
@@ -121,8 +101,7 @@ static int print_json(const asked *a, const weir_store *store, const weir_batch 
     weir_json_end_array(&w);
     if (a->with_tensors)
         cli_batch_write_tensors(&w, batch);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static int print_text(const weir_store *store, const weir_batch *batch) {
@@ -194,7 +173,9 @@ static int answer(const asked *a, const weir_store *store, const weir_manifest *
                                    : print_text(store, batch);
     weir_batch_buffer_close(buffer);
     weir_batch_builder_close(builder);
-    release_requests(r);
+    for (uint32_t i = 0; i < r->count; i++)
+        weir_cbor_release(&r->documents[i]);
+    free(r);
     return result;
 }
 
@@ -221,40 +202,35 @@ static int check(const cli_command *self, const asked *a) {
     return CLI_OK;
 }
 
-/* The manifest that ingest writes: the store's path with another ending. */
-static void name_manifest(const char *store, char out[CLI_PATH_MAX]) {
-    size_t length = strlen(store);
-    bool has_ending = length > 5 && strcmp(store + length - 5, ".weir") == 0;
-    snprintf(out, CLI_PATH_MAX, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), store);
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     asked a = {0};
     char path[CLI_PATH_MAX];
     cli_option options[] = {
-        {"--store", CLI_TEXT, &a.store, true, false},
-        {"--manifest", CLI_TEXT, &a.manifest, false, false},
-        {"--task", CLI_TEXT, &a.task, true, false},
-        {"--key", CLI_TEXTS, &a.keys, false, false},
-        {"--row", CLI_TEXTS, &a.rows, false, false},
-        {"--time", CLI_TEXTS, &a.times, false, false},
-        {"--token", CLI_TEXT, &a.of.token_hex, false, false},
-        {"--verify", CLI_TEXT, &a.verify, false, false},
-        {"--npz", CLI_TEXT, &a.npz, false, false},
-        {"--html", CLI_TEXT, &a.html, false, false},
-        {"--tensors", CLI_FLAG, &a.with_tensors, false, false},
-        {"--json", CLI_FLAG, &a.as_json, false, false},
-        {"--destination", CLI_FLAG, &a.is_destination, false, false},
-        {"--threads", CLI_UINT32, &a.threads, false, false},
-        {"--seed", CLI_UINT, &a.seed, false, false},
+        CLI_REQUIRED("--store", &a.store),
+        CLI_OPTION("--manifest", &a.manifest),
+        CLI_REQUIRED("--task", &a.task),
+        CLI_OPTION("--key", &a.keys),
+        CLI_OPTION("--row", &a.rows),
+        CLI_OPTION("--time", &a.times),
+        CLI_OPTION("--token", &a.of.token_hex),
+        CLI_OPTION("--verify", &a.verify),
+        CLI_OPTION("--npz", &a.npz),
+        CLI_OPTION("--html", &a.html),
+        CLI_OPTION("--tensors", &a.with_tensors),
+        CLI_OPTION("--json", &a.as_json),
+        CLI_OPTION("--destination", &a.is_destination),
+        CLI_OPTION("--threads", &a.threads),
+        CLI_OPTION("--seed", &a.seed),
     };
-    size_t option_count = sizeof options / sizeof options[0];
+    size_t option_count = CLI_COUNT(options);
     weir_store_options opening = {.size = sizeof opening};
     if (cli_parse(self, options, option_count, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     a.has_seed = options[option_count - 1].given;
-    if (!a.manifest) {
-        name_manifest(a.store, path);
+    if (!a.manifest) { /* that ingest writes: the store's path with another ending */
+        size_t length = strlen(a.store);
+        bool has_ending = length > 5 && strcmp(a.store + length - 5, ".weir") == 0;
+        snprintf(path, sizeof path, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), a.store);
         a.manifest = path;
     }
     if (check(self, &a) != CLI_OK || cli_read_verify(self, a.verify, &opening.verify) != CLI_OK ||
@@ -275,7 +251,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_context = {
     .name = "context",
-    .summary = "show what a model sees of an entity at a time",
+    .summary = "show what a model sees of an entity at a given time",
     .usage = "weir context --store S --task T (--key K | --row N)... [--time TIME]... [--seed N]\n"
              "                    [--destination] [--manifest M] [--token HEX] [--verify touched|all|none]\n"
              "                    [--threads N] [--json [--tensors]] [--npz OUT] [--html OUT]",
@@ -293,13 +269,15 @@ const cli_command cli_context = {
         "  --manifest M     whose batch settings count (default: beside the store)\n" CLI_TOKEN_HELP
             CLI_VERIFY_HELP "  --npz OUT        write all tensors to a file that numpy.load opens\n"
         "  --html OUT       write one page that shows rows, foreign keys and times\n"
-        "  --threads N      that take the walks of a context together (default: 2 if they are many); the\n"
+        "  --threads N      how many threads share the walks of a context (default: 2 if they are many); "
+        "the\n"
         "                   context is the same for any number\n"
         "  --json           dims, shapes, digests and sequences\n"
         "  --tensors        with --json: the values too, as hex of their little-endian bytes\n\n"
-        "What a model in use is asked: the key and the time need not be a seed of any split. If they are, "
-        "the\n"
-        "context is the one that the seed has in evaluation; else a derived task's target is null.\n",
+        "The key and the time need not be a seed of any split: this is what a model in use is asked. If "
+        "they\n"
+        "are one, the context is the one that the seed has in evaluation; else a derived task's target is\n"
+        "null.\n",
     .example =
         "  weir context --store shop.weir --task churn --key 5 --time 2024-05-01 --html context.html\n",
     .run = run,

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "demo_keep.h"
 #include "demo_run.h"
 #include "demo_shop.h"
 #include "progress.h"
+#include "run.h"
 
 enum { PATH_MAX_BYTES = 4096, STEPS_SHOWN = 6 };
 
@@ -23,7 +23,7 @@ typedef struct demo {
     char fresh_manifest[PATH_MAX_BYTES]; /* until it is clear what becomes of the one that is there */
     char trace[PATH_MAX_BYTES], checkpoint[PATH_MAX_BYTES];
     cli_progress progress;
-    double began_s;
+    uint64_t began_ns;
     demo_counts counts;
     double make_seconds;
     uint64_t database_bytes;
@@ -32,74 +32,56 @@ typedef struct demo {
     demo_kept kept_manifest;
 } demo;
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* ---- Progress ----------------------------------------------------------------------------------------- */
 
 static void show_making(void *context, uint64_t done, uint64_t total) {
     demo *d = context;
     weir_progress state = {.phase = "make", .done = done, .total = total};
-    state.elapsed_ns = (uint64_t)((seconds_now() - d->began_s) * 1e9);
+    state.elapsed_ns = cli_run_now_ns() - d->began_ns;
     cli_progress_show(&d->progress, &state);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------- */
-
-static weir_status name_file(const demo *d, const char *name, char out[PATH_MAX_BYTES], weir_error *error) {
-    if (snprintf(out, PATH_MAX_BYTES, "%s/%s", d->folder, name) < PATH_MAX_BYTES)
-        return WEIR_OK;
-    return cli_error(error, WEIR_IO_ERROR, "the path of --dir is too long");
-}
-
+/* Names the files and makes their folder. They are a demo's own if a demo's database is beside them: it is
+ * made first. Without it they are somebody else's. */
 static weir_status make_folder(demo *d, weir_error *error) {
-    weir_status status = name_file(d, "shop.sqlite", d->database, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.schema.json", d->schema, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.weir", d->store, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.manifest.json", d->manifest, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.manifest.new.json", d->fresh_manifest, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.trace", d->trace, error);
-    if (status == WEIR_OK)
-        status = name_file(d, "shop.checkpoint", d->checkpoint, error);
-    if (status == WEIR_OK && mkdir(d->folder, 0777) != 0 && errno != EEXIST)
-        return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", d->folder, strerror(errno));
-    return status;
-}
-
-/* The files are a demo's own where a demo's database is beside them: it is made first. Without it they are
- * somebody else's. */
-static weir_status check_files(const demo *d, weir_error *error) {
-    const char *others[] = {d->schema, d->store, d->manifest, d->trace, d->checkpoint};
+    const struct {
+        char *path;
+        const char *name;
+    } files[] = {{d->database, "shop.sqlite"},
+                 {d->schema, "shop.schema.json"},
+                 {d->store, "shop.weir"},
+                 {d->manifest, "shop.manifest.json"},
+                 {d->trace, "shop.trace"},
+                 {d->checkpoint, "shop.checkpoint"},
+                 {d->fresh_manifest, "shop.manifest.new.json"}};
+    enum { FIRST = 1, END = 6 }; /* the files that a demo makes after its database */
     struct stat node;
     bool is_there;
+    for (size_t i = 0; i < CLI_COUNT(files); i++)
+        if (snprintf(files[i].path, PATH_MAX_BYTES, "%s/%s", d->folder, files[i].name) >= PATH_MAX_BYTES)
+            return cli_error(error, WEIR_IO_ERROR, "the path of --dir is too long");
+    if (mkdir(d->folder, 0777) != 0 && errno != EEXIST)
+        return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", d->folder, strerror(errno));
     weir_status status = demo_shop_check(d->database, &is_there, error);
     if (status != WEIR_OK || is_there)
         return status;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (lstat(others[i], &node) == 0)
+    for (size_t i = FIRST; i < END; i++)
+        if (lstat(files[i].path, &node) == 0)
             return cli_error(error, WEIR_IO_ERROR,
                              "%s is there already, without a demo's shop.sqlite; choose another --dir",
-                             others[i]);
+                             files[i].path);
     return WEIR_OK;
 }
 
 static weir_status make_database(demo *d, weir_error *error) {
     struct stat file;
-    d->began_s = seconds_now();
+    d->began_ns = cli_run_now_ns();
     demo_progress progress = d->progress.is_shown ? show_making : NULL;
     weir_status status = demo_shop_write(d->database, d->scale, progress, d, &d->counts, error);
     cli_progress_end(&d->progress);
     if (status != WEIR_OK)
         return status;
-    d->make_seconds = seconds_now() - d->began_s;
+    d->make_seconds = (double)(cli_run_now_ns() - d->began_ns) * 1e-9;
     if (stat(d->database, &file) != 0)
         return cli_error(error, WEIR_IO_ERROR, "cannot look at %s: %s", d->database, strerror(errno));
     d->database_bytes = (uint64_t)file.st_size;
@@ -138,32 +120,6 @@ static const char *manifest_of(const demo *d) {
     return d->kept_manifest == DEMO_KEPT_ASIDE ? d->fresh_manifest : d->manifest;
 }
 
-/* ---- What happened ----------------------------------------------------------------------------------- */
-
-static void print_tables(const weir_store_info *info) {
-    printf("\n  %-12s %10s  %s\n", "table", "rows", "columns");
-    for (uint32_t t = 0; t < info->table_count; t++) {
-        const weir_table *table = &info->tables[t];
-        printf("  %-12s %10" PRIu32 " ", table->name, table->row_count);
-        for (uint32_t c = 0; c < table->column_count; c++)
-            printf(" %s", info->columns[table->column_start + c].name);
-        printf("\n");
-    }
-}
-
-static void print_tasks(const weir_store_info *info) {
-    printf("\n  %-12s %-8s %-12s %-10s %9s %9s %9s\n", "task", "kind", "target", "anchor", "train", "val",
-           "test");
-    for (uint32_t t = 0; t < info->task_count; t++) {
-        const weir_task *task = &info->tasks[t];
-        printf("  %-12s %-8s %-12s %-10s", task->name, weir_task_kind(task), weir_stype_name(task->stype),
-               info->tables[task->anchor_table].name);
-        for (int split = 0; split < WEIR_SPLITS; split++)
-            printf(" %9" PRIu64, task->split_start[split + 1] - task->split_start[split]);
-        printf("\n");
-    }
-}
-
 static void print_report(const demo *d, const weir_store_info *info) {
     const weir_ingest_report *report = &d->report;
     double ingest_seconds = (double)report->total_ns / 1e9;
@@ -174,22 +130,32 @@ static void print_report(const demo *d, const weir_store_info *info) {
     printf("Made %s: %" PRIu64 " rows in %d tables, %s, in %.1f s.\n", d->database, d->counts.total,
            DEMO_TABLES, source_size, d->make_seconds);
     printf("Ingested it by %s into %s:\n", d->schema, d->store);
-    printf("  %s (%s of them embeddings), in %.1f s, %.0f rows a second.\n", store_size, embedding_size,
+    printf("  %s (%s of them embeddings), in %.1f s, %.0f rows per second.\n", store_size, embedding_size,
            ingest_seconds, (double)report->rows / ingest_seconds);
     printf("  %" PRIu64 " edges; %" PRIu64
            " foreign keys lead nowhere (reviews of products that are gone).\n",
            report->edges, report->dangling);
-    print_tables(info);
-    print_tasks(info);
+    printf("\n  %-12s %10s  %s\n", "table", "rows", "columns");
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        const weir_table *table = &info->tables[t];
+        printf("  %-12s %10" PRIu32 " ", table->name, table->row_count);
+        for (uint32_t c = 0; c < table->column_count; c++)
+            printf(" %s", info->columns[table->column_start + c].name);
+        printf("\n");
+    }
+    printf("\n  %-12s %-8s %-12s %-10s %9s %9s %9s\n", "task", "kind", "target", "anchor", "train", "val",
+           "test");
+    for (uint32_t t = 0; t < info->task_count; t++) {
+        const weir_task *task = &info->tasks[t];
+        printf("  %-12s %-8s %-12s %-10s", task->name, weir_task_kind(task), weir_stype_name(task->stype),
+               info->tables[task->anchor_table].name);
+        for (int split = 0; split < WEIR_SPLITS; split++)
+            printf(" %9" PRIu64, task->split_start[split + 1] - task->split_start[split]);
+        printf("\n");
+    }
     printf("\nWhat is known only later (a delivery, a return) is hidden until then: see known_at in the "
-           "schema.\n"
-           "Store hash ");
-    for (int i = 0; i < WEIR_HASH_SIZE; i++)
-        printf("%02x", report->store_hash[i]);
-    printf("\n");
-}
-
-static void print_kept(const demo *d) {
+           "schema.\n");
+    cli_print_hex("Store hash ", report->store_hash, WEIR_HASH_SIZE);
     if (d->kept_schema)
         printf(
             "\n%s was edited: it is kept, and the shop was ingested by it. Remove it to get the demo's own "
@@ -244,8 +210,7 @@ static void print_what_next(const demo *d) {
 
 static int print_json(const demo *d) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_text(&w, "database", d->database);
     cli_json_text(&w, "schema", d->schema);
     cli_json_text(&w, "store", d->report.store_path);
@@ -259,13 +224,10 @@ static int print_json(const demo *d) {
     weir_json_end_object(&w);
     cli_json_uint(&w, "database_bytes", d->database_bytes);
     cli_json_uint(&w, "store_bytes", d->report.store_bytes);
-    weir_json_key(&w, "make_seconds");
-    weir_json_double(&w, d->make_seconds);
-    weir_json_key(&w, "ingest_seconds");
-    weir_json_double(&w, (double)d->report.total_ns / 1e9);
+    cli_json_double(&w, "make_seconds", d->make_seconds);
+    cli_json_double(&w, "ingest_seconds", (double)d->report.total_ns / 1e9);
     cli_json_hex(&w, "store_hash", d->report.store_hash, WEIR_HASH_SIZE);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static weir_status tell(const demo *d, weir_error *error) {
@@ -275,7 +237,6 @@ static weir_status tell(const demo *d, weir_error *error) {
         return status;
     print_report(d, weir_store_describe(store));
     weir_store_close(store);
-    print_kept(d);
     demo_run_files files = {d->store, manifest_of(d), d->trace, d->checkpoint};
     if (!d->no_run)
         status = print_steps(d, error);
@@ -290,20 +251,18 @@ static int run(const cli_command *self, int argc, char **argv) {
     demo d = {.folder = "weir-demo", .scale = 100000};
     weir_error error;
     cli_option options[] = {
-        {"--scale", CLI_UINT, &d.scale, false, false},
-        {"--dir", CLI_TEXT, &d.folder, false, false},
-        {"--no-run", CLI_FLAG, &d.no_run, false, false},
-        {"--json", CLI_FLAG, &d.as_json, false, false},
+        CLI_OPTION("--scale", &d.scale),
+        CLI_OPTION("--dir", &d.folder),
+        CLI_OPTION("--no-run", &d.no_run),
+        CLI_OPTION("--json", &d.as_json),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (d.scale < DEMO_SCALE_MIN || d.scale > DEMO_SCALE_MAX)
         return cli_usage(self, "--scale is the number of rows, from %" PRIu64 " to %" PRIu64, DEMO_SCALE_MIN,
                          DEMO_SCALE_MAX);
     cli_progress_begin(&d.progress);
     weir_status status = make_folder(&d, &error);
-    if (status == WEIR_OK)
-        status = check_files(&d, &error);
     if (status == WEIR_OK)
         status = make_database(&d, &error);
     if (status == WEIR_OK)
@@ -320,15 +279,15 @@ const cli_command cli_demo = {
     .summary = "make a shop database, ingest it, run over it, and say what happened",
     .usage = "weir demo [--scale N] [--dir D] [--no-run] [--json]",
     .help =
-        "  --scale N   about how many rows, from 1000 to 1000000000 (100000)\n"
+        "  --scale N   about how many rows, from 1000 to 1000000000 (default: 100000)\n"
         "  --dir D     the folder for shop.sqlite, shop.schema.json, shop.weir, shop.manifest.json, "
         "shop.trace\n"
-        "              and shop.checkpoint (weir-demo). A demo's files that are there are made again; a "
-        "schema or\n"
-        "              a manifest that was edited is kept and used\n"
+        "              and shop.checkpoint (default: weir-demo). Files of an earlier demo are made again; a\n"
+        "              schema or a manifest that you have edited is kept and used\n"
         "  --no-run    stop after ingest\n"
         "  --json      print one object: paths, rows, bytes, seconds, store_hash\n\n"
-        "The shop has eight tables, nulls, hubs, text, late-known columns and five tasks. The same scale\n"
+        "The shop has eight tables, with nulls, texts, rows that very many others lead to, columns that are\n"
+        "known only later, and five tasks. The same scale\n"
         "gives the same store, byte for byte, on every machine.\n",
     .example = "  weir demo\n  weir demo --scale 1000000 --dir big-shop\n",
     .run = run,

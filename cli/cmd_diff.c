@@ -3,7 +3,25 @@
 
 #include "cli.h"
 
-static int print_text(const weir_trace_difference *d) {
+static int print_difference(const weir_trace_difference *d, bool as_json) {
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_bool(&w, "comparable", d->is_comparable);
+        if (!d->is_comparable)
+            cli_json_text(&w, "incomparable", d->incomparable);
+        cli_json_uint(&w, "equal_steps", d->steps);
+        cli_json_bool(&w, "differs", d->differs);
+        if (d->differs) {
+            cli_json_uint(&w, "step", d->t);
+            cli_json_text(&w, "field", d->field);
+            cli_json_text(&w, "left", d->left);
+            cli_json_text(&w, "right", d->right);
+        } else {
+            cli_json_text(&w, "status", weir_run_status_name(d->status));
+        }
+        return cli_print_object(&w);
+    }
     if (!d->is_comparable)
         printf("the runs are not comparable: they differ in %s\n", d->incomparable);
     if (d->differs)
@@ -17,32 +35,10 @@ static int print_text(const weir_trace_difference *d) {
     return cli_flush();
 }
 
-static int print_json(const weir_trace_difference *d) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_bool(&w, "comparable", d->is_comparable);
-    if (!d->is_comparable) {
-        cli_json_text(&w, "incomparable", d->incomparable);
-    }
-    cli_json_uint(&w, "equal_steps", d->steps);
-    cli_json_bool(&w, "differs", d->differs);
-    if (d->differs) {
-        cli_json_uint(&w, "step", d->t);
-        cli_json_text(&w, "field", d->field);
-        cli_json_text(&w, "left", d->left);
-        cli_json_text(&w, "right", d->right);
-    } else {
-        cli_json_text(&w, "status", weir_run_status_name(d->status));
-    }
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     const char *traces[2];
     bool as_json = false;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json)};
     int count = cli_parse(self, options, 1, argc, argv, traces, 2);
     if (count < 0)
         return CLI_USAGE;
@@ -52,7 +48,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_trace_difference difference;
     if (weir_trace_diff(NULL, traces[0], traces[1], &difference, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
-    int result = as_json ? print_json(&difference) : print_text(&difference);
+    int result = print_difference(&difference, as_json);
     if (difference.differs)
         return CLI_FAILED;
     return result == CLI_OK && difference.status == WEIR_RUN_CUT ? CLI_TRACE_CUT : result;
@@ -60,7 +56,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_diff = {
     .name = "diff",
-    .summary = "the first step at which two traces differ",
+    .summary = "find the first step at which two traces differ",
     .usage = "weir diff A B [--json]",
     .help = "  A B      two traces\n"
             "  --json   {\"comparable\", \"equal_steps\", \"differs\", \"step\", \"field\", \"left\", "
@@ -68,7 +64,7 @@ const cli_command cli_diff = {
             "Exit status 0 if all is equal, 1 if not, 3 if all is equal, but both traces are cut. The step "
             "that is\n"
             "named is the same for diff A B and diff B A. Headers and resume records do not make\n"
-            "traces differ; it is said when the runs cannot be the same (other manifest, mix, batch config, "
+            "traces differ; weir says so if the runs cannot be the same (other manifest, mix, batch config, "
             "stores).\n",
     .example = "  weir diff monday.trace tuesday.trace\n",
     .run = run,

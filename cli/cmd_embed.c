@@ -18,35 +18,21 @@ static float float_from_half(uint16_t half) {
     return value;
 }
 
-/* The text of item `index` into memory that the caller frees. */
+/* The text of item `index`, of a column, a category or a text, into memory that the caller frees. */
 static char *text_of(const weir_store *store, char kind, uint32_t index, size_t *size) {
-    if (kind == 't') {
-        weir_text view = weir_store_text(store, index);
-        char *copy = malloc(view.size + 1);
-        if (copy)
-            memcpy(copy, view.data, view.size);
-        *size = view.size;
-        return copy;
-    }
-    *size = kind == 'c' ? weir_store_column_text(store, index, NULL, 0)
-                        : weir_store_category_text(store, index, NULL, 0);
+    weir_text view = kind == 't' ? weir_store_text(store, index) : (weir_text){0};
+    size_t (*write)(const weir_store *, uint32_t, char *, size_t) =
+        kind == 'c' ? weir_store_column_text : weir_store_category_text;
+    *size = kind == 't' ? view.size : write(store, index, NULL, 0);
     char *text = malloc(*size + 1);
-    if (text && kind == 'c')
-        weir_store_column_text(store, index, text, *size + 1);
+    if (text && kind == 't')
+        memcpy(text, view.data, view.size);
     else if (text)
-        weir_store_category_text(store, index, text, *size + 1);
+        write(store, index, text, *size + 1);
     return text;
 }
 
-static void print_line(const char *text, size_t size, const uint8_t *vector, uint32_t dim) {
-    enum { SHOWN = 8 };
-    char cut[201] = "";
-    memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
-    printf("%-50s ", cli_shown(cut));
-    for (uint32_t i = 0; i < dim && i < SHOWN; i++)
-        printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * i] | vector[2 * i + 1] << 8)));
-    printf(dim > SHOWN ? " …\n" : "\n");
-}
+enum { SHOWN = 8 };
 
 static int print_embeddings(const weir_store *store, char kind, uint32_t count, bool as_json) {
     const weir_store_info *info = weir_store_describe(store);
@@ -79,7 +65,12 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
             cli_json_hex(&w, "f16", vector, (size_t)info->embedding_dim * 2);
             weir_json_end_object(&w);
         } else {
-            print_line(text, size, vector, info->embedding_dim);
+            char cut[201] = "";
+            memcpy(cut, text, size < sizeof cut ? size : sizeof cut - 1);
+            printf("%-50s ", cli_shown(cut));
+            for (uint32_t k = 0; k < info->embedding_dim && k < SHOWN; k++)
+                printf(" %7.4f", (double)float_from_half((uint16_t)(vector[2 * k] | vector[2 * k + 1] << 8)));
+            printf(info->embedding_dim > SHOWN ? " …\n" : "\n");
         }
         free(text);
     }
@@ -93,10 +84,8 @@ static int print_embeddings(const weir_store *store, char kind, uint32_t count, 
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false, columns = false, categories = false;
     uint32_t texts = 0;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--columns", CLI_FLAG, &columns, false, false},
-                            {"--categories", CLI_FLAG, &categories, false, false},
-                            {"--texts", CLI_UINT32, &texts, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json), CLI_OPTION("--columns", &columns),
+                            CLI_OPTION("--categories", &categories), CLI_OPTION("--texts", &texts)};
     const char *path;
     weir_error error;
     weir_store *store;
@@ -127,9 +116,9 @@ const cli_command cli_embed = {
     .name = "embed",
     .summary = "print a store's embeddings with what they embed",
     .usage = "weir embed STORE --columns | --categories | --texts N [--json]",
-    .help = "  --columns      of every column, by ColumnIdx\n"
-            "  --categories   of every category, by CategoricalEmbeddingIdx\n"
-            "  --texts N      of the first N texts, by TextEmbeddingIdx\n"
+    .help = "  --columns      the embedding of every column, by ColumnIdx\n"
+            "  --categories   the embedding of every category, by CategoricalEmbeddingIdx\n"
+            "  --texts N      the embeddings of the first N texts, by TextEmbeddingIdx\n"
             "  --json         print [{\"index\": …, \"text\": …, \"f16\": little-endian hex}]\n",
     .example = "  weir embed shop.weir --columns\n  weir embed shop.weir --texts 10 --json\n",
     .run = run,

@@ -8,39 +8,6 @@
 /* The options of a model come first in the list. */
 enum { MODEL_OPTION_COUNT = 10, OPTION_COUNT = 12 };
 
-static const model_kind *find_kind(const char *name) {
-    for (size_t i = 0; model_kinds[i].name; i++)
-        if (strcmp(model_kinds[i].name, name) == 0)
-            return &model_kinds[i];
-    return NULL;
-}
-
-static int print_graph(const weir_graph *graph) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_graph_write_json(graph, &w);
-    return cli_print_json(&w);
-}
-
-static int save_graph(const weir_graph *graph, const char *path, bool as_json) {
-    weir_error error;
-    weir_cbor_writer w;
-    weir_cbor_writer_memory(&w, NULL);
-    weir_graph_write_cbor(graph, &w);
-    weir_status status = weir_cbor_finish(&w, &error);
-    if (status == WEIR_OK)
-        status = cli_write_file(path, w.data, w.size, &error);
-    weir_cbor_release(&w);
-    return status == WEIR_OK ? CLI_OK : cli_fail(&error, as_json);
-}
-
-/* What the number of an option may be at most. */
-static uint64_t most_of(const char *option, const model_kind *kind) {
-    if (strcmp(option, "--layers") == 0)
-        return kind->make == model_unet ? MODEL_UNET_LAYERS_MAX : MODEL_LAYERS_MAX;
-    return strcmp(option, "--nodes") == 0 ? MODEL_NODES_MAX : INT32_MAX;
-}
-
 /* Whether the kind has a use for every option that is given, and every number is in its range; false after
  * it has said what is wrong. An unknown kind is somebody else's to say, and 'import' takes none of these. */
 static bool options_fit(const cli_command *self, const char *name, const model_kind *kind,
@@ -58,7 +25,11 @@ static bool options_fit(const cli_command *self, const char *name, const model_k
         }
         bool is_free = option->kind != CLI_UINT || strcmp(option->name, "--seed") == 0;
         uint64_t value = is_free ? 1 : *(const uint64_t *)option->target;
-        uint64_t most = is_free ? 1 : most_of(option->name, kind);
+        uint64_t most = is_free                                 ? 1
+                        : strcmp(option->name, "--nodes") == 0  ? MODEL_NODES_MAX
+                        : strcmp(option->name, "--layers") != 0 ? INT32_MAX
+                        : kind->make == model_unet              ? MODEL_UNET_LAYERS_MAX
+                                                                : MODEL_LAYERS_MAX;
         if (value == 0 || value > most) {
             cli_usage(self, "%s takes 1 to %llu for %s, not %llu", option->name, (unsigned long long)most,
                       name, (unsigned long long)value);
@@ -74,18 +45,12 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *cbor = NULL;
     bool as_json = false;
     cli_option options[OPTION_COUNT] = {
-        {"--size", CLI_TEXT, &model.size, false, false},
-        {"--layers", CLI_UINT, &model.layers, false, false},
-        {"--seq", CLI_UINT, &model.sequence, false, false},
-        {"--batch", CLI_UINT, &model.batch, false, false},
-        {"--dtype", CLI_TEXT, &model.dtype, false, false},
-        {"--image", CLI_UINT, &model.image, false, false},
-        {"--nodes", CLI_UINT, &model.nodes, false, false},
-        {"--seed", CLI_UINT, &model.seed, false, false},
-        {"--flash", CLI_FLAG, &model.flash, false, false},
-        {"--logits", CLI_FLAG, &model.logits, false, false},
-        {"--cbor", CLI_TEXT, &cbor, false, false},
-        {"--json", CLI_FLAG, &as_json, false, false},
+        CLI_OPTION("--size", &model.size),    CLI_OPTION("--layers", &model.layers),
+        CLI_OPTION("--seq", &model.sequence), CLI_OPTION("--batch", &model.batch),
+        CLI_OPTION("--dtype", &model.dtype),  CLI_OPTION("--image", &model.image),
+        CLI_OPTION("--nodes", &model.nodes),  CLI_OPTION("--seed", &model.seed),
+        CLI_OPTION("--flash", &model.flash),  CLI_OPTION("--logits", &model.logits),
+        CLI_OPTION("--cbor", &cbor),          CLI_OPTION("--json", &as_json),
     };
     weir_error error;
     weir_graph *graph;
@@ -95,7 +60,10 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (count == 0)
         return cli_usage(self, "say which graph");
     weir_status status;
-    const model_kind *kind = find_kind(arguments[0]);
+    const model_kind *kind = model_kinds;
+    while (kind->name && strcmp(kind->name, arguments[0]) != 0)
+        kind++;
+    kind = kind->name ? kind : NULL;
     if (!options_fit(self, arguments[0], kind, options))
         return CLI_USAGE;
     if (count == 2 && strcmp(arguments[0], "import") == 0)
@@ -107,7 +75,23 @@ static int run(const cli_command *self, int argc, char **argv) {
                          count == 2 ? " of a file; 'import MODEL.onnx' reads one" : "");
     if (status != WEIR_OK)
         return cli_fail(&error, as_json);
-    int code = cbor ? save_graph(graph, cbor, as_json) : print_graph(graph);
+    int code = CLI_OK;
+    if (cbor) {
+        weir_cbor_writer w;
+        weir_cbor_writer_memory(&w, NULL);
+        weir_graph_write_cbor(graph, &w);
+        status = weir_cbor_finish(&w, &error);
+        if (status == WEIR_OK)
+            status = cli_write_file(cbor, w.data, w.size, &error);
+        if (status != WEIR_OK)
+            code = cli_fail(&error, as_json);
+        weir_cbor_release(&w);
+    } else {
+        weir_json_writer w;
+        weir_json_writer_memory(&w, NULL);
+        weir_graph_write_json(graph, &w);
+        code = cli_print_json(&w);
+    }
     weir_graph_close(graph);
     return code;
 }

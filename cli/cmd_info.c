@@ -6,25 +6,6 @@
 #include "key_text.h"
 #include "progress.h"
 
-static void print_column(const weir_store *store, const weir_column *column) {
-    const weir_store_info *info = weir_store_describe(store);
-    char time[512];
-    printf("    %-24s %-11s", cli_shown(column->name), weir_stype_name(column->stype));
-    if (column->nulls > 0)
-        printf(" %llu null", (unsigned long long)column->nulls);
-    if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER)
-        printf(" mean %.6g std %.6g", column->statistics.mean, column->statistics.std);
-    if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
-        printf(" %u categories", column->category_count);
-    if (column->known_at != WEIR_NONE)
-        printf(" known at %s", cli_shown(info->columns[column->known_at].name));
-    if (column->known_time != WEIR_NONE) {
-        weir_store_time_text(store, column->table, column->known_time, time, sizeof time);
-        printf(" known at %s", cli_shown(time));
-    }
-    printf("\n");
-}
-
 static void print_table(const weir_store *store, uint32_t number) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_table *table = &info->tables[number];
@@ -43,29 +24,21 @@ static void print_table(const weir_store *store, uint32_t number) {
     if (table->key_form != WEIR_KEYS_NONE)
         printf("; keys kept");
     printf("\n");
-    for (uint32_t c = 0; c < table->column_count; c++)
-        print_column(store, &info->columns[table->column_start + c]);
-}
-
-/* Which rows the statistics of columns are over. */
-static void print_statistics(const weir_store_info *info) {
-    char time[40];
-    if (!info->has_statistics_until) {
-        printf("statistics over all rows\n");
-        return;
-    }
-    weir_timestamp_format(info->statistics_until, time);
-    printf("statistics over rows up to %s, and rows without a time\n", time);
-}
-
-static void print_edges(const weir_store_info *info) {
-    printf("edges\n");
-    for (uint32_t e = 0; e < info->edge_count; e++) {
-        const weir_edge *edge = &info->edges[e];
-        printf("  %s.%s -> %s: %llu", cli_shown(info->tables[edge->table].name), cli_shown(edge->name),
-               cli_shown(info->tables[edge->parent_table].name), (unsigned long long)edge->edges);
-        if (edge->dangling > 0)
-            printf(", %llu dangling", (unsigned long long)edge->dangling);
+    for (uint32_t c = table->column_start; c < table->column_start + table->column_count; c++) {
+        const weir_column *column = &info->columns[c];
+        printf("    %-24s %-11s", cli_shown(column->name), weir_stype_name(column->stype));
+        if (column->nulls > 0)
+            printf(" %llu null", (unsigned long long)column->nulls);
+        if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER)
+            printf(" mean %.6g std %.6g", column->statistics.mean, column->statistics.std);
+        if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
+            printf(" %u categories", column->category_count);
+        if (column->known_at != WEIR_NONE)
+            printf(" known at %s", cli_shown(info->columns[column->known_at].name));
+        if (column->known_time != WEIR_NONE) {
+            weir_store_time_text(store, number, column->known_time, time, sizeof time);
+            printf(" known at %s", cli_shown(time));
+        }
         printf("\n");
     }
 }
@@ -90,17 +63,6 @@ static void print_label_times(const weir_task *task) {
            task->labels.count, count, is_whole ? units[u].name : "microsecond", count == 1 ? "" : "s");
 }
 
-static void print_link(const weir_store_info *info, const weir_link *link) {
-    printf("    links to %s, %" PRIu64 " lists", cli_shown(info->tables[link->table].name), link->lists);
-    if (link->late > 0)
-        printf("; %" PRIu64 " pairs left out whose destination came later", link->late);
-    if (link->edge != WEIR_NONE)
-        printf("; popularity by %s", cli_shown(info->tables[info->edges[link->edge].table].name));
-    if (link->edge != WEIR_NONE)
-        printf(".%s", cli_shown(info->edges[link->edge].name));
-    printf("\n");
-}
-
 static void print_tasks(const weir_store_info *info) {
     printf("tasks\n");
     for (uint32_t i = 0; i < info->task_count; i++) {
@@ -117,24 +79,22 @@ static void print_tasks(const weir_store_info *info) {
             printf("    the target's statistics are over the train split\n");
         if (task->has_label_times)
             print_label_times(task);
-        if (task->link.is_link)
-            print_link(info, &task->link);
-    }
-}
-
-static void print_sections(const weir_store_info *info) {
-    char size[32];
-    printf("sections\n");
-    for (uint32_t i = 0; i < info->section_count; i++) {
-        cli_format_bytes(info->sections[i].size, size);
-        if (info->sections[i].size > 0)
-            printf("  %-20s %10s\n", info->sections[i].name, size);
+        const weir_link *link = &task->link;
+        if (!link->is_link)
+            continue;
+        printf("    links to %s, %" PRIu64 " lists", cli_shown(info->tables[link->table].name), link->lists);
+        if (link->late > 0)
+            printf("; %" PRIu64 " pairs left out whose destination came later", link->late);
+        if (link->edge != WEIR_NONE)
+            printf("; popularity by %s.%s", cli_shown(info->tables[info->edges[link->edge].table].name),
+                   cli_shown(info->edges[link->edge].name));
+        printf("\n");
     }
 }
 
 static int print_text(const weir_store *store) {
     const weir_store_info *info = weir_store_describe(store);
-    char size[32];
+    char size[32], time[40];
     cli_format_bytes(info->file_size, size);
     printf("%s: %" PRIu64
            " rows, %u columns, %u categories, %u texts, %s; embeddings %s of %u dimensions\nstore_hash ",
@@ -144,14 +104,30 @@ static int print_text(const weir_store *store) {
         printf("%02x", info->store_hash[i]);
     if (info->format > 1)
         printf(", format %u", info->format);
-    printf("\n");
-    print_statistics(info);
+    weir_timestamp_format(info->statistics_until, time);
+    if (info->has_statistics_until)
+        printf("\nstatistics over rows up to %s, and rows without a time\n", time);
+    else
+        printf("\nstatistics over all rows\n");
     printf("tables\n");
     for (uint32_t t = 0; t < info->table_count; t++)
         print_table(store, t);
-    print_edges(info);
+    printf("edges\n");
+    for (uint32_t e = 0; e < info->edge_count; e++) {
+        const weir_edge *edge = &info->edges[e];
+        printf("  %s.%s -> %s: %llu", cli_shown(info->tables[edge->table].name), cli_shown(edge->name),
+               cli_shown(info->tables[edge->parent_table].name), (unsigned long long)edge->edges);
+        if (edge->dangling > 0)
+            printf(", %llu dangling", (unsigned long long)edge->dangling);
+        printf("\n");
+    }
     print_tasks(info);
-    print_sections(info);
+    printf("sections\n");
+    for (uint32_t i = 0; i < info->section_count; i++) {
+        cli_format_bytes(info->sections[i].size, size);
+        if (info->sections[i].size > 0)
+            printf("  %-20s %10s\n", info->sections[i].name, size);
+    }
     return cli_flush();
 }
 
@@ -164,8 +140,7 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
     char key[1024], printable[1024], when[40];
     if (as_json) {
         weir_json_writer w;
-        weir_json_writer_memory(&w, NULL);
-        weir_json_object(&w);
+        cli_json_begin(&w);
         cli_json_text(&w, "table", info->tables[table].name);
         cli_json_uint(&w, "row", row);
         if (info->format > 1)
@@ -177,8 +152,7 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
             weir_json_null(&w);
         else
             weir_json_int(&w, time);
-        weir_json_end_object(&w);
-        return cli_print_json(&w);
+        return cli_print_object(&w);
     }
     printf("%s", cli_shown(info->tables[table].name));
     if (weir_store_key_text(store, row, key, sizeof key) > 0)
@@ -193,21 +167,16 @@ static int print_row(const weir_store *store, uint64_t row, bool as_json) {
     return cli_flush();
 }
 
-static uint32_t find_table(const weir_store_info *info, const char *name) {
-    for (uint32_t t = 0; t < info->table_count; t++)
-        if (strcmp(info->tables[t].name, name) == 0)
-            return t;
-    return WEIR_NONE;
-}
-
 /* Prints the row of a key; digits may also be a text. */
 static int print_key(const weir_store *store, const char *table_name, const char *text, bool as_json) {
     const weir_store_info *info = weir_store_describe(store);
     weir_error error;
     weir_cbor_writer document;
     weir_key_value values[CLI_KEY_PARTS];
-    uint32_t table = find_table(info, table_name);
-    if (table == WEIR_NONE) {
+    uint32_t table = 0;
+    while (table < info->table_count && strcmp(info->tables[table].name, table_name) != 0)
+        table++;
+    if (table == info->table_count) {
         (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no table %s", table_name);
         return cli_fail(&error, as_json);
     }
@@ -232,33 +201,12 @@ static int print_key(const weir_store *store, const char *table_name, const char
     return cli_fail(&error, as_json);
 }
 
-static int show(const weir_store *store, const char *table, const char *key, const uint64_t *row,
-                bool as_json) {
-    weir_error error;
-    if (table)
-        return print_key(store, table, key, as_json);
-    if (row && *row < weir_store_describe(store)->row_count)
-        return print_row(store, *row, as_json);
-    if (row) {
-        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no row %" PRIu64 "; it has %" PRIu64,
-                        *row, weir_store_describe(store)->row_count);
-        return cli_fail(&error, as_json);
-    }
-    if (!as_json)
-        return print_text(store);
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_store_info_json(store, &w);
-    return cli_print_json(&w);
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     const char *table = NULL;
     uint64_t row = 0;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--key", CLI_TEXT, &table, false, false},
-                            {"--row", CLI_UINT, &row, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json), CLI_OPTION("--key", &table),
+                            CLI_OPTION("--row", &row)};
     const char *given[2] = {NULL, NULL};
     weir_error error;
     weir_store *store;
@@ -272,7 +220,24 @@ static int run(const cli_command *self, int argc, char **argv) {
                          given[1]);
     if (weir_store_open(NULL, given[0], &store, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
-    int result = show(store, table, given[1], options[2].given ? &row : NULL, as_json);
+    int result;
+    weir_json_writer w;
+    uint64_t row_count = weir_store_describe(store)->row_count;
+    if (table) {
+        result = print_key(store, table, given[1], as_json);
+    } else if (options[2].given && row < row_count) {
+        result = print_row(store, row, as_json);
+    } else if (options[2].given) {
+        (void)cli_error(&error, WEIR_CONTRACT_VIOLATION, "the store has no row %" PRIu64 "; it has %" PRIu64,
+                        row, row_count);
+        result = cli_fail(&error, as_json);
+    } else if (as_json) {
+        weir_json_writer_memory(&w, NULL);
+        weir_store_info_json(store, &w);
+        result = cli_print_json(&w);
+    } else {
+        result = print_text(store);
+    }
     weir_store_close(store);
     return result;
 }

@@ -19,9 +19,7 @@ static int ingest(cli_ingest_job *run, const char *schema_path, bool as_json) {
     }
     if (status == WEIR_OK)
         status = cli_ingest_run(run, &error);
-    int result = status != WEIR_OK ? cli_ingest_fail(run, &error, as_json)
-                 : as_json         ? cli_ingest_print_json(run)
-                                   : cli_ingest_print(run);
+    int result = cli_ingest_finish(run, status, &error, as_json);
     cli_ingest_release(run);
     free(schema);
     return result;
@@ -36,37 +34,34 @@ static const char *find_in(const char *folder, const char *name, char *path, siz
 int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char **argv) {
     bool as_json = false, updates = false, replaces = false;
     const char *schema = NULL, *check = NULL;
-    char path[4096];
+    char path[CLI_PATH_MAX];
     cli_ingest_job run = {.options = WEIR_INGEST_OPTIONS};
     cli_source_options source = {0};
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--html", CLI_TEXT, &run.page, false, false},
-                            {"--schema", CLI_TEXT, &schema, false, false},
-                            {"--output", CLI_TEXT, &run.options.output, false, false},
-                            {"--manifest", CLI_TEXT, &run.options.manifest, false, false},
-                            {"--update-manifest", CLI_FLAG, &updates, false, false},
-                            {"--replace-manifest", CLI_FLAG, &replaces, false, false},
-                            {"--batch-size", CLI_UINT, &run.options.batch_size, false, false},
-                            {"--preset", CLI_TEXT, &run.options.preset, false, false},
-                            {"--threads", CLI_UINT32, &run.options.threads, false, false},
+    cli_option options[] = {CLI_OPTION("--json", &as_json),
+                            CLI_OPTION("--html", &run.page),
+                            CLI_OPTION("--schema", &schema),
+                            CLI_OPTION("--output", &run.options.output),
+                            CLI_OPTION("--manifest", &run.options.manifest),
+                            CLI_OPTION("--update-manifest", &updates),
+                            CLI_OPTION("--replace-manifest", &replaces),
+                            CLI_OPTION("--batch-size", &run.options.batch_size),
+                            CLI_OPTION("--preset", &run.options.preset),
+                            CLI_OPTION("--threads", &run.options.threads),
                             {"--memory", CLI_SIZE, &run.options.memory, false, false},
-                            {"--like", CLI_TEXT, &run.options.like, false, false},
-                            {"--strict", CLI_FLAG, &run.options.strict, false, false},
-                            {"--base", CLI_TEXT, &run.options.base, false, false},
-                            {"--base-check", CLI_TEXT, &check, false, false},
-                            {"--base-cut", CLI_TEXT, &run.options.base_cut, false, false},
-                            {"--keep-rows", CLI_FLAG, &run.options.keep_rows, false, false},
-                            {"--no-embeddings", CLI_FLAG, &run.options.no_embeddings, false, false},
-                            {"--format", CLI_UINT32, &run.options.format, false, false},
+                            CLI_OPTION("--like", &run.options.like),
+                            CLI_OPTION("--strict", &run.options.strict),
+                            CLI_OPTION("--base", &run.options.base),
+                            CLI_OPTION("--base-check", &check),
+                            CLI_OPTION("--base-cut", &run.options.base_cut),
+                            CLI_OPTION("--keep-rows", &run.options.keep_rows),
+                            CLI_OPTION("--no-embeddings", &run.options.no_embeddings),
+                            CLI_OPTION("--format", &run.options.format),
                             CLI_SOURCE_OPTIONS(source)};
     const cli_option of_source[] = {CLI_SOURCE_OPTIONS(source)};
-    size_t option_count = sizeof options / sizeof *options;
+    size_t option_count = CLI_COUNT(options);
     if (is_assembly) /* they stand last */
-        option_count -= sizeof of_source / sizeof *of_source;
-    char **arguments = cli_long_arguments(argc, argv);
-    int count =
-        arguments ? cli_parse(self, options, option_count, argc, arguments, &run.options.source, 1) : -1;
-    free(arguments);
+        option_count -= CLI_COUNT(of_source);
+    int count = cli_parse(self, options, option_count, argc, argv, &run.options.source, 1);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)
@@ -122,14 +117,17 @@ const cli_command cli_ingest = {
     "  --batch-size N    global_batch_size in the manifest (default: as it was, else 32)\n"
     "  --preset P        how the manifest samples: train_shuffle, eval_sequential or streaming_infinite, in\n"
     "                    the orders of NextBatch_v2 (default: as it was, else better mixed, NextBatch_v3)\n"
-    "  --like STORE      columns, categories, statistics and splits of an earlier store, so that a model\n"
-    "                    that was trained on it can be used with new data; what does not fit is told\n"
+    "  --like STORE      take columns, categories, statistics and splits from an earlier store, so that a\n"
+    "                    model that was trained on it can be used with new data; weir says what does not "
+    "fit\n"
     "  --keep-rows       also keep the rows that were read, in the folder OUT.weir.rows: runs of rows, of "
     "which\n"
     "                    'weir assemble' makes a store again without the source\n"
-    "  --base STORE      a store whose rows were kept: of the source, read only rows that are new, if it\n"
-    "                    can tell which (docs/store.md). The store is the same as without; if rows of the\n"
-    "                    base changed, it says which table, and writes nothing. CSV files are read whole\n"
+    "  --base STORE      a store made with --keep-rows: read only the rows that are new, if the source can\n"
+    "                    tell which (docs/store.md). The store is the same as without --base; if rows of "
+    "the\n"
+    "                    base have changed, weir says in which table and writes nothing. CSV files are read\n"
+    "                    whole\n"
     "  --base-check C    count: let the source count the rows that are not read (the default); full: read "
     "all\n"
     "                    rows and compare them\n"
@@ -138,10 +136,11 @@ const cli_command cli_ingest = {
     "                    and read all later ones again, whatever became of them\n"
     "  --html F          write the report as a page\n"
     "  --strict          a foreign key without a match, or any warning, is an error: nothing is written\n"
-    "  --threads N       (default: the number of processors); the store is the same for any number\n"
+    "  --threads N       how many threads to use (default: the number of processors); the store is the same\n"
+    "                    for any number\n"
     "  --memory SIZE     how much memory it may use, such as 512MiB or 2GiB, at least 64MiB (default: half\n"
-    "                    of what the machine has); the rest goes to an unnamed file beside the store,\n"
-    "                    which is the same for any size\n"
+    "                    of what the machine has); what does not fit goes to an unnamed file beside the\n"
+    "                    store. The store is the same for any size\n"
     "  --no-embeddings   leave the embeddings out\n"
     "  --format N        2: the format of stores of more than 2^32 - 2 rows, although these are fewer, to "
     "try\n"

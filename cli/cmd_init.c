@@ -6,13 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "explain.h"
+#include "draft.h"
 #include "ingest_run.h"
-#include "progress.h"
-#include "signals.h"
 #include "source_options.h"
 
-enum { ANSWER_SIZE = 512, PATH_SIZE = 4096, BROKEN_DEPTH = 4, SHOWN_MAX = 60 };
+enum { ANSWER_SIZE = 512, PATH_SIZE = 4096, SHOWN_MAX = 60 };
 
 typedef struct init {
     weir_ingest_options options;
@@ -27,41 +25,6 @@ typedef struct init {
     char page_path[PATH_SIZE];
     char notes_path[PATH_SIZE];
 } init;
-
-/* ---- Drafts ---------------------------------------------------------------------------------- */
-
-typedef struct drafted {
-    weir_bytes text;
-    weir_bytes reasons;
-    weir_cbor_writer document;
-} drafted;
-
-static void drafted_release(drafted *d) {
-    weir_bytes_release(&d->text);
-    weir_bytes_release(&d->reasons);
-    weir_cbor_release(&d->document);
-}
-
-static weir_status make_draft(const init *self, const char *table, const char *column, drafted *out,
-                              weir_error *error) {
-    weir_ingest_options options = self->options;
-    cli_progress progress;
-    weir_cbor_writer_memory(&out->document, NULL);
-    cli_progress_begin(&progress);
-    options.progress = cli_progress_show;
-    options.progress_context = &progress;
-    options.reasons = &out->reasons;
-    options.target_table = table;
-    options.target_column = column;
-    cli_signals_catch(NULL, NULL);
-    weir_status status = weir_schema_draft(NULL, &options, &out->text, error);
-    cli_signals_release();
-    cli_progress_end(&progress);
-    if (status == WEIR_OK)
-        status = weir_json_read(out->text.data, out->text.size, "the draft", WEIR_SCHEMA_INVALID,
-                                &out->document, error);
-    return status == WEIR_OK ? weir_cbor_finish(&out->document, error) : status;
-}
 
 /* ---- What can be predicted ------------------------------------------------------------------- */
 
@@ -145,18 +108,6 @@ static weir_status find_choices(const weir_cbor_value *document, choices *out, w
     return WEIR_OK;
 }
 
-static void show_choices(const choices *all) {
-    printf("What should be predicted?\n");
-    for (size_t i = 0; i < all->count && i < SHOWN_MAX; i++) {
-        if (i > 0 && all->list[i - 1].is_proposed && !all->list[i].is_proposed)
-            printf("   others:\n");
-        printf("  %2zu  %s.%s (%s)\n", i + 1, cli_shown(all->list[i].table), cli_shown(all->list[i].column),
-               all->list[i].stype);
-    }
-    if (all->count > SHOWN_MAX)
-        printf("   and %zu more: table.column names one\n", all->count - SHOWN_MAX);
-}
-
 /* A number of the list, or table.column. */
 static const choice *find_choice(const choices *all, const char *answer) {
     char *end;
@@ -175,14 +126,6 @@ static const choice *find_choice(const choices *all, const char *answer) {
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-/* The next line of the standard input without its end; false at its end. */
-static bool read_line(char *out, size_t size) {
-    if (!fgets(out, (int)size, stdin))
-        return false;
-    out[strcspn(out, "\r\n")] = 0;
-    return true;
-}
-
 /* NULL if nobody answers. */
 static const choice *ask_target(const init *self, const choices *all) {
     char answer[ANSWER_SIZE] = "";
@@ -190,13 +133,22 @@ static const choice *ask_target(const init *self, const choices *all) {
         return find_choice(all, self->target);
     if (self->takes_proposals)
         return &all->list[0];
-    show_choices(all);
+    printf("What should be predicted?\n");
+    for (size_t i = 0; i < all->count && i < SHOWN_MAX; i++) {
+        if (i > 0 && all->list[i - 1].is_proposed && !all->list[i].is_proposed)
+            printf("   others:\n");
+        printf("  %2zu  %s.%s (%s)\n", i + 1, cli_shown(all->list[i].table), cli_shown(all->list[i].column),
+               all->list[i].stype);
+    }
+    if (all->count > SHOWN_MAX)
+        printf("   and %zu more: table.column names one\n", all->count - SHOWN_MAX);
     for (;;) {
         printf("A number, or table.column [%s.%s]: ", cli_shown(all->list[0].table),
                cli_shown(all->list[0].column));
         fflush(stdout);
-        if (!read_line(answer, sizeof answer))
+        if (!fgets(answer, (int)sizeof answer, stdin))
             return NULL;
+        answer[strcspn(answer, "\r\n")] = 0;
         const choice *found = *answer ? find_choice(all, answer) : &all->list[0];
         if (found)
             return found;
@@ -233,99 +185,107 @@ static weir_status choose_paths(init *self, const weir_cbor_value *document, wei
     return WEIR_OK;
 }
 
-static weir_status write_schema(const init *self, drafted *d, weir_error *error) {
-    cli_output notes;
-    weir_status status = weir_json_indent(&d->text, BROKEN_DEPTH, error);
-    if (status == WEIR_OK)
-        status = cli_write_file(self->schema_path, d->text.data, d->text.size, error);
-    if (status == WEIR_OK)
-        status = cli_output_open(&notes, self->notes_path, error);
-    if (status != WEIR_OK)
-        return status;
-    weir_status written = cli_write_reasons(notes.stream, self->options.source, &d->reasons, error);
-    status = cli_output_finish(&notes, error);
-    return written != WEIR_OK ? written : status;
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+/* Drafts without a target, and asks for one of what it finds. */
 static weir_status ask(init *self, choice *out, weir_error *error) {
-    drafted first = {0};
+    cli_draft draft = {0};
+    weir_cbor_writer w;
     choices all = {0};
-    weir_status status = make_draft(self, NULL, NULL, &first, error);
+    const choice *chosen = NULL;
     weir_cbor_value document = {0};
+    weir_cbor_writer_memory(&w, NULL);
+    weir_status status = cli_draft_make(&draft, &self->options, error);
+    if (status == WEIR_OK)
+        status =
+            weir_json_read(draft.schema.data, draft.schema.size, "the draft", WEIR_SCHEMA_INVALID, &w, error);
+    if (status == WEIR_OK)
+        status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK) {
-        document = weir_cbor_view(first.document.data);
+        document = weir_cbor_view(w.data);
         status = choose_paths(self, &document, error);
     }
     if (status == WEIR_OK)
         status = find_choices(&document, &all, error);
-    const choice *chosen = NULL;
     if (status == WEIR_OK && all.count == 0)
         status = cli_error(error, WEIR_SCHEMA_INVALID, "%s has no column that can be predicted",
                            self->shown_source);
     else if (status == WEIR_OK)
         chosen = ask_target(self, &all);
-    if (status == WEIR_OK && !chosen)
-        status = self->target ? cli_error(error, WEIR_TASK_INVALID,
-                                          "%s is not a column that can be predicted", self->target)
-                              : cli_error(error, WEIR_CANCELLED, "nothing was chosen, nothing was written");
+    if (status == WEIR_OK && !chosen && !self->target)
+        status =
+            cli_error(error, WEIR_CANCELLED,
+                      "nothing was chosen, nothing was written; without questions: --target TABLE.COLUMN, or "
+                      "--yes");
+    if (status == WEIR_OK && !chosen) {
+        char names[ANSWER_SIZE] = "";
+        for (size_t i = 0, used = 0; i < all.count && used < sizeof names; i++)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s.%s", i ? ", " : "",
+                                     all.list[i].table, all.list[i].column);
+        status = cli_error(error, WEIR_TASK_INVALID,
+                           "%s is not a column that can be predicted; these can: %s", self->target, names);
+    }
     if (status == WEIR_OK)
         *out = *chosen;
     free(all.list);
-    drafted_release(&first);
+    weir_cbor_release(&w);
+    cli_draft_release(&draft);
     return status;
 }
 
-static int finish(const init *self, drafted *d, const choice *chosen) {
+static int ingest(const init *self, const weir_bytes *schema, const choice *chosen) {
     weir_error error;
     cli_ingest_job job = {.options = self->options, .page = self->page_path};
-    job.options.schema = d->text.data;
-    job.options.schema_size = d->text.size;
+    job.options.schema = schema->data;
+    job.options.schema_size = schema->size;
     job.options.schema_name = self->schema_path;
     job.options.output = self->store_path;
-    weir_status status = cli_ingest_run(&job, &error);
-    int result = status != WEIR_OK ? cli_ingest_fail(&job, &error, self->as_json)
-                 : self->as_json   ? cli_ingest_print_json(&job)
-                                   : cli_ingest_print(&job);
-    if (status == WEIR_OK && !self->as_json)
+    int result = cli_ingest_finish(&job, cli_ingest_run(&job, &error), &error, self->as_json);
+    if (result == CLI_OK && !self->as_json) {
+        const weir_store_info *info = weir_store_describe(job.store);
         printf(
             "\nThe task predicts %s.%s. Look at %s,\nread %s, edit %s if something is not right, and then\n"
             "  weir ingest %s --schema %s -o %s --html %s\n"
+            "  weir batch --store %s --manifest %s --dataset %s/%s/train --html batch.html\n"
             "  weir run --store %s --manifest %s --steps 100\n",
             cli_shown(chosen->table), cli_shown(chosen->column), self->page_path, self->notes_path,
             self->schema_path, cli_shown(self->shown_source), self->schema_path, self->store_path,
-            self->page_path, self->store_path, job.result.manifest_path);
+            self->page_path, self->store_path, job.result.manifest_path, cli_shown(info->name),
+            cli_shown(info->tasks[0].name), self->store_path, job.result.manifest_path);
+    }
     cli_ingest_release(&job);
     return result == CLI_OK ? cli_flush() : result;
 }
 
-static int start(init *self) {
+static int init_with(init *self) {
     weir_error error;
     choice chosen;
-    drafted d = {0};
+    cli_draft draft = {0};
     weir_status status = ask(self, &chosen, &error);
+    if (status == WEIR_OK) {
+        self->options.target_table = chosen.table;
+        self->options.target_column = chosen.column;
+        status = cli_draft_make(&draft, &self->options, &error);
+        self->options.target_table = self->options.target_column = NULL;
+    }
     if (status == WEIR_OK)
-        status = make_draft(self, chosen.table, chosen.column, &d, &error);
+        status = cli_draft_indent(&draft, &error);
     if (status == WEIR_OK)
-        status = write_schema(self, &d, &error);
-    int result = status == WEIR_OK ? finish(self, &d, &chosen) : cli_fail(&error, self->as_json);
-    drafted_release(&d);
+        status = cli_draft_save(&draft, self->options.source, self->schema_path, self->notes_path, &error);
+    int result = status == WEIR_OK ? ingest(self, &draft.schema, &chosen) : cli_fail(&error, self->as_json);
+    cli_draft_release(&draft);
     return result;
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     init i = {.options = WEIR_INGEST_OPTIONS};
     cli_source_options source = {0};
-    cli_option options[] = {{"--target", CLI_TEXT, &i.target, false, false},
-                            {"--dir", CLI_TEXT, &i.folder, false, false},
-                            {"--yes", CLI_FLAG, &i.takes_proposals, false, false},
-                            {"--force", CLI_FLAG, &i.is_forced, false, false},
-                            {"--strict", CLI_FLAG, &i.options.strict, false, false},
-                            {"--threads", CLI_UINT32, &i.options.threads, false, false},
-                            {"--json", CLI_FLAG, &i.as_json, false, false},
-                            CLI_SOURCE_OPTIONS(source)};
-    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, &i.options.source, 1);
+    cli_option options[] = {
+        CLI_OPTION("--target", &i.target),         CLI_OPTION("--dir", &i.folder),
+        CLI_OPTION("--yes", &i.takes_proposals),   CLI_OPTION("--force", &i.is_forced),
+        CLI_OPTION("--strict", &i.options.strict), CLI_OPTION("--threads", &i.options.threads),
+        CLI_OPTION("--json", &i.as_json),          CLI_SOURCE_OPTIONS(source)};
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &i.options.source, 1);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)
@@ -334,7 +294,7 @@ static int run(const cli_command *self, int argc, char **argv) {
         return cli_usage(self, "--json asks nothing: say --target table.column, or --yes");
     cli_use_source(&source, &i.options);
     weir_location_text(i.options.source, i.shown_source, sizeof i.shown_source);
-    return start(&i);
+    return init_with(&i);
 }
 
 const cli_command cli_init = {
@@ -344,12 +304,12 @@ const cli_command cli_init = {
              "                   " CLI_SOURCE_USAGE "\n"
              "                   [--threads N] [--json]",
     .help = CLI_SOURCE_HELP
-    "  --target T.C      what to predict (default: asked)\n"
-    "  --yes             take what is proposed, ask nothing\n"
+    "  --target T.C      the table and column to predict (default: weir asks)\n"
+    "  --yes             take what weir proposes, without asking\n"
     "  --dir D           where the files go (default: the working directory)\n"
-    "  --force           replace a schema that is there\n"
+    "  --force           replace a schema that is there already\n"
     "  --strict          warnings are errors: no store is written\n"
-    "  --threads N       (default: the number of processors)\n"
+    "  --threads N       how many threads to use (default: the number of processors)\n"
     "  --json            print the report as JSON\n\n"
     "Writes NAME.schema.json (with NAME.schema.notes.md, the reasons), NAME.weir, NAME.manifest.json and\n"
     "NAME.report.html.\n",

@@ -3,58 +3,45 @@
 
 #include "cli.h"
 
-static void print_hash(const char *label, const uint8_t *hash, size_t size) {
-    printf("%-18s", label);
-    for (size_t i = 0; i < size; i++)
-        printf("%02x", hash[i]);
-    putchar('\n');
-}
-
-static int print_text(const weir_manifest *manifest) {
+static int show(const weir_manifest *manifest, bool as_json) {
     const weir_manifest_info *info = weir_manifest_describe(manifest);
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_hex(&w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
+        cli_json_hex(&w, "replay_token", info->token, WEIR_TOKEN_SIZE);
+        cli_json_hex(&w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
+        cli_json_hex(&w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
+        cli_json_hex(&w, "normalised", info->normalised, info->normalised_size);
+        return cli_print_object(&w);
+    }
     printf("global batch size %" PRIu64 ", seed %" PRIu64 ", blocks of %" PRIu64 "\n",
            info->global_batch_size, info->seed, info->data->sampler_block_size);
     const weir_choices *lengths = &info->batch->lengths;
     for (uint32_t i = 0; i < lengths->count && lengths->count > 1; i++)
         printf("%s%" PRIu32 "%s", i ? ", " : "training steps of ", lengths->values[i],
-               i + 1 < lengths->count ? "" : " cells a sequence, in turn\n");
+               i + 1 < lengths->count ? "" : " cells per sequence, in turn\n");
     printf("training runs %s\n", weir_manifest_operator(manifest, WEIR_STAGE_TRAIN));
     for (size_t i = 0; i < info->dataset_count; i++) {
         const weir_dataset *dataset = &info->datasets[i];
-        char key[256];
-        printf("  %-32s %14" PRIu64 " samples", cli_printable(dataset->key, key, sizeof key),
-               dataset->cardinality);
+        printf("  %-32s %14" PRIu64 " samples", cli_shown(dataset->key), dataset->cardinality);
         if (dataset->sampling != WEIR_SAMPLING_SHUFFLED)
             printf(", drawn by %s", dataset->sampling == WEIR_SAMPLING_WEIGHTED ? "weight" : "class");
         if (dataset->weight)
             printf(", weight %" PRIu32 " of %" PRIu32, dataset->weight, weir_manifest_mix_total(manifest));
         putchar('\n');
     }
-    print_hash("manifest_hash", info->hash, WEIR_HASH_SIZE);
-    print_hash("mix_hash", info->mix_hash, WEIR_HASH_SIZE);
-    print_hash("batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
-    print_hash("replay_token", info->token, WEIR_TOKEN_SIZE);
+    cli_print_hex("manifest_hash     ", info->hash, WEIR_HASH_SIZE);
+    cli_print_hex("mix_hash          ", info->mix_hash, WEIR_HASH_SIZE);
+    cli_print_hex("batch_config_hash ", info->batch_config_hash, WEIR_HASH_SIZE);
+    cli_print_hex("replay_token      ", info->token, WEIR_TOKEN_SIZE);
     return cli_flush();
-}
-
-static int print_json(const weir_manifest *manifest) {
-    weir_json_writer w;
-    const weir_manifest_info *info = weir_manifest_describe(manifest);
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_hex(&w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "replay_token", info->token, WEIR_TOKEN_SIZE);
-    cli_json_hex(&w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
-    cli_json_hex(&w, "normalised", info->normalised, info->normalised_size);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     const char *path = NULL;
     bool as_json = false;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json)};
     int count = cli_parse(self, options, 1, argc, argv, &path, 1);
     if (count < 0)
         return CLI_USAGE;
@@ -64,7 +51,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_manifest *manifest = NULL;
     if (weir_manifest_open(NULL, path, &manifest, &error) != WEIR_OK)
         return cli_fail(&error, as_json);
-    int result = as_json ? print_json(manifest) : print_text(manifest);
+    int result = show(manifest, as_json);
     weir_manifest_close(manifest);
     return result;
 }

@@ -4,7 +4,21 @@
 
 #include "selection.h"
 
-static void print_text(const weir_merge_report *report) {
+static int print_report(const weir_merge_report *report, bool as_json) {
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_bool(&w, "equal", true);
+        cli_json_uint(&w, "world_size", report->world_size);
+        cli_json_uint(&w, "steps", report->steps);
+        cli_json_uint(&w, "samples", report->samples);
+        cli_json_text(&w, "status", weir_run_status_name(report->status));
+        if (report->status == WEIR_RUN_FAILED)
+            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_uint(&w, "digests", report->digests);
+        cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
+        return cli_print_object(&w);
+    }
     printf("%" PRIu32 " ranks, %" PRIu64 " steps in sequence, %" PRIu64
            " samples: every index is the same as at world size 1\n",
            report->world_size, report->steps, report->samples);
@@ -17,62 +31,35 @@ static void print_text(const weir_merge_report *report) {
         printf("the traces are cut: they have no run_end, so what came after these steps is not known\n");
     if (report->status == WEIR_RUN_FAILED)
         printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step, report->failure_code);
-}
-
-static int print_json(const weir_merge_report *report) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_bool(&w, "equal", true);
-    cli_json_uint(&w, "world_size", report->world_size);
-    cli_json_uint(&w, "steps", report->steps);
-    cli_json_uint(&w, "samples", report->samples);
-    cli_json_text(&w, "status", weir_run_status_name(report->status));
-    if (report->status == WEIR_RUN_FAILED)
-        cli_json_failure(&w, report->failed_step, report->failure_code);
-    cli_json_uint(&w, "digests", report->digests);
-    cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
-static int merge(const char *const *traces, size_t count, const char *single, const cli_texts *store_paths,
-                 bool as_json) {
-    weir_error error;
-    weir_merge_report report;
-    cli_stores stores = {.count = 0};
-    weir_status status = cli_stores_open(&stores, store_paths, WEIR_VERIFY_TOUCHED, &error);
-    weir_merge_options options = {
-        .size = sizeof options, .single = single, .stores = stores.list, .store_count = stores.count};
-    if (status == WEIR_OK)
-        status = weir_trace_merge(NULL, traces, count, &options, &report, &error);
-    cli_stores_close(&stores);
-    if (status != WEIR_OK)
-        return cli_fail(&error, as_json);
-    if (!as_json)
-        print_text(&report);
-    int result = as_json ? print_json(&report) : cli_flush();
-    return result == CLI_OK ? cli_judged(report.status) : result;
+    return cli_flush();
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
     const char *single = NULL;
-    cli_texts stores = {.count = 0};
+    cli_texts paths = {.count = 0};
     bool as_json = false;
-    cli_option options[] = {{"--single", CLI_TEXT, &single, false, false},
-                            {"--store", CLI_TEXTS, &stores, false, false},
-                            {"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_OPTION("--single", &single), CLI_OPTION("--store", &paths),
+                            CLI_OPTION("--json", &as_json)};
     const char **traces = malloc((size_t)(argc + 1) * sizeof *traces);
     if (!traces)
         return CLI_FAILED;
-    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, traces, argc);
-    int result = CLI_USAGE;
-    if (count == 0)
-        result = cli_usage(self, "name the traces of all ranks");
-    else if (count > 0)
-        result = merge(traces, (size_t)count, single, &stores, as_json);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, traces, argc);
+    if (count <= 0) {
+        free(traces);
+        return count < 0 ? CLI_USAGE : cli_usage(self, "name the traces of all ranks");
+    }
+    weir_error error;
+    weir_merge_report report;
+    cli_stores stores = {.count = 0};
+    weir_status status = cli_stores_open(&stores, &paths, WEIR_VERIFY_TOUCHED, &error);
+    weir_merge_options merging = {
+        .size = sizeof merging, .single = single, .stores = stores.list, .store_count = stores.count};
+    if (status == WEIR_OK)
+        status = weir_trace_merge(NULL, traces, (size_t)count, &merging, &report, &error);
+    cli_stores_close(&stores);
     free(traces);
-    return result;
+    int result = status == WEIR_OK ? print_report(&report, as_json) : cli_fail(&error, as_json);
+    return result == CLI_OK ? cli_judged(report.status) : result;
 }
 
 const cli_command cli_merge = {

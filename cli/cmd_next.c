@@ -13,31 +13,9 @@ typedef struct request {
     bool as_json, trace_indices;
 } request;
 
-static void write_metadata(weir_json_writer *w, const weir_step *step, const weir_manifest *manifest) {
-    weir_json_key(w, "metadata");
-    weir_json_object(w);
-    cli_json_uint(w, "epoch", step->cursor_before.epoch);
-    cli_json_uint(w, "global_position", step->cursor_before.global_index);
-    cli_json_bool(w, "is_shuffled", step->is_shuffled);
-    cli_json_uint(w, "effective_batch_size", step->effective_batch_size);
-    cli_json_uint(w, "blocks_materialized", step->blocks_materialized);
-    cli_json_text(w, "subsampling_mode", step->subsampling_mode);
-    cli_json_text(w, "sampling_mode", step->sampling_mode);
-    weir_json_key(w, "effective_q");
-    weir_json_double(w, step->effective_q);
-    cli_json_uint(w, "sampler_block_size", step->sampler_block_size);
-    if (weir_manifest_describe(manifest)->batch->lengths.count > 1)
-        cli_json_uint(w, "sequence_length", step->sequence_length);
-    cli_json_hex(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
-    cli_json_hex(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
-    cli_json_hex(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
-    weir_json_end_object(w);
-}
-
 static int print_step_json(const weir_step *step, const uint64_t *indices, const weir_manifest *manifest) {
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     weir_json_key(&w, "indices");
     weir_json_array(&w);
     for (uint64_t i = 0; i < step->count; i++)
@@ -45,9 +23,24 @@ static int print_step_json(const weir_step *step, const uint64_t *indices, const
     weir_json_end_array(&w);
     cli_json_uint(&w, "valid_count", step->valid_count);
     cli_json_cursor(&w, "cursor_next", step->cursor_next);
-    write_metadata(&w, step, manifest);
+    weir_json_key(&w, "metadata");
+    weir_json_object(&w);
+    cli_json_uint(&w, "epoch", step->cursor_before.epoch);
+    cli_json_uint(&w, "global_position", step->cursor_before.global_index);
+    cli_json_bool(&w, "is_shuffled", step->is_shuffled);
+    cli_json_uint(&w, "effective_batch_size", step->effective_batch_size);
+    cli_json_uint(&w, "blocks_materialized", step->blocks_materialized);
+    cli_json_text(&w, "subsampling_mode", step->subsampling_mode);
+    cli_json_text(&w, "sampling_mode", step->sampling_mode);
+    cli_json_double(&w, "effective_q", step->effective_q);
+    cli_json_uint(&w, "sampler_block_size", step->sampler_block_size);
+    if (weir_manifest_describe(manifest)->batch->lengths.count > 1)
+        cli_json_uint(&w, "sequence_length", step->sequence_length);
+    cli_json_hex(&w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
+    cli_json_hex(&w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
     weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 static int print_step(const weir_step *step, const uint64_t *indices) {
@@ -62,68 +55,52 @@ static int print_step(const weir_step *step, const uint64_t *indices) {
     return cli_flush();
 }
 
-/* Memory for one step's indices; a batch may be larger than any memory, which is an error, not a crash. */
-static weir_status reserve(uint64_t **indices, uint64_t *capacity, uint64_t count, weir_error *error) {
-    if (count <= *capacity)
-        return WEIR_OK;
-    uint64_t *grown = count > SIZE_MAX / 8 ? NULL : realloc(*indices, (size_t)count * sizeof **indices);
-    if (!grown)
-        return cli_error(error, WEIR_OUT_OF_MEMORY,
-                         "no memory for %" PRIu64 " indices; use more ranks or a smaller batch", count);
-    *indices = grown;
-    *capacity = count;
-    return WEIR_OK;
-}
-
-static weir_status record(const request *r, weir_trace_writer *trace, uint64_t t, const weir_step *step,
-                          const uint64_t *indices, weir_error *error) {
-    weir_trace_iter iter = {
-        .t = t, .dataset = r->of.dataset, .step = step, .indices = r->trace_indices ? indices : NULL};
-    return trace ? weir_trace_append(trace, &iter, error) : WEIR_OK;
-}
-
-/* Ends the trace with the failure. If that fails too, the failure itself is the one to report. */
-static void record_failure(const request *r, weir_trace_writer *trace, uint64_t t, weir_cursor cursor,
-                           const weir_sampler_options *call, const weir_manifest *manifest,
-                           const weir_error *error) {
-    weir_error named = {0};
-    weir_sampler_options at = *call;
-    at.cursor = cursor;
-    weir_sampler_name_call(manifest, &at, &named);
-    weir_trace_failure failure = {.t = t,
-                                  .error = error,
-                                  .dataset = r->of.dataset,
-                                  .cursor = &cursor,
-                                  .data_replay_t = named.replay_token};
-    if (trace)
-        (void)!weir_trace_fail(trace, &failure, NULL);
-}
-
-/* Prints and records the steps. */
+/* Prints and records the steps. A failure ends the trace too; if that fails as well, the failure itself is
+ * the one to report. */
 static int run_steps(const request *r, weir_sampler *sampler, weir_trace_writer *trace,
                      const weir_sampler_options *call, const weir_manifest *manifest) {
     weir_error error;
-    weir_cursor cursor = r->from;
+    weir_sampler_options at = *call;
     uint64_t *indices = NULL;
     uint64_t capacity = 0;
     int result = CLI_OK;
     for (uint64_t t = 0; t < r->count && result == CLI_OK; t++) {
         weir_step step;
-        weir_status status = weir_sampler_step(sampler, cursor, &step, &error);
-        if (status == WEIR_OK)
-            status = reserve(&indices, &capacity, step.count, &error);
+        weir_status status = weir_sampler_step(sampler, at.cursor, &step, &error);
+        if (status == WEIR_OK && step.count > capacity) { /* a batch may be larger than any memory */
+            uint64_t *grown =
+                step.count > SIZE_MAX / 8 ? NULL : realloc(indices, (size_t)step.count * sizeof *grown);
+            if (!grown)
+                status = cli_error(&error, WEIR_OUT_OF_MEMORY,
+                                   "no memory for %" PRIu64 " indices; use more ranks or a smaller batch",
+                                   step.count);
+            indices = grown ? grown : indices;
+            capacity = grown ? step.count : capacity;
+        }
         if (status == WEIR_OK) {
             weir_sampler_indices(sampler, &step, indices);
-            status = record(r, trace, t, &step, indices, &error);
+            weir_trace_iter iter = {.t = t,
+                                    .dataset = r->of.dataset,
+                                    .step = &step,
+                                    .indices = r->trace_indices ? indices : NULL};
+            status = trace ? weir_trace_append(trace, &iter, &error) : WEIR_OK;
         }
         if (status != WEIR_OK) {
+            weir_error named = {0};
+            weir_sampler_name_call(manifest, &at, &named);
+            weir_trace_failure failure = {.t = t,
+                                          .error = &error,
+                                          .dataset = r->of.dataset,
+                                          .cursor = &at.cursor,
+                                          .data_replay_t = named.replay_token};
             error.t = t;
-            record_failure(r, trace, t, cursor, call, manifest, &error);
+            if (trace)
+                (void)!weir_trace_fail(trace, &failure, NULL);
             result = cli_fail(&error, r->as_json);
             break;
         }
         result = r->as_json ? print_step_json(&step, indices, manifest) : print_step(&step, indices);
-        cursor = step.cursor_next;
+        at.cursor = step.cursor_next;
     }
     free(indices);
     return result;
@@ -174,15 +151,15 @@ static int run_with_manifest(const request *r, const weir_manifest *manifest, co
 static int run(const cli_command *self, int argc, char **argv) {
     request r = {.of = CLI_SELECTION_DEFAULT, .count = 1};
     cli_option options[] = {
-        {"--store", CLI_TEXTS, &r.stores, false, false},
+        CLI_OPTION("--store", &r.stores),
         CLI_SELECTION_OPTIONS(r.of, true),
         CLI_CURSOR_OPTIONS(r.from),
-        {"--count", CLI_UINT, &r.count, false, false},
-        {"--json", CLI_FLAG, &r.as_json, false, false},
-        {"--trace", CLI_TEXT, &r.trace, false, false},
-        {"--trace-indices", CLI_FLAG, &r.trace_indices, false, false},
+        CLI_OPTION("--count", &r.count),
+        CLI_OPTION("--json", &r.as_json),
+        CLI_OPTION("--trace", &r.trace),
+        CLI_OPTION("--trace-indices", &r.trace_indices),
     };
-    if (cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, NULL, 0) < 0)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
@@ -205,7 +182,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_next = {
     .name = "next",
-    .summary = "the samples of the next steps, from any cursor, for any rank",
+    .summary = "print the samples of the next steps, from any cursor, for any rank",
     .usage = "weir next --manifest M --dataset K [--stage S] [--epoch E] [--position P]\n"
              "                 [--world-size W] [--rank R] [--token HEX] [--count STEPS] [--store S]…\n"
              "                 [--trace FILE [--trace-indices]] [--json]",
@@ -213,7 +190,7 @@ const cli_command cli_next = {
         CLI_TOKEN_HELP "  --store S        the dataset's store, if data.sampling draws by class or weight\n"
             "  --count STEPS    how many steps (default 1); steps before an error are printed first\n"
             "  --trace FILE     record the steps, and a failure, for 'weir replay', 'diff' and 'merge'\n"
-            "  --trace-indices  with the indices themselves\n"
+            "  --trace-indices  record the indices themselves too\n"
             "  --json           one JSON object per step: indices, valid_count, cursor_next, metadata\n",
     .example = "  weir next --manifest shop.manifest.json --dataset shop/churn/train --world-size 8 --rank 3 "
                "--count 2\n",

@@ -4,31 +4,12 @@
 
 #include "cli.h"
 
-static int print_order(const uint64_t *order, uint64_t count, bool as_json) {
-    if (!as_json) {
-        for (uint64_t i = 0; i < count; i++)
-            printf("%" PRIu64 "\n", order[i]);
-        return cli_flush();
-    }
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    weir_json_key(&w, "block_order");
-    weir_json_array(&w);
-    for (uint64_t i = 0; i < count; i++)
-        weir_json_uint(&w, order[i]);
-    weir_json_end_array(&w);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     const char *seed_text = NULL;
     uint64_t count = 0;
     bool as_json = false;
-    cli_option options[] = {{"--seed", CLI_TEXT, &seed_text, true, false},
-                            {"--blocks", CLI_UINT, &count, true, false},
-                            {"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_REQUIRED("--seed", &seed_text), CLI_REQUIRED("--blocks", &count),
+                            CLI_OPTION("--json", &as_json)};
     if (cli_parse(self, options, 3, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     uint8_t *seed = NULL;
@@ -44,14 +25,30 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status =
         order ? weir_block_permute(loaded, count, order, &error)
               : cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for %" PRIu64 " blocks", count);
-    int result = status == WEIR_OK ? print_order(order, count, as_json) : cli_fail(&error, as_json);
+    int result;
+    weir_json_writer w;
+    if (status != WEIR_OK) {
+        result = cli_fail(&error, as_json);
+    } else if (as_json) {
+        cli_json_begin(&w);
+        weir_json_key(&w, "block_order");
+        weir_json_array(&w);
+        for (uint64_t i = 0; i < count; i++)
+            weir_json_uint(&w, order[i]);
+        weir_json_end_array(&w);
+        result = cli_print_object(&w);
+    } else {
+        for (uint64_t i = 0; i < count; i++)
+            printf("%" PRIu64 "\n", order[i]);
+        result = cli_flush();
+    }
     free(order);
     return result;
 }
 
 const cli_command cli_permute = {
     .name = "permute",
-    .summary = "the order of blocks under an epoch seed",
+    .summary = "print the order of blocks under an epoch seed",
     .usage = "weir permute --seed HEX --blocks N [--json]",
     .help = "  --seed HEX    the epoch seed, 32 hex digits\n"
             "  --blocks N    how many blocks, at least 1\n"

@@ -33,28 +33,6 @@ typedef struct plan_call {
     bool no_overlap;
 } plan_call;
 
-/* The files and bytes that the options point to; freed together. */
-typedef struct plan_inputs {
-    char *arenas;
-    size_t arenas_size;
-    char *order;
-    size_t order_size;
-    uint8_t *token;
-    size_t token_size;
-    weir_graph *graph;
-} plan_inputs;
-
-static void free_inputs(plan_inputs *inputs) {
-    free(inputs->arenas);
-    free(inputs->order);
-    free(inputs->token);
-    weir_graph_close(inputs->graph);
-}
-
-static weir_status read_optional(const char *path, char **data, size_t *size, weir_error *error) {
-    return path ? cli_read_file(path, data, size, error) : WEIR_OK;
-}
-
 /* An ONNX model begins with its ir_version, which is a byte that no graph begins with. */
 static bool is_onnx(const char *data, size_t size) {
     return size > 0 && data[0] == 0x08;
@@ -65,13 +43,6 @@ static bool is_named_onnx(const char *path) {
     return size > 5 && strcmp(path + size - 5, ".onnx") == 0;
 }
 
-static weir_status refuse_archive(const char *path, weir_error *error) {
-    return cli_error(error, WEIR_INVALID_IR,
-                     "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
-                     "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
-                     path);
-}
-
 static weir_status read_graph_file(const char *path, weir_graph **graph, weir_error *error) {
     static const char archive[] = {'P', 'K', 3, 4};
     char head[sizeof archive] = {0};
@@ -80,7 +51,11 @@ static weir_status read_graph_file(const char *path, weir_graph **graph, weir_er
     if (file)
         fclose(file);
     if (got == sizeof archive && memcmp(head, archive, sizeof archive) == 0)
-        return refuse_archive(path, error);
+        return cli_error(
+            error, WEIR_INVALID_IR,
+            "%s is a zip archive, such as torch.save and torch.export.save write; weir reads "
+            "weir-graph/1 and ONNX: use torch.onnx.export, or weir.plan(model, inputs) in Python",
+            path);
     if (is_named_onnx(path) || is_onnx(head, got))
         return weir_graph_import_onnx_file(NULL, path, graph, error);
     return weir_graph_read_file(NULL, path, graph, error);
@@ -124,14 +99,6 @@ static bool write_capacities(const char *text, weir_json_writer *w) {
     return true;
 }
 
-static bool are_capacities(const char *text) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    bool are_good = write_capacities(text, &w);
-    weir_json_release(&w);
-    return are_good;
-}
-
 /* "50GB/s", or without the "/s". */
 static bool read_rate(const char *text, uint64_t *rate) {
     char size[32] = {0};
@@ -160,68 +127,11 @@ static int read_link(const cli_command *self, plan_call *call) {
     return CLI_OK;
 }
 
-static weir_status read_capacities(const plan_call *call, plan_inputs *inputs, weir_error *error) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    write_capacities(call->capacity, &w);
-    weir_status status = weir_json_finish(&w, error);
-    if (status == WEIR_OK) {
-        inputs->arenas = malloc(w.size + 1);
-        inputs->arenas_size = w.size;
-        if (!inputs->arenas)
-            status = cli_error(error, WEIR_OUT_OF_MEMORY, "out of memory");
-        else
-            memcpy(inputs->arenas, w.data, w.size);
-    }
-    weir_json_release(&w);
-    return status;
-}
-
-static weir_status read_inputs(const plan_call *call, plan_inputs *inputs, weir_error *error) {
-    weir_status status = call->capacity
-                             ? read_capacities(call, inputs, error)
-                             : read_optional(call->arenas, &inputs->arenas, &inputs->arenas_size, error);
-    if (status == WEIR_OK)
-        status = read_optional(call->order, &inputs->order, &inputs->order_size, error);
-    if (status == WEIR_OK)
-        status = read_graph(call->graph, &inputs->graph, error);
-    return status;
-}
-
-static weir_status make_plan(const plan_call *call, const plan_inputs *inputs, weir_plan **plan,
-                             weir_error *error) {
-    weir_plan_options options = {
-        .size = sizeof options,
-        .mode = call->mode,
-        .preset = call->preset,
-        .token = inputs->token,
-        .token_size = inputs->token_size,
-        .arenas = {inputs->arenas, inputs->arenas_size, call->capacity ? "--capacity" : call->arenas},
-        .order = {inputs->order, inputs->order_size, call->order},
-        .effort_plus_one = call->effort + 1,
-        .threads = call->threads,
-        .strategies = call->strategies,
-        .reorder = call->reorder,
-        .optimizer = call->optimizer,
-        .step = call->step,
-        .link = call->link_bytes,
-        .speed = call->speed_cost,
-        .no_overlap = call->no_overlap};
-    return weir_plan_make(NULL, inputs->graph, &options, plan, error);
-}
-
 /* A file's name without its folder. */
 static weir_text name_of_file(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash && slash[1] ? slash + 1 : path;
     return (weir_text){name, strlen(name)};
-}
-
-/* The graph's name, or that of its file. Of an ONNX model always the file: its graph has the exporter's
- * name, such as main_graph. */
-static weir_text title_of(const plan_call *call, const weir_graph *graph) {
-    weir_text name = weir_graph_name(graph);
-    return name.size > 0 && !is_named_onnx(call->graph) ? name : name_of_file(call->graph);
 }
 
 /* What a function of the library writes, as a file that appears whole. */
@@ -237,41 +147,74 @@ static weir_status write_cbor(const weir_plan *plan, void (*write)(const weir_pl
     return status;
 }
 
-static weir_status write_files(const plan_call *call, weir_text title, const weir_plan *plan,
-                               weir_error *error) {
-    weir_status status = WEIR_OK;
-    if (call->cbor)
-        status = write_cbor(plan, weir_plan_write, call->cbor, error);
-    if (status == WEIR_OK && call->save)
-        status = weir_plan_save(NULL, plan, call->save, error);
-    if (status == WEIR_OK && call->trace)
-        status = write_cbor(plan, weir_plan_write_trace, call->trace, error);
-    if (status == WEIR_OK && call->html)
-        status = cli_plan_write_html(plan, title, call->html, error);
-    return status;
-}
-
 /* Writes the files that are wanted, then shows the plan. */
 static int show(const plan_call *call, weir_text title, const weir_plan *plan) {
     weir_error error;
-    if (write_files(call, title, plan, &error) != WEIR_OK)
+    weir_status status = WEIR_OK;
+    if (call->cbor)
+        status = write_cbor(plan, weir_plan_write, call->cbor, &error);
+    if (status == WEIR_OK && call->save)
+        status = weir_plan_save(NULL, plan, call->save, &error);
+    if (status == WEIR_OK && call->trace)
+        status = write_cbor(plan, weir_plan_write_trace, call->trace, &error);
+    if (status == WEIR_OK && call->html)
+        status = cli_plan_write_html(plan, title, call->html, &error);
+    if (status != WEIR_OK)
         return cli_fail(&error, call->as_json);
     return call->as_json ? cli_plan_print_json(plan) : cli_plan_print_table(plan, call->graph);
 }
 
-static int plan_graph(const cli_command *self, const plan_call *call) {
+/* `capacities` is --capacity as an arena configuration, or empty. */
+static int plan_graph(const cli_command *self, const plan_call *call, weir_json_writer *capacities) {
     weir_error error;
-    plan_inputs inputs = {0};
+    char *arenas = NULL, *order = NULL;
+    weir_graph *graph = NULL;
     weir_plan *plan = NULL;
-    if (call->token && !cli_hex(call->token, &inputs.token, &inputs.token_size))
-        return cli_usage(self, "--token takes hex digits, two per byte");
-    weir_status status = read_inputs(call, &inputs, &error);
+    uint8_t *token = NULL;
+    weir_plan_options options = {.size = sizeof options,
+                                 .mode = call->mode,
+                                 .preset = call->preset,
+                                 .effort_plus_one = call->effort + 1,
+                                 .threads = call->threads,
+                                 .strategies = call->strategies,
+                                 .reorder = call->reorder,
+                                 .optimizer = call->optimizer,
+                                 .step = call->step,
+                                 .link = call->link_bytes,
+                                 .speed = call->speed_cost,
+                                 .no_overlap = call->no_overlap};
+    if (cli_read_token(self, call->token, &token, &options.token_size) != CLI_OK)
+        return CLI_USAGE;
+    options.token = token;
+    weir_status status = WEIR_OK;
+    if (call->capacity) {
+        status = weir_json_finish(capacities, &error);
+        options.arenas = (weir_document){capacities->data, capacities->size, "--capacity"};
+    }
+    if (call->arenas) {
+        status = cli_read_file(call->arenas, &arenas, &options.arenas.size, &error);
+        options.arenas.data = arenas;
+        options.arenas.name = call->arenas;
+    }
+    if (status == WEIR_OK && call->order) {
+        status = cli_read_file(call->order, &order, &options.order.size, &error);
+        options.order.data = order;
+        options.order.name = call->order;
+    }
     if (status == WEIR_OK)
-        status = make_plan(call, &inputs, &plan, &error);
-    int code =
-        status == WEIR_OK ? show(call, title_of(call, inputs.graph), plan) : cli_fail(&error, call->as_json);
+        status = read_graph(call->graph, &graph, &error);
+    if (status == WEIR_OK)
+        status = weir_plan_make(NULL, graph, &options, &plan, &error);
+    /* The graph of an ONNX model has the exporter's name, such as main_graph: its file says more. */
+    weir_text title = graph ? weir_graph_name(graph) : (weir_text){0};
+    if (title.size == 0 || is_named_onnx(call->graph))
+        title = name_of_file(call->graph);
+    int code = status == WEIR_OK ? show(call, title, plan) : cli_fail(&error, call->as_json);
     weir_plan_close(plan);
-    free_inputs(&inputs);
+    weir_graph_close(graph);
+    free(arenas);
+    free(order);
+    free(token);
     return code;
 }
 
@@ -339,30 +282,30 @@ static const char *output_over_input(const plan_call *call) {
 static int run(const cli_command *self, int argc, char **argv) {
     plan_call call = {.effort = WEIR_EFFORT_DEFAULT, .threads = 1};
     cli_option options[] = {
-        {"--mode", CLI_TEXT, &call.mode, false, false},
-        {"--preset", CLI_TEXT, &call.preset, false, false},
-        {"--arenas", CLI_TEXT, &call.arenas, false, false},
-        {"--token", CLI_TEXT, &call.token, false, false},
-        {"--order", CLI_TEXT, &call.order, false, false},
-        {"--effort", CLI_UINT32, &call.effort, false, false},
-        {"--threads", CLI_UINT32, &call.threads, false, false},
-        {"--json", CLI_FLAG, &call.as_json, false, false},
-        {"--cbor", CLI_TEXT, &call.cbor, false, false},
-        {"--html", CLI_TEXT, &call.html, false, false},
-        {"--trace", CLI_TEXT, &call.trace, false, false},
-        {"--csv", CLI_TEXT, &call.csv, false, false},
-        {"--strategies", CLI_TEXT, &call.strategies, false, false},
-        {"--capacity", CLI_TEXT, &call.capacity, false, false},
-        {"--reorder", CLI_FLAG, &call.reorder, false, false},
-        {"--optimizer", CLI_TEXT, &call.optimizer, false, false},
-        {"--step", CLI_TEXT, &call.step, false, false},
-        {"--link", CLI_TEXT, &call.link, false, false},
-        {"--speed", CLI_TEXT, &call.speed, false, false},
-        {"--no-overlap", CLI_FLAG, &call.no_overlap, false, false},
-        {"--save", CLI_TEXT, &call.save, false, false},
-        {"--show", CLI_TEXT, &call.show, false, false},
+        CLI_OPTION("--mode", &call.mode),
+        CLI_OPTION("--preset", &call.preset),
+        CLI_OPTION("--arenas", &call.arenas),
+        CLI_OPTION("--token", &call.token),
+        CLI_OPTION("--order", &call.order),
+        CLI_OPTION("--effort", &call.effort),
+        CLI_OPTION("--threads", &call.threads),
+        CLI_OPTION("--json", &call.as_json),
+        CLI_OPTION("--cbor", &call.cbor),
+        CLI_OPTION("--html", &call.html),
+        CLI_OPTION("--trace", &call.trace),
+        CLI_OPTION("--csv", &call.csv),
+        CLI_OPTION("--strategies", &call.strategies),
+        CLI_OPTION("--capacity", &call.capacity),
+        CLI_OPTION("--reorder", &call.reorder),
+        CLI_OPTION("--optimizer", &call.optimizer),
+        CLI_OPTION("--step", &call.step),
+        CLI_OPTION("--link", &call.link),
+        CLI_OPTION("--speed", &call.speed),
+        CLI_OPTION("--no-overlap", &call.no_overlap),
+        CLI_OPTION("--save", &call.save),
+        CLI_OPTION("--show", &call.show),
     };
-    size_t option_count = sizeof options / sizeof options[0];
+    size_t option_count = CLI_COUNT(options);
     int count = cli_parse(self, options, option_count, argc, argv, &call.graph, 1);
     if (count < 0)
         return CLI_USAGE;
@@ -381,11 +324,6 @@ static int run(const cli_command *self, int argc, char **argv) {
         return show_saved(self, &call);
     if (call.capacity && call.arenas)
         return cli_usage(self, "give capacities with --capacity or in the file of --arenas, not both");
-    if (call.capacity && !are_capacities(call.capacity))
-        return cli_usage(self,
-                         "--capacity takes arenas and their bytes, such as activations=8GiB or "
-                         "activations=8GiB,gradients=2GiB, not '%s'",
-                         call.capacity);
     if (call.capacity && !call.preset)
         call.preset = "remat_enabled";
     if (read_link(self, &call) != CLI_OK)
@@ -395,7 +333,16 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (!call.mode && !call.preset)
         return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
                                "train_full, inference or remat_enabled");
-    return plan_graph(self, &call);
+    weir_json_writer capacities;
+    weir_json_writer_memory(&capacities, NULL);
+    int code = call.capacity && !write_capacities(call.capacity, &capacities)
+                   ? cli_usage(self,
+                               "--capacity takes arenas and their bytes, such as activations=8GiB or "
+                               "activations=8GiB,gradients=2GiB, not '%s'",
+                               call.capacity)
+                   : plan_graph(self, &call, &capacities);
+    weir_json_release(&capacities);
+    return code;
 }
 
 const cli_command cli_plan = {
@@ -441,14 +388,14 @@ const cli_command cli_plan = {
         "                 gradient is complete, which then goes\n"
         "  --arenas FILE  {\"activations\": {\"capacity_bytes\": n, \"alignment_bytes\": 128, "
         "\"page_size\": 4096}}\n"
-        "  --token HEX    the replay token, 64 bytes or more; without it, the graph's own\n"
-        "  --order FILE   a JSON list of node ids; without it, the graph's own order or Kahn's\n"
-        "  --effort N     0 (one greedy pass) to 9; 5 without it. Counted in steps: the same plan on "
+        "  --token HEX    the replay token, 64 bytes or more (default: the graph's own)\n"
+        "  --order FILE   a JSON list of node ids (default: the graph's own order, or Kahn's)\n"
+        "  --effort N     0 (one greedy pass) to 9 (default: 5). Counted in steps: the same plan on "
         "every machine\n"
-        "  --threads N    never changes the plan\n"
+        "  --threads N    how many threads to use (default: 1); the plan is the same for any number\n"
         "  --strategies LIST  packing strategies to use, separated by commas, to measure what one is "
         "worth:\n"
-        "                 fits, cores, ends, fusion, corners, sizes, slants, windows; without it, all\n"
+        "                 fits, cores, ends, fusion, corners, sizes, slants, windows (default: all)\n"
         "  --save OUT     write the plan file: the plan, what its tensors are, its metrics\n"
         "  --cbor OUT     write the plan alone (weir-plan/1)\n"
         "  --trace OUT    write the allocation trace, a CBOR sequence\n"

@@ -9,10 +9,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *output = NULL, *hash = NULL, *url;
     uint8_t *expected = NULL;
     size_t expected_size = 0;
-    cli_option options[] = {{"-o", CLI_TEXT, &output, false, false},
-                            {"--hash", CLI_TEXT, &hash, false, false},
+    cli_option options[] = {CLI_OPTION("--output", &output), CLI_OPTION("--hash", &hash),
                             CLI_REMOTE_OPTIONS(remote)};
-    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, &url, 1);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &url, 1);
     if (count < 0)
         return CLI_USAGE;
     if (count != 1)
@@ -33,15 +32,15 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_pull = {
     .name = "pull",
-    .summary = "bring a store from S3 or a web server, verified; only what is lacking here travels",
+    .summary = "fetch and verify a store from S3 or a web server; only missing chunks are sent",
     .usage = "weir pull URL [-o STORE] [--hash HEX] [--concurrency N] [--retries N] [--timeout S] [--json]",
     .help =
         "  URL                 where weir push has put it: s3://bucket/folder/name.weir, or https://…\n"
-        "  -o STORE            where it goes (default: the name in the URL). A store that is there is "
+        "  -o, --output STORE  where it goes (default: the name in the URL). A store that is there is "
         "replaced\n"
         "                      when the new one is whole, and what both have is not asked for\n"
         "  --hash HEX          the store's hash; any other store is refused\n" CLI_REMOTE_HELP
-        "What has arrived of a pull that was interrupted lies in STORE.part; the next one resumes from it.\n",
+        "If a pull was interrupted, what has arrived is in STORE.part, and the next pull resumes from it.\n",
     .example = "  weir pull s3://my-bucket/stores/shop.weir -o shop.weir\n",
     .run = run,
 };

@@ -14,7 +14,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     cli_option options[] = {{"--chunk-size", CLI_SIZE, &remote.chunk_size, false, false},
                             CLI_REMOTE_OPTIONS(remote)};
     const char *given[2];
-    int count = cli_parse(self, options, sizeof options / sizeof *options, argc, argv, given, 2);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, given, 2);
     if (count < 0)
         return CLI_USAGE;
     if (count != 2)
@@ -29,17 +29,19 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_push = {
     .name = "push",
-    .summary = "send a store to S3 or a web server; only what it lacks travels",
+    .summary = "send a store to S3 or a web server; only chunks that it lacks are sent",
     .usage = "weir push STORE URL [--chunk-size SIZE] [--concurrency N] [--retries N] [--timeout S] [--json]",
     .help =
         "  STORE               a file that weir ingest wrote; every byte of it is verified first\n"
         "  URL                 s3://bucket/folder/name.weir, or https://… of a server that takes PUT; one "
         "that\n"
         "                      ends in '/' gets the file's name. Chunks lie in the folder chunks/ beside it\n"
-        "  --chunk-size SIZE   of a chunk, about: a power of two from 4KiB to 64MiB (default: 4MiB); a store "
+        "  --chunk-size SIZE   about how large a chunk is: a power of two from 4KiB to 64MiB (default: "
+        "4MiB); a store "
         "and\n"
         "                      its successors should have the same\n" CLI_REMOTE_HELP
-        "A push that was interrupted is given again, and resumes with the chunks that are not there yet.\n",
+        "If a push was interrupted, give the same command again: it sends the chunks that are not there "
+        "yet.\n",
     .example = "  weir push shop.weir s3://my-bucket/stores/shop.weir\n",
     .run = run,
 };

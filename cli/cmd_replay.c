@@ -3,7 +3,25 @@
 
 #include "selection.h"
 
-static void print_text(const weir_replay_report *report) {
+static int print_report(const weir_replay_report *report, bool as_json) {
+    weir_json_writer w;
+    if (as_json) {
+        cli_json_begin(&w);
+        cli_json_bool(&w, "equal", true);
+        cli_json_uint(&w, "steps", report->steps);
+        cli_json_uint(&w, "samples", report->samples);
+        cli_json_bool(&w, "complete", report->is_complete);
+        cli_json_text(&w, "status", weir_run_status_name(report->status));
+        if (report->status == WEIR_RUN_FAILED)
+            cli_json_failure(&w, report->failed_step, report->failure_code);
+        cli_json_uint(&w, "indices", report->indices);
+        cli_json_uint(&w, "checked_digests", report->checked_digests);
+        cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
+        cli_json_uint(&w, "checked_sample_digests", report->checked_sample_digests);
+        cli_json_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
+        cli_json_uint(&w, "memory_records", report->memory_records);
+        return cli_print_object(&w);
+    }
     printf("%" PRIu64 " steps replayed in sequence, %" PRIu64 " samples: every field is equal", report->steps,
            report->samples);
     if (report->indices)
@@ -26,34 +44,7 @@ static void print_text(const weir_replay_report *report) {
         printf("the trace is cut: it has no run_end, so what came after these steps is not known\n");
     if (report->status == WEIR_RUN_FAILED)
         printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step, report->failure_code);
-}
-
-static int print_json(const weir_replay_report *report) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_bool(&w, "equal", true);
-    cli_json_uint(&w, "steps", report->steps);
-    cli_json_uint(&w, "samples", report->samples);
-    cli_json_bool(&w, "complete", report->is_complete);
-    cli_json_text(&w, "status", weir_run_status_name(report->status));
-    if (report->status == WEIR_RUN_FAILED)
-        cli_json_failure(&w, report->failed_step, report->failure_code);
-    cli_json_uint(&w, "indices", report->indices);
-    cli_json_uint(&w, "checked_digests", report->checked_digests);
-    cli_json_uint(&w, "unchecked_digests", report->unchecked_digests);
-    cli_json_uint(&w, "checked_sample_digests", report->checked_sample_digests);
-    cli_json_uint(&w, "unchecked_sample_digests", report->unchecked_sample_digests);
-    cli_json_uint(&w, "memory_records", report->memory_records);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
-static int print_report(const weir_replay_report *report, bool as_json) {
-    if (!as_json)
-        print_text(report);
-    int result = as_json ? print_json(report) : cli_flush();
-    return result == CLI_OK ? cli_judged(report->status) : result;
+    return cli_flush();
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
@@ -61,10 +52,9 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *manifest_path = NULL;
     cli_texts store_paths = {.count = 0};
     bool as_json = false;
-    cli_option options[] = {{"--manifest", CLI_TEXT, &manifest_path, false, false},
-                            {"--store", CLI_TEXTS, &store_paths, false, false},
-                            {"--json", CLI_FLAG, &as_json, false, false}};
-    int count = cli_parse(self, options, sizeof options / sizeof options[0], argc, argv, &trace, 1);
+    cli_option options[] = {CLI_OPTION("--manifest", &manifest_path), CLI_OPTION("--store", &store_paths),
+                            CLI_OPTION("--json", &as_json)};
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &trace, 1);
     if (count < 0)
         return CLI_USAGE;
     if (count == 0)
@@ -84,7 +74,10 @@ static int run(const cli_command *self, int argc, char **argv) {
         status = weir_trace_replay(NULL, trace, &replay, &report, &error);
     cli_stores_close(&stores);
     weir_manifest_close(manifest);
-    return status == WEIR_OK ? print_report(&report, as_json) : cli_fail(&error, as_json);
+    if (status != WEIR_OK)
+        return cli_fail(&error, as_json);
+    int result = print_report(&report, as_json);
+    return result == CLI_OK ? cli_judged(report.status) : result;
 }
 
 const cli_command cli_replay = {

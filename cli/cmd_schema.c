@@ -2,81 +2,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explain.h"
-#include "progress.h"
-#include "signals.h"
+#include "draft.h"
 #include "source_options.h"
-
-enum { BROKEN_DEPTH = 4 };
-
-/* "shop.schema.json" has its notes in "shop.schema.notes.md". */
-static char *notes_path(const char *output) {
-    size_t size = strlen(output);
-    size_t stem = size > 5 && strcmp(output + size - 5, ".json") == 0 ? size - 5 : size;
-    char *path = malloc(stem + sizeof ".notes.md");
-    if (path)
-        sprintf(path, "%.*s.notes.md", (int)stem, output);
-    return path;
-}
-
-static weir_status write_notes(const char *output, const char *source, const weir_bytes *reasons,
-                               weir_error *error) {
-    cli_output file;
-    char *path = notes_path(output);
-    weir_status status = path ? cli_output_open(&file, path, error)
-                              : cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a path");
-    if (status == WEIR_OK) {
-        weir_status written = cli_write_reasons(file.stream, source, reasons, error);
-        status = cli_output_finish(&file, error);
-        status = written != WEIR_OK ? written : status;
-    }
-    if (status == WEIR_OK)
-        printf("%s is the draft, %s says why it is so.\n", output, path);
-    free(path);
-    return status;
-}
 
 typedef struct wishes {
     bool as_json, explains;
     const char *output;
 } wishes;
 
-static weir_status deliver(const wishes *wish, const char *source, weir_bytes *draft,
-                           const weir_bytes *reasons, weir_error *error) {
-    weir_status status = wish->as_json ? WEIR_OK : weir_json_indent(draft, BROKEN_DEPTH, error);
-    if (status != WEIR_OK)
-        return status;
-    if (wish->output) {
-        status = cli_write_file(wish->output, draft->data, draft->size, error);
-        return status == WEIR_OK ? write_notes(wish->output, source, reasons, error) : status;
-    }
-    if (wish->explains && wish->as_json)
-        fwrite(reasons->data, 1, reasons->size, stdout);
-    else if (wish->explains)
-        return cli_write_reasons(stdout, source, reasons, error);
-    else
-        fwrite(draft->data, 1, draft->size, stdout);
-    if (wish->as_json)
-        putchar('\n');
-    return WEIR_OK;
+/* Writes the draft to a file, and the reasons beside it: "shop.schema.json" has them in
+ * "shop.schema.notes.md". */
+static weir_status save(const char *output, const char *source, const cli_draft *draft, weir_error *error) {
+    size_t size = strlen(output);
+    size_t stem = size > 5 && strcmp(output + size - 5, ".json") == 0 ? size - 5 : size;
+    char *notes = malloc(stem + sizeof ".notes.md");
+    if (!notes)
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for a path");
+    sprintf(notes, "%.*s.notes.md", (int)stem, output);
+    weir_status status = cli_draft_save(draft, source, output, notes, error);
+    if (status == WEIR_OK)
+        printf("%s is the draft, %s says why it is so.\n", output, notes);
+    free(notes);
+    return status;
 }
 
-static int draft(const wishes *wish, weir_ingest_options *options) {
+static int make_draft(const wishes *wish, const weir_ingest_options *options) {
     weir_error error;
-    weir_bytes schema = {0}, reasons = {0};
-    cli_progress progress;
-    cli_progress_begin(&progress);
-    options->progress = cli_progress_show;
-    options->progress_context = &progress;
-    options->reasons = &reasons;
-    cli_signals_catch(NULL, NULL);
-    weir_status status = weir_schema_draft(NULL, options, &schema, &error);
-    cli_signals_release();
-    cli_progress_end(&progress);
-    if (status == WEIR_OK)
-        status = deliver(wish, options->source, &schema, &reasons, &error);
-    weir_bytes_release(&schema);
-    weir_bytes_release(&reasons);
+    cli_draft draft = {0};
+    weir_status status = cli_draft_make(&draft, options, &error);
+    if (status == WEIR_OK && !wish->as_json)
+        status = cli_draft_indent(&draft, &error);
+    const weir_bytes *shown = wish->explains ? &draft.reasons : &draft.schema;
+    if (status == WEIR_OK && wish->output)
+        status = save(wish->output, options->source, &draft, &error);
+    else if (status == WEIR_OK && wish->explains && !wish->as_json)
+        status = cli_draft_explain(&draft, stdout, options->source, &error);
+    else if (status == WEIR_OK)
+        printf("%.*s%s", (int)shown->size, (const char *)shown->data, wish->as_json ? "\n" : "");
+    cli_draft_release(&draft);
     return status == WEIR_OK ? cli_flush() : cli_fail(&error, wish->as_json);
 }
 
@@ -100,18 +63,14 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_ingest_options ingest = WEIR_INGEST_OPTIONS;
     cli_source_options source = {0};
     const char *check = NULL;
-    cli_option options[] = {{"--json", CLI_FLAG, &wish.as_json, false, false},
-                            {"--json-schema", CLI_FLAG, &json_schema, false, false},
-                            {"--explain", CLI_FLAG, &wish.explains, false, false},
-                            {"--output", CLI_TEXT, &wish.output, false, false},
-                            {"--check", CLI_TEXT, &check, false, false},
-                            {"--threads", CLI_UINT32, &ingest.threads, false, false},
+    cli_option options[] = {CLI_OPTION("--json", &wish.as_json),
+                            CLI_OPTION("--json-schema", &json_schema),
+                            CLI_OPTION("--explain", &wish.explains),
+                            CLI_OPTION("--output", &wish.output),
+                            CLI_OPTION("--check", &check),
+                            CLI_OPTION("--threads", &ingest.threads),
                             CLI_SOURCE_OPTIONS(source)};
-    char **arguments = cli_long_arguments(argc, argv);
-    int count = arguments ? cli_parse(self, options, sizeof options / sizeof *options, argc, arguments,
-                                      &ingest.source, 1)
-                          : -1;
-    free(arguments);
+    int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, &ingest.source, 1);
     if (count < 0)
         return CLI_USAGE;
     if (json_schema) {
@@ -123,7 +82,7 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (count != 1)
         return cli_usage(self, "say which source");
     cli_use_source(&source, &ingest);
-    return draft(&wish, &ingest);
+    return make_draft(&wish, &ingest);
 }
 
 const cli_command cli_schema = {

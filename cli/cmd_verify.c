@@ -2,27 +2,10 @@
 
 #include "cli.h"
 
-static int print_result(const weir_store_info *info, bool as_json) {
-    if (!as_json) {
-        printf("%s: all %llu bytes are what was written\n", cli_shown(info->name),
-               (unsigned long long)info->file_size);
-        return cli_flush();
-    }
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_text(&w, "name", info->name);
-    cli_json_hex(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
-    cli_json_uint(&w, "bytes", info->file_size);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     uint32_t threads = 0;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false},
-                            {"--threads", CLI_UINT32, &threads, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json), CLI_OPTION("--threads", &threads)};
     const char *path;
     weir_error error;
     weir_store *store;
@@ -34,8 +17,22 @@ static int run(const cli_command *self, int argc, char **argv) {
     weir_status status = weir_store_open(NULL, path, &store, &error);
     if (status == WEIR_OK)
         status = weir_store_verify(store, threads, &error);
-    int result =
-        status == WEIR_OK ? print_result(weir_store_describe(store), as_json) : cli_fail(&error, as_json);
+    const weir_store_info *info = status == WEIR_OK ? weir_store_describe(store) : NULL;
+    weir_json_writer w;
+    int result;
+    if (!info) {
+        result = cli_fail(&error, as_json);
+    } else if (as_json) {
+        cli_json_begin(&w);
+        cli_json_text(&w, "name", info->name);
+        cli_json_hex(&w, "store_hash", info->store_hash, WEIR_HASH_SIZE);
+        cli_json_uint(&w, "bytes", info->file_size);
+        result = cli_print_object(&w);
+    } else {
+        printf("%s: all %llu bytes are what was written\n", cli_shown(info->name),
+               (unsigned long long)info->file_size);
+        result = cli_flush();
+    }
     weir_store_close(store);
     return result;
 }

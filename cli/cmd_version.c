@@ -1,37 +1,31 @@
 /* weir version: weir's own, and those of what it was built with and runs with. */
 #include "cli.h"
 
-static void write_components(weir_json_writer *w) {
-    weir_component component;
-    for (size_t i = 0; weir_component_at(i, &component); i++) {
-        weir_json_key(w, component.name);
-        weir_json_object(w);
-        cli_json_text(w, "built", component.built);
-        if (component.running[0])
-            cli_json_text(w, "running", component.running);
-        weir_json_end_object(w);
-    }
-}
-
 static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
-    cli_option options[] = {{"--json", CLI_FLAG, &as_json, false, false}};
+    cli_option options[] = {CLI_OPTION("--json", &as_json)};
     if (cli_parse(self, options, 1, argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
     if (!as_json) {
         printf("weir %s\n", weir_version());
         return cli_flush();
     }
+    weir_component component;
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_text(&w, "version", weir_version());
     weir_json_key(&w, "components");
     weir_json_object(&w);
-    write_components(&w);
+    for (size_t i = 0; weir_component_at(i, &component); i++) {
+        weir_json_key(&w, component.name);
+        weir_json_object(&w);
+        cli_json_text(&w, "built", component.built);
+        if (component.running[0])
+            cli_json_text(&w, "running", component.running);
+        weir_json_end_object(&w);
+    }
     weir_json_end_object(&w);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
 }
 
 const cli_command cli_version = {

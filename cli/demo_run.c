@@ -37,17 +37,6 @@ static weir_status sit(const demo_run_files *files, const opened *o, uint64_t st
     return status;
 }
 
-static weir_status replay(const demo_run_files *files, const opened *o, weir_error *error) {
-    weir_replay_report report;
-    weir_replay_options options = {.size = sizeof options, .stores = &o->store, .store_count = 1};
-    weir_status status = weir_trace_replay(NULL, files->trace, &options, &report, error);
-    if (status == WEIR_OK)
-        printf("Replayed from %s: %" PRIu64 " steps, %" PRIu64
-               " batches built again; every field and every digest is equal.\n",
-               files->trace, report.steps, report.checked_digests);
-    return status;
-}
-
 weir_status demo_run(const demo_run_files *files, weir_error *error) {
     opened o = {0};
     unlink(files->trace);
@@ -62,8 +51,14 @@ weir_status demo_run(const demo_run_files *files, weir_error *error) {
     }
     if (status == WEIR_OK)
         status = sit(files, &o, STEPS, 2, error);
+    weir_replay_report report;
+    weir_replay_options replaying = {.size = sizeof replaying, .stores = &o.store, .store_count = 1};
     if (status == WEIR_OK)
-        status = replay(files, &o, error);
+        status = weir_trace_replay(NULL, files->trace, &replaying, &report, error);
+    if (status == WEIR_OK)
+        printf("Replayed from %s: %" PRIu64 " steps, %" PRIu64
+               " batches built again; every field and every digest is equal.\n",
+               files->trace, report.steps, report.checked_digests);
     weir_manifest_close(o.manifest);
     weir_store_close(o.store);
     return status;

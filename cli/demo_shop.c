@@ -219,28 +219,8 @@ static product product_of(uint64_t number) {
     };
 }
 
-/* Customers that signed up before a day are those with a number below this; likewise products. */
-static uint64_t customers_before(const shop *s, int64_t day) {
-    uint64_t passed = (uint64_t)(day - FIRST_DAY + EARLY_DAYS);
-    uint64_t count = s->customers * passed / (DAYS + EARLY_DAYS);
-    return count ? count : 1;
-}
-
 static int64_t signup_day(const shop *s, uint64_t customer) {
     return FIRST_DAY - EARLY_DAYS - 1 + (int64_t)(customer * (DAYS + EARLY_DAYS) / s->customers);
-}
-
-static uint64_t products_before(const shop *s, int64_t day) {
-    uint64_t at_first = s->products * 3 / 5;
-    uint64_t count = at_first + (s->products - at_first) * (uint64_t)(day - FIRST_DAY) / DAYS;
-    return count ? count : 1;
-}
-
-static int64_t introduction_day(const shop *s, uint64_t number) {
-    uint64_t at_first = s->products * 3 / 5;
-    if (number < at_first)
-        return FIRST_DAY - 30;
-    return FIRST_DAY - 1 + (int64_t)((number - at_first) * DAYS / (s->products - at_first));
 }
 
 /* Of `range` things, the first ones most often: the density falls with the square root of the place. */
@@ -254,7 +234,9 @@ static uint64_t skewed(demo_draws *draws, uint64_t range) {
 static uint64_t pick_customer(const shop *s, demo_draws *draws, int64_t day) {
     if (demo_chance(draws, 16))
         return s->customers * (2 * demo_below(draws, 4) + 1) / 64;
-    uint64_t present = customers_before(s, day);
+    uint64_t passed = (uint64_t)(day - FIRST_DAY + EARLY_DAYS);
+    uint64_t present = s->customers * passed / (DAYS + EARLY_DAYS); /* those that have signed up */
+    present = present ? present : 1;
     for (int attempt = 0; attempt < 3; attempt++) {
         uint64_t customer = skewed(draws, present);
         demo_draws of_customer = demo_draws_of(ASPECT_CUSTOMER, customer);
@@ -269,7 +251,9 @@ static uint64_t pick_customer(const shop *s, demo_draws *draws, int64_t day) {
 static uint64_t pick_product(const shop *s, demo_draws *draws, int64_t day) {
     if (demo_chance(draws, 125))
         return s->products * (2 * demo_below(draws, 4) + 1) / 16;
-    return skewed(draws, products_before(s, day));
+    uint64_t at_first = s->products * 3 / 5; /* the others come one after the other */
+    uint64_t present = at_first + (s->products - at_first) * (uint64_t)(day - FIRST_DAY) / DAYS;
+    return skewed(draws, present ? present : 1);
 }
 
 /* ---- The small tables -------------------------------------------------------------------------------- */
@@ -359,6 +343,7 @@ static void make_customers(shop *s) {
 }
 
 static void make_products(shop *s) {
+    uint64_t at_first = s->products * 3 / 5;
     for (uint64_t i = 0; i < s->products; i++) {
         demo_draws draws = demo_draws_of(DEMO_PRODUCTS, i);
         product p = product_of(i);
@@ -376,7 +361,9 @@ static void make_products(shop *s) {
             put_null(&r);
         else
             put_hundredths(&r, (p.is_heavy ? 800 : 5) + (int64_t)demo_below(&draws, p.is_heavy ? 2500 : 300));
-        put_date(&r, introduction_day(s, i));
+        put_date(&r, i < at_first
+                         ? FIRST_DAY - 30
+                         : FIRST_DAY - 1 + (int64_t)((i - at_first) * DAYS / (s->products - at_first)));
         end_row(&r);
     }
 }
@@ -461,12 +448,6 @@ static void put_order(shop *s, demo_draws *draws, const order *o) {
     end_row(&r);
 }
 
-/* Stars: what the product is worth, less for a late parcel, give or take. */
-static int rate(demo_draws *draws, const order *o, int quality) {
-    int stars = 3 + quality + (int)demo_below(draws, 3) - (o->is_late && demo_chance(draws, 700) ? 2 : 0);
-    return stars < 1 ? 1 : stars > 5 ? 5 : stars;
-}
-
 /* About one line in four is reviewed, one review in two hundred about a product that is gone. */
 static void maybe_review(shop *s, demo_draws *draws, const order *o, uint64_t number) {
     char title[DEMO_TEXT_MAX], body[DEMO_TEXT_MAX];
@@ -476,7 +457,10 @@ static void maybe_review(shop *s, demo_draws *draws, const order *o, uint64_t nu
         if_it_has_happened(o->delivered_at + (int64_t)demo_below(draws, 20 * SECONDS_PER_DAY) + 3600);
     if (reviewed_at < 0)
         return;
-    int rating = rate(draws, o, product_of(number).quality);
+    /* What the product is worth, less for a late parcel, give or take. */
+    int rating = 3 + product_of(number).quality + (int)demo_below(draws, 3);
+    rating -= o->is_late && demo_chance(draws, 700) ? 2 : 0;
+    rating = rating < 1 ? 1 : rating > 5 ? 5 : rating;
     row r = begin_row(s, DEMO_REVIEWS);
     put_int(&r, (int64_t)s->counts->rows[DEMO_REVIEWS] + 1);
     put_int(&r, (int64_t)o->customer + 1);
@@ -536,17 +520,6 @@ static void make_orders(shop *s) {
 static void execute(shop *s, const char *sql) {
     if (s->fault == SQLITE_OK)
         note(s, sqlite3_exec(s->database, sql, NULL, NULL, NULL));
-}
-
-/* Sizes such that all tables together have about `scale` rows: an order brings about 3.6 rows with it. */
-static void choose_sizes(shop *s, uint64_t scale) {
-    s->orders = scale / 4;
-    s->customers = s->orders * 3 / 10;
-    s->products = s->orders / 20 + 4;
-    s->employees = s->orders / 400 + 8;
-    s->stores = s->employees / 8 + 1;
-    s->stores = s->stores < 400 ? s->stores : 400;
-    s->expected_rows = scale;
 }
 
 static void make_tables(shop *s) {
@@ -612,7 +585,13 @@ weir_status demo_shop_write(const char *path, uint64_t scale, demo_progress prog
     if (snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial)
         return cli_error(error, WEIR_IO_ERROR, "the path %.100s… is too long", path);
     (void)unlink(partial);
-    choose_sizes(&s, scale);
+    /* All tables together have about `scale` rows: an order brings about 3.6 rows with it. */
+    s.orders = scale / 4;
+    s.customers = s.orders * 3 / 10;
+    s.products = s.orders / 20 + 4;
+    s.employees = s.orders / 400 + 8;
+    s.stores = s.employees / 8 + 1 < 400 ? s.employees / 8 + 1 : 400;
+    s.expected_rows = scale;
     status = fill(&s, path, partial, error);
     if (status != WEIR_OK) {
         (void)sqlite3_close_v2(s.database);

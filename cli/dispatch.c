@@ -17,21 +17,6 @@ const cli_command *const cli_commands[] = {
         NULL,
 };
 
-static const cli_command *find_command(const char *name) {
-    for (size_t i = 0; cli_commands[i]; i++)
-        if (strcmp(cli_commands[i]->name, name) == 0)
-            return cli_commands[i];
-    return NULL;
-}
-
-/* `weir next --help` is `weir help next`. */
-static bool asks_for_help(int argc, char **argv) {
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    return false;
-}
-
 int cli_main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file that reaches its limit is an error to be told, as a full disk is */
     const char *name = argc > 1 ? argv[1] : "help";
@@ -39,12 +24,16 @@ int cli_main(int argc, char **argv) {
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    const cli_command *command = find_command(name);
+    size_t number = 0;
+    while (cli_commands[number] && strcmp(cli_commands[number]->name, name) != 0)
+        number++;
+    const cli_command *command = cli_commands[number];
     if (!command) {
         fprintf(stderr, "weir: there is no command '%s'; 'weir help' lists them\n", name);
         return CLI_USAGE;
     }
-    if (asks_for_help(argc, argv))
-        return cli_help.run(&cli_help, 1, (char *[]){(char *)command->name});
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) /* `weir next --help` is `weir help next` */
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return cli_help.run(&cli_help, 1, (char *[]){(char *)name});
     return command->run(command, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
 }

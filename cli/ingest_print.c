@@ -30,25 +30,19 @@ static void print_summary(const weir_ingest_report *result) {
                "so.\n");
 }
 
-static void print_base_table(const weir_cbor_value *table) {
-    static const char *const names[] = {"table", "reused", "read"};
-    weir_cbor_value found[3];
-    for (int i = 0; i < 3; i++)
-        if (!weir_cbor_get(table, names[i], &found[i]))
-            return;
-    printf("  %.*s: %" PRIu64 " row%s of the base, %" PRIu64 " read of the source\n",
-           (int)(found[0].number < 200 ? found[0].number : 200), (const char *)found[0].data, found[1].number,
-           cli_plural(found[1].number), found[2].number);
-}
-
 /* What the base saved, table by table. */
 static void print_base(const cli_ingest_job *ingest) {
     weir_cbor_writer told;
     if (cli_ingest_read_base(ingest, &told)) {
         weir_cbor_value tables = weir_cbor_view(told.data), table;
         weir_cbor_iterator it = weir_cbor_children(&tables);
+        weir_cbor_value name, reused, read;
         while (weir_cbor_next(&it, NULL, &table))
-            print_base_table(&table);
+            if (weir_cbor_get(&table, "table", &name) && weir_cbor_get(&table, "reused", &reused) &&
+                weir_cbor_get(&table, "read", &read))
+                printf("  %.*s: %" PRIu64 " row%s of the base, %" PRIu64 " read from the source\n",
+                       (int)(name.number < 200 ? name.number : 200), (const char *)name.data, reused.number,
+                       cli_plural(reused.number), read.number);
     }
     weir_cbor_release(&told);
 }
@@ -64,8 +58,9 @@ void cli_ingest_print_warnings(const cli_ingest_job *ingest) {
             printf("  note: %s\n", cli_shown(ingest->warnings[i].message));
 }
 
-/* Columns that a person should look at: all null, or values that are not finite. */
-static void print_column_notes(const weir_store_info *info) {
+/* What a person should look at: columns that are all null, values that are not finite, keys without a match.
+ */
+static void print_notes(const weir_store_info *info) {
     for (uint32_t c = 0; c < info->table_column_count; c++) {
         const weir_column *column = &info->columns[c];
         const weir_table *table = &info->tables[column->table];
@@ -76,9 +71,6 @@ static void print_column_notes(const weir_store_info *info) {
                    cli_shown(table->name), cli_shown(column->name), column->not_finite,
                    cli_plural(column->not_finite), column->not_finite == 1 ? "is" : "are");
     }
-}
-
-static void print_edge_notes(const weir_store_info *info) {
     for (uint32_t e = 0; e < info->edge_count; e++) {
         uint64_t dangling = info->edges[e].dangling;
         if (dangling > 0)
@@ -121,13 +113,6 @@ static void print_time_rules(const weir_store *store) {
     }
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------- */
-
-static int width_of(const char *name) {
-    int width = (int)strlen(name);
-    return width < NAME_MAX_WIDTH ? width : NAME_MAX_WIDTH;
-}
-
 static void format_date(int64_t micros, char out[40]) {
     weir_timestamp_format(micros, out);
     char *end = strchr(out, 'T');
@@ -156,8 +141,11 @@ static void print_table(const weir_store_info *info, const weir_report_table *ta
 
 static void print_tables(const weir_store_info *info, const weir_report_view *view) {
     int width = 5;
-    for (uint32_t t = 0; t < info->table_count; t++)
-        width = width_of(info->tables[t].name) > width ? width_of(info->tables[t].name) : width;
+    for (uint32_t t = 0; t < info->table_count; t++) {
+        int length = (int)strlen(info->tables[t].name);
+        width = length > width ? length : width;
+    }
+    width = width < NAME_MAX_WIDTH ? width : NAME_MAX_WIDTH;
     printf("\n  %-*s %10s  %-*s %-*s %14s\n", width, "table", "rows", DATE_SIZE, "from", DATE_SIZE, "to",
            "without parent");
     for (uint32_t t = 0; t < view->table_count; t++)
@@ -213,8 +201,7 @@ int cli_ingest_print(const cli_ingest_job *ingest) {
     if (result->ignored_columns > 0)
         printf("  note: %" PRIu64 " column%s of the source %s ignored\n", result->ignored_columns,
                cli_plural(result->ignored_columns), result->ignored_columns == 1 ? "is" : "are");
-    print_column_notes(info);
-    print_edge_notes(info);
+    print_notes(info);
     print_tables(info, view);
     print_time_rules(store);
     if (view->task_count > 0)

@@ -8,9 +8,6 @@
 #include "progress.h"
 #include "signals.h"
 
-extern const unsigned char cli_report_page[];
-extern const size_t cli_report_page_size;
-
 /* ---- What ingest tells ----------------------------------------------------------------------- */
 
 static void release_warning(const weir_warning *warning) {
@@ -51,82 +48,26 @@ static weir_status inspect(void *context, const char *path, weir_warning_report 
     return status;
 }
 
-weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
-    cli_progress progress;
-    cli_progress_begin(&progress);
-    ingest->options.progress = cli_progress_show;
-    ingest->options.progress_context = &progress;
-    ingest->options.warning = keep_warning;
-    ingest->options.warning_context = ingest;
-    ingest->options.inspect = inspect;
-    ingest->options.inspect_context = ingest;
-    ingest->options.base_report = &ingest->base_report;
-    cli_signals_catch(NULL, NULL);
-    weir_status status = weir_ingest(NULL, &ingest->options, &ingest->result, error);
-    cli_signals_release();
-    cli_progress_end(&progress);
-    if (status == WEIR_OK && ingest->is_short_of_memory)
-        status = cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the warnings");
-    if (status == WEIR_OK && ingest->page)
-        status = cli_ingest_write_page(ingest, error);
-    return status;
-}
-
-void cli_ingest_release(cli_ingest_job *ingest) {
-    for (size_t i = 0; i < ingest->warning_count; i++)
-        release_warning(&ingest->warnings[i]);
-    free(ingest->warnings);
-    weir_bytes_release(&ingest->base_report);
-    weir_report_close(ingest->report);
-    weir_store_close(ingest->store);
-}
-
-/* ---- As JSON --------------------------------------------------------------------------------- */
-
-static void put_warning(weir_json_writer *w, const weir_warning *warning) {
-    const char *const names[] = {"code", "table", "column", "task", "message"};
-    const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
-                                 warning->message};
-    weir_json_object(w);
-    for (int i = 0; i < 5; i++)
-        if (texts[i])
-            cli_json_text(w, names[i], texts[i]);
-    weir_json_end_object(w);
-}
-
-void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
+/* Warnings and notes as the members "warnings" and "notes". */
+static void put_warnings(const cli_ingest_job *ingest, weir_json_writer *w) {
+    static const char *const names[] = {"code", "table", "column", "task", "message"};
     for (int notes = 0; notes < 2; notes++) {
         weir_json_key(w, notes ? "notes" : "warnings");
         weir_json_array(w);
-        for (size_t i = 0; i < ingest->warning_count; i++)
-            if (ingest->warnings[i].is_note == (notes == 1))
-                put_warning(w, &ingest->warnings[i]);
+        for (size_t i = 0; i < ingest->warning_count; i++) {
+            const weir_warning *warning = &ingest->warnings[i];
+            const char *const texts[] = {warning->code, warning->table, warning->column, warning->task,
+                                         warning->message};
+            if (warning->is_note != (notes == 1))
+                continue;
+            weir_json_object(w);
+            for (size_t k = 0; k < CLI_COUNT(texts); k++)
+                if (texts[k])
+                    cli_json_text(w, names[k], texts[k]);
+            weir_json_end_object(w);
+        }
         weir_json_end_array(w);
     }
-}
-
-int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json) {
-    if (!ingest->report)
-        return cli_fail(error, as_json);
-    if (!as_json) {
-        cli_ingest_print_warnings(ingest);
-        cli_flush();
-        return cli_fail(error, false);
-    }
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    weir_json_key(&w, "error");
-    weir_error_json(error, &w);
-    cli_ingest_put_warnings(ingest, &w);
-    weir_json_end_object(&w);
-    cli_print_json(&w);
-    return CLI_FAILED;
-}
-
-static void put_seconds(weir_json_writer *w, const char *key, uint64_t ns) {
-    weir_json_key(w, key);
-    weir_json_double(w, (double)ns * 1e-9);
 }
 
 static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
@@ -151,13 +92,13 @@ static void put_result(weir_json_writer *w, const weir_ingest_report *result) {
     cli_json_uint(w, "kept_bytes", result->kept_bytes);
     weir_json_key(w, "seconds");
     weir_json_object(w);
-    put_seconds(w, "total", result->total_ns);
-    put_seconds(w, "read", result->read_ns);
-    put_seconds(w, "order", result->order_ns);
-    put_seconds(w, "match", result->match_ns);
-    put_seconds(w, "tasks", result->tasks_ns);
-    put_seconds(w, "write", result->write_ns);
-    put_seconds(w, "embed", result->embed_ns);
+    cli_json_double(w, "total", (double)result->total_ns * 1e-9);
+    cli_json_double(w, "read", (double)result->read_ns * 1e-9);
+    cli_json_double(w, "order", (double)result->order_ns * 1e-9);
+    cli_json_double(w, "match", (double)result->match_ns * 1e-9);
+    cli_json_double(w, "tasks", (double)result->tasks_ns * 1e-9);
+    cli_json_double(w, "write", (double)result->write_ns * 1e-9);
+    cli_json_double(w, "embed", (double)result->embed_ns * 1e-9);
     weir_json_end_object(w);
 }
 
@@ -168,48 +109,92 @@ bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out) {
            weir_json_read(told->data, told->size, "the report", WEIR_CBOR_INVALID, out, NULL) == WEIR_OK;
 }
 
-static void put_base(weir_json_writer *w, const cli_ingest_job *ingest) {
+static int print_json(const cli_ingest_job *ingest) {
     weir_cbor_writer told;
+    weir_json_writer w;
+    cli_json_begin(&w);
+    put_result(&w, &ingest->result);
     if (cli_ingest_read_base(ingest, &told)) {
         weir_cbor_value value = weir_cbor_view(told.data);
-        weir_json_key(w, "base");
-        weir_json_value(w, &value);
+        weir_json_key(&w, "base");
+        weir_json_value(&w, &value);
     }
     weir_cbor_release(&told);
-}
-
-int cli_ingest_print_json(const cli_ingest_job *ingest) {
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    put_result(&w, &ingest->result);
-    put_base(&w, ingest);
-    cli_ingest_put_warnings(ingest, &w);
+    put_warnings(ingest, &w);
     weir_json_key(&w, "report");
     weir_report_json(ingest->report, ingest->store, &w);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    return cli_print_object(&w);
+}
+
+int cli_ingest_finish(const cli_ingest_job *ingest, weir_status status, const weir_error *error,
+                      bool as_json) {
+    weir_json_writer w;
+    if (status == WEIR_OK)
+        return as_json ? print_json(ingest) : cli_ingest_print(ingest);
+    if (!ingest->report)
+        return cli_fail(error, as_json);
+    if (!as_json) {
+        cli_ingest_print_warnings(ingest);
+        cli_flush();
+        return cli_fail(error, false);
+    }
+    cli_json_begin(&w);
+    weir_json_key(&w, "error");
+    weir_error_json(error, &w);
+    put_warnings(ingest, &w);
+    cli_print_object(&w);
+    return CLI_FAILED;
 }
 
 /* ---- As a page ------------------------------------------------------------------------------- */
 
-weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *error) {
+static weir_status write_page(const cli_ingest_job *ingest, weir_error *error) {
     char source[CLI_PATH_MAX];
     weir_json_writer w;
     weir_location_text(ingest->options.source, source, sizeof source);
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     put_result(&w, &ingest->result);
     cli_json_text(&w, "source", source);
     cli_json_text(&w, "version", weir_version());
-    cli_ingest_put_warnings(ingest, &w);
+    put_warnings(ingest, &w);
     weir_json_key(&w, "report");
     weir_report_json(ingest->report, ingest->store, &w);
     weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_report_page, cli_report_page_size, ">@report<", w.data, w.size,
-                                ingest->page, error);
+        status = cli_write_page(CLI_PAGE(report), w.data, w.size, ingest->page, error);
     weir_json_release(&w);
     return status;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error) {
+    cli_progress progress;
+    cli_progress_begin(&progress);
+    ingest->options.progress = cli_progress_show;
+    ingest->options.progress_context = &progress;
+    ingest->options.warning = keep_warning;
+    ingest->options.warning_context = ingest;
+    ingest->options.inspect = inspect;
+    ingest->options.inspect_context = ingest;
+    ingest->options.base_report = &ingest->base_report;
+    cli_signals_catch(NULL, NULL);
+    weir_status status = weir_ingest(NULL, &ingest->options, &ingest->result, error);
+    cli_signals_release();
+    cli_progress_end(&progress);
+    if (status == WEIR_OK && ingest->is_short_of_memory)
+        status = cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for the warnings");
+    if (status == WEIR_OK && ingest->page)
+        status = write_page(ingest, error);
+    return status;
+}
+
+void cli_ingest_release(cli_ingest_job *ingest) {
+    for (size_t i = 0; i < ingest->warning_count; i++)
+        release_warning(&ingest->warnings[i]);
+    free(ingest->warnings);
+    weir_bytes_release(&ingest->base_report);
+    weir_report_close(ingest->report);
+    weir_store_close(ingest->store);
 }

@@ -27,23 +27,19 @@ int cli_ingest_command(const cli_command *self, bool is_assembly, int argc, char
 WEIR_CHECKED weir_status cli_ingest_run(cli_ingest_job *ingest, weir_error *error);
 void cli_ingest_release(cli_ingest_job *ingest);
 
-/* Prints what happened; CLI_OK or CLI_FAILED. */
-int cli_ingest_print(const cli_ingest_job *ingest);
-int cli_ingest_print_json(const cli_ingest_job *ingest);
+/* Prints what happened, or why it failed (after the warnings, if it came as far as the report); CLI_OK or
+ * CLI_FAILED.
+ */
+int cli_ingest_finish(const cli_ingest_job *ingest, weir_status status, const weir_error *error,
+                      bool as_json);
 
-/* Says why it failed, after the warnings if it came as far as the report; CLI_FAILED. */
-int cli_ingest_fail(const cli_ingest_job *ingest, const weir_error *error, bool as_json);
+/* The report of an ingest that went well, for a terminal. */
+int cli_ingest_print(const cli_ingest_job *ingest);
 
 /* How each table was read with a base, as CBOR to be released; false if there was none. */
 bool cli_ingest_read_base(const cli_ingest_job *ingest, weir_cbor_writer *out);
 
 /* Warnings and notes as lines. */
 void cli_ingest_print_warnings(const cli_ingest_job *ingest);
-
-/* Warnings and notes as the members "warnings" and "notes". */
-void cli_ingest_put_warnings(const cli_ingest_job *ingest, weir_json_writer *w);
-
-/* Writes the page (report_page/). */
-WEIR_CHECKED weir_status cli_ingest_write_page(const cli_ingest_job *ingest, weir_error *error);
 
 #endif

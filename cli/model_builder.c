@@ -14,19 +14,12 @@ weir_status model_refuse(weir_error *error, const char *what, const char *given,
     return error->status;
 }
 
-static bool find_type(const char *name, weir_tensor_type *type) {
-    for (unsigned i = 0; i < WEIR_TENSOR_UNKNOWN; i++)
-        if (strcmp(name, weir_tensor_type_name((weir_tensor_type)i)) == 0) {
-            *type = (weir_tensor_type)i;
-            return true;
-        }
-    return false;
-}
-
 bool model_start(model *m, const char *name, const char *dtype, const char *usual_dtype, weir_error *error) {
     *m = (model){.status = WEIR_OK, .error = error};
     dtype = dtype ? dtype : usual_dtype;
-    if (!find_type(dtype, &m->type)) {
+    while (m->type < WEIR_TENSOR_UNKNOWN && strcmp(dtype, weir_tensor_type_name(m->type)) != 0)
+        m->type++;
+    if (m->type == WEIR_TENSOR_UNKNOWN) {
         m->status =
             model_refuse(error, "dtype", dtype, "f64, f32, f16, bf16 or another dtype of weir-graph/1");
         return false;

@@ -50,16 +50,6 @@ static model_shape random_shape(uint64_t *state) {
     return SHAPE(rows, columns);
 }
 
-/* Mostly a tensor made lately, sometimes one from long ago, as skip connections are. */
-static uint64_t pick_tensor(uint64_t *state, uint64_t made) {
-    uint64_t window = below(state, 16) == 0 ? made : made < 24 ? made : 24;
-    return made - 1 - below(state, window);
-}
-
-static void name_of(uint64_t number, model_id *id) {
-    snprintf(id->text, sizeof id->text, "t%llu", (unsigned long long)number);
-}
-
 weir_status model_random(const model_options *options, weir_graph **graph, weir_error *error) {
     static const char *const ops[] = {"add", "relu", "mul", "matmul", "softmax", "reshape", "gelu", "custom"};
     uint64_t nodes = options->nodes ? options->nodes : 64;
@@ -73,8 +63,11 @@ weir_status model_random(const model_options *options, weir_graph **graph, weir_
         model_id inputs[3];
         char own[MODEL_NAME_MAX];
         size_t count = 1 + below(&state, i > 1 ? 2 : 1);
-        for (size_t k = 0; k < count; k++)
-            name_of(pick_tensor(&state, i), &inputs[k]);
+        for (size_t k = 0; k < count; k++) { /* made lately, or long ago, as skip connections are */
+            uint64_t window = below(&state, 16) == 0 ? i : i < 24 ? i : 24;
+            snprintf(inputs[k].text, sizeof inputs[k].text, "t%llu",
+                     (unsigned long long)(i - 1 - below(&state, window)));
+        }
         if (below(&state, 4) == 0) {
             snprintf(own, sizeof own, "w%llu", (unsigned long long)i);
             inputs[count++] = model_parameter(&m, own, random_shape(&state));

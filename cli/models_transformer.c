@@ -76,8 +76,17 @@ static model_id gpt2_block(model *m, const attention_shape *a, uint64_t width, c
     return model_apply(m, "mlp.residual", "add", hidden, &shrunk, &middle, NULL);
 }
 
-static weir_status build_gpt2(model *m, const gpt2_size *size, const model_options *options,
-                              weir_graph **graph) {
+static const model_family gpt2 = {.name = "gpt2",
+                                  .dtype = "f32",
+                                  .size = "small",
+                                  .choices = "small, medium, large or xl",
+                                  MODEL_SIZES(gpt2_sizes)};
+
+weir_status model_gpt2(const model_options *options, weir_graph **graph, weir_error *error) {
+    model made, *m = &made;
+    const gpt2_size *size = model_start_size(m, &gpt2, options, error);
+    if (!size)
+        return m->status;
     enum { VOCABULARY = 50257, CONTEXT = 1024 };
     uint64_t layers = or_default(options->layers, size->layers);
     uint64_t batch = or_default(options->batch, 1);
@@ -101,18 +110,6 @@ static weir_status build_gpt2(model *m, const gpt2_size *size, const model_optio
     x = gpt2_norm(m, "ln_f", hidden, &x, size->width);
     model_id logits = model_apply(m, "logits", "matmul", SHAPE(batch, sequence, VOCABULARY), &x, &wte, NULL);
     return finish_head(m, options, &logits, batch, sequence, graph);
-}
-
-static const model_family gpt2 = {.name = "gpt2",
-                                  .dtype = "f32",
-                                  .size = "small",
-                                  .choices = "small, medium, large or xl",
-                                  MODEL_SIZES(gpt2_sizes)};
-
-weir_status model_gpt2(const model_options *options, weir_graph **graph, weir_error *error) {
-    model m;
-    const gpt2_size *size = model_start_size(&m, &gpt2, options, error);
-    return size ? build_gpt2(&m, size, options, graph) : m.status;
 }
 
 /* ---- Llama ------------------------------------------------------------------------------------- */
@@ -171,8 +168,17 @@ static model_id llama_block(model *m, const attention_shape *a, const llama_size
     return model_apply(m, "ffn.residual", "add", hidden, &down, &middle, NULL);
 }
 
-static weir_status build_llama(model *m, const llama_size *size, const model_options *options,
-                               weir_graph **graph) {
+static const model_family llama = {.name = "llama",
+                                   .dtype = "bf16",
+                                   .size = "7b",
+                                   .choices = "7b, 8b, 13b, 70b or 405b",
+                                   MODEL_SIZES(llama_sizes)};
+
+weir_status model_llama(const model_options *options, weir_graph **graph, weir_error *error) {
+    model made, *m = &made;
+    const llama_size *size = model_start_size(m, &llama, options, error);
+    if (!size)
+        return m->status;
     uint64_t layers = or_default(options->layers, size->layers);
     uint64_t batch = or_default(options->batch, 1);
     uint64_t sequence = or_default(options->sequence, size->context);
@@ -191,16 +197,4 @@ static weir_status build_llama(model *m, const llama_size *size, const model_opt
     model_id logits = model_linear(m, "lm_head", SHAPE(batch, sequence, size->vocabulary), &x, size->width,
                                    size->vocabulary, false);
     return finish_head(m, options, &logits, batch, sequence, graph);
-}
-
-static const model_family llama = {.name = "llama",
-                                   .dtype = "bf16",
-                                   .size = "7b",
-                                   .choices = "7b, 8b, 13b, 70b or 405b",
-                                   MODEL_SIZES(llama_sizes)};
-
-weir_status model_llama(const model_options *options, weir_graph **graph, weir_error *error) {
-    model m;
-    const llama_size *size = model_start_size(&m, &llama, options, error);
-    return size ? build_llama(&m, size, options, graph) : m.status;
 }

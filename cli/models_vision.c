@@ -96,20 +96,17 @@ static const resnet_size resnet_sizes[] = {{"50", {3, 4, 6, 3}, true},
                                            {"101", {3, 4, 23, 3}, true},
                                            {"152", {3, 8, 36, 3}, true}};
 
-static map resnet_stages(model *m, const resnet_size *size, map x) {
-    for (uint64_t stage = 0; stage < 4; stage++)
-        for (uint64_t block = 0; block < size->blocks[stage]; block++) {
-            uint64_t stride = stage > 0 && block == 0 ? 2 : 1;
-            uint64_t width = (uint64_t)64 << stage;
-            model_set_prefix(m, "block%llu.", 100 * (stage + 1) + block);
-            x = size->is_deep ? bottleneck(m, &x, width, stride) : basic_block(m, &x, width, stride);
-        }
-    model_set_prefix(m, "", 0);
-    return x;
-}
+static const model_family resnet = {.name = "resnet",
+                                    .dtype = "f32",
+                                    .size = "50",
+                                    .choices = "18, 34, 50, 101 or 152",
+                                    MODEL_SIZES(resnet_sizes)};
 
-static weir_status build_resnet(model *m, const resnet_size *size, const model_options *options,
-                                weir_graph **graph) {
+weir_status model_resnet(const model_options *options, weir_graph **graph, weir_error *error) {
+    model made, *m = &made;
+    const resnet_size *size = model_start_size(m, &resnet, options, error);
+    if (!size)
+        return m->status;
     enum { CLASSES = 1000 };
     model_traits pooling = {WEIR_CHOICE_FALSE, WEIR_SAVES_INPUTS};
     model_traits averaging = {WEIR_CHOICE_FALSE, WEIR_SAVES_NONE};
@@ -120,7 +117,14 @@ static weir_status build_resnet(model *m, const resnet_size *size, const model_o
     const model_id *input = &x.id;
     x.side = shrunk(x.side, 2);
     x.id = model_apply_with(m, pooling, "maxpool", "maxpool", shape_of(&x), &input, 1);
-    x = resnet_stages(m, size, x);
+    for (uint64_t stage = 0; stage < 4; stage++)
+        for (uint64_t block = 0; block < size->blocks[stage]; block++) {
+            uint64_t stride = stage > 0 && block == 0 ? 2 : 1;
+            uint64_t width = (uint64_t)64 << stage;
+            model_set_prefix(m, "block%llu.", 100 * (stage + 1) + block);
+            x = size->is_deep ? bottleneck(m, &x, width, stride) : basic_block(m, &x, width, stride);
+        }
+    model_set_prefix(m, "", 0);
     input = &x.id;
     model_id pooled =
         model_apply_with(m, averaging, "avgpool", "avgpool", SHAPE(x.batch, x.channels), &input, 1);
@@ -132,18 +136,6 @@ static weir_status build_resnet(model *m, const resnet_size *size, const model_o
     return model_finish(m, &loss, graph);
 }
 
-static const model_family resnet = {.name = "resnet",
-                                    .dtype = "f32",
-                                    .size = "50",
-                                    .choices = "18, 34, 50, 101 or 152",
-                                    MODEL_SIZES(resnet_sizes)};
-
-weir_status model_resnet(const model_options *options, weir_graph **graph, weir_error *error) {
-    model m;
-    const resnet_size *size = model_start_size(&m, &resnet, options, error);
-    return size ? build_resnet(&m, size, options, graph) : m.status;
-}
-
 /* ---- U-Net ------------------------------------------------------------------------------------- */
 
 enum { UNET_DEPTH = 4, UNET_WIDTH = 64, UNET_CLASSES = 2 };
@@ -153,15 +145,6 @@ static map double_conv(model *m, const map *x, uint64_t channels) {
     y = apply_to(m, "relu1", "relu", &y);
     y = convolve(m, "conv2", &y, channels, 3, 1);
     return apply_to(m, "relu2", "relu", &y);
-}
-
-static map pool(model *m, const map *x) {
-    model_traits traits = {WEIR_CHOICE_FALSE, WEIR_SAVES_INPUTS};
-    map y = *x;
-    const model_id *input = &x->id;
-    y.side = shrunk(x->side, 2);
-    y.id = model_apply_with(m, traits, "pool", "maxpool", shape_of(&y), &input, 1);
-    return y;
 }
 
 static map rise(model *m, const map *x, const map *skip) {
@@ -177,6 +160,7 @@ static map rise(model *m, const map *x, const map *skip) {
 
 weir_status model_unet(const model_options *options, weir_graph **graph, weir_error *error) {
     uint64_t depth = or_default(options->layers, UNET_DEPTH);
+    model_traits pooling = {WEIR_CHOICE_FALSE, WEIR_SAVES_INPUTS};
     map skips[MODEL_UNET_LAYERS_MAX];
     model m;
     if (depth > MODEL_UNET_LAYERS_MAX) {
@@ -191,7 +175,10 @@ weir_status model_unet(const model_options *options, weir_graph **graph, weir_er
     for (uint64_t level = 0; level < depth; level++) {
         model_set_prefix(&m, "down%llu.", level);
         skips[level] = double_conv(&m, &x, (uint64_t)UNET_WIDTH << level);
-        x = pool(&m, &skips[level]);
+        const model_id *input = &skips[level].id;
+        x = skips[level];
+        x.side = shrunk(x.side, 2);
+        x.id = model_apply_with(&m, pooling, "pool", "maxpool", shape_of(&x), &input, 1);
     }
     model_set_prefix(&m, "bottom.", 0);
     x = double_conv(&m, &x, (uint64_t)UNET_WIDTH << depth);

@@ -1,34 +1,23 @@
 /* weir plan --html OUT: the plan as one page that asks nothing of the network.
  *
- * The page itself is cli/plan_page/, which the build joins into one array. This file writes the plan as
- * JSON into it, at the mark @plan. What there is one of per tensor goes in as a column: little-endian
- * integers of the smallest width that holds them all, in base64. Numbers that may pass 2^53 stand as
- * decimal strings. No text of the graph's can leave the JSON: every '<' of it is written as \u003c, so that
- * the element cannot end early. */
+ * The page itself is cli/plan_page/. This file writes the plan as JSON into it. What there is one of per
+ * tensor goes in as a column: little-endian integers of the smallest width that holds them all, in base64.
+ * Numbers that may pass 2^53 stand as decimal strings. */
 #include <stdlib.h>
 
 #include "page.h"
 #include "plan_output.h"
 
-extern const unsigned char cli_plan_page[];
-extern const size_t cli_plan_page_size;
-
-static const char page_mark[] = ">@plan<";
-
 /* ---- Columns ------------------------------------------------------------------------------------ */
 
 typedef uint64_t (*column_value)(const weir_plan *plan, size_t arena, size_t index);
-
-static unsigned width_for(uint64_t largest) {
-    return largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
-}
 
 /* {"width": bytes a value, "data": base64}; the writer takes OUT_OF_MEMORY if there is none. */
 static void write_values(weir_json_writer *w, const uint64_t *values, size_t count) {
     uint64_t largest = 0;
     for (size_t i = 0; i < count; i++)
         largest = values[i] > largest ? values[i] : largest;
-    unsigned width = width_for(largest);
+    unsigned width = largest <= UINT8_MAX ? 1 : largest <= UINT16_MAX ? 2 : largest <= UINT32_MAX ? 4 : 8;
     size_t size = count * width;
     uint8_t *bytes = malloc(size + 1);
     if (!bytes) {
@@ -140,41 +129,25 @@ static void write_tensors(weir_json_writer *w, const weir_plan *plan) {
     weir_json_end_array(w);
 }
 
-static void write_number(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint_text(w, value);
-}
-
 static void write_arena(weir_json_writer *w, const weir_plan *plan, size_t index) {
     weir_plan_arena arena = weir_plan_arena_at(plan, index);
     weir_json_object(w);
-    weir_json_key(w, "name");
-    weir_json_text_n(w, arena.name.data, arena.name.size);
-    write_number(w, "alignment", arena.alignment);
+    cli_json_text_n(w, "name", arena.name);
+    cli_json_uint_text(w, "alignment", arena.alignment);
     weir_json_key(w, "capacity");
     if (arena.has_capacity)
         weir_json_uint_text(w, arena.capacity);
     else
         weir_json_null(w);
-    write_number(w, "budget", arena.budget);
-    write_number(w, "lower_bound", arena.lower_bound);
-    write_number(w, "peak_bytes", arena.peak_bytes);
-    write_number(w, "slot_bytes", arena.slot_bytes);
-    write_number(w, "slots", arena.slots);
-    write_number(w, "max_live", arena.max_live);
+    cli_json_uint_text(w, "budget", arena.budget);
+    cli_json_uint_text(w, "lower_bound", arena.lower_bound);
+    cli_json_uint_text(w, "peak_bytes", arena.peak_bytes);
+    cli_json_uint_text(w, "slot_bytes", arena.slot_bytes);
+    cli_json_uint_text(w, "slots", arena.slots);
+    cli_json_uint_text(w, "max_live", arena.max_live);
     cli_json_bool(w, "optimal", arena.optimal);
     write_column(w, "slot_offset", plan, index, arena.slots, slot_offset);
     write_column(w, "slot_address", plan, index, arena.slots, slot_address);
-    weir_json_end_object(w);
-}
-
-static void write_hashes(weir_json_writer *w, const weir_plan *plan) {
-    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
-    weir_json_key(w, "hashes");
-    weir_json_object(w);
-    cli_json_hex(w, "graph", hashes->graph, sizeof hashes->graph);
-    cli_json_hex(w, "assignment", hashes->assignment, sizeof hashes->assignment);
-    cli_json_hex(w, "plan", hashes->plan, sizeof hashes->plan);
     weir_json_end_object(w);
 }
 
@@ -188,57 +161,51 @@ static void write_remat(weir_json_writer *w, const weir_plan *plan) {
         return;
     }
     weir_json_object(w);
-    write_number(w, "runs_again", remat->runs_again);
-    write_number(w, "added_cost", remat->added_cost);
-    write_number(w, "base_cost", remat->base_cost);
-    write_number(w, "paged_tensors", paging->tensors);
-    write_number(w, "moved", paging->moved);
-    write_number(w, "waited", paging->cost);
-    write_number(w, "hidden", paging->hidden);
+    cli_json_uint_text(w, "runs_again", remat->runs_again);
+    cli_json_uint_text(w, "added_cost", remat->added_cost);
+    cli_json_uint_text(w, "base_cost", remat->base_cost);
+    cli_json_uint_text(w, "paged_tensors", paging->tensors);
+    cli_json_uint_text(w, "moved", paging->moved);
+    cli_json_uint_text(w, "waited", paging->cost);
+    cli_json_uint_text(w, "hidden", paging->hidden);
     weir_json_end_object(w);
 }
-
-static void write_names(weir_json_writer *w) {
-    weir_json_key(w, "types");
-    weir_json_array(w);
-    for (int type = 0; type <= WEIR_TENSOR_UNKNOWN; type++)
-        weir_json_text(w, weir_tensor_type_name((weir_tensor_type)type));
-    weir_json_end_array(w);
-    weir_json_key(w, "roles");
-    weir_json_array(w);
-    for (int role = 0; role <= WEIR_ROLE_UNKNOWN; role++)
-        weir_json_text(w, weir_tensor_role_name((weir_tensor_role)role));
-    weir_json_end_array(w);
-}
-
-static void write_plan(weir_json_writer *w, const weir_plan *plan, weir_text title) {
-    weir_json_object(w);
-    weir_json_key(w, "title");
-    weir_json_text_n(w, title.data, title.size);
-    cli_json_text(w, "version", weir_version());
-    cli_json_text(w, "mode", weir_plan_describe(plan)->mode);
-    write_number(w, "end", weir_plan_end(plan));
-    write_hashes(w, plan);
-    write_remat(w, plan);
-    write_names(w);
-    weir_json_key(w, "arenas");
-    weir_json_array(w);
-    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
-        write_arena(w, plan, i);
-    weir_json_end_array(w);
-    write_tensors(w, plan);
-    weir_json_end_object(w);
-}
-
-/* ---- The page ----------------------------------------------------------------------------------- */
 
 weir_status cli_plan_write_html(const weir_plan *plan, weir_text title, const char *path, weir_error *error) {
+    const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
     weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    write_plan(&w, plan, title);
+    cli_json_begin(&w);
+    cli_json_text_n(&w, "title", title);
+    cli_json_text(&w, "version", weir_version());
+    cli_json_text(&w, "mode", weir_plan_describe(plan)->mode);
+    cli_json_uint_text(&w, "end", weir_plan_end(plan));
+    weir_json_key(&w, "hashes");
+    weir_json_object(&w);
+    cli_json_hex(&w, "graph", hashes->graph, sizeof hashes->graph);
+    cli_json_hex(&w, "assignment", hashes->assignment, sizeof hashes->assignment);
+    cli_json_hex(&w, "plan", hashes->plan, sizeof hashes->plan);
+    weir_json_end_object(&w);
+    write_remat(&w, plan);
+    weir_json_key(&w, "types");
+    weir_json_array(&w);
+    for (int type = 0; type <= WEIR_TENSOR_UNKNOWN; type++)
+        weir_json_text(&w, weir_tensor_type_name((weir_tensor_type)type));
+    weir_json_end_array(&w);
+    weir_json_key(&w, "roles");
+    weir_json_array(&w);
+    for (int role = 0; role <= WEIR_ROLE_UNKNOWN; role++)
+        weir_json_text(&w, weir_tensor_role_name((weir_tensor_role)role));
+    weir_json_end_array(&w);
+    weir_json_key(&w, "arenas");
+    weir_json_array(&w);
+    for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
+        write_arena(&w, plan, i);
+    weir_json_end_array(&w);
+    write_tensors(&w, plan);
+    weir_json_end_object(&w);
     weir_status status = weir_json_finish(&w, error);
     if (status == WEIR_OK)
-        status = cli_write_page(cli_plan_page, cli_plan_page_size, page_mark, w.data, w.size, path, error);
+        status = cli_write_page(CLI_PAGE(plan), w.data, w.size, path, error);
     weir_json_release(&w);
     return status;
 }

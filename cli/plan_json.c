@@ -10,37 +10,18 @@ static void write_tensors(const weir_plan *plan, weir_json_writer *w) {
         weir_text arena = weir_plan_arena_at(plan, tensor.arena).name;
         weir_json_key_n(w, tensor.id.data, tensor.id.size);
         weir_json_object(w);
-        weir_json_key(w, "arena");
-        weir_json_text_n(w, arena.data, arena.size);
+        cli_json_text_n(w, "arena", arena);
         cli_json_uint(w, "slot", tensor.slot);
-        weir_json_key(w, "address");
-        weir_json_uint_text(w, tensor.address);
+        cli_json_uint_text(w, "address", tensor.address);
         cli_json_uint(w, "offset", tensor.offset);
         cli_json_uint(w, "size", tensor.size);
         cli_json_uint(w, "birth", tensor.birth);
         cli_json_uint(w, "death", tensor.death);
         if (tensor.is_alias) {
-            weir_json_key(w, "alias_of");
-            weir_json_text_n(w, tensor.alias_of.data, tensor.alias_of.size);
+            cli_json_text_n(w, "alias_of", tensor.alias_of);
         }
         weir_json_end_object(w);
     }
-    weir_json_end_object(w);
-}
-
-static void write_arena(const weir_plan_arena *arena, weir_json_writer *w) {
-    weir_json_key_n(w, arena->name.data, arena->name.size);
-    weir_json_object(w);
-    cli_json_uint(w, "alignment", arena->alignment);
-    if (arena->has_capacity) {
-        cli_json_uint(w, "capacity", arena->capacity);
-    }
-    cli_json_uint(w, "lower_bound", arena->lower_bound);
-    cli_json_uint(w, "max_live", arena->max_live);
-    cli_json_bool(w, "optimal", arena->optimal);
-    cli_json_uint(w, "peak_bytes", arena->peak_bytes);
-    cli_json_uint(w, "slot_bytes", arena->slot_bytes);
-    cli_json_uint(w, "slots", arena->slots);
     weir_json_end_object(w);
 }
 
@@ -57,30 +38,12 @@ static void write_metrics(const weir_plan *plan, weir_json_writer *w) {
         weir_json_uint(w, arena.peak_bytes);
     }
     weir_json_end_object(w);
-    weir_json_key(w, "memory_reuse_ratio");
-    weir_json_double(w, metrics->memory_reuse_ratio);
-    weir_json_key(w, "memory_reuse_bound");
-    weir_json_double(w, metrics->memory_reuse_bound);
+    cli_json_double(w, "memory_reuse_ratio", metrics->memory_reuse_ratio);
+    cli_json_double(w, "memory_reuse_bound", metrics->memory_reuse_bound);
     cli_json_uint(w, "max_live", metrics->max_live);
-    weir_json_key(w, "internal_fragmentation_ratio");
-    weir_json_double(w, metrics->internal_fragmentation_ratio);
-    weir_json_key(w, "activation_retention_ratio");
-    weir_json_double(w, metrics->activation_retention_ratio);
+    cli_json_double(w, "internal_fragmentation_ratio", metrics->internal_fragmentation_ratio);
+    cli_json_double(w, "activation_retention_ratio", metrics->activation_retention_ratio);
     cli_json_uint(w, "allocation_time_ns", metrics->allocation_time_ns);
-    weir_json_end_object(w);
-}
-
-static void write_paging(const weir_plan_paging *paging, weir_json_writer *w) {
-    weir_json_key(w, "paging");
-    weir_json_object(w);
-    cli_json_uint(w, "cost", paging->cost);
-    if (paging->overlaps)
-        cli_json_uint(w, "hidden", paging->hidden);
-    cli_json_uint(w, "link", paging->link);
-    cli_json_uint(w, "moved", paging->moved);
-    cli_json_uint(w, "speed", paging->speed);
-    cli_json_uint(w, "tensors", paging->tensors);
-    cli_json_uint(w, "transfers", paging->transfers);
     weir_json_end_object(w);
 }
 
@@ -107,8 +70,19 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
         weir_json_end_object(w);
         weir_json_end_object(w);
     }
-    if (paging->transfers > 0)
-        write_paging(paging, w);
+    if (paging->transfers > 0) {
+        weir_json_key(w, "paging");
+        weir_json_object(w);
+        cli_json_uint(w, "cost", paging->cost);
+        if (paging->overlaps)
+            cli_json_uint(w, "hidden", paging->hidden);
+        cli_json_uint(w, "link", paging->link);
+        cli_json_uint(w, "moved", paging->moved);
+        cli_json_uint(w, "speed", paging->speed);
+        cli_json_uint(w, "tensors", paging->tensors);
+        cli_json_uint(w, "transfers", paging->transfers);
+        weir_json_end_object(w);
+    }
     if (weir_plan_describe(plan)->step_count == 0)
         return;
     weir_json_key(w, "schedule");
@@ -123,24 +97,10 @@ static void write_remat(const weir_plan *plan, weir_json_writer *w) {
     weir_json_end_array(w);
 }
 
-static void write_reorder(const weir_plan *plan, weir_json_writer *w) {
-    const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
-    if (!reorder->is_tried)
-        return;
-    weir_json_key(w, "reorder");
-    weir_json_object(w);
-    cli_json_bool(w, "changed", reorder->is_changed);
-    cli_json_uint(w, "given_peak", reorder->given_peak);
-    cli_json_uint(w, "peak", reorder->peak);
-    cli_json_uint(w, "lower_bound", reorder->lower_bound);
-    weir_json_end_object(w);
-}
-
 int cli_plan_print_json(const weir_plan *plan) {
     weir_json_writer w;
     const weir_plan_hashes *hashes = weir_plan_describe(plan)->hashes;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
+    cli_json_begin(&w);
     cli_json_hex(&w, "plan_hash", hashes->plan, WEIR_HASH_SIZE);
     cli_json_hex(&w, "assignment_hash", hashes->assignment, WEIR_HASH_SIZE);
     cli_json_hex(&w, "graph_hash", hashes->graph, WEIR_HASH_SIZE);
@@ -149,12 +109,31 @@ int cli_plan_print_json(const weir_plan *plan) {
     weir_json_object(&w);
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(plan, i);
-        write_arena(&arena, &w);
+        weir_json_key_n(&w, arena.name.data, arena.name.size);
+        weir_json_object(&w);
+        cli_json_uint(&w, "alignment", arena.alignment);
+        if (arena.has_capacity)
+            cli_json_uint(&w, "capacity", arena.capacity);
+        cli_json_uint(&w, "lower_bound", arena.lower_bound);
+        cli_json_uint(&w, "max_live", arena.max_live);
+        cli_json_bool(&w, "optimal", arena.optimal);
+        cli_json_uint(&w, "peak_bytes", arena.peak_bytes);
+        cli_json_uint(&w, "slot_bytes", arena.slot_bytes);
+        cli_json_uint(&w, "slots", arena.slots);
+        weir_json_end_object(&w);
     }
     weir_json_end_object(&w);
     write_metrics(plan, &w);
     write_remat(plan, &w);
-    write_reorder(plan, &w);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
+    const weir_plan_reorder *reorder = weir_plan_describe(plan)->reorder;
+    if (reorder->is_tried) {
+        weir_json_key(&w, "reorder");
+        weir_json_object(&w);
+        cli_json_bool(&w, "changed", reorder->is_changed);
+        cli_json_uint(&w, "given_peak", reorder->given_peak);
+        cli_json_uint(&w, "peak", reorder->peak);
+        cli_json_uint(&w, "lower_bound", reorder->lower_bound);
+        weir_json_end_object(&w);
+    }
+    return cli_print_object(&w);
 }

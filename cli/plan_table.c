@@ -36,21 +36,6 @@ static void print_arenas(const weir_plan *plan) {
     }
 }
 
-/* The position where most bytes of the arena are live, the first of several. */
-static bool find_peak(const weir_plan *plan, size_t arena, uint64_t *position) {
-    uint64_t end = weir_plan_end(plan);
-    uint64_t *bytes = malloc((size_t)end * sizeof *bytes + 1);
-    if (!bytes)
-        return false;
-    weir_plan_live_bytes(plan, arena, bytes);
-    *position = 0;
-    for (uint64_t p = 1; p < end; p++)
-        if (bytes[p] > bytes[*position])
-            *position = p;
-    free(bytes);
-    return true;
-}
-
 static int by_size_descending(const void *a, const void *b) {
     const weir_plan_tensor *left = a;
     const weir_plan_tensor *right = b;
@@ -80,21 +65,20 @@ static size_t largest_live(const weir_plan *plan, size_t arena, uint64_t positio
     return live;
 }
 
-static void print_shape(const weir_plan_tensor *tensor) {
-    printf("%s[", weir_tensor_type_name(tensor->type));
-    for (size_t i = 0; i < tensor->rank; i++)
-        printf("%s%" PRIu64, i ? "," : "", tensor->shape[i]);
-    printf("]\n");
-}
-
 static void print_what_to_shrink(const weir_plan *plan, size_t index) {
     weir_plan_arena arena = weir_plan_arena_at(plan, index);
     weir_plan_tensor largest[SHOWN];
     size_t kept;
-    uint64_t position;
+    uint64_t position = 0, end = weir_plan_end(plan);
     char buffer[16];
-    if (arena.peak_bytes == 0 || !find_peak(plan, index, &position))
+    uint64_t *bytes = arena.peak_bytes > 0 ? malloc((size_t)end * sizeof *bytes + 1) : NULL;
+    if (!bytes)
         return;
+    weir_plan_live_bytes(plan, index, bytes);
+    for (uint64_t p = 1; p < end; p++)
+        if (bytes[p] > bytes[position]) /* the first of several */
+            position = p;
+    free(bytes);
     size_t live = largest_live(plan, index, position, largest, &kept);
     printf("\n%.*s is fullest at position %" PRIu64
            ", with %zu tensors live; to shrink it, shrink the largest:\n",
@@ -103,15 +87,11 @@ static void print_what_to_shrink(const weir_plan *plan, size_t index) {
         printf("  %12s  ", cli_plan_bytes(largest[i].size, buffer));
         print_text(largest[i].id, NAME_WIDTH);
         printf(" [%" PRIu64 ", %" PRIu64 ")  ", largest[i].birth, largest[i].death);
-        print_shape(&largest[i]);
+        printf("%s[", weir_tensor_type_name(largest[i].type));
+        for (size_t axis = 0; axis < largest[i].rank; axis++)
+            printf("%s%" PRIu64, axis ? "," : "", largest[i].shape[axis]);
+        printf("]\n");
     }
-}
-
-static void print_hash(const char *name, const uint8_t *hash) {
-    printf("%s ", name);
-    for (size_t i = 0; i < WEIR_HASH_SIZE; i++)
-        printf("%02x", hash[i]);
-    putchar('\n');
 }
 
 static void print_remat(const weir_plan *plan) {
@@ -168,8 +148,8 @@ int cli_plan_print_table(const weir_plan *plan, const char *name) {
     for (size_t i = 0; i < weir_plan_describe(plan)->arena_count; i++)
         print_what_to_shrink(plan, i);
     putchar('\n');
-    print_hash("graph_hash     ", hashes->graph);
-    print_hash("assignment_hash", hashes->assignment);
-    print_hash("plan_hash      ", hashes->plan);
+    cli_print_hex("graph_hash      ", hashes->graph, WEIR_HASH_SIZE);
+    cli_print_hex("assignment_hash ", hashes->assignment, WEIR_HASH_SIZE);
+    cli_print_hex("plan_hash       ", hashes->plan, WEIR_HASH_SIZE);
     return cli_flush();
 }

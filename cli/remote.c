@@ -4,30 +4,6 @@
 #include "progress.h"
 #include "signals.h"
 
-static int print_report(const cli_remote *remote, const char *from, const char *to, const char *verb) {
-    const weir_remote_report *report = &remote->report;
-    if (!remote->as_json) {
-        char all[32], moved[32];
-        cli_format_bytes(report->bytes, all);
-        cli_format_bytes(report->moved_bytes, moved);
-        printf("%s %s to %s: %s, of which %s travelled (%llu of %llu chunks)\n", verb, cli_shown(from),
-               cli_shown(to), all, moved, (unsigned long long)report->moved_chunks,
-               (unsigned long long)report->chunks);
-        return cli_flush();
-    }
-    weir_json_writer w;
-    weir_json_writer_memory(&w, NULL);
-    weir_json_object(&w);
-    cli_json_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
-    cli_json_uint(&w, "bytes", report->bytes);
-    cli_json_uint(&w, "chunks", report->chunks);
-    cli_json_uint(&w, "moved_chunks", report->moved_chunks);
-    cli_json_uint(&w, "moved_bytes", report->moved_bytes);
-    cli_json_uint(&w, "total_ns", report->total_ns);
-    weir_json_end_object(&w);
-    return cli_print_json(&w);
-}
-
 int cli_remote_run(cli_remote *remote,
                    weir_status (*run)(const weir_env *env, const char *from, const char *to,
                                       const weir_remote_options *options, weir_remote_report *report,
@@ -42,5 +18,25 @@ int cli_remote_run(cli_remote *remote,
     weir_status status = run(NULL, from, to, &remote->options, &remote->report, &error);
     cli_signals_release();
     cli_progress_end(&progress);
-    return status == WEIR_OK ? print_report(remote, from, to, verb) : cli_fail(&error, remote->as_json);
+    if (status != WEIR_OK)
+        return cli_fail(&error, remote->as_json);
+    const weir_remote_report *report = &remote->report;
+    if (remote->as_json) {
+        weir_json_writer w;
+        cli_json_begin(&w);
+        cli_json_hex(&w, "store_hash", report->store_hash, WEIR_HASH_SIZE);
+        cli_json_uint(&w, "bytes", report->bytes);
+        cli_json_uint(&w, "chunks", report->chunks);
+        cli_json_uint(&w, "moved_chunks", report->moved_chunks);
+        cli_json_uint(&w, "moved_bytes", report->moved_bytes);
+        cli_json_uint(&w, "total_ns", report->total_ns);
+        return cli_print_object(&w);
+    }
+    char all[32], moved[32];
+    cli_format_bytes(report->bytes, all);
+    cli_format_bytes(report->moved_bytes, moved);
+    printf("%s %s to %s: %s, of which %s travelled (%llu of %llu chunks)\n", verb, cli_shown(from),
+           cli_shown(to), all, moved, (unsigned long long)report->moved_chunks,
+           (unsigned long long)report->chunks);
+    return cli_flush();
 }

@@ -22,20 +22,18 @@ int cli_remote_run(cli_remote *remote,
 /* The options that both take, as the help says them. */
 #define CLI_REMOTE_HELP                                                                                          \
     "  --concurrency N     requests at once, 1 to 64 (default: 8)\n"                                             \
-    "  --retries N         of one request, 0 to 100 (default: 6), each after twice the time\n"                   \
+    "  --retries N         how often a request is tried again, 0 to 100 (default: 6); waits double\n"            \
     "  --timeout SECONDS   how long a server may send nothing (default: 60)\n"                                   \
-    "  --threads N         that verify the store (default: the number of processors)\n"                          \
+    "  --threads N         how many threads verify the store (default: the number of processors)\n"              \
     "  --json              print {\"store_hash\": …, \"bytes\": …, \"chunks\": …, \"moved_chunks\": …, " \
     "\"moved_bytes\": …}\n\n"                                                                                  \
     "For s3:// the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and\n"      \
     "AWS_ENDPOINT_URL are read; without keys, requests are not signed.\n"
 #define CLI_REMOTE_OPTIONS(remote)                                                                           \
-    {"--concurrency", CLI_UINT32, &(remote).options.concurrency, false, false},                              \
-        {"--retries", CLI_UINT32, &(remote).options.retries, false, false},                                  \
-        {"--retry-ms", CLI_UINT32, &(remote).options.retry_ms, false, false},                                \
-        {"--timeout", CLI_UINT32, &(remote).options.timeout_s, false, false},                                \
-        {"--threads", CLI_UINT32, &(remote).options.threads, false, false}, {                                \
-        "--json", CLI_FLAG, &(remote).as_json, false, false                                                  \
-    }
+    CLI_OPTION("--concurrency", &(remote).options.concurrency),                                              \
+        CLI_OPTION("--retries", &(remote).options.retries),                                                  \
+        CLI_OPTION("--retry-ms", &(remote).options.retry_ms),                                                \
+        CLI_OPTION("--timeout", &(remote).options.timeout_s),                                                \
+        CLI_OPTION("--threads", &(remote).options.threads), CLI_OPTION("--json", &(remote).as_json)
 
 #endif

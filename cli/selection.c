@@ -5,9 +5,7 @@
 #include <string.h>
 
 int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
-    if (!selection->token_hex || cli_hex(selection->token_hex, &selection->token, &selection->token_size))
-        return CLI_OK;
-    return cli_usage(self, "--token takes hex digits, two per byte");
+    return cli_read_token(self, selection->token_hex, &selection->token, &selection->token_size);
 }
 
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {

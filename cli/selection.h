@@ -17,19 +17,14 @@ typedef struct cli_selection {
 
 /* Entries of a cli_option table. */
 #define CLI_SELECTION_OPTIONS(selection, dataset_is_required)                                                \
-    {"--manifest", CLI_TEXT, &(selection).manifest, true, false},                                            \
+    CLI_REQUIRED("--manifest", &(selection).manifest),                                                       \
         {"--dataset", CLI_TEXT, &(selection).dataset, dataset_is_required, false},                           \
-        {"--stage", CLI_TEXT, &(selection).stage, false, false},                                             \
-        {"--world-size", CLI_UINT32, &(selection).world_size, false, false},                                 \
-        {"--rank", CLI_UINT32, &(selection).rank, false, false}, {                                           \
-        "--token", CLI_TEXT, &(selection).token_hex, false, false                                            \
-    }
+        CLI_OPTION("--stage", &(selection).stage), CLI_OPTION("--world-size", &(selection).world_size),      \
+        CLI_OPTION("--rank", &(selection).rank), CLI_OPTION("--token", &(selection).token_hex)
 
 /* Where in the dataset, of the commands that take a cursor. */
 #define CLI_CURSOR_OPTIONS(cursor)                                                                           \
-    {"--epoch", CLI_UINT, &(cursor).epoch, false, false}, {                                                  \
-        "--position", CLI_UINT, &(cursor).global_index, false, false                                         \
-    }
+    CLI_OPTION("--epoch", &(cursor).epoch), CLI_OPTION("--position", &(cursor).global_index)
 
 #define CLI_ONE_DATASET_HELP                                                                                 \
     "  --dataset K      one of its datasets\n"                                                               \
@@ -42,7 +37,7 @@ typedef struct cli_selection {
     "  --world-size W   how many ranks share a batch (default 1)\n"                                          \
     "  --rank R         which of them this is (default 0)\n"
 #define CLI_TOKEN_HELP    "  --token HEX      another replay token than the manifest's own\n"
-#define CLI_ANY_HASH_HELP "  --any-hash       take a manifest whose dataset hash is not the store's\n"
+#define CLI_ANY_HASH_HELP "  --any-hash       accept a manifest whose dataset hash is not the store's\n"
 
 /* Sets the stage that the manifest's preset says, if none was given. */
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest);

@@ -1,9 +1,6 @@
 /* See source_options.h. */
 #include "source_options.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out) {
     out->csv = (weir_csv_options){.nulls = source->nulls.list,
                                   .null_count = (uint32_t)source->nulls.count,
@@ -14,11 +11,4 @@ void cli_use_source(const cli_source_options *source, weir_ingest_options *out) 
                                                                 : 0};
     out->search_path = source->pg_schema;
     out->silence_s = source->timeout;
-}
-
-char **cli_long_arguments(int argc, char **argv) {
-    char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
-    for (int i = 0; i < argc && arguments; i++)
-        arguments[i] = strcmp(argv[i], "-o") == 0 ? "--output" : argv[i];
-    return arguments;
 }

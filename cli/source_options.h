@@ -16,13 +16,10 @@ typedef struct cli_source_options {
 
 /* Entries of a cli_option list. */
 #define CLI_SOURCE_OPTIONS(s)                                                                                \
-    {"--null", CLI_TEXTS, &(s).nulls, false, false},                                                         \
-        {"--delimiter", CLI_TEXT, &(s).delimiter, false, false},                                             \
-        {"--quote", CLI_TEXT, &(s).quote, false, false}, {"--header", CLI_FLAG, &(s).header, false, false},  \
-        {"--no-header", CLI_FLAG, &(s).no_header, false, false},                                             \
-        {"--pg-schema", CLI_TEXT, &(s).pg_schema, false, false}, {                                           \
-        "--source-timeout", CLI_UINT32, &(s).timeout, false, false                                           \
-    }
+    CLI_OPTION("--null", &(s).nulls), CLI_OPTION("--delimiter", &(s).delimiter),                             \
+        CLI_OPTION("--quote", &(s).quote), CLI_OPTION("--header", &(s).header),                              \
+        CLI_OPTION("--no-header", &(s).no_header), CLI_OPTION("--pg-schema", &(s).pg_schema),                \
+        CLI_OPTION("--source-timeout", &(s).timeout)
 
 #define CLI_SOURCE_USAGE                                                                                     \
     "[--null T]... [--delimiter C] [--quote C] [--header | --no-header]\n"                                   \
@@ -31,17 +28,14 @@ typedef struct cli_source_options {
     "  SOURCE            a SQLite or DuckDB file, postgresql://..., mysql://..., a .csv or .parquet file,\n" \
     "                    or a folder or pattern of such files\n"                                             \
     "  --null T          CSV: a text that stands for null, such as NA; may be given several times\n"         \
-    "  --delimiter C     CSV: the character between fields (found by default), \\t for a tab\n"              \
-    "  --quote C         CSV: the character around fields (\" by default), '' for none\n"                    \
-    "  --header          CSV: the first line has the names (found by default)\n"                             \
+    "  --delimiter C     CSV: the character between fields, \\t for a tab (default: detected)\n"             \
+    "  --quote C         CSV: the character around fields, '' for none (default: \")\n"                      \
+    "  --header          CSV: the first line has the names of the columns (default: detected)\n"             \
     "  --no-header       CSV: the first line is a row\n"                                                     \
-    "  --pg-schema S     PostgreSQL, DuckDB: where bare names are found, such as sales,public\n"             \
-    "  --source-timeout S  seconds without a row or an answer before a server is given up (3600)\n"
+    "  --pg-schema S     PostgreSQL, DuckDB: the schemas to look for tables in, such as sales,public\n"      \
+    "  --source-timeout S  give up if a server sends nothing for so many seconds (default: 3600)\n"
 
 /* Puts them into the options of an ingest, which borrow from `source`. */
 void cli_use_source(const cli_source_options *source, weir_ingest_options *out);
-
-/* Arguments with -o as --output, in a list that the caller frees; NULL if memory is short. */
-char **cli_long_arguments(int argc, char **argv);
 
 #endif

@@ -1,15 +1,7 @@
 // Foreign keys as arrows: from the line of the key to the head of the card that it names. Dashed where the model does
 // not see it: red where it is not known yet, grey where the task hides it.
 
-const SVG = "http://www.w3.org/2000/svg";
 const arrows = document.getElementById("arrows");
-
-function svg(tag, attributes = {}, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 function arrowHead(id, colour) {
   const marker = svg("marker", {id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8,

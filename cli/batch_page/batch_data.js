@@ -1,9 +1,7 @@
-// The batches as the program wrote them, and what the page asks of them. Every text in it is a stranger's: it reaches the
-// page through textContent alone.
+// The batches as the program wrote them, and what the page asks of them.
 
-const written = JSON.parse(document.getElementById("batch-data").textContent);
 // A mixed batch is shown dataset by dataset: the address says which.
-const parts = written.parts ?? [written];
+const parts = data.parts ?? [data];
 const partNumber = Math.min(Math.max(Number(location.hash.replace("#dataset-", "")) || 0, 0), parts.length - 1);
 const batch = parts[partNumber];
 // The sequences of all batches, one after the other; each knows its batch.
@@ -11,13 +9,6 @@ batch.sequences = batch.steps.flatMap((step, number) => step.sequences.map((sequ
 const SHOWN = 0, NULL_CELL = 1, LATE = 2, DROPPED = 3, LABEL = 4, CUT = 5, TARGET = 6, MASKED = 7;
 const EDGE_SHOWN = 0, EDGE_LATE = 1, EDGE_HIDDEN = 2, EDGE_TO_LATER_ROW = 3;
 const ALL_TIMES = "all of time";
-
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 function tableOf(row) {
   return batch.tables[row.table];
@@ -102,10 +93,6 @@ function spanText(seconds) {
   for (const [unit, length, least] of [["year", 31557600, 2], ["day", 86400, 1], ["hour", 3600, 1], ["minute", 60, 1]])
     if (size >= length * least) return count(Math.floor(size / length), unit);
   return count(Math.round(size), "second");
-}
-
-function count(number, noun) {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 // How a time lies to the observation time, in words.

@@ -15,27 +15,18 @@ function current() {
 function drawHead() {
   const step = current() ? stepOf(current()) : batch.steps[0];
   const title = batch.stage ? batch.dataset : `${batch.task.name}: context`;
-  document.title = batch.stage ? `${title} · training batch` : title;
-  document.querySelector("#title bdi").textContent = title;
   const place = batch.stage ? [batch.stage, `epoch ${step.epoch}, position ${step.position}`, `rank ${batch.rank} of ${batch.world_size}`]
                             : [count(step.sequences.length, "request")];
   const asked = batch.task.destination_table ? `predicts links from ${batch.task.anchor_table} to ${batch.task.destination_table}`
                                              : `predicts ${batch.task.target} (${batch.task.stype}) of ${batch.task.anchor_table}`;
-  const subtitle = [asked, ...place,
-                    `${(Number(step.bytes) / 1e6).toFixed(2)} MB`];
-  document.getElementById("subtitle").textContent = subtitle.join(" · ");
-  const digests = document.getElementById("digests");
-  const add = (label, hex) => {
-    const part = element("span", "", `${label} `);
-    part.append(element("span", "hex", hex));
-    digests.append(part);
-  };
-  digests.replaceChildren();
-  add("batch digest", step.digest);
-  if (current()) add("sample digest", current().digest);
+  showHeading(title, batch.stage ? `${title} · training batch` : title,
+              [asked, ...place, `${(Number(step.bytes) / 1e6).toFixed(2)} MB`].join(" · "));
   const last = batch.steps.at(-1);
-  if (batch.stage) digests.append(element("span", "", `the page after this one: --epoch ${last.next_epoch} --position ${last.next_position}`));
-  digests.append(element("span", "", `weir ${batch.version}`));
+  const hashes = document.getElementById("hashes");
+  hashes.replaceChildren(hash("batch digest", step.digest));
+  if (current()) hashes.append(hash("sample digest", current().digest));
+  if (batch.stage) hashes.append(element("span", "", `the page after this one: --epoch ${last.next_epoch} --position ${last.next_position}`));
+  hashes.append(element("span", "", `weir ${batch.version}`));
 }
 
 // The datasets of a mixed batch. Another one is another page.
@@ -193,12 +184,6 @@ function setHidden(isShown) {
   drawSequence();
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  if (state.view === "masks") drawSequence();
-}
-
 // ---- Input ------------------------------------------------------------------------------------------------
 
 function listen() {
@@ -214,8 +199,6 @@ function listen() {
   on("zoom-out", "click", () => setZoom(state.zoom / 1.25));
   on("zoom-fit", "click", () => fit(LEAST_ZOOM));
   on("zoom-one", "click", () => setZoom(1));
-  on("theme", "click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-  on("help-open", "click", () => document.getElementById("help").showModal());
   on("selected", "click", (event) => {
     const link = event.target.closest("[data-select]");
     if (!link) return;
@@ -239,7 +222,6 @@ function listen() {
     setZoom(state.zoom * Math.exp(-event.deltaY / 400), {x: event.clientX - box.left, y: event.clientY - box.top});
   }, {passive: false});
   listenForDrag();
-  addEventListener("keydown", pressed);
   addEventListener("resize", () => current() && drawTimeline(current()));
 }
 
@@ -274,25 +256,21 @@ function listenForDrag() {
     });
 }
 
-function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, dialog, input[type=search]")) return;
-  const action = {
-    n: () => choose(state.sequence + 1), p: () => choose(state.sequence - 1),
-    "+": () => setZoom(state.zoom * 1.25), "-": () => setZoom(state.zoom / 1.25), 0: () => fit(LEAST_ZOOM), 1: () => setZoom(1),
-    N: () => chooseStep(1), P: () => chooseStep(-1), l: () => show(state.view === "labels" ? "rows" : "labels"),
-    "/": () => { event.preventDefault(); document.getElementById("search").focus(); },
-    m: () => show(state.view === "masks" ? "rows" : "masks"), h: () => setHidden(!state.withHidden),
-    d: () => document.getElementById("theme").click(), "?": () => document.getElementById("help").showModal(),
-    Escape: () => state.view === "rows" && current() && select(null),
-  }[event.key];
-  if (action) action();
-}
+const keys = {
+  n: () => choose(state.sequence + 1), p: () => choose(state.sequence - 1),
+  N: () => chooseStep(1), P: () => chooseStep(-1),
+  "+": () => setZoom(state.zoom * 1.25), "-": () => setZoom(state.zoom / 1.25), 0: () => fit(LEAST_ZOOM), 1: () => setZoom(1),
+  l: () => show(state.view === "labels" ? "rows" : "labels"), m: () => show(state.view === "masks" ? "rows" : "masks"),
+  h: () => setHidden(!state.withHidden),
+  Escape: () => state.view === "rows" && current() && select(null),
+};
 
-setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+startShell((event) => keys[event.key], () => state.view === "masks" && drawSequence());
 fillParts();
 fillChooser();
 listen();
-startSearch(() => state.sequence, jumpTo);
+startSearch("Find a key, a value, a table",
+            {find: (text) => findAll(text, state.sequence), describe: describeMatch, onJump: jumpTo});
 if (batch.sequences.length) choose(0);
 else drawSequence();
 document.documentElement.dataset.ready = "true";

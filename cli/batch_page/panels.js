@@ -1,16 +1,5 @@
 // What stands beside the rows: numbers about the sequence, the selected row or cell, the tooltip.
 
-const tooltip = document.getElementById("tooltip");
-
-function stat(label, value, note, className) {
-  const made = element("div", className ? `stat ${className}` : "stat");
-  const shown = element("span", "value");
-  shown.append(element("bdi", "", value));
-  made.append(element("span", "label", label), shown);
-  if (note) made.append(element("span", "note", note));
-  return made;
-}
-
 function drawStats(sequence) {
   const stats = document.getElementById("stats");
   stats.replaceChildren();
@@ -23,31 +12,21 @@ function drawStats(sequence) {
   stats.append(
     stat(`target: ${batch.task.target}`, valueText(target, sequence.target), `${batch.task.stype} of ${role}${rowName(sequence.rows[0])}`, "is-target"),
     stat("observation time", cutoffText(sequence), cutoff(sequence) === null ? "sees everything" : "nothing later is shown"),
-    stat("rows", sequence.rows.length.toLocaleString("en"), `of ${count(tables, "table")}` + (sequence.rows.length > MOST_CARDS ? `; ${MOST_CARDS} are drawn` : "")),
-    stat("cells", sequence.cells.toLocaleString("en"), `of ${stepOf(sequence).sequence_length.toLocaleString("en")} in a sequence`),
-    stat("not known yet", tally(LATE).toLocaleString("en"), "cells that the model gets as null", tally(LATE) ? "is-late" : ""),
-    stat("left out", tally(DROPPED, LABEL, CUT).toLocaleString("en"),
+    stat("rows", whole(sequence.rows.length), `of ${count(tables, "table")}` + (sequence.rows.length > MOST_CARDS ? `; ${MOST_CARDS} are drawn` : "")),
+    stat("cells", whole(sequence.cells), `of ${whole(stepOf(sequence).sequence_length)} in a sequence`),
+    stat("not known yet", whole(tally(LATE)), "cells that the model gets as null", tally(LATE) ? "is-late" : ""),
+    stat("left out", whole(tally(DROPPED, LABEL, CUT)),
          `${tally(DROPPED)} dropped, ${count(tally(LABEL), "label")}, ${tally(CUT)} cut`));
   const labels = labelsOf(sequence);
   if (labels) {
-    const made = stat("labels of others", labels[0].toLocaleString("en"), labels[1]);
+    const made = stat("labels of others", whole(labels[0]), labels[1]);
     made.title = labels[2];
     stats.append(made);
   }
-  if (sequence.parts.length > 1) stats.append(stat("examples", (sequence.parts.length - 1).toLocaleString("en"), `found by walks: ${sequence.parts.filter(([, visits], part) => part > 0 && visits > 0).length}`));
+  if (sequence.parts.length > 1) stats.append(stat("examples", whole(sequence.parts.length - 1), `found by walks: ${sequence.parts.filter(([, visits], part) => part > 0 && visits > 0).length}`));
 }
 
 // ---- The selected row or cell -----------------------------------------------------------------------------
-
-function facts(entries) {
-  const list = element("dl", "facts");
-  for (const [term, text] of entries) {
-    const value = element("dd");
-    value.append(element("bdi", "", text));
-    list.append(element("dt", "", term), value);
-  }
-  return list;
-}
 
 function reasonBox(state, text) {
   return element("p", state === LATE ? "reason late" : state === TARGET || state === MASKED ? "reason target" : "reason", text);
@@ -105,7 +84,7 @@ function drawSelected(sequence, selection) {
     const {column, cell, entries} = cellFacts(sequence, row, selection.cell);
     const title = element("h2");
     title.append(element("bdi", "", column.name));
-    panel.append(element("p", "kicker", `cell of ${rowName(row)}`), title, facts(entries));
+    panel.append(element("p", "kicker", `cell of ${rowName(row)}`), title, factList(entries));
     const reason = selection.cell < 0 ? "The target: what the model is to predict. It is a cell of the task's own, in front of the anchor row." : reasonOf(sequence, row, selection.cell);
     if (reason) panel.append(reasonBox(cell[0], reason));
     panel.append(element("h3", "", "Its row"));
@@ -118,7 +97,7 @@ function drawSelected(sequence, selection) {
   entries.push(["in the sequence", `row ${selection.row}, ${count(row.cells.filter((cell) => cell[1] >= 0).length, "cell")}`], ["RowIdx", `${row.row}`]);
   if (row.known) entries.push(["label known", row.known[1] === null ? "never" : shortTime(row.known[0])], ["split", row.split]);
   const kind = selection.row > 0 ? "row" : !tableOf(row).is_task ? "anchor row" : row.split ? "the sequence's own seed" : "the request, which is not a seed of the store";
-  panel.append(element("p", "kicker", kind), title, facts(entries));
+  panel.append(element("p", "kicker", kind), title, factList(entries));
   const example = exampleOf(sequence, selection.row);
   if (example) panel.append(reasonBox(SHOWN, example));
   if (row.time !== null && cutoff(sequence) !== null && row.time[1] > cutoff(sequence))
@@ -131,11 +110,7 @@ function drawSelected(sequence, selection) {
 
 function showTooltip(event, lines) {
   tooltip.replaceChildren(...lines.map(([className, text]) => element("div", className, text)));
-  tooltip.hidden = false;
-  const box = tooltip.getBoundingClientRect();
-  const x = event.clientX + 14 + box.width > innerWidth ? event.clientX - 14 - box.width : event.clientX + 14;
-  const y = event.clientY + 16 + box.height > innerHeight ? event.clientY - 12 - box.height : event.clientY + 16;
-  tooltip.style.transform = `translate(${Math.max(4, x)}px, ${Math.max(4, y)}px)`;
+  placeTooltip(event.clientX, event.clientY);
 }
 
 function hideTooltip() {

@@ -138,7 +138,7 @@ function drawTimeAxis(context, view, plot, bottom) {
     context.fillStyle = cssColour("--line");
     context.fillRect(x - 0.5, bottom, 1, 4);
     context.fillStyle = cssColour("--soft");
-    const text = wholeNumber.format(position);
+    const text = whole(position);
     const right = GUTTER.left + plot.width + GUTTER.right - 4 - context.measureText(text).width / 2;
     context.fillText(text, Math.min(x, right), bottom + 7);
   }
@@ -401,7 +401,7 @@ function drawPeak(context, state, model, plot, toY) {
   context.arc(x, toY(model.lowerBound), 4, 0, 2 * Math.PI);
   context.fill();
   const onRight = x < GUTTER.left + plot.width - 260;
-  drawTag(context, `peak at position ${wholeNumber.format(model.peakPosition)}`, onRight ? x + 9 : x - 9, 11, mark,
+  drawTag(context, `peak at position ${whole(model.peakPosition)}`, onRight ? x + 9 : x - 9, 11, mark,
           onRight ? "left" : "right");
 }
 

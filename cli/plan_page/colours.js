@@ -10,10 +10,6 @@ const PALETTES = {
   dark: ["#5aaee0", "#eda55c", "#78c088", "#c084d0", "#e98582", "#55c4bc", "#b3a08b", "#94a1ea", "#d2c257", "#e58bbd"],
 };
 
-function theme() {
-  return document.documentElement.dataset.theme;
-}
-
 function hexToRgb(hex) {
   const value = parseInt(hex.slice(1), 16);
   return [value >> 16, value >> 8 & 255, value & 255];
@@ -27,7 +23,7 @@ function packed(rgb) {
   return (255 << 24 | Math.round(rgb[2]) << 16 | Math.round(rgb[1]) << 8 | Math.round(rgb[0])) >>> 0;
 }
 
-// The page's own colours, as the theme has them; showTheme empties the cache.
+// The page's own colours, as the theme has them; a change of the theme empties the cache.
 const cssColours = new Map();
 
 function cssColour(name) {

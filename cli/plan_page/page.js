@@ -226,10 +226,8 @@ function showLayout(layout) {
   moveTo(fitView(), layout === "slots" ? 1 : 0);
 }
 
-function showTheme(name) {
-  document.documentElement.dataset.theme = name;
+function onTheme() {
   cssColours.clear();
-  document.getElementById("theme").textContent = name === "dark" ? "Light" : "Dark";
   if (model) recolour();
 }
 
@@ -240,7 +238,7 @@ function showReadout() {
     return;
   }
   const live = model.live[state.cursor];
-  readout.textContent = `Position ${wholeNumber.format(state.cursor)}: ${formatBytes(live)} live` +
+  readout.textContent = `Position ${whole(state.cursor)}: ${formatBytes(live)} live` +
     (model.lowerBound > 0 ? `, ${formatShare(live, model.lowerBound)} of the most.` : ".");
 }
 
@@ -397,19 +395,7 @@ const pageKeys = {
   "0": () => moveTo(fitView(), state.slotShare), Home: () => moveTo(fitView(), state.slotShare),
   l: () => showLayout(state.layout === "packed" ? "slots" : "packed"),
   a: () => showArena((state.arena + 1) % plan.arenas.length),
-  d: () => showTheme(theme() === "dark" ? "light" : "dark"),
-  "/": () => document.getElementById("search").focus(),
-  "?": () => document.getElementById("help").showModal(),
 };
-
-function onKey(event) {
-  const isTyping = event.target.matches("input[type=search], select") || document.getElementById("help").open;
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  const action = event.target === overlayCanvas && mapKeys[event.key] || pageKeys[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
-}
 
 // ---- The start --------------------------------------------------------------------------------------------
 
@@ -434,11 +420,11 @@ function addArenaSwitches() {
 function recomputation() {
   const {runs_again: runs, added_cost: added, base_cost: base, paged_tensors: paged, moved, waited, hidden} = plan.remat;
   const parts = [];
-  if (Number(runs)) parts.push(`${plural(Number(runs), "operator")} run again`);
+  if (Number(runs)) parts.push(`${count(Number(runs), "operator")} run again`);
   if (Number(paged)) {
     const whole = Number(waited) + Number(hidden);
     const beside = Number(hidden) ? ` beside the computation, which waits for ${formatShare(Number(waited), whole)} of it` : "";
-    parts.push(`${plural(Number(paged), "tensor")} paged (${formatBytes(Number(moved))} moved${beside})`);
+    parts.push(`${count(Number(paged), "tensor")} paged (${formatBytes(Number(moved))} moved${beside})`);
   }
   return `${parts.join(" and ")} for ${formatShare(Number(added), Number(base))} of a forward pass`;
 }
@@ -451,19 +437,16 @@ function offerRecomputation() {
   choice.value = state.colouring = "again";
 }
 
-function showHeading() {
+function showHead() {
   const title = plan.title || "Memory plan";
-  document.querySelector("#title bdi").textContent = title;
-  document.title = plan.title ? `${title}: memory plan` : title;
-  document.getElementById("subtitle").textContent = `Memory plan, ${plan.mode} mode: ` + [
-    `${plural(tensors.ids.length, "tensor")} in ${plural(plan.arenas.length, "arena")}`,
-    plural(endOfTime, "position"),
-    ...(plan.remat ? [recomputation()] : [])].join(", ");
+  showHeading(title, plan.title ? `${title}: memory plan` : title, `Memory plan, ${plan.mode} mode: ` + [
+    `${count(tensors.ids.length, "tensor")} in ${count(plan.arenas.length, "arena")}`,
+    count(endOfTime, "position"),
+    ...(plan.remat ? [recomputation()] : [])].join(", "));
   document.getElementById("hashes").replaceChildren(...["plan", "assignment", "graph"].map((name) => {
-    const digits = element("span", "number", plan.hashes[name].slice(0, 16) + "…");
-    const hash = element("span", "", `${name} hash `, digits);
-    hash.title = plan.hashes[name];
-    return hash;
+    const made = hash(`${name} hash`, plan.hashes[name].slice(0, 16) + "…");
+    made.title = plan.hashes[name];
+    return made;
   }), element("span", "", `weir ${plan.version}`));
 }
 
@@ -472,16 +455,13 @@ function startControls() {
   onClick("zoom-in", () => zoomAtCentre(0.7));
   onClick("zoom-out", () => zoomAtCentre(1.4));
   onClick("zoom-fit", () => moveTo(fitView(), state.slotShare));
-  onClick("theme", () => showTheme(theme() === "dark" ? "light" : "dark"));
-  onClick("help-open", () => document.getElementById("help").showModal());
   document.getElementById("colouring").addEventListener("change", (event) => {
     state.colouring = event.target.value;
     recolour();
   });
   for (const input of document.querySelectorAll('input[name="layout"]'))
     input.addEventListener("change", () => showLayout(input.value));
-  document.addEventListener("keydown", onKey);
-  startSearch(applySearch, jumpTo);
+  startSearch("Find a tensor by name", {find: findTensors, describe: describeTensor, onFound: applySearch, onJump: jumpTo});
 }
 
 // What to look at first: what had to be recomputed or paged for, else the largest arena in which tensors share memory.
@@ -496,10 +476,8 @@ function firstArena() {
 }
 
 function start() {
-  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-  showTheme(prefersDark.matches ? "dark" : "light");
-  prefersDark.addEventListener("change", () => showTheme(prefersDark.matches ? "dark" : "light"));
-  showHeading();
+  startShell((event) => plan.arenas.length > 0 && (event.target === overlayCanvas && mapKeys[event.key] || pageKeys[event.key]), onTheme);
+  showHead();
   offerRecomputation();
   if (plan.arenas.length === 0) {
     document.querySelector(".toolbar").hidden = true;

@@ -1,27 +1,6 @@
 // What stands around the charts: the arena's numbers, the selected tensor, the table of what is live, the tooltip.
-// Names come from the graph and may hold anything, so every text goes into the page as text, never as markup.
 
 const ROWS_AT_ONCE = 100;
-
-function element(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
-
-function factList(facts) {
-  const list = element("dl", "facts");
-  for (const [label, text] of facts) list.append(element("dt", "", label), element("dd", "", text));
-  return list;
-}
-
-// ---- Numbers ----------------------------------------------------------------------------------------------
-
-function stat(label, value, note, quality) {
-  return element("div", "stat", element("span", "label", label), element("span", "value", value),
-                 element("span", "note " + (quality || ""), note || ""));
-}
 
 function gapNote(arena, model) {
   if (arena.optimal) return [model.peak === model.lowerBound ? "meets the bound: optimal" : "proven optimal", "good"];
@@ -45,8 +24,8 @@ function showStats(model) {
     stat("Lower bound", formatBytes(model.lowerBound), "most bytes live at once"),
     stat("Slots side by side", formatBytes(model.slotBytes), saved > 0
       ? `packing saves ${formatBytes(saved)} (${formatShare(saved, model.slotBytes)})` : "packing saves nothing"),
-    stat("Tensors", wholeNumber.format(model.count), `${wholeNumber.format(Number(arena.max_live))} live at most`),
-    stat("Slots", wholeNumber.format(slots), reuse),
+    stat("Tensors", whole(model.count), `${whole(Number(arena.max_live))} live at most`),
+    stat("Slots", whole(slots), reuse),
     stat("Alignment", formatBytes(Number(arena.alignment)), "of every offset"),
   ];
   if (model.capacity !== null) stats.splice(2, 0, capacityStat(model));
@@ -58,7 +37,7 @@ function showStats(model) {
 function showSelected(tensor) {
   const panel = document.getElementById("selected");
   if (tensor < 0) {
-    panel.replaceChildren(element("p", "", "Click a box, a row below or a search result."));
+    panel.replaceChildren(element("p", "", "Click a box, a row of the table or a search result."));
     return;
   }
   const name = element("bdi", "name", tensors.ids[tensor]);
@@ -96,11 +75,11 @@ function showLiveTable(model, position, isPeak, rows, selected, actions) {
   const live = liveAt(model, position);
   const total = model.live.length ? model.live[position] : 0;
   document.getElementById("table-title").textContent =
-    `Live at ${isPeak ? "the peak, " : ""}position ${wholeNumber.format(position)}`;
+    `Live at ${isPeak ? "the peak, " : ""}position ${whole(position)}`;
   const note = document.getElementById("table-note");
-  const count = `${plural(live.length, "tensor")}, ${formatBytes(total)}`;
-  const ofPeak = total > 0 ? `${count}: what has to shrink for a smaller peak.` : "Nothing takes memory here.";
-  note.replaceChildren(isPeak ? ofPeak : `${count}. `);
+  const sum = `${count(live.length, "tensor")}, ${formatBytes(total)}`;
+  const ofPeak = total > 0 ? `${sum}: what has to shrink for a smaller peak.` : "Nothing takes memory here.";
+  note.replaceChildren(isPeak ? ofPeak : `${sum}. `);
   if (!isPeak) {
     const back = element("button", "", "Back to the peak");
     back.type = "button";
@@ -111,8 +90,8 @@ function showLiveTable(model, position, isPeak, rows, selected, actions) {
     ...live.slice(0, rows).map((k) => tableRow(model, k, total, model.member[k] === selected, actions.choose)));
   const more = document.getElementById("more-rows");
   more.hidden = live.length <= rows;
-  const next = wholeNumber.format(Math.min(ROWS_AT_ONCE, live.length - rows));
-  more.textContent = `Show ${next} more of ${wholeNumber.format(live.length)}`;
+  const next = whole(Math.min(ROWS_AT_ONCE, live.length - rows));
+  more.textContent = `Show ${next} more of ${whole(live.length)}`;
   more.onclick = actions.more;
 }
 
@@ -126,13 +105,10 @@ function markSelectedRow(selected) {
 let tooltipTensor = -1;
 
 function showTooltip(tensor, x, y) {
-  const tooltip = document.getElementById("tooltip");
   tooltip.hidden = tensor < 0;
   if (tensor < 0) return;
   if (tensor !== tooltipTensor)
     tooltip.replaceChildren(element("bdi", "name", tensors.ids[tensor]), factList(tensorFacts(tensor)));
   tooltipTensor = tensor;
-  const left = x + 16 + tooltip.offsetWidth > innerWidth - 8 ? x - tooltip.offsetWidth - 12 : x + 16;
-  const top = Math.min(y + 14, innerHeight - tooltip.offsetHeight - 8);
-  tooltip.style.transform = `translate(${Math.max(4, Math.round(left))}px, ${Math.max(4, Math.round(top))}px)`;
+  placeTooltip(x, y);
 }

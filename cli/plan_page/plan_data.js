@@ -2,8 +2,7 @@
 // shown. Numbers up to 2^64 - 1 stand in the file exactly: columns are little-endian arrays of 1, 2, 4 or 8 bytes,
 // single numbers are decimal strings. Drawing uses doubles; texts use the exact values.
 
-const plan = JSON.parse(document.getElementById("plan-data").textContent);
-document.getElementById("plan-data").textContent = "";
+const plan = data;
 
 function readColumn(column) {
   const text = atob(column.data);
@@ -120,8 +119,6 @@ function placeInModel(model, tensor) {
 
 // ---- Texts ------------------------------------------------------------------------------------------------
 
-const wholeNumber = new Intl.NumberFormat("en");
-
 function formatBytes(bytes) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let unit = 0;
@@ -130,7 +127,7 @@ function formatBytes(bytes) {
     value /= 1024;
     unit++;
   }
-  if (unit === 0) return wholeNumber.format(value) + (value === 1 ? " byte" : " bytes");
+  if (unit === 0) return count(value, "byte");
   return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0) + " " + units[unit];
 }
 
@@ -138,10 +135,6 @@ function formatShare(part, whole) {
   if (!(whole > 0)) return "0 %";
   const percent = 100 * part / whole;
   return (percent >= 9.95 ? percent.toFixed(0) : percent.toFixed(percent >= 0.095 || percent === 0 ? 1 : 2)) + " %";
-}
-
-function plural(count, word) {
-  return wholeNumber.format(count) + " " + word + (count === 1 ? "" : "s");
 }
 
 function shapeText(tensor) {
@@ -170,10 +163,10 @@ function tensorFacts(tensor) {
   return [
     ["shape", shapeText(tensor)],
     ["dtype", typeText(tensor)],
-    ["size", formatBytes(Number(exactSize)) + (exactSize >= 1024n ? ` (${wholeNumber.format(exactSize)} bytes)` : "")],
-    ["lifetime", `[${wholeNumber.format(birth)}, ${wholeNumber.format(death)}), ${plural(death - birth, "position")}`],
-    ["offset", wholeNumber.format(BigInt(tensors.offset[tensor]))],
-    ["slot", wholeNumber.format(BigInt(tensors.slot[tensor])) + ` at 0x${address.toString(16).padStart(16, "0")}`],
+    ["size", formatBytes(Number(exactSize)) + (exactSize >= 1024n ? ` (${whole(exactSize)} bytes)` : "")],
+    ["lifetime", `[${whole(birth)}, ${whole(death)}), ${count(death - birth, "position")}`],
+    ["offset", whole(BigInt(tensors.offset[tensor]))],
+    ["slot", whole(BigInt(tensors.slot[tensor])) + ` at 0x${address.toString(16).padStart(16, "0")}`],
     ["role", `${plan.roles[tensors.role[tensor]]} in ${model.name}`],
     ...(isAlias(tensor) ? [["in the place of", tensors.ids[Number(tensors.owner[tensor])]]] : []),
     ...(again[tensor] ? [[again[tensor] > 2 ? "paged" : "recomputed", AGAIN[again[tensor]]]] : []),

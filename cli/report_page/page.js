@@ -2,25 +2,17 @@
 
 function drawHead() {
   const name = data.store.replace(/^.*\//, "");
-  document.title = `${name} · ingest report`;
-  document.querySelector("#title bdi").textContent = name;
   const from = data.drafted ? "by a drafted schema" : "by a schema";
-  document.getElementById("subtitle").textContent = `from ${data.source}, ${from}, in ${data.seconds.total.toFixed(1)} s`;
-  const stats = document.getElementById("stats");
-  const add = (label, value, note) => {
-    const stat = element("div", "stat");
-    stat.append(element("span", "label", label), element("span", "value", value), element("span", "note", note || "\u00a0"));
-    stats.append(stat);
-  };
-  add("Rows", whole(data.rows), `of ${count(data.tables, "table")}`);
-  add("Edges", whole(data.edges), data.dangling ? `${count(data.dangling, "key")} without a match` : "every key has a match");
-  add("Seeds", whole(data.seeds), `of ${count(report.tasks.length, "task")}`);
-  if (report.first) add("Times", `${day(report.first)} – ${day(report.last)}`, "of all rows");
-  add("Store", bytes(data.store_bytes), data.source_bytes ? `from ${bytes(data.source_bytes)}` : "");
-  const hashes = document.getElementById("hashes");
-  const hash = element("span", "", "store hash ");
-  hash.append(element("span", "hex", data.store_hash));
-  hashes.append(hash, element("span", "", data.manifest), element("span", "", `weir ${data.version}`));
+  showHeading(name, `${name} · ingest report`, `from ${data.source}, ${from}, in ${data.seconds.total.toFixed(1)} s`);
+  const times = report.first ? [stat("Times", `${day(report.first)} – ${day(report.last)}`, "of all rows")] : [];
+  document.getElementById("stats").append(
+    stat("Rows", whole(data.rows), `of ${count(data.tables, "table")}`),
+    stat("Edges", whole(data.edges), data.dangling ? `${count(data.dangling, "key")} without a match` : "every key has a match"),
+    stat("Seeds", whole(data.seeds), `of ${count(report.tasks.length, "task")}`),
+    ...times,
+    stat("Store", bytes(data.store_bytes), data.source_bytes ? `from ${bytes(data.source_bytes)}` : ""));
+  document.getElementById("hashes").append(hash("store hash", data.store_hash), element("span", "", data.manifest),
+                                           element("span", "", `weir ${data.version}`));
 }
 
 function drawWarnings() {
@@ -75,10 +67,8 @@ function classBars(task) {
 }
 
 function facts(task) {
-  const list = element("dl", "facts");
-  const add = (term, text, isBad) => {
-    list.append(element("dt", "", term), element("dd", isBad ? "bad" : "", text));
-  };
+  const found = [];
+  const add = (...fact) => found.push(fact);
   const sequence = task.sequence;
   if (sequence.looked_at) {
     add("typical sequence", `${count(sequence.cells, "cell")} of ${count(sequence.rows, "row")}`, sequence.rows < 2);
@@ -90,7 +80,7 @@ function facts(task) {
   if (task.before_data) add("before all data", count(task.before_data, "seed"), true);
   if (task.dropped) add("dropped", `${count(task.dropped, "row")} without an anchor`);
   for (const suspect of task.suspects) add("tells alone", `${suspect.column} (AUC ${suspect.auc.toFixed(3)})`, true);
-  return list;
+  return factList(found);
 }
 
 function taskCard(task) {
@@ -151,34 +141,18 @@ function tableRow(table) {
 
 // ---- The page ---------------------------------------------------------------------------------------------
 
-const tooltip = document.getElementById("tooltip");
-
 function showTip(event) {
   const tip = event.target.dataset ? event.target.dataset.tip : undefined;
   tooltip.hidden = !tip;
   if (!tip) return;
   tooltip.textContent = tip;
-  const box = tooltip.getBoundingClientRect();
-  const x = Math.min(event.clientX + 14, innerWidth - box.width - 8), y = Math.min(event.clientY + 16, innerHeight - box.height - 8);
-  tooltip.style.transform = `translate(${Math.max(4, x)}px, ${Math.max(4, y)}px)`;
+  placeTooltip(event.clientX, event.clientY);
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
-}
-
-setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+startShell(() => null, () => {});
 drawHead();
 drawWarnings();
 document.querySelector("#tasks .cards").append(...report.tasks.map(taskCard));
 document.getElementById("tasks").hidden = report.tasks.length === 0;
 document.querySelector("#tables tbody").append(...report.tables.map(tableRow));
-document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-document.getElementById("help-open").addEventListener("click", () => document.getElementById("help").showModal());
 document.addEventListener("pointermove", showTip);
-addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
-  if (event.key === "d") document.getElementById("theme").click();
-  if (event.key === "?") document.getElementById("help").showModal();
-});

@@ -1,29 +1,7 @@
 // The report, and how its numbers are written.
 
-const data = JSON.parse(document.getElementById("report-data").textContent);
 const report = data.report;
 const SPLITS = ["train", "val", "test"];
-
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function svg(tag, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
-function whole(number) {
-  return number.toLocaleString("en-US");
-}
-
-function count(number, what) {
-  return `${whole(number)} ${what}${number === 1 ? "" : "s"}`;
-}
 
 function bytes(number) {
   const units = ["B", "kB", "MB", "GB", "TB"];

@@ -6,8 +6,6 @@
 #include "dlpack.h"
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_arenas {
     py_shared shared;
     weir_device *device; /* NULL: the host */
@@ -193,9 +191,7 @@ static PyObject *arenas_zero(PyObject *self, PyObject *args) {
     weir_error error;
     if (!PyArg_ParseTuple(args, "s#:zero", &id, &size))
         return NULL;
-    if (weir_arenas_zero(self_of(self)->arenas, id, (size_t)size, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_arenas_zero(self_of(self)->arenas, id, (size_t)size, &error), &error);
 }
 
 static PyObject *seal(PyObject *self, PyObject *args, bool is_prepared) {
@@ -241,9 +237,7 @@ static PyObject *arenas_written(PyObject *self, PyObject *args) {
     weir_error error;
     if (!PyArg_ParseTuple(args, "s#:written", &id, &size))
         return NULL;
-    if (weir_arenas_written(self_of(self)->arenas, id, (size_t)size, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_arenas_written(self_of(self)->arenas, id, (size_t)size, &error), &error);
 }
 
 /* ---- Memory at the addresses -------------------------------------------------------------------- */
@@ -280,9 +274,7 @@ static PyObject *arenas_remap(PyObject *self, PyObject *args) {
                         "arrays of these arenas are in use; delete them before their memory is given back");
         return NULL;
     }
-    if (weir_arenas_remap(self_of(self)->arenas, arena, strlen(arena), &remap, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_arenas_remap(self_of(self)->arenas, arena, strlen(arena), &remap, &error), &error);
 }
 
 static weir_status open_backing(py_backing *b, uint64_t size, const char *device, weir_error *error) {

@@ -103,14 +103,7 @@ PyObject *py_array_of_indices(uint64_t count, uint64_t **data) {
     if (!block)
         return NULL;
     *data = (uint64_t *)(void *)block->data;
-    PyObject *result = py_array_new(&(py_array_spec){.owner = &block->shared,
-                                                     .data = block->data,
-                                                     .dtype = "uint64",
-                                                     .rank = 1,
-                                                     .shape = &count,
-                                                     .is_writable = true});
-    py_drop(&block->shared);
-    return result;
+    return py_array_of_block(block, "uint64", count);
 }
 
 static void array_dealloc(PyObject *object) {
@@ -287,67 +280,53 @@ static PyObject *tuple_of(const Py_ssize_t *numbers, int count) {
     return tuple;
 }
 
-static PyObject *get_shape(PyObject *self, void *closure) {
-    (void)closure;
-    return tuple_of(((array *)self)->shape, ((array *)self)->rank);
-}
+typedef enum attribute {
+    SHAPE,
+    STRIDES,
+    DTYPE,
+    NDIM,
+    SIZE,
+    ITEMSIZE,
+    NBYTES,
+    ADDRESS,
+    READONLY,
+} attribute;
 
-static PyObject *get_strides(PyObject *self, void *closure) {
-    (void)closure;
-    return tuple_of(((array *)self)->strides, ((array *)self)->rank);
-}
-
-static PyObject *get_dtype(PyObject *self, void *closure) {
-    (void)closure;
-    return PyUnicode_FromString(((array *)self)->dtype->name);
-}
-
-static PyObject *get_ndim(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromLong(((array *)self)->rank);
-}
-
-static PyObject *get_size(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromSsize_t(((array *)self)->size);
-}
-
-static PyObject *get_itemsize(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromLong(((array *)self)->dtype->size);
-}
-
-static PyObject *get_nbytes(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromSsize_t(((array *)self)->size * ((array *)self)->dtype->size);
-}
-
-static PyObject *get_address(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromVoidPtr(((array *)self)->data);
-}
-
-static PyObject *get_readonly(PyObject *self, void *closure) {
-    (void)closure;
-    return PyBool_FromLong(!((array *)self)->is_writable);
+static PyObject *get_attribute(PyObject *object, void *which) {
+    const array *self = (const array *)object;
+    switch ((attribute)(intptr_t)which) {
+    case SHAPE:
+        return tuple_of(self->shape, self->rank);
+    case STRIDES:
+        return tuple_of(self->strides, self->rank);
+    case DTYPE:
+        return PyUnicode_FromString(self->dtype->name);
+    case NDIM:
+        return PyLong_FromLong(self->rank);
+    case SIZE:
+        return PyLong_FromSsize_t(self->size);
+    case ITEMSIZE:
+        return PyLong_FromLong(self->dtype->size);
+    case NBYTES:
+        return PyLong_FromSsize_t(self->size * self->dtype->size);
+    case ADDRESS:
+        return PyLong_FromVoidPtr(self->data);
+    case READONLY:
+        return PyBool_FromLong(!self->is_writable);
+    }
+    return NULL;
 }
 
 static PyObject *get_interface(PyObject *object, void *closure) {
+    (void)closure;
     const array *self = (const array *)object;
     if (self->place) {
         PyErr_SetString(PyExc_AttributeError, "the array lies on a device");
         return NULL;
     }
-    PyObject *dict = PyDict_New();
-    if (dict && py_set(dict, "shape", get_shape(object, closure)) &&
-        py_set(dict, "strides", get_strides(object, closure)) &&
-        py_set(dict, "typestr", PyUnicode_FromString(self->dtype->interface)) &&
-        py_set(dict, "data",
-               Py_BuildValue("(NN)", PyLong_FromVoidPtr(self->data), PyBool_FromLong(!self->is_writable))) &&
-        py_set(dict, "version", PyLong_FromLong(3)))
-        return dict;
-    Py_XDECREF(dict);
-    return NULL;
+    return Py_BuildValue("{sNsNsss(NN)si}", "shape", tuple_of(self->shape, self->rank), "strides",
+                         tuple_of(self->strides, self->rank), "typestr", self->dtype->interface, "data",
+                         PyLong_FromVoidPtr(self->data), PyBool_FromLong(!self->is_writable), "version", 3);
 }
 
 /* ---- Methods ----------------------------------------------------------------------------------- */
@@ -379,16 +358,9 @@ static double half_value(uint16_t bits) {
     return bits >> 15 ? -value : value;
 }
 
-/* Bytes of one element as a number, the first byte the lowest. */
-static uint64_t load(const uint8_t *at, uint8_t size) {
-    uint64_t bits = 0;
-    for (unsigned i = 0; i < size; i++)
-        bits |= (uint64_t)at[i] << 8 * i;
-    return bits;
-}
-
 static PyObject *element(const py_dtype *dtype, const uint8_t *at) {
-    uint64_t bits = load(at, dtype->size);
+    uint64_t bits = 0;
+    memcpy(&bits, at, dtype->size); /* both are little-endian */
     if (dtype->dlpack_code == DL_BOOL)
         return PyBool_FromLong(bits != 0);
     if (dtype->dlpack_code == DL_UINT)
@@ -446,10 +418,6 @@ static bool pick(const array *self, int axis, PyObject *key, array *part) {
     return true;
 }
 
-static PyObject *number_at(const array *self) {
-    return is_reachable(self) ? element(self->dtype, self->data) : NULL;
-}
-
 /* array[i], array[i:j], array[i, j:k]: a number, or an array of the same memory. */
 static PyObject *array_subscript(PyObject *object, PyObject *keys) {
     const array *self = (const array *)object;
@@ -471,7 +439,11 @@ static PyObject *array_subscript(PyObject *object, PyObject *keys) {
     }
     Py_XDECREF(everything);
     measure(part);
-    PyObject *result = !is_picked ? NULL : part->rank == 0 ? number_at(part) : Py_NewRef((PyObject *)part);
+    PyObject *result = NULL;
+    if (is_picked && part->rank > 0)
+        result = Py_NewRef((PyObject *)part);
+    else if (is_picked && is_reachable(part))
+        result = element(part->dtype, part->data);
     Py_DECREF(part);
     return result;
 }
@@ -523,7 +495,7 @@ static Py_ssize_t array_length(PyObject *object) {
 }
 
 static PyObject *array_repr(PyObject *self) {
-    PyObject *shape = get_shape(self, NULL);
+    PyObject *shape = tuple_of(((array *)self)->shape, ((array *)self)->rank);
     PyObject *text =
         shape ? PyUnicode_FromFormat("<weir.Array %s %S>", ((array *)self)->dtype->name, shape) : NULL;
     Py_XDECREF(shape);
@@ -543,16 +515,19 @@ static PyMethodDef methods[] = {
      "A torch tensor of the memory itself; uint16, uint32 and uint64 as the signed type of their size."},
     {NULL, NULL, 0, NULL}};
 
+#define ATTRIBUTE(name, which, doc)                                                                          \
+    { name, get_attribute, NULL, doc, (void *)(intptr_t)which }
+
 static PyGetSetDef attributes[] = {
-    {"shape", get_shape, NULL, "The size of each dimension.", NULL},
-    {"strides", get_strides, NULL, "Bytes from one element to the next, in each dimension.", NULL},
-    {"dtype", get_dtype, NULL, "The element type, as numpy names it.", NULL},
-    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
-    {"size", get_size, NULL, "The number of elements.", NULL},
-    {"itemsize", get_itemsize, NULL, "Bytes of an element.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
-    {"address", get_address, NULL, "Where the first element lies.", NULL},
-    {"readonly", get_readonly, NULL, "Whether the memory is not for writing.", NULL},
+    ATTRIBUTE("shape", SHAPE, "The size of each dimension."),
+    ATTRIBUTE("strides", STRIDES, "Bytes from one element to the next, in each dimension."),
+    ATTRIBUTE("dtype", DTYPE, "The element type, as numpy names it."),
+    ATTRIBUTE("ndim", NDIM, "The number of dimensions."),
+    ATTRIBUTE("size", SIZE, "The number of elements."),
+    ATTRIBUTE("itemsize", ITEMSIZE, "Bytes of an element."),
+    ATTRIBUTE("nbytes", NBYTES, "Bytes of all elements."),
+    ATTRIBUTE("address", ADDRESS, "Where the first element lies."),
+    ATTRIBUTE("readonly", READONLY, "Whether the memory is not for writing."),
     {"__array_interface__", get_interface, NULL, "numpy's description of the memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_attention {
     py_shared shared;
     weir_device *device; /* NULL: the host */

@@ -6,8 +6,6 @@
 #include "dlpack.h"
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 /* ---- Where batches come from ------------------------------------------------------------------- */
 
 static void destroy_sources(py_shared *self) {
@@ -18,17 +16,6 @@ static void destroy_sources(py_shared *self) {
         py_drop(&sources->manifest->shared);
     free(sources->opened);
     free(sources);
-}
-
-static bool add_store(py_sources *sources, PyObject *store) {
-    if (PyObject_IsInstance(store, (PyObject *)py_the.store) != 1) {
-        PyErr_Format(PyExc_TypeError, "expected a weir.Store, not %R", store);
-        return false;
-    }
-    py_store *kept = (py_store *)py_keep(((py_object *)store)->shared);
-    sources->opened[sources->count] = kept->store;
-    sources->stores[sources->count++] = kept;
-    return true;
 }
 
 py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
@@ -46,8 +33,17 @@ py_sources *py_sources_new(PyObject *stores, PyObject *manifest) {
     bool is_complete = sources->opened != NULL;
     if (!is_complete)
         PyErr_NoMemory();
-    for (Py_ssize_t i = 0; is_complete && i < PyTuple_Size(stores); i++)
-        is_complete = add_store(sources, PyTuple_GetItem(stores, i));
+    for (Py_ssize_t i = 0; is_complete && i < PyTuple_Size(stores); i++) {
+        PyObject *store = PyTuple_GetItem(stores, i);
+        is_complete = PyObject_IsInstance(store, (PyObject *)py_the.store) == 1;
+        if (!is_complete) {
+            PyErr_Format(PyExc_TypeError, "expected a weir.Store, not %R", store);
+            break;
+        }
+        py_store *kept = (py_store *)py_keep(((py_object *)store)->shared);
+        sources->opened[sources->count] = kept->store;
+        sources->stores[sources->count++] = kept;
+    }
     if (is_complete)
         return sources;
     py_drop(&sources->shared);
@@ -159,17 +155,6 @@ static void *copy_of(const void *data, size_t size) {
     return copy ? memcpy(copy, data, size) : NULL;
 }
 
-/* Those of a mixed batch, with the manifest's own keys: what keeps the copy keeps the manifest. */
-static weir_batch_source *copy_sources(const py_batch *from) {
-    const py_sources *sources = (const py_sources *)from->sources;
-    uint32_t count = from->batch->source_count;
-    weir_batch_source *copy =
-        count > 0 ? copy_of(from->batch->sources, count * sizeof *from->batch->sources) : NULL;
-    for (uint32_t i = 0; copy && i < count; i++)
-        copy[i].dataset = weir_manifest_find(sources->manifest->manifest, copy[i].dataset)->key;
-    return copy;
-}
-
 py_batch *py_batch_copy(const py_batch *from) {
     const weir_batch *batch = from->batch;
     size_t size = (sizeof(copied) + (size_t)batch->size + 255) / 256 * 256;
@@ -191,7 +176,14 @@ py_batch *py_batch_copy(const py_batch *from) {
     copy->view.rows = copy->rows = copy_of(batch->rows, 8 * count * batch->row_stride);
     copy->view.sample_digests = copy->sample_digests =
         copy_of(batch->has_digests ? batch->sample_digests : NULL, 8 * count);
-    copy->view.sources = copy->mix = copy_sources(from);
+    uint32_t sources =
+        batch->source_count; /* with the manifest's own keys: what keeps the copy keeps the manifest */
+    copy->view.sources = copy->mix =
+        copy_of(sources > 0 ? batch->sources : NULL, sources * sizeof *batch->sources);
+    for (uint32_t i = 0; copy->mix && i < sources; i++) {
+        const weir_manifest *manifest = ((const py_sources *)from->sources)->manifest->manifest;
+        copy->mix[i].dataset = weir_manifest_find(manifest, copy->mix[i].dataset)->key;
+    }
     copy->view.dataset_ids = NULL; /* the tensor has them */
     copy->view.indices = NULL;
     copy->view.anchor_rows = NULL;
@@ -402,20 +394,6 @@ static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
     return array;
 }
 
-static PyObject *get_store_hash(PyObject *self, void *closure) {
-    (void)closure;
-    if (!is_of_one(self))
-        return NULL;
-    return py_hex(weir_store_describe(batch_of(self)->store)->store_hash, WEIR_HASH_SIZE);
-}
-
-/* Which of the sources' stores it is of. */
-static PyObject *get_store_index(PyObject *self, void *closure) {
-    (void)closure;
-    return is_of_one(self) ? PyLong_FromSize_t(py_batch_store_index(batch_of(self), batch_of(self)->store))
-                           : NULL;
-}
-
 static Py_ssize_t length(PyObject *self) {
     const weir_batch *batch = batch_of(self)->batch;
     Py_ssize_t count = 0;
@@ -424,7 +402,6 @@ static Py_ssize_t length(PyObject *self) {
     return count;
 }
 
-/* The fields of each sequence; the closure is the part's number. */
 /* What lies beside the tensors, as arrays of one or two dimensions. */
 static PyObject *beside(PyObject *self, const void *data, const char *dtype, uint32_t width) {
     py_batch *owner = batch_of(self);
@@ -437,7 +414,8 @@ static PyObject *beside(PyObject *self, const void *data, const char *dtype, uin
                                          .is_writable = owner->is_own});
 }
 
-/* Anchors that nobody asked for on a device are on the host. */
+/* A field of each sequence; the closure is the part's number. Anchors that nobody asked for on a device are
+ * on the host. */
 static PyObject *get_field(PyObject *self, void *closure) {
     const weir_batch *batch = batch_of(self)->batch;
     const weir_tensor *field = &batch->tensors[(intptr_t)closure];
@@ -446,27 +424,17 @@ static PyObject *get_field(PyObject *self, void *closure) {
     return part(self, field);
 }
 
-static PyObject *get_epochs(PyObject *self, void *closure) {
-    (void)closure;
-    return beside(self, batch_of(self)->batch->epochs, "uint64", 0);
-}
-
-/* Whether 32 bits hold every RowIdx of the batch: no store of it is of format 2. */
-static bool has_short_rows(const py_batch *owner) {
-    const weir_batch *batch = owner->batch;
-    bool is_short = batch->source_count > 0 || weir_store_describe(owner->store)->format == 1;
-    for (uint32_t i = 0; i < batch->source_count; i++)
-        is_short = is_short && weir_store_describe(batch->sources[i].store)->format == 1;
-    return is_short;
-}
-
 static PyObject *get_rows(PyObject *self, void *closure) {
     (void)closure;
     const weir_batch *batch = batch_of(self)->batch;
     uint64_t shape[] = {batch->sequence_count, batch->row_stride}, count = shape[0] * shape[1];
     if (!batch->rows)
         Py_RETURN_NONE;
-    if (!has_short_rows(batch_of(self)))
+    /* 32 bits hold every RowIdx of the batch if no store of it is of format 2. */
+    bool is_short = batch->source_count > 0 || weir_store_describe(batch_of(self)->store)->format == 1;
+    for (uint32_t i = 0; i < batch->source_count; i++)
+        is_short = is_short && weir_store_describe(batch->sources[i].store)->format == 1;
+    if (!is_short)
         return beside(self, batch->rows, "uint64", batch->row_stride);
     py_block *block = py_block_new(4 * count);
     if (!block)
@@ -485,76 +453,69 @@ static PyObject *get_rows(PyObject *self, void *closure) {
     return array;
 }
 
-static PyObject *get_sample_digests(PyObject *self, void *closure) {
-    (void)closure;
-    const weir_batch *batch = batch_of(self)->batch;
-    return batch->has_digests ? beside(self, batch->sample_digests, "uint64", 0) : Py_NewRef(Py_None);
-}
+typedef enum attribute {
+    STEP,
+    DEVICE_INDEX,
+    EPOCH,
+    CURSOR,
+    CURSOR_NEXT,
+    VALID_COUNT,
+    DATASET,
+    TARGET_STYPE,
+    DIGEST,
+    SAMPLE_DIGESTS,
+    EPOCHS,
+    NBYTES,
+    DATASET_IDS,
+    /* What each dataset of a mixed batch has of its own: */
+    TASK,
+    STORE_INDEX,
+    STORE_HASH,
+} attribute;
 
-static PyObject *get_digest(PyObject *self, void *closure) {
-    (void)closure;
-    const weir_batch *batch = batch_of(self)->batch;
-    return batch->has_digests ? py_hex(batch->batch_digest, sizeof batch->batch_digest) : Py_NewRef(Py_None);
-}
-
-static PyObject *get_device(PyObject *self, void *closure) {
-    (void)closure;
-    const py_place *place = batch_of(self)->place;
-    return place ? PyLong_FromLong(place->id) : Py_NewRef(Py_None);
-}
-
-static PyObject *get_step(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(batch_of(self)->step);
-}
-
-static PyObject *cursor_tuple(weir_cursor cursor) {
-    return Py_BuildValue("(KK)", (ull)cursor.epoch, (ull)cursor.global_index);
-}
-
-static PyObject *get_cursor(PyObject *self, void *closure) {
-    (void)closure;
-    return cursor_tuple(batch_of(self)->batch->step.cursor_before);
-}
-
-static PyObject *get_cursor_next(PyObject *self, void *closure) {
-    (void)closure;
-    return cursor_tuple(batch_of(self)->batch->step.cursor_next);
-}
-
-static PyObject *get_epoch(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->step.cursor_before.epoch);
-}
-
-static PyObject *get_valid_count(PyObject *self, void *closure) {
-    (void)closure;
-    const weir_batch *batch = batch_of(self)->batch;
-    return PyLong_FromUnsignedLongLong(batch->step.valid_count * batch->group_size);
-}
-
-static PyObject *get_dataset(PyObject *self, void *closure) {
-    (void)closure;
-    return py_text(batch_of(self)->dataset->key);
-}
-
-static PyObject *get_task(PyObject *self, void *closure) {
-    (void)closure;
-    const py_batch *batch = batch_of(self);
-    return is_of_one(self) ? py_text(weir_store_describe(batch->store)->tasks[batch->batch->task].name)
-                           : NULL;
-}
-
-static PyObject *get_target_stype(PyObject *self, void *closure) {
-    (void)closure;
-    const weir_batch *batch = batch_of(self)->batch;
-    return py_text(batch->source_count > 0 ? "mixed" : weir_stype_name(batch->target_stype));
-}
-
-static PyObject *get_dataset_ids(PyObject *self, void *closure) {
-    (void)closure;
-    const weir_tensor *ids = &batch_of(self)->batch->tensors[WEIR_DATASET_IDS];
-    return ids->name ? part(self, ids) : Py_NewRef(Py_None);
+static PyObject *get_attribute(PyObject *object, void *which) {
+    const py_batch *self = batch_of(object);
+    const weir_batch *batch = self->batch;
+    const weir_cursor *before = &batch->step.cursor_before, *next = &batch->step.cursor_next;
+    if ((attribute)(intptr_t)which >= TASK && !is_of_one(object))
+        return NULL;
+    switch ((attribute)(intptr_t)which) {
+    case STEP:
+        return PyLong_FromUnsignedLongLong(self->step);
+    case DEVICE_INDEX:
+        return self->place ? PyLong_FromLong(self->place->id) : Py_NewRef(Py_None);
+    case EPOCH:
+        return PyLong_FromUnsignedLongLong(before->epoch);
+    case CURSOR:
+        return Py_BuildValue("(KK)", (ull)before->epoch, (ull)before->global_index);
+    case CURSOR_NEXT:
+        return Py_BuildValue("(KK)", (ull)next->epoch, (ull)next->global_index);
+    case VALID_COUNT:
+        return PyLong_FromUnsignedLongLong(batch->step.valid_count * batch->group_size);
+    case DATASET:
+        return py_text(self->dataset->key);
+    case TARGET_STYPE:
+        return py_text(batch->source_count > 0 ? "mixed" : weir_stype_name(batch->target_stype));
+    case DIGEST:
+        return batch->has_digests ? py_hex(batch->batch_digest, sizeof batch->batch_digest)
+                                  : Py_NewRef(Py_None);
+    case SAMPLE_DIGESTS:
+        return batch->has_digests ? beside(object, batch->sample_digests, "uint64", 0) : Py_NewRef(Py_None);
+    case EPOCHS:
+        return beside(object, batch->epochs, "uint64", 0);
+    case NBYTES:
+        return PyLong_FromUnsignedLongLong(batch->size);
+    case DATASET_IDS:
+        return batch->tensors[WEIR_DATASET_IDS].name ? part(object, &batch->tensors[WEIR_DATASET_IDS])
+                                                     : Py_NewRef(Py_None);
+    case TASK:
+        return py_text(weir_store_describe(self->store)->tasks[batch->task].name);
+    case STORE_INDEX:
+        return PyLong_FromSize_t(py_batch_store_index(self, self->store));
+    case STORE_HASH:
+        return py_hex(weir_store_describe(self->store)->store_hash, WEIR_HASH_SIZE);
+    }
+    return NULL;
 }
 
 /* A number of the batch; the closure is where it lies in a weir_batch. */
@@ -567,11 +528,6 @@ static PyObject *get_number(PyObject *self, void *closure) {
 /* The same of what each dataset of a mixed batch has of its own. */
 static PyObject *get_task_number(PyObject *self, void *closure) {
     return is_of_one(self) ? get_number(self, closure) : NULL;
-}
-
-static PyObject *get_nbytes(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(batch_of(self)->batch->size);
 }
 
 static PyObject *batch_copy(PyObject *self, PyObject *nothing) {
@@ -597,6 +553,8 @@ static PyMethodDef methods[] = {
     {"_capsules", capsules, METH_VARARGS, "All tensors as DLPack capsules, as torch takes them."},
     {NULL, NULL, 0, NULL}};
 
+#define ATTRIBUTE(name, which, doc)                                                                          \
+    { name, get_attribute, NULL, doc, (void *)(intptr_t)which }
 #define NUMBER(name, field, doc)                                                                             \
     { name, get_number, NULL, doc, (void *)offsetof(weir_batch, field) }
 #define TASK_NUMBER(name, field, doc)                                                                        \
@@ -611,27 +569,25 @@ static PyMethodDef methods[] = {
     {#name, get_field, NULL, #dtype " [" #axis "]: " DOC_##id, (void *)(intptr_t)(WEIR_##id)},
 
 static PyGetSetDef attributes[] = {
-    {"step", get_step, NULL, "The step of the run.", NULL},
-    {"device_index", get_device, NULL, "The number of the GPU that has the tensors; None: the host has.",
-     NULL},
-    {"epoch", get_epoch, NULL, "The epoch in which the batch begins.", NULL},
-    {"cursor", get_cursor, NULL, "(epoch, position) at which the batch begins, over all ranks.", NULL},
-    {"cursor_next", get_cursor_next, NULL, "(epoch, position) after the batch.", NULL},
-    {"valid_count", get_valid_count, NULL, "Sequences, from the front, that are samples of the epoch.", NULL},
-    {"dataset", get_dataset, NULL, "The dataset's key; \"*\" of a mixed batch.", NULL},
-    {"task", get_task, NULL, "The task's name.", NULL},
-    {"target_stype", get_target_stype, NULL, "The semantic type of the target; \"mixed\" of a mixed batch.",
-     NULL},
-    {"_store_index", get_store_index, NULL, "Which of the stores it is of.", NULL},
-    {"store_hash", get_store_hash, NULL, "The hash of the store that the batch is of, in hex.", NULL},
+    ATTRIBUTE("step", STEP, "The step of the run."),
+    ATTRIBUTE("device_index", DEVICE_INDEX,
+              "The number of the GPU that has the tensors; None: the host has."),
+    ATTRIBUTE("epoch", EPOCH, "The epoch in which the batch begins."),
+    ATTRIBUTE("cursor", CURSOR, "(epoch, position) at which the batch begins, over all ranks."),
+    ATTRIBUTE("cursor_next", CURSOR_NEXT, "(epoch, position) after the batch."),
+    ATTRIBUTE("valid_count", VALID_COUNT, "Sequences, from the front, that are samples of the epoch."),
+    ATTRIBUTE("dataset", DATASET, "The dataset's key; \"*\" of a mixed batch."),
+    ATTRIBUTE("task", TASK, "The task's name."),
+    ATTRIBUTE("target_stype", TARGET_STYPE, "The semantic type of the target; \"mixed\" of a mixed batch."),
+    ATTRIBUTE("_store_index", STORE_INDEX, "Which of the stores it is of."),
+    ATTRIBUTE("store_hash", STORE_HASH, "The hash of the store that the batch is of, in hex."),
     {"_target_scale", py_batch_target_scale, NULL,
      "The mean and deviation that the target was normalised by.", NULL},
-    {"digest", get_digest, NULL, "XXH3-128 of the batch in hex; None without with_digests.", NULL},
-    {"sample_digests", get_sample_digests, NULL, "XXH3-64 of each sequence; None without with_digests.",
-     NULL},
-    {"epochs", get_epochs, NULL, "The epoch of each sequence.", NULL},
+    ATTRIBUTE("digest", DIGEST, "XXH3-128 of the batch in hex; None without with_digests."),
+    ATTRIBUTE("sample_digests", SAMPLE_DIGESTS, "XXH3-64 of each sequence; None without with_digests."),
+    ATTRIBUTE("epochs", EPOCHS, "The epoch of each sequence."),
     {"rows", get_rows, NULL, "The store's rows of each sequence, in visit order; None on a device.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes of all tensors and fields, padding included.", NULL},
+    ATTRIBUTE("nbytes", NBYTES, "Bytes of all tensors and fields, padding included."),
     NUMBER("sequence_count", sequence_count, "B: sequences of this rank."),
     NUMBER("group_size", group_size, "Sequences of a sample: 1, or those of a link task's group."),
     NUMBER("sequence_length", sequence_length, "S: cells of a sequence, padding included."),
@@ -642,8 +598,8 @@ static PyGetSetDef attributes[] = {
     TASK_NUMBER("category_start", category_start,
                 "Of a categorical target: its first category in the store."),
     TASK_NUMBER("category_count", category_count, "Of a categorical target: the number of its categories."),
-    {"dataset_ids", get_dataset_ids, NULL,
-     "uint32 [B]: of a mixed batch, which of its sources each sequence is of; None of any other.", NULL},
+    ATTRIBUTE("dataset_ids", DATASET_IDS,
+              "uint32 [B]: of a mixed batch, which of its sources each sequence is of; None of any other."),
     WEIR_BATCH_FIELDS(FIELD){NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "The tensors of one step; see weir.Batch."},

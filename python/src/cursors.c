@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_cursors {
     py_shared shared;
     weir_cursors *cursors;
@@ -58,9 +56,7 @@ static PyObject *cursors_set(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO&O&:_set", &dataset, py_to_uint64, &cursor.epoch, py_to_uint64,
                           &cursor.global_index))
         return NULL;
-    if (weir_cursors_set(cursors_of(self), dataset, cursor, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_cursors_set(cursors_of(self), dataset, cursor, &error), &error);
 }
 
 /* _advance(dataset, epoch, position, next epoch, next position) */
@@ -72,22 +68,15 @@ static PyObject *cursors_advance(PyObject *self, PyObject *args) {
                           py_to_uint64, &step.cursor_before.global_index, py_to_uint64,
                           &step.cursor_next.epoch, py_to_uint64, &step.cursor_next.global_index))
         return NULL;
-    if (weir_cursors_advance(cursors_of(self), dataset, &step, &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_cursors_advance(cursors_of(self), dataset, &step, &error), &error);
 }
 
 static PyObject *cursors_bytes(PyObject *self, PyObject *nothing) {
     (void)nothing;
     weir_cbor_writer w;
-    weir_error error;
     weir_cbor_writer_memory(&w, NULL);
     weir_cursors_write(cursors_of(self), &w);
-    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
-                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
-                          : py_raise(&error);
-    weir_cbor_release(&w);
-    return bytes;
+    return py_cbor(&w);
 }
 
 static PyObject *cursors_restore(PyObject *self, PyObject *args) {
@@ -97,9 +86,7 @@ static PyObject *cursors_restore(PyObject *self, PyObject *args) {
         return NULL;
     weir_status status = weir_cursors_restore(cursors_of(self), data.data, data.size, &error);
     Py_XDECREF(data.holder);
-    if (status != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(status, &error);
 }
 
 /* Saves to or loads from a file. */
@@ -114,9 +101,7 @@ static PyObject *with_file(PyObject *self, PyObject *args, bool is_saved) {
     else
         status = weir_cursors_load(cursors_of(self), PyBytes_AsString(path), &error);
     Py_DECREF(path);
-    if (status != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(status, &error);
 }
 
 static PyObject *cursors_save(PyObject *self, PyObject *args) {

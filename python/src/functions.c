@@ -3,8 +3,6 @@
 
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 /* ---- Ingest ------------------------------------------------------------------------------------ */
 
 /* The callback runs in any of ingest's threads; the first exception that it, or a function that opens a

@@ -44,64 +44,43 @@ static const weir_manifest *manifest_of(PyObject *self) {
     return ((py_manifest *)((py_object *)self)->shared)->manifest;
 }
 
-static PyObject *get_hash(PyObject *self, void *closure) {
-    (void)closure;
-    return py_hex(weir_manifest_describe(manifest_of(self))->hash, WEIR_HASH_SIZE);
-}
+typedef enum attribute { HASH, MIX_HASH, BATCH_CONFIG_HASH, TOKEN, SEED, GLOBAL_BATCH_SIZE, STAGE } attribute;
 
-static PyObject *get_token(PyObject *self, void *closure) {
-    (void)closure;
-    return PyBytes_FromStringAndSize((const char *)weir_manifest_describe(manifest_of(self))->token,
-                                     WEIR_TOKEN_SIZE);
-}
-
-static PyObject *get_mix_hash(PyObject *self, void *closure) {
-    (void)closure;
-    return py_hex(weir_manifest_describe(manifest_of(self))->mix_hash, WEIR_HASH_SIZE);
-}
-
-static PyObject *get_batch_hash(PyObject *self, void *closure) {
-    (void)closure;
-    return py_hex(weir_manifest_describe(manifest_of(self))->batch_config_hash, WEIR_HASH_SIZE);
-}
-
-static PyObject *get_seed(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(weir_manifest_describe(manifest_of(self))->seed);
-}
-
-static PyObject *get_batch_size(PyObject *self, void *closure) {
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(weir_manifest_describe(manifest_of(self))->global_batch_size);
-}
-
-static PyObject *dataset_dict(const weir_dataset *dataset) {
-    PyObject *dict = PyDict_New();
-    if (dict && py_set(dict, "id", py_text(dataset->id)) &&
-        py_set(dict, "version", py_text(dataset->version)) &&
-        py_set(dict, "hash", py_hex(dataset->hash, WEIR_HASH_SIZE)) &&
-        py_set(dict, "cardinality", PyLong_FromUnsignedLongLong(dataset->cardinality)) &&
-        py_set(dict, "weight", PyLong_FromUnsignedLong(dataset->weight)))
-        return dict;
-    Py_XDECREF(dict);
+static PyObject *get_attribute(PyObject *self, void *which) {
+    const weir_manifest_info *info = weir_manifest_describe(manifest_of(self));
+    switch ((attribute)(intptr_t)which) {
+    case HASH:
+        return py_hex(info->hash, WEIR_HASH_SIZE);
+    case MIX_HASH:
+        return py_hex(info->mix_hash, WEIR_HASH_SIZE);
+    case BATCH_CONFIG_HASH:
+        return py_hex(info->batch_config_hash, WEIR_HASH_SIZE);
+    case TOKEN:
+        return PyBytes_FromStringAndSize((const char *)info->token, WEIR_TOKEN_SIZE);
+    case SEED:
+        return PyLong_FromUnsignedLongLong(info->seed);
+    case GLOBAL_BATCH_SIZE:
+        return PyLong_FromUnsignedLongLong(info->global_batch_size);
+    case STAGE:
+        return py_text(info->stage == WEIR_STAGE_EVAL ? "eval" : "train");
+    }
     return NULL;
 }
 
 static PyObject *get_datasets(PyObject *self, void *closure) {
     (void)closure;
-    const weir_manifest *manifest = manifest_of(self);
+    const weir_manifest_info *info = weir_manifest_describe(manifest_of(self));
     PyObject *all = PyDict_New();
-    for (size_t i = 0; all && i < weir_manifest_describe(manifest)->dataset_count; i++) {
-        const weir_dataset *dataset = &weir_manifest_describe(manifest)->datasets[i];
-        if (!py_set(all, dataset->key, dataset_dict(dataset)))
+    for (size_t i = 0; all && i < info->dataset_count; i++) {
+        const weir_dataset *dataset = &info->datasets[i];
+        PyObject *dict =
+            Py_BuildValue("{sNsNsNsKsI}", "id", py_text(dataset->id), "version", py_text(dataset->version),
+                          "hash", py_hex(dataset->hash, WEIR_HASH_SIZE), "cardinality",
+                          (ull)dataset->cardinality, "weight", (unsigned)dataset->weight);
+        if (!py_set(all, dataset->key, dict))
             Py_CLEAR(all);
     }
     return all;
-}
-
-static PyObject *get_stage(PyObject *self, void *closure) {
-    (void)closure;
-    return py_text(weir_manifest_describe(manifest_of(self))->stage == WEIR_STAGE_EVAL ? "eval" : "train");
 }
 
 /* The documents behind the hashes, as one JSON object. */
@@ -137,15 +116,17 @@ static PyMethodDef manifest_methods[] = {
      "The normalised manifest, the mix and the batch config as JSON."},
     {NULL, NULL, 0, NULL}};
 
+#define ATTRIBUTE(name, which, doc)                                                                          \
+    { name, get_attribute, NULL, doc, (void *)(intptr_t)which }
+
 static PyGetSetDef manifest_attributes[] = {
-    {"hash", get_hash, NULL, "The manifest's identity, in hex.", NULL},
-    {"token", get_token, NULL, "The replay token that all randomness is derived from.", NULL},
-    {"mix_hash", get_mix_hash, NULL, "The identity of the mix, in hex.", NULL},
-    {"batch_config_hash", get_batch_hash, NULL, "The identity of the batch config, in hex.", NULL},
-    {"seed", get_seed, NULL, "The seed.", NULL},
-    {"global_batch_size", get_batch_size, NULL, "Samples a step, over all ranks.", NULL},
-    {"stage", get_stage, NULL, "The stage of a run that names none: \"train\", or what the preset says.",
-     NULL},
+    ATTRIBUTE("hash", HASH, "The manifest's identity, in hex."),
+    ATTRIBUTE("token", TOKEN, "The replay token that all randomness is derived from."),
+    ATTRIBUTE("mix_hash", MIX_HASH, "The identity of the mix, in hex."),
+    ATTRIBUTE("batch_config_hash", BATCH_CONFIG_HASH, "The identity of the batch config, in hex."),
+    ATTRIBUTE("seed", SEED, "The seed."),
+    ATTRIBUTE("global_batch_size", GLOBAL_BATCH_SIZE, "Samples per step, over all ranks."),
+    ATTRIBUTE("stage", STAGE, "The stage of a run that names none: \"train\", or what the preset says."),
     {"datasets", get_datasets, NULL, "By key: id, version, hash, cardinality and weight in the mix.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -204,8 +185,7 @@ static PyObject *mix_locate(PyObject *self, PyObject *number) {
     if (weir_mix_locate(((py_mix *)((py_object *)self)->shared)->mix, step, &dataset, &cursor, &error) !=
         WEIR_OK)
         return py_raise(&error);
-    return Py_BuildValue("(NKK)", py_text(dataset->key), (unsigned long long)cursor.epoch,
-                         (unsigned long long)cursor.global_index);
+    return Py_BuildValue("(NKK)", py_text(dataset->key), (ull)cursor.epoch, (ull)cursor.global_index);
 }
 
 static PyMethodDef mix_methods[] = {

@@ -19,6 +19,8 @@
 #include "weir/weir.h"
 #include "weir_tool/tools.h"
 
+typedef unsigned long long ull; /* what "K" takes */
+
 /* ---- Counted pieces of C ----------------------------------------------------------------------- */
 
 typedef struct py_shared {
@@ -120,6 +122,9 @@ PyObject *py_write_row_runs(PyObject *module, PyObject *args);
 /* Raises the exception that belongs to an error record (weir/errors.py); always NULL. */
 PyObject *py_raise(const weir_error *error);
 
+/* None, or the exception if it did not go well. */
+PyObject *py_done(weir_status status, const weir_error *error);
+
 /* ---- Arguments (converters for "O&") and results ----------------------------------------------- */
 
 int py_to_uint64(PyObject *value, void *out); /* uint64_t */
@@ -140,9 +145,10 @@ bool py_key_value(PyObject *object, weir_key_value *out);
 PyObject *py_text(const char *text);
 PyObject *py_hex(const void *data, size_t size);
 
-/* A text as str, and that of a JSON writer, which is finished; both are released. */
+/* A text as str, that of a JSON writer as str, and what a CBOR writer holds as bytes; all are released. */
 PyObject *py_taken_text(weir_bytes *bytes);
 PyObject *py_json(weir_json_writer *w);
+PyObject *py_cbor(weir_cbor_writer *w);
 
 /* Puts a value into a dict and lets go of it; false if one of the two failed. */
 bool py_set(PyObject *dict, const char *key, PyObject *value);

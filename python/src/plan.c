@@ -8,8 +8,6 @@ typedef struct py_plan {
     weir_plan *plan;
 } py_plan;
 
-typedef unsigned long long ull; /* what "K" takes */
-
 static void destroy_plan(py_shared *self) {
     weir_plan_close(((py_plan *)self)->plan);
     free(self);
@@ -91,16 +89,11 @@ const weir_plan *py_plan_of(PyObject *self) {
 
 PyObject *py_plan_bytes(const weir_plan *plan) {
     weir_cbor_writer w;
-    weir_error error;
     weir_cbor_writer_memory(&w, NULL);
     weir_plan_write(plan, &w);
     weir_plan_write_tensors(plan, &w);
     weir_plan_write_metrics(plan, &w);
-    PyObject *bytes = weir_cbor_finish(&w, &error) == WEIR_OK
-                          ? PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size)
-                          : py_raise(&error);
-    weir_cbor_release(&w);
-    return bytes;
+    return py_cbor(&w);
 }
 
 static PyObject *plan_bytes(PyObject *self, PyObject *nothing) {
@@ -115,9 +108,7 @@ static PyObject *plan_save(PyObject *self, PyObject *args) {
         return NULL;
     weir_status status = weir_plan_save(NULL, py_plan_of(self), PyBytes_AsString(path), &error);
     Py_DECREF(path);
-    if (status != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(status, &error);
 }
 
 /* ---- What is in it ----------------------------------------------------------------------------- */
@@ -150,40 +141,25 @@ static PyObject *get_metrics(PyObject *self, void *closure) {
         metrics->activation_retention_ratio, "allocation_time_ns", (ull)metrics->allocation_time_ns);
 }
 
-static PyObject *arena_dict(const weir_plan_arena *arena) {
-    PyObject *capacity =
-        arena->has_capacity ? PyLong_FromUnsignedLongLong(arena->capacity) : Py_NewRef(Py_None);
-    return Py_BuildValue("{sKsKsKsNsKsKsKsKsN}", "tensors", (ull)arena->tensors, "alignment",
-                         (ull)arena->alignment, "page_size", (ull)arena->page_size, "capacity", capacity,
-                         "lower_bound", (ull)arena->lower_bound, "peak_bytes", (ull)arena->peak_bytes,
-                         "slot_bytes", (ull)arena->slot_bytes, "slots", (ull)arena->slots, "optimal",
-                         PyBool_FromLong(arena->optimal));
-}
-
 static PyObject *get_arenas(PyObject *self, void *closure) {
     (void)closure;
     PyObject *all = PyDict_New();
     for (size_t i = 0; all && i < weir_plan_describe(py_plan_of(self))->arena_count; i++) {
         weir_plan_arena arena = weir_plan_arena_at(py_plan_of(self), i);
-        PyObject *name = text_of(arena.name), *dict = arena_dict(&arena);
+        PyObject *name = text_of(arena.name);
+        PyObject *capacity =
+            arena.has_capacity ? PyLong_FromUnsignedLongLong(arena.capacity) : Py_NewRef(Py_None);
+        PyObject *dict = Py_BuildValue("{sKsKsKsNsKsKsKsKsN}", "tensors", (ull)arena.tensors, "alignment",
+                                       (ull)arena.alignment, "page_size", (ull)arena.page_size, "capacity",
+                                       capacity, "lower_bound", (ull)arena.lower_bound, "peak_bytes",
+                                       (ull)arena.peak_bytes, "slot_bytes", (ull)arena.slot_bytes, "slots",
+                                       (ull)arena.slots, "optimal", PyBool_FromLong(arena.optimal));
         if (!name || !dict || PyDict_SetItem(all, name, dict) != 0)
             Py_CLEAR(all);
         Py_XDECREF(name);
         Py_XDECREF(dict);
     }
     return all;
-}
-
-static PyObject *shape_of(const weir_plan_tensor *tensor) {
-    if (tensor->type == WEIR_TENSOR_UNKNOWN)
-        return Py_NewRef(Py_None);
-    PyObject *shape = PyTuple_New((Py_ssize_t)tensor->rank);
-    for (size_t k = 0; shape && k < tensor->rank; k++) {
-        PyObject *size = PyLong_FromUnsignedLongLong(tensor->shape[k]);
-        if (!size || PyTuple_SetItem(shape, (Py_ssize_t)k, size) != 0)
-            Py_CLEAR(shape);
-    }
-    return shape;
 }
 
 static PyObject *get_tensors(PyObject *self, void *closure) {
@@ -193,9 +169,16 @@ static PyObject *get_tensors(PyObject *self, void *closure) {
     for (size_t i = 0; all && i < weir_plan_describe(plan)->tensor_count; i++) {
         weir_plan_tensor tensor = weir_plan_tensor_at(plan, i);
         PyObject *id = text_of(tensor.id);
+        bool is_known = tensor.type != WEIR_TENSOR_UNKNOWN;
+        PyObject *shape = is_known ? PyTuple_New((Py_ssize_t)tensor.rank) : Py_NewRef(Py_None);
+        for (size_t k = 0; shape && is_known && k < tensor.rank; k++) {
+            PyObject *size = PyLong_FromUnsignedLongLong(tensor.shape[k]);
+            if (!size || PyTuple_SetItem(shape, (Py_ssize_t)k, size) != 0)
+                Py_CLEAR(shape);
+        }
         PyObject *dict = Py_BuildValue(
             "{sNsNsssssKsKsKsKsKsKsN}", "arena", text_of(weir_plan_arena_at(plan, tensor.arena).name),
-            "shape", shape_of(&tensor), "dtype", weir_tensor_type_name(tensor.type), "role",
+            "shape", shape, "dtype", weir_tensor_type_name(tensor.type), "role",
             weir_tensor_role_name(tensor.role), "slot", (ull)tensor.slot, "address", (ull)tensor.address,
             "offset", (ull)tensor.offset, "size", (ull)tensor.size, "birth", (ull)tensor.birth, "death",
             (ull)tensor.death, "alias_of", tensor.is_alias ? text_of(tensor.alias_of) : Py_NewRef(Py_None));

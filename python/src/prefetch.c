@@ -74,8 +74,7 @@ static weir_status produce(void *context, const weir_item *item, weir_error *err
     py_prefetch *self = context;
     PyObject **slot = item->slot;
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *value = PyObject_CallFunction(self->source, "KK", (unsigned long long)item->epoch,
-                                            (unsigned long long)item->position);
+    PyObject *value = PyObject_CallFunction(self->source, "KK", (ull)item->epoch, (ull)item->position);
     PyObject *before = *slot;
     *slot = value;
     if (!value)

@@ -33,9 +33,9 @@ static int take_bytes(void *context, const void *data, size_t size) {
 static int take_end(void *context, const weir_row_run_file *file) {
     sink *self = context;
     PyGILState_STATE gil = PyGILState_Ensure();
-    int result = call(self, self->end,
-                      Py_BuildValue("(KKN)", (unsigned long long)file->rows, (unsigned long long)file->size,
-                                    py_hex(file->hash, WEIR_HASH_SIZE)));
+    int result =
+        call(self, self->end,
+             Py_BuildValue("(KKN)", (ull)file->rows, (ull)file->size, py_hex(file->hash, WEIR_HASH_SIZE)));
     PyGILState_Release(gil);
     return result;
 }

@@ -70,8 +70,7 @@ static bool step_at(PyObject *self, PyObject *args, weir_step *step) {
 
 static bool describe_step(PyObject *dict, const weir_step *step) {
     return py_set(dict, "cursor_next",
-                  Py_BuildValue("(KK)", (unsigned long long)step->cursor_next.epoch,
-                                (unsigned long long)step->cursor_next.global_index)) &&
+                  Py_BuildValue("(KK)", (ull)step->cursor_next.epoch, (ull)step->cursor_next.global_index)) &&
            py_set(dict, "valid_count", PyLong_FromUnsignedLongLong(step->valid_count)) &&
            py_set(dict, "effective_batch_size", PyLong_FromUnsignedLongLong(step->effective_batch_size)) &&
            py_set(dict, "blocks_materialized", PyLong_FromUnsignedLongLong(step->blocks_materialized)) &&
@@ -124,8 +123,7 @@ static PyObject *sampler_take(PyObject *self, PyObject *args) {
     free(indices);
     if (!list)
         return NULL;
-    return Py_BuildValue("(NKK)", list, (unsigned long long)step.cursor_next.epoch,
-                         (unsigned long long)step.cursor_next.global_index);
+    return Py_BuildValue("(NKK)", list, (ull)step.cursor_next.epoch, (ull)step.cursor_next.global_index);
 }
 
 static PyObject *sampler_index_at(PyObject *self, PyObject *args, PyObject *kwargs) {

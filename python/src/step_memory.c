@@ -6,8 +6,6 @@
 
 #include "module.h"
 
-typedef unsigned long long ull; /* what "K" takes */
-
 typedef struct py_step_memory {
     py_shared shared;
     weir_device *device;
@@ -99,9 +97,7 @@ static PyObject *install(PyObject *self, PyObject *nothing) {
 static PyObject *begin(PyObject *self, PyObject *nothing) {
     (void)nothing;
     weir_error error;
-    if (weir_step_memory_begin(memory_of(self), &error) != WEIR_OK)
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_done(weir_step_memory_begin(memory_of(self), &error), &error);
 }
 
 static PyObject *end(PyObject *self, PyObject *nothing) {
@@ -109,8 +105,7 @@ static PyObject *end(PyObject *self, PyObject *nothing) {
     weir_error error;
     weir_status status = WEIR_OK;
     Py_BEGIN_ALLOW_THREADS status = weir_step_memory_end(memory_of(self), &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS return py_done(status, &error);
 }
 
 static PyObject *allocate(PyObject *self, PyObject *args) {

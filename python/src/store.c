@@ -65,8 +65,7 @@ static PyObject *verify(PyObject *self, PyObject *number) {
     weir_error error;
     weir_status status = WEIR_OK;
     Py_BEGIN_ALLOW_THREADS status = weir_store_verify(store_of(self), threads, &error);
-    Py_END_ALLOW_THREADS if (status != WEIR_OK) return py_raise(&error);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS return py_done(status, &error);
 }
 
 /* ---- Arrays of the file ------------------------------------------------------------------------ */
@@ -225,7 +224,7 @@ static PyObject *seed(PyObject *self, PyObject *args) {
         return NULL;
     const weir_store *store = store_of(self);
     if (task >= weir_store_describe(store)->task_count || !weir_store_seed(store, task, number, &found)) {
-        PyErr_Format(PyExc_KeyError, "task %u has no seed %llu", task, (unsigned long long)number);
+        PyErr_Format(PyExc_KeyError, "task %u has no seed %llu", task, (ull)number);
         return NULL;
     }
     if (found.target.is_null)
@@ -316,7 +315,7 @@ static bool add_dataset(PyObject *all, const weir_store *store, const weir_task 
     else if (text)
         is_added = py_set(all, text,
                           Py_BuildValue("{sssssKsN}", "task", task->name, "split", weir_split_name(split),
-                                        "cardinality", (unsigned long long)found.cardinality, "hash",
+                                        "cardinality", (ull)found.cardinality, "hash",
                                         py_hex(found.hash, WEIR_HASH_SIZE)));
     Py_XDECREF(key);
     return is_added;

@@ -90,6 +90,10 @@ PyObject *py_raise(const weir_error *error) {
     return NULL;
 }
 
+PyObject *py_done(weir_status status, const weir_error *error) {
+    return status == WEIR_OK ? Py_NewRef(Py_None) : py_raise(error);
+}
+
 /* ---- Conversions ------------------------------------------------------------------------------- */
 
 int py_to_uint64(PyObject *value, void *out) {
@@ -168,18 +172,22 @@ PyObject *py_json(weir_json_writer *w) {
     return weir_json_give(w, &text, NULL) == WEIR_OK ? py_taken_text(&text) : PyErr_NoMemory();
 }
 
-typedef unsigned long long ull; /* what "K" takes */
-
-static PyObject *worker_metrics(const weir_worker_metrics *worker) {
-    return Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed", (ull)worker->consumed,
-                         "wait_ns", (ull)worker->wait_ns, "stalls", (ull)worker->stalls, "occupied",
-                         (unsigned)worker->occupied);
+PyObject *py_cbor(weir_cbor_writer *w) {
+    weir_error error;
+    PyObject *bytes = weir_cbor_finish(w, &error) == WEIR_OK
+                          ? PyBytes_FromStringAndSize((const char *)w->data, (Py_ssize_t)w->size)
+                          : py_raise(&error);
+    weir_cbor_release(w);
+    return bytes;
 }
 
 PyObject *py_metrics(const weir_prefetch_metrics *metrics, const weir_worker_metrics *workers) {
     PyObject *list = PyList_New((Py_ssize_t)metrics->workers);
     for (uint32_t i = 0; list && i < metrics->workers; i++) {
-        PyObject *dict = worker_metrics(&workers[i]);
+        const weir_worker_metrics *worker = &workers[i];
+        PyObject *dict = Py_BuildValue("{sKsKsKsKsI}", "produced", (ull)worker->produced, "consumed",
+                                       (ull)worker->consumed, "wait_ns", (ull)worker->wait_ns, "stalls",
+                                       (ull)worker->stalls, "occupied", (unsigned)worker->occupied);
         if (!dict || PyList_SetItem(list, i, dict) != 0)
             Py_CLEAR(list);
     }

@@ -36,20 +36,6 @@ typedef struct cutter {
     uint32_t bits;
 } cutter;
 
-static void cutter_init(cutter *c, uint32_t bits) {
-    enum { TEXT_SIZE = sizeof FORMAT - 1 };
-    c->bits = bits;
-    c->least = (size_t)1 << (bits - 2);
-    c->most = (size_t)1 << (bits + 2);
-    for (int v = 0; v < GEAR_SIZE; v++) {
-        uint8_t text[TEXT_SIZE + 1], digest[WEIR_HASH_SIZE];
-        memcpy(text, FORMAT, TEXT_SIZE);
-        text[TEXT_SIZE] = WEIR__LOW(uint8_t, v);
-        weir__blake3_of(text, sizeof text, digest);
-        c->gear[v] = weir__load64(digest);
-    }
-}
-
 /* The size of the chunk that begins at `data`, of which `left` bytes follow, or `most` of them at least. */
 static size_t chunk_size(const cutter *c, const uint8_t *data, size_t left) {
     size_t end = left < c->most ? left : c->most;
@@ -62,6 +48,7 @@ static size_t chunk_size(const cutter *c, const uint8_t *data, size_t left) {
     return end;
 }
 
+/* Names the chunk that follows the last. */
 static weir_status add_chunk(weir_remote__chunks *out, const uint8_t *data, size_t size, weir_error *error) {
     if (!weir__grow(out->env, (void **)&out->list, &out->capacity, out->count + 1, sizeof *out->list) ||
         out->count >= UINT32_MAX)
@@ -74,24 +61,18 @@ static weir_status add_chunk(weir_remote__chunks *out, const uint8_t *data, size
     return WEIR_OK;
 }
 
-/* Reads on until the buffer holds the largest chunk, or the file's end. */
-static bool fill(const weir_remote__chunks *out, int file, uint8_t *buffer, size_t *held, size_t used,
-                 size_t most, uint64_t *read_to) {
-    memmove(buffer, buffer + used, *held - used);
-    *held -= used;
-    uint64_t left = out->size - *read_to;
-    size_t more = most - *held < left ? most - *held : (size_t)left;
-    if (!weir__read_at(out->env, file, buffer + *held, more, *read_to))
-        return false;
-    *held += more;
-    *read_to += more;
-    return true;
-}
-
 weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const char *path,
                                     weir_remote__watch *watch, weir_error *error) {
-    cutter c;
-    cutter_init(&c, out->bits);
+    enum { TEXT_SIZE = sizeof FORMAT - 1 };
+    cutter c = {
+        .bits = out->bits, .least = (size_t)1 << (out->bits - 2), .most = (size_t)1 << (out->bits + 2)};
+    for (int v = 0; v < GEAR_SIZE; v++) {
+        uint8_t text[TEXT_SIZE + 1], digest[WEIR_HASH_SIZE];
+        memcpy(text, FORMAT, TEXT_SIZE);
+        text[TEXT_SIZE] = WEIR__LOW(uint8_t, v);
+        weir__blake3_of(text, sizeof text, digest);
+        c.gear[v] = weir__load64(digest);
+    }
     size_t room = 2 * c.most > FIRST_SIZE ? 2 * c.most : FIRST_SIZE, held = 0, used = 0;
     uint64_t read_to = 0;
     weir_status status = WEIR_OK;
@@ -99,12 +80,18 @@ weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const ch
     if (!buffer)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, room);
     while (status == WEIR_OK && (used < held || read_to < out->size)) {
-        if (held - used < c.most && read_to < out->size) {
-            if (!fill(out, file, buffer, &held, used, room, &read_to)) {
+        if (held - used < c.most &&
+            read_to < out->size) { /* the buffer holds the largest chunk, or the end */
+            memmove(buffer, buffer + used, held - used);
+            held -= used;
+            used = 0;
+            size_t more = room - held < out->size - read_to ? room - held : (size_t)(out->size - read_to);
+            if (!weir__read_at(out->env, file, buffer + held, more, read_to)) {
                 status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", path);
                 break;
             }
-            used = 0;
+            held += more;
+            read_to += more;
         }
         size_t left = held - used;
         size_t size = out->count > 0      ? chunk_size(&c, buffer + used, left)

@@ -197,40 +197,33 @@ static bool add_header(slot *s, const char *name, const char *value) {
     return longer != NULL;
 }
 
-/* The hash of what is sent is signed with it. */
-static bool set_headers(slot *s) {
-    const weir_remote__place *place = s->http->place;
-    const weir_remote__http_request *r = &s->request;
-    uint8_t digest[32];
-    char hex[65];
-    curl_slist_free_all(s->headers);
-    s->headers = NULL;
-    bool fits = true;
-    if (place->access_key) {
-        weir__sha256_of(r->body ? (const void *)r->body : "",
-                        r->method == WEIR_REMOTE__HTTP_PUT ? r->body_size : 0, digest);
-        weir__hex_encode(digest, sizeof digest, hex);
-        fits = add_header(s, "x-amz-content-sha256", hex);
-    }
-    if (fits && place->access_key && place->session_token)
-        fits = add_header(s, "x-amz-security-token", place->session_token);
-    return fits && curl_easy_setopt(s->handle, CURLOPT_HTTPHEADER, s->headers) == CURLE_OK;
-}
-
+/* What is sent is signed with its hash. */
 static bool set_request(slot *s) {
     const weir_remote__http_request *r = &s->request;
-    char range[40];
+    const weir_remote__place *place = s->http->place;
+    char range[40], hex[65];
+    uint8_t digest[32];
+    bool is_put = r->method == WEIR_REMOTE__HTTP_PUT, fits = true;
     bool is_rest = r->method == WEIR_REMOTE__HTTP_GET && r->has_ranges && r->answer_size > 0;
     unsigned failed = CURLE_OK;
     snprintf(range, sizeof range, "%zu-", r->answer_size);
     failed |= curl_easy_setopt(s->handle, CURLOPT_URL, r->url);
     failed |= curl_easy_setopt(s->handle, CURLOPT_HTTPGET, 1L);
     failed |= curl_easy_setopt(s->handle, CURLOPT_NOBODY, r->method == WEIR_REMOTE__HTTP_HEAD ? 1L : 0L);
-    failed |= curl_easy_setopt(s->handle, CURLOPT_UPLOAD, r->method == WEIR_REMOTE__HTTP_PUT ? 1L : 0L);
+    failed |= curl_easy_setopt(s->handle, CURLOPT_UPLOAD, is_put ? 1L : 0L);
     failed |= curl_easy_setopt(s->handle, CURLOPT_RANGE, is_rest ? range : NULL);
-    if (r->method == WEIR_REMOTE__HTTP_PUT)
+    if (is_put)
         failed |= curl_easy_setopt(s->handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->body_size);
-    return failed == CURLE_OK && set_headers(s);
+    curl_slist_free_all(s->headers);
+    s->headers = NULL;
+    if (place->access_key) {
+        weir__sha256_of(r->body ? (const void *)r->body : "", is_put ? r->body_size : 0, digest);
+        weir__hex_encode(digest, sizeof digest, hex);
+        fits = add_header(s, "x-amz-content-sha256", hex) &&
+               (!place->session_token || add_header(s, "x-amz-security-token", place->session_token));
+    }
+    failed |= curl_easy_setopt(s->handle, CURLOPT_HTTPHEADER, s->headers);
+    return fits && failed == CURLE_OK;
 }
 
 static weir_status start(slot *s, weir_error *error) {
@@ -243,18 +236,6 @@ static weir_status start(slot *s, weir_error *error) {
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, 1);
     s->state = SLOT_RUNNING;
     return WEIR_OK;
-}
-
-/* Sets when the request is tried next; false if it was tried often enough. */
-static bool try_later(slot *s) {
-    const weir_remote__http *http = s->http;
-    if (s->attempt >= http->retries)
-        return false;
-    uint64_t wait_ns = weir__http_wait_ns(s->handle, http->retry_ms, s->attempt);
-    s->attempt++;
-    s->ready_ns = http->env->now_ns(http->env->context) + wait_ns;
-    s->state = SLOT_WAITING;
-    return true;
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -290,9 +271,7 @@ static weir_status refuse_answer(const slot *s, long code, weir_error *error) {
     return fail_with(s, what, error);
 }
 
-weir_status weir_remote__http_refuse(const weir_remote__http *http, const weir_remote__http_request *request,
-                                     weir_error *error) {
-    (void)http;
+weir_status weir_remote__http_refuse(const weir_remote__http_request *request, weir_error *error) {
     const slot *s = (const slot *)(const void *)((const char *)request - offsetof(slot, request));
     return refuse_answer(s, request->code, error);
 }
@@ -344,8 +323,12 @@ static weir_status finish(slot *s, CURLcode result, const weir_remote__http_work
     } else if (!weir__http_is_passing(result, r->code)) {
         return give_up(s, result, NULL, error);
     }
-    if (s->is_short_of_memory || !try_later(s))
+    if (s->is_short_of_memory || s->attempt >= s->http->retries)
         return give_up(s, result, wrong, error);
+    uint64_t wait_ns = weir__http_wait_ns(s->handle, s->http->retry_ms, s->attempt);
+    s->attempt++;
+    s->ready_ns = s->http->env->now_ns(s->http->env->context) + wait_ns;
+    s->state = SLOT_WAITING;
     return WEIR_OK;
 }
 
@@ -375,38 +358,27 @@ static weir_status start_ready(weir_remote__http *http, const weir_remote__http_
     return WEIR_OK;
 }
 
-static weir_status finish_ended(weir_remote__http *http, const weir_remote__http_work *work, bool *any,
-                                weir_error *error) {
-    int left;
-    *any = false;
-    CURLMsg *message;
-    while ((message = curl_multi_info_read(http->multi, &left)) != NULL) {
-        slot *s = NULL;
-        CURLcode result = message->data.result;
-        if (message->msg != CURLMSG_DONE ||
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&s) != CURLE_OK || !s)
-            continue;
-        *any = true;
-        WEIR__TRY(finish(s, result, work, error));
-    }
-    return WEIR_OK;
-}
-
 static weir_status run(weir_remote__http *http, const weir_remote__http_work *work, weir_error *error) {
     bool has_more = true;
     for (;;) {
         uint32_t busy;
-        int wait_ms, running;
+        int wait_ms, running, left;
         WEIR__TRY(start_ready(http, work, &has_more, &busy, &wait_ms, error));
         if (busy == 0 && !has_more)
             return WEIR_OK;
         CURLMcode code = curl_multi_perform(http->multi, &running);
-        bool has_ended;
-        weir_status status = finish_ended(http, work, &has_ended, error);
-        if (status == WEIR_OK)
-            status = weir_remote__watch_tell(http->watch, error);
-        if (status != WEIR_OK)
-            return status;
+        bool has_ended = false;
+        CURLMsg *message;
+        while ((message = curl_multi_info_read(http->multi, &left)) != NULL) {
+            slot *s = NULL;
+            CURLcode result = message->data.result;
+            if (message->msg != CURLMSG_DONE ||
+                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&s) != CURLE_OK || !s)
+                continue;
+            has_ended = true;
+            WEIR__TRY(finish(s, result, work, error));
+        }
+        WEIR__TRY(weir_remote__watch_tell(http->watch, error));
         if (code == CURLM_OK && !has_ended)
             code = curl_multi_poll(http->multi, NULL, 0, wait_ms, NULL);
         if (code != CURLM_OK)

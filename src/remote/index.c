@@ -5,7 +5,6 @@
 #include "store/format.h"
 
 typedef struct index_fetch {
-    weir_remote__http *http;
     const weir_remote__place *place;
     weir_remote__chunks *out;
     bool is_asked, is_there;
@@ -33,7 +32,7 @@ static weir_status take(void *context, weir_remote__http_request *request, const
     if (request->code == 404 || request->code == 410)
         return WEIR_OK;
     if (request->code != 200)
-        return weir_remote__http_refuse(fetch->http, request, error);
+        return weir_remote__http_refuse(request, error);
     fetch->is_there = true;
     if (request->answer_size >= MAGIC_SIZE && memcmp(request->answer, WEIR_STORE__MAGIC, MAGIC_SIZE) == 0)
         return weir__fail(
@@ -47,7 +46,7 @@ static weir_status take(void *context, weir_remote__http_request *request, const
 
 weir_status weir_remote__index_fetch(weir_remote__http *http, const weir_remote__place *place,
                                      weir_remote__chunks *out, bool *is_there, weir_error *error) {
-    index_fetch fetch = {.http = http, .place = place, .out = out};
+    index_fetch fetch = {.place = place, .out = out};
     weir_status status = weir_remote__http_run(http, &(weir_remote__http_work){&fetch, ask, take}, error);
     *is_there = fetch.is_there;
     return status;

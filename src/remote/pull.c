@@ -94,25 +94,24 @@ static weir_status write_chunk(pull *p, size_t number, const uint8_t *data, weir
     return WEIR_OK;
 }
 
+/* Marks the chunks that the part has, and takes those that the old store has. */
 static weir_status find_here(pull *p, weir_error *error) {
     uint64_t part_size = 0;
     if (p->env->size(p->env->context, p->file, &part_size) != 0)
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->part);
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < p->chunks.count && status == WEIR_OK; i++) {
+    for (size_t i = 0; i < p->chunks.count; i++) {
         const weir_remote__chunk *chunk = &p->chunks.list[i];
         const weir_remote__chunk *old = weir_remote__chunks_find(&p->old, chunk->hash, chunk->size);
         if (chunk->offset + chunk->size <= part_size && holds(p, p->file, chunk->offset, chunk))
             p->is_here[i] = true;
         else if (old && holds(p, p->old_file, old->offset, chunk))
-            status = write_chunk(p, i, p->buffer, error);
+            WEIR__TRY(write_chunk(p, i, p->buffer, error));
         p->watch.state.done_bytes += chunk->size;
-        if (status == WEIR_OK)
-            status = weir_remote__watch_tell(&p->watch, error);
+        WEIR__TRY(weir_remote__watch_tell(&p->watch, error));
     }
-    if (status == WEIR_OK && p->env->truncate(p->env->context, p->file, p->chunks.size) != 0)
-        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "write", p->part);
-    return status;
+    if (p->env->truncate(p->env->context, p->file, p->chunks.size) != 0)
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "write", p->part);
+    return WEIR_OK;
 }
 
 /* ---- Receiving ----------------------------------------------------------------------------------- */
@@ -139,7 +138,7 @@ static weir_status take_chunk(void *context, weir_remote__http_request *request,
     const weir_remote__chunk *chunk = &p->chunks.list[request->number];
     uint8_t digest[WEIR_HASH_SIZE];
     if (request->code != 200 && request->code != 206)
-        return weir_remote__http_refuse(p->http, request, error);
+        return weir_remote__http_refuse(request, error);
     weir__blake3_of(request->answer ? (const void *)request->answer : "", request->answer_size, digest);
     if (request->answer_size != chunk->size || memcmp(digest, chunk->hash, WEIR_HASH_SIZE) != 0) {
         *wrong = "has other bytes than its name says";
@@ -150,16 +149,6 @@ static weir_status take_chunk(void *context, weir_remote__http_request *request,
     p->watch.state.done++;
     p->watch.state.done_bytes += chunk->size;
     return write_chunk(p, request->number, request->answer, error);
-}
-
-static weir_status receive(pull *p, weir_error *error) {
-    uint64_t missing = 0, bytes = 0;
-    for (size_t i = 0; i < p->chunks.count; i++) {
-        missing += !p->is_here[i];
-        bytes += p->is_here[i] ? 0 : p->chunks.list[i].size;
-    }
-    weir_remote__watch_phase(&p->watch, "receive", missing, bytes);
-    return weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_chunk}, error);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------------- */
@@ -182,26 +171,14 @@ static weir_status check_target(const pull *p, weir_error *error) {
                       "%s is there already and is not a store; delete it or choose another output", p->path);
 }
 
-static weir_status check_expected(const pull *p, const uint8_t hash[WEIR_HASH_SIZE], weir_error *error) {
-    char found[WEIR_REMOTE__CHUNK_NAME_SIZE + 1];
-    if (!p->options->expected_hash || memcmp(p->options->expected_hash, hash, WEIR_HASH_SIZE) == 0)
-        return WEIR_OK;
-    weir__hex_encode(hash, WEIR_HASH_SIZE, found);
-    return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
-                      "%.300s has the store %s, which is not the one that is expected", p->place.index_url,
-                      found);
-}
-
 /* Every byte, as a store; what is not what the index promised is removed. */
 static weir_status verify(pull *p, weir_error *error) {
     weir_store *store = NULL;
     weir_remote__watch_phase(&p->watch, "verify", 0, 0);
-    weir_status status = weir_remote__watch_tell(&p->watch, error);
-    if (status == WEIR_OK && p->env->sync(p->env->context, p->file) != 0)
-        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync", p->part);
-    if (status != WEIR_OK)
-        return status;
-    status = weir_store_open(p->env, p->part, &store, error);
+    WEIR__TRY(weir_remote__watch_tell(&p->watch, error));
+    if (p->env->sync(p->env->context, p->file) != 0)
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync", p->part);
+    weir_status status = weir_store_open(p->env, p->part, &store, error);
     if (status == WEIR_OK)
         status = weir_store_verify(store, p->options->threads, error);
     if (status == WEIR_OK &&
@@ -214,7 +191,23 @@ static weir_status verify(pull *p, weir_error *error) {
     return status;
 }
 
-static weir_status bring(pull *p, weir_error *error) {
+static weir_status run(pull *p, const char *url, weir_error *error) {
+    const uint8_t *hash = p->chunks.store_hash, *expected = p->options->expected_hash;
+    char found[WEIR_REMOTE__CHUNK_NAME_SIZE + 1];
+    bool is_there = false;
+    WEIR__TRY(weir_remote__place_read(&p->place, p->env, url, NULL, error));
+    WEIR__TRY(check_target(p, error));
+    WEIR__TRY(weir_remote__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error));
+    WEIR__TRY(weir_remote__index_fetch(p->http, &p->place, &p->chunks, &is_there, error));
+    if (!is_there)
+        return weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%.300s is not there (404)",
+                          p->place.index_url);
+    if (expected && memcmp(expected, hash, WEIR_HASH_SIZE) != 0) {
+        weir__hex_encode(hash, WEIR_HASH_SIZE, found);
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_REMOTE__OPERATOR,
+                          "%.300s has the store %s, which is not the one that is expected",
+                          p->place.index_url, found);
+    }
     uint32_t most = 1;
     for (size_t i = 0; i < p->chunks.count; i++)
         most = p->chunks.list[i].size > most ? p->chunks.list[i].size : most;
@@ -223,37 +216,22 @@ static weir_status bring(pull *p, weir_error *error) {
     if (!p->buffer || !p->is_here)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, most);
     weir_remote__watch_phase(&p->watch, "compare", 0, p->chunks.size);
-    weir_status status = open_part(p, error);
-    if (status == WEIR_OK)
-        status = cut_old(p, error);
-    if (status == WEIR_OK)
-        status = find_here(p, error);
-    if (status == WEIR_OK)
-        status = receive(p, error);
-    if (status == WEIR_OK)
-        status = verify(p, error);
-    if (status == WEIR_OK && p->env->rename(p->env->context, p->part, p->path) != 0)
-        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "rename", p->part);
-    if (status == WEIR_OK && !weir__sync_directory(p->env, p->path))
-        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync the folder of", p->path);
-    return status;
-}
-
-static weir_status run(pull *p, const char *url, weir_error *error) {
-    bool is_there = false;
-    weir_status status = weir_remote__place_read(&p->place, p->env, url, NULL, error);
-    if (status == WEIR_OK)
-        status = check_target(p, error);
-    if (status == WEIR_OK)
-        status = weir_remote__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error);
-    if (status == WEIR_OK)
-        status = weir_remote__index_fetch(p->http, &p->place, &p->chunks, &is_there, error);
-    if (status == WEIR_OK && !is_there)
-        status = weir__fail(error, WEIR_IO_ERROR, WEIR_REMOTE__OPERATOR, "%.300s is not there (404)",
-                            p->place.index_url);
-    if (status == WEIR_OK)
-        status = check_expected(p, p->chunks.store_hash, error);
-    return status == WEIR_OK ? bring(p, error) : status;
+    WEIR__TRY(open_part(p, error));
+    WEIR__TRY(cut_old(p, error));
+    WEIR__TRY(find_here(p, error));
+    uint64_t missing = 0, bytes = 0;
+    for (size_t i = 0; i < p->chunks.count; i++) {
+        missing += !p->is_here[i];
+        bytes += p->is_here[i] ? 0 : p->chunks.list[i].size;
+    }
+    weir_remote__watch_phase(&p->watch, "receive", missing, bytes);
+    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_chunk}, error));
+    WEIR__TRY(verify(p, error));
+    if (p->env->rename(p->env->context, p->part, p->path) != 0)
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "rename", p->part);
+    if (!weir__sync_directory(p->env, p->path))
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync the folder of", p->path);
+    return WEIR_OK;
 }
 
 weir_status weir_pull(const weir_env *env, const char *url, const char *path,

@@ -58,7 +58,7 @@ static weir_status take_presence(void *context, weir_remote__http_request *reque
     }
     if (request->code == 404 || request->code == 403)
         return WEIR_OK;
-    return weir_remote__http_refuse(p->http, request, error);
+    return weir_remote__http_refuse(request, error);
 }
 
 /* Chunks of the index that stands there are there; of chunks that are the same, one is sent. */
@@ -120,7 +120,7 @@ static weir_status take_sent(void *context, weir_remote__http_request *request, 
     uint32_t size = p->chunks.list[request->number].size;
     (void)wrong;
     if (!is_sent(request->code))
-        return weir_remote__http_refuse(p->http, request, error);
+        return weir_remote__http_refuse(request, error);
     p->report->moved_chunks++;
     p->report->moved_bytes += size;
     p->watch.state.done++;
@@ -146,74 +146,56 @@ static weir_status send_index(void *context, weir_remote__http_request *request,
 
 static weir_status take_index(void *context, weir_remote__http_request *request, const char **wrong,
                               weir_error *error) {
-    push *p = context;
-    (void)wrong;
-    return is_sent(request->code) ? WEIR_OK : weir_remote__http_refuse(p->http, request, error);
+    (void)context, (void)wrong;
+    return is_sent(request->code) ? WEIR_OK : weir_remote__http_refuse(request, error);
 }
 
-/* ---- All of it ----------------------------------------------------------------------------------- */
-
-static weir_status cut(push *p, const weir_store *store, const weir_remote_options *options,
-                       weir_error *error) {
-    weir_remote__watch_phase(&p->watch, "verify", 0, 0);
-    weir_status status = weir_remote__watch_tell(&p->watch, error);
+/* Opens and verifies the store. What is wrong with it or the URL is said first: verifying takes a while. */
+static weir_status check(push *p, const char *url, const weir_remote_options *options, weir_error *error) {
+    const char *slash = strrchr(p->path, '/');
+    weir_store *store = NULL;
+    weir_status status = weir_store_open(p->env, p->path, &store, error);
+    if (status == WEIR_OK)
+        status = weir_remote__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
+    if (status == WEIR_OK) {
+        weir_remote__watch_phase(&p->watch, "verify", 0, 0);
+        status = weir_remote__watch_tell(&p->watch, error);
+    }
     if (status == WEIR_OK)
         status = weir_store_verify(store, options->threads, error);
     if (status == WEIR_OK)
         memcpy(p->chunks.store_hash, weir_store_describe(store)->store_hash, WEIR_HASH_SIZE);
     if (status == WEIR_OK)
         status = weir__file_open(p->env, p->path, &p->file, WEIR_REMOTE__OPERATOR, error);
-    if (status == WEIR_OK && p->env->size(p->env->context, p->file, &p->chunks.size) != 0)
-        status = weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
-    if (status != WEIR_OK)
-        return status;
-    p->chunks.bits = options->chunk_bits ? options->chunk_bits : WEIR_REMOTE__CHUNK_BITS;
-    weir_remote__watch_phase(&p->watch, "cut", 0, p->chunks.size);
-    status = weir_remote__chunks_cut(&p->chunks, p->file, p->path, &p->watch, error);
-    p->is_there = weir__allocate_zero(p->env, p->chunks.count, sizeof *p->is_there);
-    if (status == WEIR_OK && !p->is_there)
-        status = weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->chunks.count);
+    weir_store_close(store);
     return status;
 }
 
-static weir_status send_chunks(push *p, weir_error *error) {
+static weir_status run(push *p, const char *url, const weir_remote_options *options, weir_error *error) {
+    WEIR__TRY(check(p, url, options, error));
+    if (p->env->size(p->env->context, p->file, &p->chunks.size) != 0)
+        return weir__io_error(error, WEIR_REMOTE__OPERATOR, "read", p->path);
+    p->chunks.bits = options->chunk_bits ? options->chunk_bits : WEIR_REMOTE__CHUNK_BITS;
+    weir_remote__watch_phase(&p->watch, "cut", 0, p->chunks.size);
+    WEIR__TRY(weir_remote__chunks_cut(&p->chunks, p->file, p->path, &p->watch, error));
+    p->is_there = weir__allocate_zero(p->env, p->chunks.count, sizeof *p->is_there);
+    if (!p->is_there)
+        return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, p->chunks.count);
+    WEIR__TRY(weir_remote__http_open(p->env, &p->place, options, &p->watch, &p->http, error));
+    WEIR__TRY(mark_known(p, error));
+    weir_remote__watch_phase(&p->watch, "ask", p->chunks.count, 0);
+    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_presence}, error));
     uint64_t missing = 0, bytes = 0;
-    p->next = 0;
     for (size_t i = 0; i < p->chunks.count; i++) {
         missing += !p->is_there[i];
         bytes += p->is_there[i] ? 0 : p->chunks.list[i].size;
     }
+    p->next = 0;
     weir_remote__watch_phase(&p->watch, "send", missing, bytes);
-    weir_status status =
-        weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_next, take_sent}, error);
-    if (status != WEIR_OK)
-        return status;
+    WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_next, take_sent}, error));
     weir_remote__chunks_write(&p->chunks, &p->index);
-    status = weir_json_finish(&p->index, error);
-    return status == WEIR_OK
-               ? weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_index, take_index}, error)
-               : status;
-}
-
-/* What is wrong with the store or the URL is said before the store is verified, which takes a while. */
-static weir_status run(push *p, const char *url, const weir_remote_options *options, weir_error *error) {
-    const char *slash = strrchr(p->path, '/');
-    weir_store *store = NULL;
-    weir_status status = weir_store_open(p->env, p->path, &store, error);
-    if (status == WEIR_OK)
-        status = weir_remote__place_read(&p->place, p->env, url, slash ? slash + 1 : p->path, error);
-    if (status == WEIR_OK)
-        status = cut(p, store, options, error);
-    weir_store_close(store);
-    if (status == WEIR_OK)
-        status = weir_remote__http_open(p->env, &p->place, options, &p->watch, &p->http, error);
-    if (status == WEIR_OK)
-        status = mark_known(p, error);
-    if (status == WEIR_OK) {
-        weir_remote__watch_phase(&p->watch, "ask", p->chunks.count, 0);
-        status = weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_presence}, error);
-    }
-    return status == WEIR_OK ? send_chunks(p, error) : status;
+    WEIR__TRY(weir_json_finish(&p->index, error));
+    return weir_remote__http_run(p->http, &(weir_remote__http_work){p, send_index, take_index}, error);
 }
 
 weir_status weir_push(const weir_env *env, const char *store, const char *url,

@@ -143,8 +143,7 @@ WEIR_CHECKED weir_status weir_remote__http_run(weir_remote__http *http, const we
                                                weir_error *error);
 bool weir_remote__http_body(weir_remote__http_request *request, const weir_env *env, size_t size);
 /* IO_ERROR for an answer that is not what was hoped for. */
-WEIR_CHECKED weir_status weir_remote__http_refuse(const weir_remote__http *http,
-                                                  const weir_remote__http_request *request,
+WEIR_CHECKED weir_status weir_remote__http_refuse(const weir_remote__http_request *request,
                                                   weir_error *error);
 
 /* The index at a place; *is_there false if the server has none. */

@@ -109,20 +109,6 @@ static void find_classes(const weir_report__work *work, const weir_task *task, c
     }
 }
 
-static void finish(const weir_task *task, const label_counts *counts, weir_report_task *out) {
-    for (int split = 0; split < WEIR_SPLITS; split++) {
-        weir_report_labels *labels = &out->splits[split];
-        double n = (double)(labels->seeds - labels->nulls);
-        labels->mean = n > 0 ? counts->sum[split] / n : 0;
-        double variance = n > 0 ? counts->squares[split] / n - labels->mean * labels->mean : 0;
-        labels->std = variance > 0 ? sqrt(variance) : 0;
-        if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY)
-            labels->mean = out->class_count > 0 && n > 0 ? (double)out->classes[0].seeds[split] / n : 0;
-    }
-    for (uint32_t b = 0; b < out->bin_count; b++)
-        out->bins[b].mean = counts->bin_labels[b] ? counts->bin_sums[b] / (double)counts->bin_labels[b] : NAN;
-}
-
 /* A categorical target's largest class, over time. */
 static void count_largest_class(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
@@ -143,12 +129,6 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
         out->bins[b].mean = labels[b] ? (double)largest[b] / (double)labels[b] : NAN;
 }
 
-/* ---- Seeds that contradict each other -------------------------------------------------------- */
-
-static bool is_same_target(const weir_cell *a, const weir_cell *b) {
-    return a->is_null == b->is_null && a->integer == b->integer && a->number == b->number;
-}
-
 /* Within a split, seeds lie by row and time. */
 static void find_conflicts(const weir_report__work *work, uint32_t number, weir_report_task *out) {
     const weir_task *task = &work->info->tasks[number];
@@ -161,7 +141,9 @@ static void find_conflicts(const weir_report__work *work, uint32_t number, weir_
             continue;
         bool is_twin = seed.row == before.row && seed.observation_time == before.observation_time &&
                        seed.split == before.split;
-        out->conflicts += is_twin && !is_same_target(&seed.target, &before.target) ? 1 : 0;
+        const weir_cell *a = &seed.target, *b = &before.target;
+        bool is_same = a->is_null == b->is_null && a->integer == b->integer && a->number == b->number;
+        out->conflicts += is_twin && !is_same ? 1 : 0;
         before = seed;
     }
 }
@@ -188,7 +170,17 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
     }
     if (counts.classes)
         find_classes(work, task, &counts, out);
-    finish(task, &counts, out);
+    for (int split = 0; split < WEIR_SPLITS; split++) {
+        weir_report_labels *labels = &out->splits[split];
+        double n = (double)(labels->seeds - labels->nulls);
+        labels->mean = n > 0 ? counts.sum[split] / n : 0;
+        double variance = n > 0 ? counts.squares[split] / n - labels->mean * labels->mean : 0;
+        labels->std = variance > 0 ? sqrt(variance) : 0;
+        if (weir_value_of(task->stype) == WEIR_VALUE_CATEGORY)
+            labels->mean = out->class_count > 0 && n > 0 ? (double)out->classes[0].seeds[split] / n : 0;
+    }
+    for (uint32_t b = 0; b < out->bin_count; b++)
+        out->bins[b].mean = counts.bin_labels[b] ? counts.bin_sums[b] / (double)counts.bin_labels[b] : NAN;
     count_largest_class(work, number, out);
     find_conflicts(work, number, out);
     weir__release(work->report->env, counts.classes);

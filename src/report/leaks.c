@@ -43,21 +43,23 @@ static bool is_known(const leak_work *w, const weir_seed_row *seed, uint32_t kno
     return known != WEIR_TIME_ALWAYS && known <= seed->observation_time;
 }
 
-static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
-    const weir_column *column = &w->work->info->columns[number];
-    weir_cell cell;
-    if (!is_known(w, seed, column->known_slot) ||
-        !weir_store_cell(w->work->store, seed->row, number, &cell) || cell.is_null)
-        return NAN;
-    return weir_value_of(column->stype) == WEIR_VALUE_NUMBER ? (double)cell.number : (double)cell.integer;
-}
-
-static double parent_of(const leak_work *w, const weir_seed_row *seed, uint32_t number) {
+/* The value of a column of the seed's row, or else the row that a foreign key leads to; NaN if it is null or
+ * hidden. */
+static double value_of(const leak_work *w, const weir_seed_row *seed, uint32_t column, uint32_t edge) {
     const weir_store *store = w->work->store;
-    uint64_t parent = weir_store_parent(store, seed->row, number);
-    bool is_shown = parent != WEIR_NO_ROW && is_known(w, seed, w->work->info->edges[number].known_slot) &&
-                    weir_store_row_time(store, parent) <= seed->observation_time;
-    return is_shown ? (double)parent : NAN;
+    const weir_store_info *info = w->work->info;
+    weir_cell cell;
+    if (column == WEIR_NONE) {
+        uint64_t parent = weir_store_parent(store, seed->row, edge);
+        bool is_shown = parent != WEIR_NO_ROW && is_known(w, seed, info->edges[edge].known_slot) &&
+                        weir_store_row_time(store, parent) <= seed->observation_time;
+        return is_shown ? (double)parent : NAN;
+    }
+    if (!is_known(w, seed, info->columns[column].known_slot) ||
+        !weir_store_cell(store, seed->row, column, &cell) || cell.is_null)
+        return NAN;
+    return weir_value_of(info->columns[column].stype) == WEIR_VALUE_NUMBER ? (double)cell.number
+                                                                           : (double)cell.integer;
 }
 
 static int compare_values(const void *a, const void *b) {
@@ -71,36 +73,30 @@ static int compare_values(const void *a, const void *b) {
     return x->seed < y->seed ? -1 : x->seed > y->seed;
 }
 
-static bool is_same_value(double a, double b) {
-    return a == b || (isnan(a) && isnan(b));
-}
-
-/* ---- A tree ---------------------------------------------------------------------------------- */
-
-/* Gives the seeds of values[start, end) the mean label of those of them that are of the first half. */
-static void score_run(leak_work *w, uint32_t start, uint32_t end, double overall) {
-    uint32_t seen = 0, truths = 0;
-    for (uint32_t i = start; i < end; i++)
-        if (w->values[i].seed % 2 == 0) {
-            seen++;
-            truths += w->is_true[w->values[i].seed];
-        }
-    for (uint32_t i = start; i < end; i++)
-        w->scores[w->values[i].seed] = (truths + overall) / (seen + 1.0);
-}
-
+/* Cuts the sorted values into runs and gives the seeds of each the mean label of those of them that are of
+ * the first half. Equal values are in one run, and nulls have one of their own. */
 static void score_seeds(leak_work *w, bool has_order) {
     uint32_t truths = 0, start = 0, least = has_order ? w->count / RUNS : 1;
     for (uint32_t i = 0; i < w->count; i++)
         truths += w->is_true[i];
     double overall = (double)truths / w->count;
-    for (uint32_t i = 1; i <= w->count; i++) {
-        bool goes_on = i < w->count && is_same_value(w->values[i].value, w->values[i - 1].value);
-        bool is_null_run = i < w->count && isnan(w->values[i - 1].value) && !isnan(w->values[i].value);
-        if (goes_on || (i < w->count && !is_null_run && has_order && i - start < least))
-            continue;
-        score_run(w, start, i, overall);
-        start = i;
+    for (uint32_t end = 1; end <= w->count; end++) {
+        if (end < w->count) {
+            double last = w->values[end - 1].value, next = w->values[end].value;
+            bool is_equal = last == next || (isnan(last) && isnan(next));
+            bool ends_nulls = isnan(last) && !isnan(next);
+            if (is_equal || (!ends_nulls && has_order && end - start < least))
+                continue;
+        }
+        uint32_t seen = 0, seen_true = 0;
+        for (uint32_t i = start; i < end; i++)
+            if (w->values[i].seed % 2 == 0) {
+                seen++;
+                seen_true += w->is_true[w->values[i].seed];
+            }
+        for (uint32_t i = start; i < end; i++)
+            w->scores[w->values[i].seed] = (seen_true + overall) / (seen + 1.0);
+        start = end;
     }
 }
 
@@ -156,11 +152,18 @@ static double middle(const leak_work *w, double *sorted) {
     return cut;
 }
 
-/* The mean area over the questions that a target asks: one, or one a class. */
-static double judge(leak_work *w, bool has_order, const double *questions, uint32_t question_count,
-                    judged *list) {
+/* The mean area over the questions that a target asks, one, or one for each class, of a column or else an
+ * edge. */
+static double judge(leak_work *w, uint32_t column, uint32_t edge, const double *questions,
+                    uint32_t question_count, judged *list) {
+    weir_stype stype = column == WEIR_NONE ? WEIR_IDENTIFIER : w->work->info->columns[column].stype;
+    bool has_order = weir_report__has_order(stype);
     double sum = 0;
     uint32_t asked = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
+        w->values[i] = (observation){value_of(w, &w->seeds[i], column, edge), i};
+    }
     qsort(w->values, w->count, sizeof *w->values, compare_values);
     for (uint32_t q = 0; q < question_count; q++) {
         for (uint32_t i = 0; i < w->count; i++)
@@ -174,31 +177,6 @@ static double judge(leak_work *w, bool has_order, const double *questions, uint3
         asked++;
     }
     return asked ? sum / asked : 0;
-}
-
-static double judge_column(leak_work *w, uint32_t column, const double *questions, uint32_t question_count,
-                           judged *list) {
-    weir_stype stype = w->work->info->columns[column].stype;
-    for (uint32_t i = 0; i < w->count; i++) {
-        weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
-        w->values[i] = (observation){value_of(w, &w->seeds[i], column), i};
-    }
-    return judge(w, weir_report__has_order(stype), questions, question_count, list);
-}
-
-static double judge_edge(leak_work *w, uint32_t edge, const double *questions, uint32_t question_count,
-                         judged *list) {
-    for (uint32_t i = 0; i < w->count; i++) {
-        weir_report__pass(w->work, i, WEIR_REPORT__SAMPLES_KEPT);
-        w->values[i] = (observation){parent_of(w, &w->seeds[i], edge), i};
-    }
-    return judge(w, false, questions, question_count, list);
-}
-
-static bool is_asked(const leak_work *w, uint32_t column) {
-    weir_stype stype = w->work->info->columns[column].stype;
-    return stype != WEIR_IDENTIFIER && weir_value_of(stype) != WEIR_VALUE_TEXT && column != w->task->column &&
-           !w->task->column_dropped[column];
 }
 
 static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, double auc) {
@@ -215,17 +193,6 @@ static void keep_suspect(weir_report_task *out, uint32_t column, uint32_t edge, 
     for (; place > 0 && out->suspects[place - 1].auc < auc; place--)
         out->suspects[place] = out->suspects[place - 1];
     out->suspects[place] = (weir_report_suspect){column, edge, auc};
-}
-
-/* Every n-th seed that has a label. */
-static void take_seeds(leak_work *w, uint32_t number) {
-    uint64_t step = w->task->seed_count / SEEDS_MAX + 1;
-    for (uint64_t i = 0; i < w->task->seed_count && w->count < SEEDS_MAX; i += step) {
-        weir_report__pass(w->work, i / step, WEIR_REPORT__SAMPLES_KEPT);
-        if (weir_store_seed(w->work->store, number, i, &w->seeds[w->count]) &&
-            weir_report__label(w->work, w->task, &w->seeds[w->count].target, &w->labels[w->count]))
-            w->count++;
-    }
 }
 
 const char *weir_report__suspect_name(const weir_store_info *info, const weir_report_suspect *suspect) {
@@ -245,14 +212,15 @@ static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, 
         for (uint32_t i = 0; i < count; i++)
             questions[i] = (double)(out->classes[i].category - start);
     }
-    for (uint32_t c = 0; c < anchor->column_count; c++) {
-        uint32_t column = anchor->column_start + c;
-        if (is_asked(w, column))
-            keep_suspect(out, column, WEIR_NONE, judge_column(w, column, questions, count, list));
+    for (uint32_t c = anchor->column_start; c < anchor->column_start + anchor->column_count; c++) {
+        weir_stype stype = w->work->info->columns[c].stype;
+        if (stype != WEIR_IDENTIFIER && weir_value_of(stype) != WEIR_VALUE_TEXT && c != w->task->column &&
+            !w->task->column_dropped[c])
+            keep_suspect(out, c, WEIR_NONE, judge(w, c, WEIR_NONE, questions, count, list));
     }
     for (uint32_t e = 0; e < w->work->info->edge_count; e++)
         if (w->work->info->edges[e].table == w->task->anchor_table && !w->task->edge_hidden[e])
-            keep_suspect(out, WEIR_NONE, e, judge_edge(w, e, questions, count, list));
+            keep_suspect(out, WEIR_NONE, e, judge(w, WEIR_NONE, e, questions, count, list));
 }
 
 weir_status weir_report__leaks(weir_report__work *work, uint32_t number) {
@@ -270,7 +238,13 @@ weir_status weir_report__leaks(weir_report__work *work, uint32_t number) {
     judged *list = weir__allocate(env, most + 1, sizeof *list);
     bool is_fine = w.seeds && w.labels && w.is_true && w.values && w.scores && scratch && list;
     if (is_fine) {
-        take_seeds(&w, number);
+        uint64_t step = task->seed_count / SEEDS_MAX + 1; /* every so many-th seed that has a label */
+        for (uint64_t i = 0; i < task->seed_count && w.count < SEEDS_MAX; i += step) {
+            weir_report__pass(work, i / step, WEIR_REPORT__SAMPLES_KEPT);
+            if (weir_store_seed(work->store, number, i, &w.seeds[w.count]) &&
+                weir_report__label(work, task, &w.seeds[w.count].target, &w.labels[w.count]))
+                w.count++;
+        }
         if (w.count > 2 * LEAST_OF_A_KIND)
             find_suspects(&w, &work->report->tasks[number], scratch, list);
     }

@@ -28,56 +28,19 @@ static void put_time(weir_json_writer *w, const char *key, int64_t micros) {
     put_text(w, key, text);
 }
 
-static void put_warnings(const weir_report_view *view, weir_json_writer *w) {
-    weir_json_key(w, "warnings");
-    weir_json_array(w);
-    for (uint32_t i = 0; i < view->warning_count; i++) {
-        const weir_warning *warning = &view->warnings[i];
-        weir_json_object(w);
-        put_text(w, "code", warning->code);
-        put_text(w, "table", warning->table);
-        put_text(w, "column", warning->column);
-        put_text(w, "task", warning->task);
-        put_text(w, "message", warning->message);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
-static void put_edges(const weir_store_info *info, const weir_table *table, weir_json_writer *w) {
-    weir_json_key(w, "foreign_keys");
-    weir_json_array(w);
-    for (uint32_t e = 0; e < table->edge_count; e++) {
-        const weir_edge *edge = &info->edges[table->edge_start + e];
-        weir_json_object(w);
-        put_text(w, "name", edge->name);
-        put_text(w, "to", info->tables[edge->parent_table].name);
-        put_uint(w, "edges", edge->edges);
-        put_uint(w, "dangling", edge->dangling);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
-static void put_row_time(const weir_store *store, const weir_store_info *info, uint32_t number,
-                         weir_json_writer *w) {
-    const weir_table *table = &info->tables[number];
-    char path[512];
-    if (table->temporal_column != WEIR_NONE) {
-        put_text(w, "time", info->columns[table->temporal_column].name);
-    } else if (table->temporal_time != WEIR_NONE) {
-        weir_store_time_text(store, number, table->temporal_time, path, sizeof path);
-        put_text(w, "time", path);
-    }
-}
-
 static void put_table(const weir_store *store, const weir_report_table *table, weir_json_writer *w) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_table *of = &info->tables[table->table];
     weir_json_object(w);
     put_text(w, "name", of->name);
     put_uint(w, "rows", of->row_count);
-    put_row_time(store, info, table->table, w);
+    char path[512];
+    if (of->temporal_column != WEIR_NONE) {
+        put_text(w, "time", info->columns[of->temporal_column].name);
+    } else if (of->temporal_time != WEIR_NONE) {
+        weir_store_time_text(store, table->table, of->temporal_time, path, sizeof path);
+        put_text(w, "time", path);
+    }
     put_uint(w, "timed", table->timed);
     if (table->timed > 0) {
         put_time(w, "first", table->first);
@@ -89,7 +52,17 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
     put_uint(w, "dangling", table->dangling);
     weir_json_key(w, "reached");
     weir_json_bool(w, table->is_reached);
-    put_edges(info, of, w);
+    weir_json_key(w, "foreign_keys");
+    weir_json_array(w);
+    for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++) {
+        weir_json_object(w);
+        put_text(w, "name", info->edges[e].name);
+        put_text(w, "to", info->tables[info->edges[e].parent_table].name);
+        put_uint(w, "edges", info->edges[e].edges);
+        put_uint(w, "dangling", info->edges[e].dangling);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
     weir_json_key(w, "columns");
     weir_json_array(w);
     for (uint32_t c = 0; c < of->column_count; c++) {
@@ -169,22 +142,6 @@ static void put_classes(const weir_store *store, const weir_report_task *task, w
     weir_json_end_array(w);
 }
 
-static void put_bins(const weir_report_task *task, weir_json_writer *w) {
-    if (task->bin_count == 0)
-        return;
-    weir_json_key(w, "over_time");
-    weir_json_array(w);
-    for (uint32_t b = 0; b < task->bin_count; b++) {
-        weir_json_object(w);
-        put_time(w, "from", task->bins[b].from);
-        put_seeds("seeds", task->bins[b].seeds, w);
-        if (!isnan(task->bins[b].mean))
-            put_double(w, "mean", task->bins[b].mean);
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
-}
-
 static void put_task(const weir_store *store, const weir_report_task *task, weir_json_writer *w) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_task *of = &info->tasks[task->task];
@@ -205,7 +162,19 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
     put_uint(w, "see_everything", task->see_everything);
     put_uint(w, "before_data", task->before_data);
     put_uint(w, "conflicts", task->conflicts);
-    put_bins(task, w);
+    if (task->bin_count > 0) {
+        weir_json_key(w, "over_time");
+        weir_json_array(w);
+        for (uint32_t b = 0; b < task->bin_count; b++) {
+            weir_json_object(w);
+            put_time(w, "from", task->bins[b].from);
+            put_seeds("seeds", task->bins[b].seeds, w);
+            if (!isnan(task->bins[b].mean))
+                put_double(w, "mean", task->bins[b].mean);
+            weir_json_end_object(w);
+        }
+        weir_json_end_array(w);
+    }
     weir_json_key(w, "sequence");
     weir_json_object(w);
     put_uint(w, "looked_at", task->sequences);
@@ -228,7 +197,19 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
 void weir_report_json(const weir_report *report, const weir_store *store, weir_json_writer *w) {
     const weir_report_view *view = &report->view;
     weir_json_object(w);
-    put_warnings(view, w);
+    weir_json_key(w, "warnings");
+    weir_json_array(w);
+    for (uint32_t i = 0; i < view->warning_count; i++) {
+        const weir_warning *warning = &view->warnings[i];
+        weir_json_object(w);
+        put_text(w, "code", warning->code);
+        put_text(w, "table", warning->table);
+        put_text(w, "column", warning->column);
+        put_text(w, "task", warning->task);
+        put_text(w, "message", warning->message);
+        weir_json_end_object(w);
+    }
+    weir_json_end_array(w);
     if (view->first != 0 || view->last != 0) {
         put_time(w, "first", view->first);
         put_time(w, "last", view->last);

@@ -21,19 +21,6 @@ static int compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* ---- A manifest ------------------------------------------------------------------------------ */
-
-/* The store's own manifest, with small batches. */
-static weir_status make_manifest(weir_report__work *work, weir_manifest **out) {
-    weir_store__manifest_settings settings = {.batch_size = BATCH_SIZE};
-    const weir_env *env = work->report->env;
-    weir_bytes text;
-    WEIR__TRY(weir_store__manifest_write(env, work->info, &settings, &text, work->error));
-    weir_status status = weir_manifest_read(env, text.data, text.size, "the report", out, work->error);
-    weir_bytes_release(&text);
-    return status;
-}
-
 /* ---- Batches --------------------------------------------------------------------------------- */
 
 static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index, size_t size) {
@@ -44,34 +31,28 @@ static uint64_t load(const weir_batch *batch, weir_tensor_id id, uint32_t index,
     return value;
 }
 
-/* Children of a sequence's rows, by the edge types that the task shows. */
-static void count_children(const weir_report__work *work, const weir_task *task, const uint64_t *rows,
-                           uint32_t count, int64_t time, sequence_counts *out) {
-    for (uint32_t r = 0; r < count; r++) {
-        uint32_t number = weir_store_table_of(work->store, rows[r]);
-        if (number == WEIR_NONE)
-            continue;
-        const weir_table *table = &work->info->tables[number];
-        for (uint32_t i = 0; i < table->inbound_count; i++) {
-            uint32_t all, known, edge = table->inbound[i];
-            if (task->edge_hidden[edge])
-                continue;
-            (void)weir_store_children(work->store, edge, rows[r], INT64_MAX, &all);
-            (void)weir_store_children(work->store, edge, rows[r], time, &known);
-            out->children += all;
-            out->hidden += all - known;
-        }
-    }
-}
-
+/* Cells, rows and the children of rows, by the edge types that the task shows. */
 static void count_batch(const weir_report__work *work, const weir_task *task, const weir_batch *batch,
                         sequence_counts *out) {
     for (uint32_t i = 0; i < batch->sequence_count && out->count < SEQUENCES; i++) {
-        uint32_t rows = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4);
+        const uint64_t *rows = batch->rows + (size_t)i * batch->row_stride;
+        uint32_t row_count = (uint32_t)load(batch, WEIR_NUM_ROWS, i, 4);
         int64_t time = (int64_t)load(batch, WEIR_OBSERVATION_TIME, i, 8);
         out->cells[out->count] = (uint32_t)load(batch, WEIR_NUM_CELLS, i, 4);
-        out->rows[out->count++] = rows;
-        count_children(work, task, batch->rows + (size_t)i * batch->row_stride, rows, time, out);
+        out->rows[out->count++] = row_count;
+        for (uint32_t r = 0; r < row_count; r++) {
+            uint32_t number = weir_store_table_of(work->store, rows[r]);
+            const weir_table *table = number != WEIR_NONE ? &work->info->tables[number] : NULL;
+            for (uint32_t k = 0; table && k < table->inbound_count; k++) {
+                uint32_t all, known, edge = table->inbound[k];
+                if (task->edge_hidden[edge])
+                    continue;
+                (void)weir_store_children(work->store, edge, rows[r], INT64_MAX, &all);
+                (void)weir_store_children(work->store, edge, rows[r], time, &known);
+                out->children += all;
+                out->hidden += all - known;
+            }
+        }
     }
 }
 
@@ -139,19 +120,27 @@ static weir_status look_at_task(weir_report__work *work, const weir_manifest *ma
     return WEIR_OK;
 }
 
+/* By the store's own manifest, with small batches. */
 weir_status weir_report__sequences(weir_report__work *work) {
+    const weir_env *env = work->report->env;
+    weir_store__manifest_settings settings = {.batch_size = BATCH_SIZE};
     weir_manifest *manifest = NULL;
+    weir_bytes text = {0};
     bool has_seeds = false;
     for (uint32_t i = 0; i < work->info->task_count; i++)
         has_seeds = has_seeds || work->info->tasks[i].seed_count > 0;
     if (!has_seeds)
         return WEIR_OK;
-    sequence_counts *counts = weir__allocate(work->report->env, 1, sizeof *counts);
-    weir_status status =
-        counts ? make_manifest(work, &manifest) : weir_report__no_memory(work, sizeof *counts);
+    sequence_counts *counts = weir__allocate(env, 1, sizeof *counts);
+    if (!counts)
+        return weir_report__no_memory(work, sizeof *counts);
+    weir_status status = weir_store__manifest_write(env, work->info, &settings, &text, work->error);
+    if (status == WEIR_OK)
+        status = weir_manifest_read(env, text.data, text.size, "the report", &manifest, work->error);
+    weir_bytes_release(&text);
     for (uint32_t i = 0; i < work->info->task_count && status == WEIR_OK; i++)
         status = look_at_task(work, manifest, i, counts);
     weir_manifest_close(manifest);
-    weir__release(work->report->env, counts);
+    weir__release(env, counts);
     return status;
 }

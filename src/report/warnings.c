@@ -47,26 +47,21 @@ static double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------- */
-
-static void warn_of_edge(weir_report__work *work, const weir_table *table, const weir_edge *edge) {
-    if (percent(edge->dangling, table->row_count) <= 20)
-        return;
-    warn(work, "orphans", (subject){.table = table->name, .column = edge->name},
-         "%s.%s matches no row of %s in %.0f %% of the rows (%" PRIu64
-         "): is it the right key, and of the same type?",
-         table->name, edge->name, work->info->tables[edge->parent_table].name,
-         percent(edge->dangling, table->row_count), edge->dangling);
-}
-
 static void warn_of_table(weir_report__work *work, const weir_report_table *table) {
     const weir_table *of = &work->info->tables[table->table];
     subject about = {.table = of->name};
     char first[40], last[40], early[40], late[40];
     if (of->row_count == 0)
         return;
-    for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++)
-        warn_of_edge(work, of, &work->info->edges[e]);
+    for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++) {
+        const weir_edge *edge = &work->info->edges[e];
+        double dangling = percent(edge->dangling, of->row_count);
+        if (dangling > 20)
+            warn(work, "orphans", (subject){.table = of->name, .column = edge->name},
+                 "%s.%s matches no row of %s in %.0f %% of the rows (%" PRIu64
+                 "): is it the right key, and of the same type?",
+                 of->name, edge->name, work->info->tables[edge->parent_table].name, dangling, edge->dangling);
+    }
     if (weir_report__has_far_times(table)) {
         weir_timestamp_format(table->first, first);
         weir_timestamp_format(table->last, last);
@@ -74,16 +69,13 @@ static void warn_of_table(weir_report__work *work, const weir_report_table *tabl
         weir_timestamp_format(table->late, late);
         warn(work, "far_times", about,
              "rows of %s are of %s to %s, but nearly all lie between %s and %s: are the others stand-ins for "
-             "unknown "
-             "times?",
+             "unknown times?",
              of->name, first, last, early, late);
     }
     if (!table->is_reached && work->info->task_count > 0)
         warn(work, "unreachable_table", about,
              "no task can reach %s (%u rows): no foreign key that a task shows leads to or from it; remove "
-             "it from the schema, "
-             "or add a "
-             "foreign key",
+             "it from the schema, or add a foreign key",
              of->name, of->row_count);
 }
 
@@ -125,34 +117,6 @@ static void warn_of_splits(weir_report__work *work, const weir_task *of, const w
                  " labels of the %s split of task %s are the same: nothing can be learned or measured "
                  "there",
                  labels_of(labels), name, of->name);
-    }
-}
-
-static void warn_of_times(weir_report__work *work, const weir_task *of, const weir_report_task *task,
-                          subject about) {
-    char last[40], first[40];
-    uint64_t timed = of->seed_count - task->see_everything;
-    if (timed == 0 || task->before_data * 2 <= timed)
-        return;
-    weir_timestamp_format(task->last, last);
-    weir_timestamp_format(work->report->view.first, first);
-    warn(work, "observation_before_data", about,
-         "%.0f %% of the seeds of task %s are observed before any row with a time (the data begin %s, the "
-         "last seed is "
-         "of %s): their sequences are empty; is the year right, and the unit?",
-         percent(task->before_data, timed), of->name, first, last);
-}
-
-static void warn_of_suspects(weir_report__work *work, const weir_task *of, const weir_report_task *task) {
-    const weir_table *anchor = &work->info->tables[of->anchor_table];
-    for (uint32_t i = 0; i < task->suspect_count; i++) {
-        const char *name = weir_report__suspect_name(work->info, &task->suspects[i]);
-        subject about = {.table = anchor->name, .column = name, .task = of->name};
-        warn(work, "leak_suspect", about,
-             "%s.%s alone tells the target of task %s (AUC %.3f): if it is known only with or after the "
-             "answer, give it "
-             "known_at or list it in drop_columns",
-             anchor->name, name, of->name, task->suspects[i].auc);
     }
 }
 
@@ -205,14 +169,31 @@ static void warn_of_task(weir_report__work *work, const weir_report_task *task) 
             " seeds of task %s stand for the same row and time as another one and have another label: should "
             "the query aggregate, or name an observation time?",
             task->conflicts, of->name);
-    warn_of_times(work, of, task, about);
+    uint64_t timed = of->seed_count - task->see_everything;
+    if (timed > 0 && task->before_data * 2 > timed) {
+        char last[40], first[40];
+        weir_timestamp_format(task->last, last);
+        weir_timestamp_format(work->report->view.first, first);
+        warn(
+            work, "observation_before_data", about,
+            "%.0f %% of the seeds of task %s are observed before any row with a time (the data begin %s, the "
+            "last seed is of %s): their sequences are empty; is the year right, and the unit?",
+            percent(task->before_data, timed), of->name, first, last);
+    }
     if (task->sequences > 0 && task->rows < 2 && has_edges(work, of))
         warn(work, "lonely_seeds", about,
              "a typical sequence of task %s is one row, though foreign keys lead to and from %s: time hides "
-             "%.0f %% of the "
-             "children; is the time of its parents later than its own, or the observation too early?",
+             "%.0f %% of the children; is the time of its parents later than its own, or the observation too "
+             "early?",
              of->name, work->info->tables[of->anchor_table].name, 100 * task->hidden);
-    warn_of_suspects(work, of, task);
+    const char *anchor = work->info->tables[of->anchor_table].name;
+    for (uint32_t i = 0; i < task->suspect_count; i++) {
+        const char *name = weir_report__suspect_name(work->info, &task->suspects[i]);
+        warn(work, "leak_suspect", (subject){.table = anchor, .column = name, .task = of->name},
+             "%s.%s alone tells the target of task %s (AUC %.3f): if it is known only with or after the "
+             "answer, give it known_at or list it in drop_columns",
+             anchor, name, of->name, task->suspects[i].auc);
+    }
 }
 
 void weir_report__warnings(weir_report__work *work) {

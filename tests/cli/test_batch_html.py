@@ -530,7 +530,7 @@ class Page(PageCase):
         names = []
         for number in range(len(data["sequences"])):
             self.assertEqual(self.browser.run("return document.getElementById('sequence').selectedIndex"), number)
-            self.assertIn(data["sequences"][number]["digest"], self.browser.text("#digests"))
+            self.assertIn(data["sequences"][number]["digest"], self.browser.text("#hashes"))
             names.append(self.browser.run("return document.querySelector('.card.is-anchor .head')?.textContent ?? ''"))
             self.browser.press("n")
         self.assertEqual(names.count(""), 3, "three sequences are padding")
@@ -543,7 +543,7 @@ class Page(PageCase):
         index = "return document.getElementById('sequence').selectedIndex"
         size = len(data["steps"][0]["sequences"])
         for step in data["steps"]:
-            self.assertIn(step["digest"], self.browser.text("#digests"))
+            self.assertIn(step["digest"], self.browser.text("#hashes"))
             self.assertIn(f"epoch {step['epoch']}, position {step['position']}", self.browser.text("#subtitle"))
             self.browser.press("N")
         self.assertEqual(self.browser.run(index), 2 * size)

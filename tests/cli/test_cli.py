@@ -86,7 +86,7 @@ class Help(unittest.TestCase):
 
     def test_the_help_of_one_command(self):
         self.assertEqual(weir("help", "permute").stdout, """\
-weir permute: the order of blocks under an epoch seed
+weir permute: print the order of blocks under an epoch seed
 
 usage: weir permute --seed HEX --blocks N [--json]
 

@@ -301,7 +301,7 @@ class Page(PageCase):
         plain = self.browser.run(picture)
         self.browser.press("/")
         self.browser.press("H2.ATTN.PROBS")
-        self.assertEqual(self.browser.text("#match-count"), "2 matches")
+        self.assertEqual(self.browser.text("#match-count"), "2 found")
         self.assertNotEqual(self.browser.run(picture), plain)
         self.browser.press("Enter")
         self.assertEqual(self.browser.text("#selected .name"), "h2.attn.probs")

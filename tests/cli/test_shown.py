@@ -64,7 +64,7 @@ class Shown(unittest.TestCase):
             manifest["data"]["sampling"] = {**mode, "datasets": ["library/odd/train"]}
             path.write_text(json.dumps(manifest))
             shown = weir("manifest", path)
-            self.assertIn("training steps of 64, 32 cells a sequence, in turn\n", shown)
+            self.assertIn("training steps of 64, 32 cells per sequence, in turn\n", shown)
             self.assertRegex(shown, rf"library/odd/train +\d+ samples, drawn by {by}, weight 1 of 2\n")
             self.assertRegex(shown, r"library/even/train +\d+ samples, weight 1 of 2\n")
 

@@ -1,7 +1,50 @@
-/* See explain.h. */
-#include "explain.h"
+/* See draft.h. */
+#include "draft.h"
 
 #include <string.h>
+
+#include "progress.h"
+#include "signals.h"
+
+enum { BROKEN_DEPTH = 4 };
+
+weir_status cli_draft_make(cli_draft *draft, const weir_ingest_options *given, weir_error *error) {
+    weir_ingest_options options = *given;
+    cli_progress progress;
+    cli_progress_begin(&progress);
+    options.progress = cli_progress_show;
+    options.progress_context = &progress;
+    options.reasons = &draft->reasons;
+    cli_signals_catch(NULL, NULL);
+    weir_status status = weir_schema_draft(NULL, &options, &draft->schema, error);
+    cli_signals_release();
+    cli_progress_end(&progress);
+    return status;
+}
+
+void cli_draft_release(cli_draft *draft) {
+    weir_bytes_release(&draft->schema);
+    weir_bytes_release(&draft->reasons);
+}
+
+weir_status cli_draft_indent(cli_draft *draft, weir_error *error) {
+    return weir_json_indent(&draft->schema, BROKEN_DEPTH, error);
+}
+
+weir_status cli_draft_save(const cli_draft *draft, const char *source, const char *schema_path,
+                           const char *notes_path, weir_error *error) {
+    cli_output notes;
+    weir_status status = cli_write_file(schema_path, draft->schema.data, draft->schema.size, error);
+    if (status == WEIR_OK)
+        status = cli_output_open(&notes, notes_path, error);
+    if (status != WEIR_OK)
+        return status;
+    weir_status written = cli_draft_explain(draft, notes.stream, source, error);
+    status = cli_output_finish(&notes, error);
+    return written != WEIR_OK ? written : status;
+}
+
+/* ---- Reasons --------------------------------------------------------------------------------- */
 
 typedef struct reason {
     weir_cbor_value table, column, topic, choice, why;
@@ -24,11 +67,13 @@ static void put_text(FILE *out, const weir_cbor_value *text) {
         fputc(text->data[i] == '\n' || text->data[i] == '\r' ? ' ' : text->data[i], out);
 }
 
-static bool is_same(const weir_cbor_value *a, const weir_cbor_value *b) {
-    return a->number == b->number && memcmp(a->data, b->data, (size_t)a->number) == 0;
+/* As texts are sorted: by their bytes, the shorter of two first. */
+static int compare(const weir_cbor_value *a, const weir_cbor_value *b) {
+    int order = memcmp(a->data, b->data, (size_t)(a->number < b->number ? a->number : b->number));
+    return order ? order : a->number < b->number ? -1 : a->number > b->number;
 }
 
-static const char *topic_words(const weir_cbor_value *topic) {
+static void put_line(FILE *out, const reason *r, bool with_table) {
     static const char *const words[][2] = {{"primary_key", "primary key"},
                                            {"foreign_key", "leads to"},
                                            {"stype", "is"},
@@ -36,13 +81,6 @@ static const char *topic_words(const weir_cbor_value *topic) {
                                            {"known_at", "known_at"},
                                            {"task", "task"},
                                            {"source", "source"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (weir_cbor_is_text(topic, words[i][0]))
-            return words[i][1];
-    return "";
-}
-
-static void put_line(FILE *out, const reason *r, bool with_table) {
     fputs("- ", out);
     if (with_table && r->has_table) {
         put_text(out, &r->table);
@@ -52,7 +90,10 @@ static void put_line(FILE *out, const reason *r, bool with_table) {
         put_text(out, &r->column);
         fputs(": ", out);
     }
-    fprintf(out, "%s **", topic_words(&r->topic));
+    for (size_t i = 0; i < CLI_COUNT(words); i++)
+        if (weir_cbor_is_text(&r->topic, words[i][0]))
+            fputs(words[i][1], out);
+    fputs(" **", out);
     put_text(out, &r->choice);
     fputs("** (", out);
     put_text(out, &r->why);
@@ -67,7 +108,7 @@ static void put_table(FILE *out, const weir_cbor_value *list, const weir_cbor_va
         weir_cbor_iterator it = weir_cbor_children(list);
         while (weir_cbor_next(&it, NULL, &item)) {
             read_reason(&item, &r);
-            bool belongs = table ? r.has_table && is_same(&r.table, table) : !r.has_table;
+            bool belongs = table ? r.has_table && compare(&r.table, table) == 0 : !r.has_table;
             if (belongs && r.has_column == (with_column == 1))
                 put_line(out, &r, false);
         }
@@ -92,14 +133,8 @@ static void put_all(FILE *out, const char *source, const weir_cbor_value *list) 
         it = weir_cbor_children(list);
         while (weir_cbor_next(&it, NULL, &item)) {
             read_reason(&item, &r);
-            if (!r.has_table)
-                continue;
-            size_t shorter = (size_t)(r.table.number < last.number ? r.table.number : last.number);
-            int order = last.data ? memcmp(r.table.data, last.data, shorter) : 1;
-            bool is_after = order > 0 || (order == 0 && r.table.number > last.number);
-            size_t both = (size_t)(r.table.number < next.number ? r.table.number : next.number);
-            int before = next.data ? memcmp(r.table.data, next.data, both) : -1;
-            if (is_after && (before < 0 || (before == 0 && r.table.number < next.number)))
+            bool is_after = r.has_table && (!last.data || compare(&r.table, &last) > 0);
+            if (is_after && (!next.data || compare(&r.table, &next) < 0))
                 next = r.table;
         }
         if (!next.data)
@@ -112,11 +147,11 @@ static void put_all(FILE *out, const char *source, const weir_cbor_value *list) 
     }
 }
 
-weir_status cli_write_reasons(FILE *out, const char *source, const weir_bytes *reasons, weir_error *error) {
+weir_status cli_draft_explain(const cli_draft *draft, FILE *out, const char *source, weir_error *error) {
     weir_cbor_writer w;
     weir_cbor_writer_memory(&w, NULL);
-    weir_status status =
-        weir_json_read(reasons->data, reasons->size, "the reasons", WEIR_SCHEMA_INVALID, &w, error);
+    weir_status status = weir_json_read(draft->reasons.data, draft->reasons.size, "the reasons",
+                                        WEIR_SCHEMA_INVALID, &w, error);
     if (status == WEIR_OK)
         status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK) {

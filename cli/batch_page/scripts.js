@@ -1,0 +1,10 @@
+@include svg.js
+@include page/batch_data.js
+@include page/cards.js
+@include page/arrows.js
+@include page/timeline.js
+@include page/masks.js
+@include page/panels.js
+@include page/labels.js
+@include page/search.js
+@include page/page.js
