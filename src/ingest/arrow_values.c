@@ -401,8 +401,10 @@ static bool read_view(const struct ArrowArray *array, const char *view, weir_ing
     const char *lengths = array->buffers[array->n_buffers - 1];
     memcpy(&length, lengths + (size_t)parts[2] * sizeof length, sizeof length);
     const char *bytes = array->buffers[BUFFERS_BEFORE + parts[2]];
+    if (!bytes || (int64_t)parts[3] + size > length)
+        return false;
     out->data = bytes + parts[3];
-    return bytes && (int64_t)parts[3] + size <= length;
+    return true;
 }
 
 static const char *read_views(const weir_ingest__arrow_type *type, const span *s) {
