@@ -7,6 +7,7 @@ and must not change otherwise, on any machine.
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def demo(folder: Path, *more: Any) -> dict[str, Any]:
 
 
 class Demo(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.made = Path(holder.name) / "shop"  # once: tests that begin with a shop copy it, and those that change none read it
+        demo(cls.made, "--no-run")
+
     def setUp(self) -> None:
         self.holder = tempfile.TemporaryDirectory()
         self.folder = Path(self.holder.name) / "shop"
@@ -63,13 +71,11 @@ class Demo(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), FILES)
 
     def test_the_store_is_what_the_reference_says(self) -> None:
-        demo(self.folder, "--no-run")
-        store = Store.ingest(self.folder / "shop.sqlite", (self.folder / "shop.schema.json").read_bytes())
-        self.assertEqual(differences(StoreFile(self.folder / "shop.weir"), store), [])
+        store = Store.ingest(self.made / "shop.sqlite", (self.made / "shop.schema.json").read_bytes())
+        self.assertEqual(differences(StoreFile(self.made / "shop.weir"), store), [])
 
     def test_the_shop_has_what_real_ones_have(self) -> None:
-        demo(self.folder)
-        connection = sqlite3.connect(self.folder / "shop.sqlite")
+        connection = sqlite3.connect(self.made / "shop.sqlite")
 
         def number(sql: str) -> Any:
             return connection.execute(sql).fetchone()[0]
@@ -135,7 +141,7 @@ class Demo(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_edited_schema_is_kept_and_used(self) -> None:
-        demo(self.folder)
+        shutil.copytree(self.made, self.folder)
         path = self.folder / "shop.schema.json"
         schema = json.loads(path.read_text())
         del schema["tasks"]["spend"]
@@ -147,10 +153,10 @@ class Demo(unittest.TestCase):
         self.assertEqual(path.read_text(), edited)
         self.assertNotIn("spend", done.stdout)
         path.unlink()
-        self.assertEqual(demo(self.folder)["store_hash"], STORE_HASH)
+        self.assertEqual(demo(self.folder, "--no-run")["store_hash"], STORE_HASH)
 
     def test_an_edited_manifest_is_kept_and_used(self) -> None:
-        demo(self.folder)
+        shutil.copytree(self.made, self.folder)
         path = self.folder / "shop.manifest.json"
         manifest = json.loads(path.read_text())
         manifest["global_batch_size"] = 16
@@ -165,7 +171,7 @@ class Demo(unittest.TestCase):
         self.assertEqual(sorted(found.name for found in self.folder.iterdir()), sorted(written))
 
     def test_an_edited_manifest_of_another_store_is_kept_aside(self) -> None:
-        demo(self.folder)
+        shutil.copytree(self.made, self.folder)
         path, fresh = self.folder / "shop.manifest.json", self.folder / "shop.manifest.new.json"
         edited = path.read_text().replace('"seed": 0', '"seed": 7')
         path.write_text(edited)
@@ -176,7 +182,7 @@ class Demo(unittest.TestCase):
         self.assertTrue(fresh.exists())
 
     def test_another_scale_makes_the_manifest_anew(self) -> None:
-        demo(self.folder)
+        shutil.copytree(self.made, self.folder)
         path = self.folder / "shop.manifest.json"
         before = path.read_text()
         done = run("demo", "--scale", 2 * SCALE, "--dir", self.folder)
@@ -206,7 +212,7 @@ class Demo(unittest.TestCase):
                 self.assertEqual([path.name for path in Path(folder).iterdir()], [name])
 
     def test_a_link_is_replaced_and_not_followed(self) -> None:
-        demo(self.folder)
+        shutil.copytree(self.made, self.folder)
         elsewhere = Path(self.holder.name) / "elsewhere.json"
         elsewhere.write_text("mine")
         (self.folder / "shop.schema.json").unlink()

@@ -14,9 +14,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
 from tests.support.mariadb import Server, find_programs  # noqa: E402
-from tests.support.postgres import Proxy, free_port  # noqa: E402
 from tests.support.processes import environment, start  # noqa: E402
 from tests.support.scan import DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, scan  # noqa: E402
+from tests.support.servers import Proxy, SourceCase, free_port  # noqa: E402
 
 PROGRAMS = find_programs()
 MICROS = 1000000
@@ -79,7 +79,7 @@ class WithoutServer(unittest.TestCase):
 
 @unittest.skipUnless(PROGRAMS, "no MariaDB server here (Debian: mariadb-server-core, mariadb-client-core); WEIR_MARIADB_BIN can name its folder")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
-class MySql(unittest.TestCase):
+class MySql(SourceCase):
     @classmethod
     def setUpClass(cls):
         holder = tempfile.TemporaryDirectory()
@@ -111,22 +111,6 @@ class MySql(unittest.TestCase):
     def make(cls, name, sql):
         cls.server.run(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
         cls.server.run(sql, name)
-
-    def assert_fails(self, url, *words, options=()):
-        done = scan(url, *options, check=False)
-        message = done.stderr.decode()
-        self.assertEqual(done.returncode, 1, message)
-        self.assertTrue(message.startswith("weir: SOURCE_ERROR: "), message)
-        for word in words:
-            self.assertIn(word, message)
-        self.assertNotIn(self.server.password, message)
-
-    def weir(self, *arguments):
-        """The program's answer, and its error's message."""
-        done = subprocess.run([WEIR, *arguments, "--json"], check=False, capture_output=True)
-        printed = json.loads(done.stdout)
-        self.assertNotIn(self.server.password, done.stdout.decode() + done.stderr.decode())
-        return printed, printed.get("error", {}).get("message")
 
     # ---- Values and keys
 

@@ -40,20 +40,22 @@ class SeedTests(PlanTest):
         self.assertEqual({tensor["offset"] for tensor in activations.values()}, {0})
 
     def test_residual_blocks_are_coloured_optimally(self) -> None:
-        for size in ("18", "34", "50", "101", "152"):
+        for size in part_of(("18", "34", "50", "101", "152")):
+            given = graph("resnet", "--size", size)
             for mode in MODES:
                 with self.subTest(size, mode=mode):
-                    result = self.plan_of(graph("resnet", "--size", size), "--mode", mode)
+                    result = self.plan_of(given, "--mode", mode)
                     activations = result["arenas"]["activations"]
                     self.assertEqual(activations["slots"], activations["max_live"])
 
     def test_models_reuse_and_reach_the_lower_bound(self) -> None:
         models = [("gpt2", size) for size in ("small", "medium", "large", "xl")]
         models += [("llama", size) for size in ("7b", "8b", "13b", "70b", "405b")]
-        for kind, size in models:
+        for kind, size in part_of(models):
+            given = graph(kind, "--size", size)
             for mode in MODES:
                 with self.subTest(kind, size=size, mode=mode):
-                    result = self.plan_of(graph(kind, "--size", size), "--mode", mode)
+                    result = self.plan_of(given, "--mode", mode)
                     for name, arena in result["arenas"].items():
                         self.assertEqual(arena["peak_bytes"], arena["lower_bound"], name)
                         self.assertTrue(arena["optimal"])

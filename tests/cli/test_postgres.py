@@ -11,9 +11,10 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from tests.support import shop, warehouse  # noqa: E402
 from tests.support.endless import check_signals  # noqa: E402
-from tests.support.postgres import Proxy, Server, find_binaries, free_port  # noqa: E402
+from tests.support.postgres import Server, find_binaries  # noqa: E402
 from tests.support.processes import start  # noqa: E402
 from tests.support.scan import ABSENT, DECLARED, SCAN, WEIR, comparable, ingest, lines, real, rows, rows_by_table, scan  # noqa: E402
+from tests.support.servers import Proxy, SourceCase, free_port  # noqa: E402
 
 BINARIES = find_binaries()
 MICROS = 1000000
@@ -58,7 +59,7 @@ class WithoutPostgres(unittest.TestCase):
 @unittest.skipIf("POSTGRES" in ABSENT, "this build has no PostgreSQL")
 @unittest.skipUnless(BINARIES, "no PostgreSQL server here (Debian: postgresql); WEIR_POSTGRES_BIN can name its folder")
 @unittest.skipUnless(SCAN and WEIR, "WEIR and WEIR_SCAN must name the programs weir and scan_source (ctest does)")
-class Postgres(unittest.TestCase):
+class Postgres(SourceCase):
     @classmethod
     def setUpClass(cls):
         cls.server = Server(BINARIES)
@@ -78,23 +79,6 @@ class Postgres(unittest.TestCase):
 
     def assert_row(self, row, expected):
         self.assertEqual(comparable(row), comparable(expected))
-
-    def assert_fails(self, url, *words, options=()):
-        done = scan(url, *options, check=False)
-        message = done.stderr.decode()
-        self.assertEqual(done.returncode, 1, message)
-        self.assertTrue(message.startswith("weir: SOURCE_ERROR: "), message)
-        for word in words:
-            self.assertIn(word, message)
-        self.assertNotIn(self.server.password, message)
-        return message
-
-    def weir(self, *arguments):
-        """The program's answer, and its error's code and message."""
-        done = subprocess.run([WEIR, *arguments, "--json"], check=False, capture_output=True)
-        printed = json.loads(done.stdout)
-        self.assertNotIn(self.server.password, done.stdout.decode() + done.stderr.decode())
-        return printed, printed.get("error", {}).get("message")
 
     # ---- Schemas, views, queries
 

@@ -24,11 +24,7 @@ class Hostile(HostileCase):
         return self.ingest_from(FakePostgres(answers), *options)
 
     def assert_refused(self, answers, *words, options=("--source-timeout", "30")):
-        status, output = self.ingest(answers, *options)
-        self.assertEqual((status, output.get("error", {}).get("code_id")), (1, "SOURCE_ERROR"), (answers.keys(), output))
-        for word in words:
-            self.assertIn(word, output["error"]["message"])
-        self.assertEqual(os.listdir(self.folder), [])
+        self.assert_error(*self.ingest(answers, *options), *words)
 
     def test_the_fake_server_is_one(self):
         status, output = self.ingest({})

@@ -14,7 +14,7 @@
 #include "gpu_on_host/lanes.h"
 #include "support/attention_batch.h"
 
-enum { HEADS = 3, PATTERNS = 3, HEAD_SIZES = 3, LOOPING_BLOCKS = 2 };
+enum { HEADS = 3, PATTERNS = 3, LOOPING_BLOCKS = 2 };
 enum { Q, K, V, O, G, DQ, DK, DV, TENSORS };
 
 static const int given[] = {Q, K, V, G}, made[] = {O, DQ, DK, DV};
@@ -32,11 +32,21 @@ DECLARE(32, 0)
 DECLARE(32, 1)
 DECLARE(64, 0)
 DECLARE(64, 1)
+#ifndef NO_HEADS_OF_128
 DECLARE(128, 0)
 DECLARE(128, 1)
-static const uint32_t head_sizes[HEAD_SIZES] = {32, 64, 128};
-static attention_kernel *const kernels[HEAD_SIZES][2][WEIR_ATTENTION__PASSES] = {
-    {PASSES(32, 0), PASSES(32, 1)}, {PASSES(64, 0), PASSES(64, 1)}, {PASSES(128, 0), PASSES(128, 1)}};
+#endif
+static const struct {
+    uint32_t size;
+    attention_kernel *kernels[2][WEIR_ATTENTION__PASSES]; /* by type */
+} heads[] = {
+    {32, {PASSES(32, 0), PASSES(32, 1)}},
+    {64, {PASSES(64, 0), PASSES(64, 1)}},
+#ifndef NO_HEADS_OF_128
+    {128, {PASSES(128, 0), PASSES(128, 1)}},
+#endif
+};
+enum { HEAD_SIZES = sizeof heads / sizeof heads[0] };
 
 /* ---- A case ------------------------------------------------------------------------------------------ */
 
@@ -230,14 +240,14 @@ static void compare(const attention_case *c, weir_attention_pattern pattern) {
 static void run_case(const batch_rules *rules, uint32_t size, bool is_bfloat16, bool kinds[2][KINDS]) {
     weir_error error;
     weir_attention *host;
-    attention_case c = make_case(rules, head_sizes[size], is_bfloat16);
+    attention_case c = make_case(rules, heads[size].size, is_bfloat16);
     assert_ok(weir_attention_open(NULL, NULL, &host, &error), &error);
     make_lists(&c, host);
     for (int p = 0; p < PATTERNS; p++) {
         weir_attention_pattern pattern = (weir_attention_pattern)p;
         run_host(&c, host, pattern);
-        run_lanes(&c, &c.first, pattern, kernels[size][is_bfloat16], false, kinds[p > 0]);
-        run_lanes(&c, &c.second, pattern, kernels[size][is_bfloat16], true, kinds[p > 0]);
+        run_lanes(&c, &c.first, pattern, heads[size].kernels[is_bfloat16], false, kinds[p > 0]);
+        run_lanes(&c, &c.second, pattern, heads[size].kernels[is_bfloat16], true, kinds[p > 0]);
         compare(&c, pattern);
     }
     weir_attention_close(host);

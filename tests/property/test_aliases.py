@@ -10,6 +10,7 @@ from reference import plan as reference
 from reference import remat, reorder, schedules
 from tests.property.test_plan import MODES, random_arenas, random_graph
 from tests.property.test_remat import small_graph
+from tests.support.cases import bar, part_of
 from tests.support.plans import Files, call, validate
 
 
@@ -99,19 +100,19 @@ class RandomAliases(unittest.TestCase):
 
     def test_against_the_reference(self) -> None:
         answers = []
-        for seed in range(100):
+        for seed in part_of(range(100)):
             rng = random.Random(seed)
             graph = with_aliases(random_graph(rng), rng)
             graph["step"] = rng.choice(("end", "backward"))
             for mode in MODES:
                 with self.subTest(seed=seed, mode=mode):
                     answers.append(self.compare(graph, mode, random_arenas(rng)))
-        self.assertGreater(min(answers.count("planned"), answers.count("refused")), 30, answers)
+        self.assertGreater(min(answers.count("planned"), answers.count("refused")), bar(30), answers)
 
     def test_another_order(self) -> None:
         """As the reference has it: places count once, and no order overwrites one too early."""
         changed = 0
-        for seed in range(60):
+        for seed in part_of(range(60)):
             rng = random.Random(seed)
             graph = with_aliases(random_graph(rng), rng)
             rng.shuffle(graph["nodes"])
@@ -132,7 +133,7 @@ class RandomAliases(unittest.TestCase):
                         self.assertEqual([node for kind, node in result["schedule"] if kind == "run"], best)
                         self.assertIsNone(reference.analyze_liveness(graph, mode, best).too_early)
                         changed += 1
-        self.assertGreater(changed, 10)
+        self.assertGreater(changed, bar(10))
 
     def plan_as_reference(self, graph: dict, seen: dict, seed: int, part: float) -> tuple[dict | None, dict[str, str]]:
         """The program's plan of `graph` with a part of its peak, and who owns the place of each alias: what the reference
@@ -166,7 +167,7 @@ class RandomAliases(unittest.TestCase):
         """As the reference has it, where no operator writes an alias in place; from seed 60 on, they overwrite what
         they read last."""
         again = shared = 0
-        for seed in range(90):
+        for seed in part_of(range(90)):
             rng = random.Random(seed)
             graph = small_graph(rng, rng.randrange(6, 20))
             for tensor in graph["tensors"] if seed >= 60 else []:
@@ -179,13 +180,13 @@ class RandomAliases(unittest.TestCase):
                 result, owners = self.plan_as_reference(graph, graph, seed, 0.85)
                 again += result is not None
                 shared += any(name.rpartition(".again")[1] for name in owners)
-        self.assertGreater(again, 15)
-        self.assertGreater(shared, 3)
+        self.assertGreater(again, bar(15))
+        self.assertGreater(shared, bar(3))
 
     def test_recomputing_what_is_written_in_place(self) -> None:
         """As the reference has it: a write makes a tensor of its own in the bytes of the one before it."""
         answers = []
-        for seed in range(120):
+        for seed in part_of(range(120)):
             rng = random.Random(seed)
             graph = written_graph(rng)
             seen = reference.with_versions(graph, MODES[seed % 3])
@@ -200,13 +201,13 @@ class RandomAliases(unittest.TestCase):
                     if before["death"] == after["birth"]:
                         self.assertEqual(before["offset"], after["offset"], node["id"])
                 answers.append("whole" if written else "apart" if apart else "views")
-        self.assertGreater(answers.count("whole"), 20, answers)
-        self.assertGreater(answers.count("apart"), 3, answers)
+        self.assertGreater(answers.count("whole"), bar(20), answers)
+        self.assertGreater(answers.count("apart"), bar(3), answers)
 
     def test_no_order_is_below_the_bound(self) -> None:
         """Of graphs whose orders can all be looked at."""
         seen = 0
-        for seed in range(60):
+        for seed in part_of(range(60)):
             rng = random.Random(seed)
             graph, mode = with_aliases(small_graph(rng, 5), rng), MODES[seed % 3]
             if reference.analyze_liveness(graph, mode).too_early is not None:
@@ -225,13 +226,13 @@ class RandomAliases(unittest.TestCase):
             with self.subTest(seed=seed):
                 self.assertLessEqual(reorder.order_bound(graph, mode, [ids[node] for node in p.order]), min(peaks))
             seen += 1
-        self.assertGreater(seen, 30)
+        self.assertGreater(seen, bar(30))
 
     def test_places_hold_the_values_that_are_read(self) -> None:
         """Runs the graph in its plan's bytes, in inference mode: every node writes its number over what it makes,
         views write nothing, and every read finds what was made there last."""
         ran = 0
-        for seed in range(300, 360):
+        for seed in part_of(range(300, 360)):
             graph = with_aliases(random_graph(random.Random(seed)), random.Random(seed))
             done = call("plan", self.files.add(graph), "--json", "--mode", "inference")
             if done.returncode:
@@ -239,7 +240,7 @@ class RandomAliases(unittest.TestCase):
             with self.subTest(seed=seed):
                 self.run_in_place(graph, json.loads(done.stdout)["tensors"])
             ran += 1
-        self.assertGreater(ran, 20)
+        self.assertGreater(ran, bar(20))
 
     def run_in_place(self, graph: dict, rows: dict) -> None:
         memory: dict[tuple[str, int], object] = {}

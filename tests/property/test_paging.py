@@ -8,6 +8,7 @@ import unittest
 from reference import remat, schedules
 from tests.property.test_plan import random_graph
 from tests.property.test_remat import MODES, WithReference, small_graph
+from tests.support.cases import bar, part_of
 from tests.support.plans import call, error, plan
 from tests.support.remat_by_force import least_cost, least_overlapped
 
@@ -15,7 +16,7 @@ from tests.support.remat_by_force import least_cost, least_overlapped
 class Paging(WithReference):
     def compare_random_graphs(self, speeds: tuple[int, ...], overlaps: bool) -> list[str]:
         answers = []
-        for seed in range(40):
+        for seed in part_of(range(40)):
             rng = random.Random(seed)
             graph = random_graph(rng) if seed % 2 else small_graph(rng, rng.randrange(8, 25))
             for mode in MODES:
@@ -31,19 +32,19 @@ class Paging(WithReference):
 
     def test_random_graphs_against_the_reference(self) -> None:
         answers = self.compare_random_graphs((1, 3, 7), overlaps=False)
-        self.assertGreater(answers.count("paged"), 20, answers)
-        self.assertGreater(answers.count("again"), 2, answers)
+        self.assertGreater(answers.count("paged"), bar(20), answers)
+        self.assertGreater(answers.count("again"), bar(2), answers)
 
     def test_random_graphs_with_transfers_beside_the_computation(self) -> None:
         answers = self.compare_random_graphs((1, 3, 7, 20), overlaps=True)
-        self.assertGreater(answers.count("hidden"), 20, answers)
-        self.assertGreater(answers.count("paged"), 1, answers)
-        self.assertGreater(answers.count("again"), 2, answers)
+        self.assertGreater(answers.count("hidden"), bar(20), answers)
+        self.assertGreater(answers.count("paged"), bar(1), answers)
+        self.assertGreater(answers.count("again"), bar(2), answers)
 
     def test_small_graphs_cost_the_least(self) -> None:
         """Equal to the best of all schedules; where there is none, that is proven."""
         found = paged = impossible = 0
-        for seed in range(100):
+        for seed in part_of(range(100)):
             rng = random.Random(seed)
             graph = small_graph(rng, rng.randrange(3, 7))
             mode = MODES[seed % 3]
@@ -68,15 +69,15 @@ class Paging(WithReference):
                     self.assertEqual(result["remat"]["added_cost"], least)
                     found += 1
                     paged += "paging" in result
-        self.assertGreater(found, 15)
-        self.assertGreater(paged, 10)
-        self.assertGreater(impossible, 3)
+        self.assertGreater(found, bar(15))
+        self.assertGreater(paged, bar(10))
+        self.assertGreater(impossible, bar(3))
 
     def test_small_graphs_beside_the_computation(self) -> None:
         """Never less than the best of all schedules, nor the bound more; most are the best. And never more than if nothing
         ran beside transfers."""
         found = best = 0
-        for seed in range(150):
+        for seed in part_of(range(150)):
             rng = random.Random(seed)
             graph = small_graph(rng, rng.randrange(3, 6))
             mode = MODES[seed % 3]
@@ -103,13 +104,13 @@ class Paging(WithReference):
                     self.assertLessEqual(own["added_cost"], plan(path, *options, "--no-overlap")["remat"]["added_cost"])
                     found += 1
                     best += own["added_cost"] == least
-        self.assertGreater(found, 10)
-        self.assertGreaterEqual(best * 4, found * 3)
+        self.assertGreater(found, bar(10))
+        self.assertGreaterEqual(best * 4, bar(found * 3))
 
     def test_more_freedom_never_costs_more(self) -> None:
         """Recomputing alone, with a link that nothing runs beside, with one that transfers run beside."""
         cheaper = [0, 0]
-        for seed in range(30):
+        for seed in part_of(range(30)):
             rng = random.Random(seed)
             graph = small_graph(rng, 24)
             p = schedules.problem(graph, "backward")
@@ -124,7 +125,7 @@ class Paging(WithReference):
             self.assertEqual(costs, sorted(costs, reverse=True))
             for i in range(2):
                 cheaper[i] += costs[i + 1] < costs[i] < 2**64
-        self.assertGreater(min(cheaper), 5)
+        self.assertGreater(min(cheaper), bar(5))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from reference import plan as reference
 from reference import remat, reorder, schedules
 from tests.property.test_plan import random_graph
+from tests.support.cases import bar, part_of
 from tests.support.plans import Files, call, error, plan, validate
 from tests.support.remat_by_force import least_cost
 
@@ -100,7 +101,7 @@ class WithReference(unittest.TestCase):
 class Remat(WithReference):
     def test_random_graphs_against_the_reference(self) -> None:
         answers = []
-        for seed in range(40):
+        for seed in part_of(range(40)):
             rng = random.Random(seed)
             graph = random_graph(rng) if seed % 2 else small_graph(rng, rng.randrange(8, 25))
             for mode in MODES:
@@ -112,12 +113,12 @@ class Remat(WithReference):
                     budget["gradients"] = peaks.get("gradients", 0)
                 with self.subTest(seed=seed, mode=mode):
                     answers.append(self.compare(graph, mode, budget, rng.choice((0, 1, 2, 3, 5))))
-        self.assertGreater(answers.count("again"), 20, answers)
+        self.assertGreater(answers.count("again"), bar(20), answers)
 
     def test_small_graphs_cost_the_least(self) -> None:
         """Equal to the best of all schedules; where there is none, that is proven."""
         found = impossible = 0
-        for seed in range(120):
+        for seed in part_of(range(120)):
             rng = random.Random(seed)
             graph = small_graph(rng, rng.randrange(3, 8))
             mode = MODES[seed % 3]
@@ -139,8 +140,8 @@ class Remat(WithReference):
                     self.assertTrue(result["remat"]["optimal"])
                     self.assertEqual(result["remat"]["added_cost"], least)
                     found += 1
-        self.assertGreater(found, 15)
-        self.assertGreater(impossible, 5)
+        self.assertGreater(found, bar(15))
+        self.assertGreater(impossible, bar(5))
 
     def test_a_restored_plan_keeps_its_schedule(self) -> None:
         graph = small_graph(random.Random(3), 12)
@@ -171,7 +172,7 @@ class Order(unittest.TestCase):
 
     def test_against_the_reference(self) -> None:
         lowered = proven = 0
-        for seed in range(30):
+        for seed in part_of(range(30)):
             rng = random.Random(1000 + seed)
             graph = small_graph(rng, rng.randrange(6, 20)) if seed % 3 else random_graph(rng)
             rng.shuffle(graph["nodes"])
@@ -192,12 +193,12 @@ class Order(unittest.TestCase):
                         self.assertEqual(own["peak"], reorder.order_peak(graph, mode, best))
                     lowered += own["changed"]
                     proven += own["peak"] == own["lower_bound"]
-        self.assertGreater(lowered, 20)
-        self.assertGreater(proven, 40)
+        self.assertGreater(lowered, bar(20))
+        self.assertGreater(proven, bar(40))
 
     def test_no_order_is_below_the_bound(self) -> None:
         """Of graphs whose orders can all be looked at."""
-        for seed in range(60):
+        for seed in part_of(range(60)):
             rng = random.Random(seed)
             graph = small_graph(rng, 6)
             mode = MODES[seed % 3]

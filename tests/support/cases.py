@@ -21,6 +21,11 @@ def part_of(cases: Sequence) -> Sequence:
     return cases[::STRIDE]
 
 
+def bar(count: int) -> int:
+    """How many cases of a kind a test must have seen more of, so that it is one: a part of them need have none."""
+    return count if STRIDE == 1 else -1
+
+
 def scratch_database(path: Path | str) -> sqlite3.Connection:
     """A database to write that need not survive a power failure: it does not wait for the disk."""
     connection = sqlite3.connect(path)

@@ -3,7 +3,6 @@ little memory and must end."""
 import json
 import os
 import resource
-import socket
 import subprocess
 import tempfile
 import threading
@@ -11,6 +10,7 @@ import unittest
 
 from tests.support.processes import start
 from tests.support.scan import WEIR
+from tests.support.servers import Listener
 
 MEMORY = 1 << 30
 
@@ -20,38 +20,12 @@ def limit_memory():
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
-class FakeServer:
-    """Listens on loopback, and `serve`s each client in a thread. with FakeServer() as server: server.port"""
+class FakeServer(Listener):
+    """A server that is a script: with FakeServer() as server: server.port"""
 
     def __init__(self):
         self.asked = threading.Event()  # set when what a test waits for has come
-        self.sockets = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for each in [self.listener, *self.sockets]:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            each.close()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.sockets.append(client)
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def serve(self, client):
-        raise NotImplementedError
+        super().__init__()
 
     @staticmethod
     def say(client, answer):
@@ -75,6 +49,14 @@ class HostileCase(unittest.TestCase):
             output, errors = process.communicate(timeout=100)
         self.assertEqual(errors, b"")
         return process.returncode, json.loads(output)
+
+    def assert_error(self, status, output, *words):
+        """An ingest ended with an error that has these words and not the password, and left nothing."""
+        self.assertEqual((status, output.get("error", {}).get("code_id")), (1, "SOURCE_ERROR"), output)
+        for word in words:
+            self.assertIn(word, output["error"]["message"])
+        self.assertNotIn("s3cret", output["error"]["message"])
+        self.assertEqual(os.listdir(self.folder), [])
 
     def signalled(self, server, number, *options):
         with server, self.begin(server, *options) as process:

@@ -1,16 +1,13 @@
-"""A MariaDB server of the tests' own. It lives in a temporary folder and listens there on a socket, and on loopback; it
-refuses to run as root, so as root it runs as another user. It is always stopped, also when a test fails."""
+"""A MariaDB server of the tests' own, which also listens on a socket in its folder."""
 import os
 import shutil
 import signal
 import subprocess
-import tempfile
-import threading
 
-from tests.support.postgres import free_port, unprivileged_user
-from tests.support.processes import start
+from tests.support.servers import DatabaseServer
 
 PROGRAMS = ("mariadb-install-db", "mariadbd", "mariadb")
+SMALL = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--aria-log-file-size=8M"]
 
 
 def find_programs():
@@ -20,76 +17,41 @@ def find_programs():
     return found if all(found.values()) else None
 
 
-class Server:
+class Server(DatabaseServer):
     """with Server(find_programs()) as server: server.run(sql); server.url("database")"""
 
-    user, password = "weir", "s3cret-w0rd"
+    at_end = signal.SIGTERM
 
     def __init__(self, programs, *options):
+        super().__init__("mariadb")
         self.programs = programs
         self.options = options
-        self.port = free_port()
-        self.folder = tempfile.mkdtemp(prefix="weir-mariadb-")
-        self.socket = os.path.join(self.folder, "socket")
-        self.as_user = unprivileged_user()
-        self.process = None
+        self.socket = self.path("socket")
 
-    def __enter__(self):
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def start(self):
-        if self.as_user:
-            os.chown(self.folder, self.as_user["user"], self.as_user["group"])
-        small = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--aria-log-file-size=8M"]
-        data = "--datadir=" + os.path.join(self.folder, "data")
-        subprocess.run([self.programs["mariadb-install-db"], "--no-defaults", data, *small, "--skip-test-db",
-                        "--auth-root-authentication-method=normal", "--tmpdir=" + self.folder],
+    def prepare(self):
+        subprocess.run([self.programs["mariadb-install-db"], "--no-defaults", "--datadir=" + self.path("data"), *SMALL,
+                        "--skip-test-db", "--auth-root-authentication-method=normal", "--tmpdir=" + self.folder],
                        cwd=self.folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self.as_user)
-        with open(os.path.join(self.folder, "log"), "wb") as log:
-            self.process = start(
-                [self.programs["mariadbd"], "--no-defaults", data, *small, "--socket=" + self.socket, "--tmpdir=" + self.folder,
-                 "--pid-file=" + os.path.join(self.folder, "pid"), f"--port={self.port}", "--bind-address=127.0.0.1",
-                 "--skip-name-resolve", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--max-connections=20",
-                 "--performance-schema=OFF", *self.options],
-                cwd=self.folder, stdout=log, stderr=log, at_death=signal.SIGTERM, **self.as_user)
-        for _ in range(300):
-            if self.process.poll() is not None:
-                break
-            if subprocess.run(self.client(), input=b"SELECT 1", check=False, capture_output=True).returncode == 0:
-                self.run(f"CREATE USER {self.user} IDENTIFIED BY '{self.password}'; GRANT ALL ON *.* TO {self.user}")
-                return
-            threading.Event().wait(0.1)
-        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
-            raise RuntimeError("the server did not start: " + log.read()[-2000:])
 
-    def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def command(self):
+        return [self.programs["mariadbd"], "--no-defaults", "--datadir=" + self.path("data"), *SMALL, "--socket=" + self.socket,
+                "--tmpdir=" + self.folder, "--pid-file=" + self.path("pid"), f"--port={self.port}", "--bind-address=127.0.0.1",
+                "--skip-name-resolve", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--max-connections=20",
+                "--performance-schema=OFF", *self.options]
+
+    def is_ready(self):
+        if subprocess.run(self.client(), input=b"SELECT 1", check=False, capture_output=True).returncode != 0:
+            return False
+        self.run(f"CREATE USER {self.user} IDENTIFIED BY '{self.password}'; GRANT ALL ON *.* TO {self.user}")
+        return True
 
     def client(self, *options):
         return [self.programs["mariadb"], "--no-defaults", "--default-character-set=utf8mb4", "-u", "root", "-S", self.socket,
                 *options]
 
     def run(self, sql, database="mysql"):
-        """Runs SQL as root; input may be megabytes."""
-        done = subprocess.run(self.client(database), input=sql.encode(), check=False, capture_output=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr.decode(errors="replace")[:2000])
-        return done.stdout.decode()
+        """As root."""
+        return self.run_client(self.client(database), sql)
 
     def url(self, database="", user=None, password=None, port=None, query=""):
         return (f"mysql://{user or self.user}:{password or self.password}@127.0.0.1:{port or self.port}/{database}"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ingest/mysql.h"
-#include "support/testing.h"
+#include "support/source_values.h"
 
 #if __has_include(<mariadb/mysql.h>)
 #include <mariadb/mysql.h>
@@ -23,16 +23,6 @@ static weir_ingest__value decode(weir_ingest__my_form form, const char *text, si
 
 static weir_ingest__value read(weir_ingest__my_form form, const char *text) {
     return decode(form, text, strlen(text));
-}
-
-static void assert_integer(weir_ingest__value value, weir_ingest__value_type type, int64_t expected) {
-    assert_int_equal(value.type, type);
-    assert_true(value.integer == expected);
-}
-
-static void assert_real(weir_ingest__value value, double expected) {
-    assert_int_equal(value.type, WEIR_INGEST__REAL);
-    assert_memory_equal(&value.real, &expected, sizeof expected);
 }
 
 static void test_numbers(void **state) {

@@ -13,6 +13,7 @@ int main(void) {
 #else
 
 #include "ingest/postgres.h"
+#include "support/source_values.h"
 
 /* Decodes hex bytes; asserts that they are refused or taken. */
 static weir_ingest__value decode(weir_ingest__pg_form form, const char *hex) {
@@ -38,16 +39,6 @@ static weir_ingest__value read_text(weir_ingest__pg_form form, const char *text)
     weir_ingest__value value = {0};
     assert_null(weir_ingest__pg_decode_text(form, text, strlen(text), &value));
     return value;
-}
-
-static void assert_integer(weir_ingest__value value, weir_ingest__value_type type, int64_t expected) {
-    assert_int_equal(value.type, type);
-    assert_true(value.integer == expected);
-}
-
-static void assert_real(weir_ingest__value value, double expected) {
-    assert_int_equal(value.type, WEIR_INGEST__REAL);
-    assert_memory_equal(&value.real, &expected, sizeof expected);
 }
 
 static void integers_and_floats(void **state) {
