@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(knobs, data, size < sizeof knobs ? size : sizeof knobs);
     for (int i = 0; i < STORES; i++) {
         weir_store *store = NULL;
-        bytes[i] = make_bytes(knobs + 8 * i, 1 + (knobs[16 + KNOBS - 1] >> i) % 2, &sizes[i]);
+        bytes[i] = make_bytes(knobs + 8 * i, 1 + (knobs[16 + KNOBS - 1] >> i & 1u), &sizes[i]);
         if (size > sizeof knobs && data[sizeof knobs - 2] % STORES == (unsigned)i)
             damage(bytes[i], sizes[i], data + sizeof knobs, size - sizeof knobs);
         rehash_store(bytes[i], sizes[i]);
