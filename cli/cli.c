@@ -434,6 +434,8 @@ static int open_target(cli_output *output) {
     struct stat found;
     uint64_t random;
     bool exists = stat(output->path, &found) == 0;
+    if (!exists && errno != ENOENT)
+        return -1;
     if (exists && !S_ISREG(found.st_mode))
         return open(output->path, O_WRONLY | O_CLOEXEC);
     output->target = exists ? realpath(output->path, NULL) : strdup(output->path);
