@@ -322,21 +322,21 @@ static weir_status read_failure(const char *path, weir_error *error) {
     return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
 }
 
-/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
- * may wait for. What is larger than `read_max` is not what was meant: a store, a device. Reading it would
- * take all memory before that is said. */
+/* What is larger is not what was meant: a store, a device. Reading it would take all memory before that is
+ * said. */
 static const size_t read_max = (size_t)1 << 31;
 
+/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
+ * may wait for. A file that is too large is refused before any of it is read. */
 static FILE *open_input(const char *path, weir_error *error) {
     struct stat about;
-    if (strcmp(path, "-") == 0)
-        return stdin;
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool is_stdin = strcmp(path, "-") == 0;
+    int file = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     bool is_known = file >= 0 && fstat(file, &about) == 0;
-    int wrong = !is_known                         ? errno
-                : S_ISDIR(about.st_mode)          ? EISDIR
-                : about.st_size > (off_t)read_max ? EFBIG
-                                                  : 0;
+    bool is_large = is_known && S_ISREG(about.st_mode) && about.st_size > (off_t)read_max;
+    if (is_stdin && !is_large)
+        return stdin; /* what else is wrong, reading says */
+    int wrong = !is_known ? errno : S_ISDIR(about.st_mode) ? EISDIR : is_large ? EFBIG : 0;
     if (is_known && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
         (void)cli_error(error, WEIR_IO_ERROR,
                         "%s is a device or a pipe, not a file; '-' reads standard input", path);
@@ -347,7 +347,7 @@ static FILE *open_input(const char *path, weir_error *error) {
         errno = wrong ? wrong : errno;
         (void)read_failure(path, error);
     }
-    if (file >= 0)
+    if (file >= 0 && !is_stdin)
         close(file);
     return NULL;
 }

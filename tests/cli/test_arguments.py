@@ -79,6 +79,10 @@ class Arguments(unittest.TestCase):
         status, _, words = self.weir("cbor", "encode", "sparse")
         self.assertEqual(status, 1)
         self.assertIn("File too large", words)
+        with open(self.folder / "sparse", "rb") as file:
+            status, _, words = self.weir("cbor", "encode", "-", stdin=file)
+            self.assertEqual((status, os.lseek(file.fileno(), 0, os.SEEK_CUR)), (1, 0))  # none of it was read
+        self.assertIn("File too large", words)
 
     def test_standard_input_of_any_length(self) -> None:
         for count in (1, 70_000, 300_000):  # beyond the first piece of memory, and the second
