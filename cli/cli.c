@@ -283,31 +283,34 @@ static int hex_digit(char digit) {
     return found ? (int)(found - digits) : -1;
 }
 
-bool cli_hex(const char *text, uint8_t **data, size_t *size) {
+weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error) {
     size_t count = strlen(text);
-    if (count % 2 != 0)
-        return false;
     uint8_t *bytes = malloc(count / 2 + 1);
     if (!bytes)
-        return false;
-    for (size_t i = 0; i < count / 2; i++) {
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu bytes", count / 2);
+    bool is_hex = count % 2 == 0;
+    for (size_t i = 0; is_hex && i < count / 2; i++) {
         int high = hex_digit(text[2 * i]);
         int low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            free(bytes);
-            return false;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
+        is_hex = high >= 0 && low >= 0;
+        bytes[i] = is_hex ? (uint8_t)(high << 4 | low) : 0;
+    }
+    if (!is_hex) {
+        free(bytes);
+        return cli_error(error, WEIR_CONTRACT_VIOLATION, "not hex digits, two per byte");
     }
     *data = bytes;
     *size = count / 2;
-    return true;
+    return WEIR_OK;
 }
 
-int cli_read_token(const cli_command *command, const char *text, uint8_t **token, size_t *size) {
-    if (!text || cli_hex(text, token, size))
-        return CLI_OK;
-    return cli_usage(command, "--token takes hex digits, two per byte");
+int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token,
+                   size_t *size) {
+    weir_error error;
+    weir_status status = text ? cli_hex(text, token, size, &error) : WEIR_OK;
+    if (status == WEIR_OUT_OF_MEMORY)
+        return cli_fail(&error, as_json);
+    return status == WEIR_OK ? CLI_OK : cli_usage(command, "--token takes hex digits, two per byte");
 }
 
 void cli_print_hex(const char *name, const void *data, size_t size) {
@@ -319,7 +322,8 @@ void cli_print_hex(const char *name, const void *data, size_t size) {
 }
 
 static weir_status read_failure(const char *path, weir_error *error) {
-    return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
+    return cli_error(error, errno == ENOMEM ? WEIR_OUT_OF_MEMORY : WEIR_IO_ERROR, "cannot read %s: %s", path,
+                     strerror(errno));
 }
 
 /* What is larger is not what was meant: a store, a device. Reading it would take all memory before that is
@@ -390,7 +394,8 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
 /* ---- Output files ------------------------------------------------------------------------------ */
 
 static weir_status write_failure(const char *path, int number, weir_error *error) {
-    return cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", path, strerror(number));
+    return cli_error(error, number == ENOMEM ? WEIR_OUT_OF_MEMORY : WEIR_IO_ERROR, "cannot write %s: %s",
+                     path, strerror(number));
 }
 
 enum { RANDOM_DIGITS = 16 };
