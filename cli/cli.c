@@ -283,31 +283,34 @@ static int hex_digit(char digit) {
     return found ? (int)(found - digits) : -1;
 }
 
-bool cli_hex(const char *text, uint8_t **data, size_t *size) {
+weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error) {
     size_t count = strlen(text);
-    if (count % 2 != 0)
-        return false;
     uint8_t *bytes = malloc(count / 2 + 1);
     if (!bytes)
-        return false;
-    for (size_t i = 0; i < count / 2; i++) {
+        return cli_error(error, WEIR_OUT_OF_MEMORY, "no memory for %zu bytes", count / 2);
+    bool is_hex = count % 2 == 0;
+    for (size_t i = 0; is_hex && i < count / 2; i++) {
         int high = hex_digit(text[2 * i]);
         int low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            free(bytes);
-            return false;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
+        is_hex = high >= 0 && low >= 0;
+        bytes[i] = is_hex ? (uint8_t)(high << 4 | low) : 0;
+    }
+    if (!is_hex) {
+        free(bytes);
+        return cli_error(error, WEIR_CONTRACT_VIOLATION, "not hex digits, two per byte");
     }
     *data = bytes;
     *size = count / 2;
-    return true;
+    return WEIR_OK;
 }
 
-int cli_read_token(const cli_command *command, const char *text, uint8_t **token, size_t *size) {
-    if (!text || cli_hex(text, token, size))
-        return CLI_OK;
-    return cli_usage(command, "--token takes hex digits, two per byte");
+int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token,
+                   size_t *size) {
+    weir_error error;
+    weir_status status = text ? cli_hex(text, token, size, &error) : WEIR_OK;
+    if (status == WEIR_OUT_OF_MEMORY)
+        return cli_fail(&error, as_json);
+    return status == WEIR_OK ? CLI_OK : cli_usage(command, "--token takes hex digits, two per byte");
 }
 
 void cli_print_hex(const char *name, const void *data, size_t size) {
@@ -319,24 +322,25 @@ void cli_print_hex(const char *name, const void *data, size_t size) {
 }
 
 static weir_status read_failure(const char *path, weir_error *error) {
-    return cli_error(error, WEIR_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
+    return cli_error(error, errno == ENOMEM ? WEIR_OUT_OF_MEMORY : WEIR_IO_ERROR, "cannot read %s: %s", path,
+                     strerror(errno));
 }
 
-/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
- * may wait for. What is larger than `read_max` is not what was meant: a store, a device. Reading it would
- * take all memory before that is said. */
+/* What is larger is not what was meant: a store, a device. Reading it would take all memory before that is
+ * said. */
 static const size_t read_max = (size_t)1 << 31;
 
+/* Standard input, or a file that is neither a directory nor a stream, which may have no end and which opening
+ * may wait for. A file that is too large is refused before any of it is read. */
 static FILE *open_input(const char *path, weir_error *error) {
     struct stat about;
-    if (strcmp(path, "-") == 0)
-        return stdin;
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool is_stdin = strcmp(path, "-") == 0;
+    int file = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     bool is_known = file >= 0 && fstat(file, &about) == 0;
-    int wrong = !is_known                         ? errno
-                : S_ISDIR(about.st_mode)          ? EISDIR
-                : about.st_size > (off_t)read_max ? EFBIG
-                                                  : 0;
+    bool is_large = is_known && S_ISREG(about.st_mode) && about.st_size > (off_t)read_max;
+    if (is_stdin && !is_large)
+        return stdin; /* what else is wrong, reading says */
+    int wrong = !is_known ? errno : S_ISDIR(about.st_mode) ? EISDIR : is_large ? EFBIG : 0;
     if (is_known && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
         (void)cli_error(error, WEIR_IO_ERROR,
                         "%s is a device or a pipe, not a file; '-' reads standard input", path);
@@ -347,7 +351,7 @@ static FILE *open_input(const char *path, weir_error *error) {
         errno = wrong ? wrong : errno;
         (void)read_failure(path, error);
     }
-    if (file >= 0)
+    if (file >= 0 && !is_stdin)
         close(file);
     return NULL;
 }
@@ -390,7 +394,8 @@ weir_status cli_read_file(const char *path, char **data, size_t *size, weir_erro
 /* ---- Output files ------------------------------------------------------------------------------ */
 
 static weir_status write_failure(const char *path, int number, weir_error *error) {
-    return cli_error(error, WEIR_IO_ERROR, "cannot write %s: %s", path, strerror(number));
+    return cli_error(error, number == ENOMEM ? WEIR_OUT_OF_MEMORY : WEIR_IO_ERROR, "cannot write %s: %s",
+                     path, strerror(number));
 }
 
 enum { RANDOM_DIGITS = 16 };
@@ -434,6 +439,8 @@ static int open_target(cli_output *output) {
     struct stat found;
     uint64_t random;
     bool exists = stat(output->path, &found) == 0;
+    if (!exists && errno != ENOENT)
+        return -1;
     if (exists && !S_ISREG(found.st_mode))
         return open(output->path, O_WRONLY | O_CLOEXEC);
     output->target = exists ? realpath(output->path, NULL) : strdup(output->path);

@@ -123,12 +123,13 @@ int cli_judged(weir_run_status status);
  * taken for success. */
 int cli_flush(void);
 
-/* Hex text from the command line into memory that the caller frees with free(); false if it is not hex. */
-bool cli_hex(const char *text, uint8_t **data, size_t *size);
+/* Hex text from the command line into memory that the caller frees with free(). OUT_OF_MEMORY;
+ * CONTRACT_VIOLATION if it is not hex. */
+WEIR_CHECKED weir_status cli_hex(const char *text, uint8_t **data, size_t *size, weir_error *error);
 
-/* A replay token, which --token gives as hex. CLI_OK, also without a text, or CLI_USAGE after it has said
- * what is wrong. */
-int cli_read_token(const cli_command *command, const char *text, uint8_t **token, size_t *size);
+/* A replay token, which --token gives as hex. CLI_OK, also without a text, or the exit status after it has
+ * said what is wrong. */
+int cli_read_token(const cli_command *command, const char *text, bool as_json, uint8_t **token, size_t *size);
 
 /* "name 0a1b…", and a newline. */
 void cli_print_hex(const char *name, const void *data, size_t size);

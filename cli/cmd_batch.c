@@ -182,9 +182,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     if (clash)
         return cli_usage(self, "%s; give it a name of its own", clash);
     weir_store_options opening = {.size = sizeof opening};
-    if (cli_read_verify(self, r.verify, &opening.verify) != CLI_OK ||
-        cli_selection_read_token(self, &r.of) != CLI_OK)
+    if (cli_read_verify(self, r.verify, &opening.verify) != CLI_OK)
         return CLI_USAGE;
+    int read = cli_selection_read_token(self, &r.of, r.as_json);
+    if (read != CLI_OK)
+        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};

@@ -37,7 +37,10 @@ static int decode(const cli_command *self, const char *hex, bool as_json) {
     weir_error error;
     uint8_t *data = NULL;
     size_t size = 0;
-    if (!cli_hex(hex, &data, &size))
+    weir_status status = cli_hex(hex, &data, &size, &error);
+    if (status == WEIR_OUT_OF_MEMORY)
+        return cli_fail(&error, as_json);
+    if (status != WEIR_OK)
         return cli_usage(self, "'%s' is not hex (an even number of digits 0-9 a-f)", hex);
     if (weir_cbor_check(data, size, NULL, &error) != WEIR_OK) {
         free(data);

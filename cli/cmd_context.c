@@ -233,9 +233,11 @@ static int run(const cli_command *self, int argc, char **argv) {
         snprintf(path, sizeof path, "%.*s.manifest.json", (int)(has_ending ? length - 5 : length), a.store);
         a.manifest = path;
     }
-    if (check(self, &a) != CLI_OK || cli_read_verify(self, a.verify, &opening.verify) != CLI_OK ||
-        cli_selection_read_token(self, &a.of) != CLI_OK)
+    if (check(self, &a) != CLI_OK || cli_read_verify(self, a.verify, &opening.verify) != CLI_OK)
         return CLI_USAGE;
+    int read = cli_selection_read_token(self, &a.of, a.as_json);
+    if (read != CLI_OK)
+        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_store *store = NULL;

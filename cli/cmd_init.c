@@ -166,8 +166,6 @@ static weir_status choose_paths(init *self, const weir_cbor_value *document, wei
     const char *folder = self->folder ? self->folder : ".";
     if (strlen(folder) + strlen(stem) + 32 > PATH_SIZE)
         return cli_error(error, WEIR_IO_ERROR, "the folder's path is too long");
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", folder, strerror(errno));
     const char *slash = strcmp(folder, ".") == 0 ? "" : "/";
     const char *before = *slash ? folder : "";
     sprintf(self->schema_path, "%s%s%s.schema.json", before, slash, stem);
@@ -183,6 +181,13 @@ static weir_status choose_paths(init *self, const weir_cbor_value *document, wei
             "%s is there already; edit it and run weir ingest, give --force, or choose another --dir",
             self->schema_path);
     return WEIR_OK;
+}
+
+/* When there is something to put in: who is refused finds no empty folder. */
+static weir_status make_folder(const init *self, weir_error *error) {
+    if (!self->folder || mkdir(self->folder, 0777) == 0 || errno == EEXIST)
+        return WEIR_OK;
+    return cli_error(error, WEIR_IO_ERROR, "cannot make the folder %s: %s", self->folder, strerror(errno));
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -270,6 +275,8 @@ static int init_with(init *self) {
     }
     if (status == WEIR_OK)
         status = cli_draft_indent(&draft, &error);
+    if (status == WEIR_OK)
+        status = make_folder(self, &error);
     if (status == WEIR_OK)
         status = cli_draft_save(&draft, self->options.source, self->schema_path, self->notes_path, &error);
     int result = status == WEIR_OK ? ingest(self, &draft.schema, &chosen) : cli_fail(&error, self->as_json);

@@ -12,9 +12,11 @@ static int run(const cli_command *self, int argc, char **argv) {
                             CLI_OPTION("--token", &token_text), CLI_OPTION("--json", &as_json)};
     uint8_t *token = NULL;
     size_t token_size = 0;
-    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0 ||
-        cli_read_token(self, token_text, &token, &token_size) != CLI_OK)
+    if (cli_parse(self, options, CLI_COUNT(options), argc, argv, NULL, 0) < 0)
         return CLI_USAGE;
+    int read = cli_read_token(self, token_text, as_json, &token, &token_size);
+    if (read != CLI_OK)
+        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     weir_mix *mix = NULL;

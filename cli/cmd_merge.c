@@ -1,6 +1,7 @@
 /* weir merge: the ranks of a run, put together, against world size 1. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "selection.h"
 
@@ -40,15 +41,19 @@ static int run(const cli_command *self, int argc, char **argv) {
     bool as_json = false;
     cli_option options[] = {CLI_OPTION("--single", &single), CLI_OPTION("--store", &paths),
                             CLI_OPTION("--json", &as_json)};
+    weir_error error;
     const char **traces = malloc((size_t)(argc + 1) * sizeof *traces);
-    if (!traces)
-        return CLI_FAILED;
+    if (!traces) { /* before the options are read */
+        (void)cli_error(&error, WEIR_OUT_OF_MEMORY, "no memory for the names of %d traces", argc);
+        for (int i = 0; i < argc; i++)
+            as_json = as_json || strcmp(argv[i], "--json") == 0;
+        return cli_fail(&error, as_json);
+    }
     int count = cli_parse(self, options, CLI_COUNT(options), argc, argv, traces, argc);
     if (count <= 0) {
         free(traces);
         return count < 0 ? CLI_USAGE : cli_usage(self, "name the traces of all ranks");
     }
-    weir_error error;
     weir_merge_report report;
     cli_stores stores = {.count = 0};
     weir_status status = cli_stores_open(&stores, &paths, WEIR_VERIFY_TOUCHED, &error);

@@ -163,8 +163,9 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     if (r.trace_indices && !r.trace)
         return cli_usage(self, "--trace-indices belongs to --trace");
-    if (cli_selection_read_token(self, &r.of) != CLI_OK)
-        return CLI_USAGE;
+    int read = cli_selection_read_token(self, &r.of, r.as_json);
+    if (read != CLI_OK)
+        return read;
     weir_error error;
     weir_manifest *manifest = NULL;
     cli_stores stores = {.count = 0};

@@ -183,8 +183,9 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
                                  .link = call->link_bytes,
                                  .speed = call->speed_cost,
                                  .no_overlap = call->no_overlap};
-    if (cli_read_token(self, call->token, &token, &options.token_size) != CLI_OK)
-        return CLI_USAGE;
+    int read = cli_read_token(self, call->token, call->as_json, &token, &options.token_size);
+    if (read != CLI_OK)
+        return read;
     options.token = token;
     weir_status status = WEIR_OK;
     if (call->capacity) {
@@ -220,17 +221,17 @@ static int plan_graph(const cli_command *self, const plan_call *call, weir_json_
 
 /* ---- A saved plan ------------------------------------------------------------------------------- */
 
-/* Whether a file holds the words "format": "weir-plan/1" as CBOR writes them. */
-static bool is_saved_plan(const char *path) {
+/* Whether a file holds the words "format": "weir-plan/1" as CBOR writes them. One that cannot be read does
+ * not; OUT_OF_MEMORY if nobody can know. */
+static weir_status look_for_plan(const char *path, bool *is_plan, weir_error *error) {
     static const char format[] = "\x66"
                                  "format\x6bweir-plan/1";
-    weir_error error;
     char *data = NULL;
     size_t size = 0;
-    bool is_plan = strcmp(path, "-") != 0 && cli_read_file(path, &data, &size, &error) == WEIR_OK &&
-                   memmem(data, size, format, sizeof format - 1) != NULL;
+    weir_status status = strcmp(path, "-") != 0 ? cli_read_file(path, &data, &size, error) : WEIR_OK;
+    *is_plan = data && memmem(data, size, format, sizeof format - 1) != NULL;
     free(data);
-    return is_plan;
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
 }
 
 static int show_saved(const cli_command *self, const plan_call *call) {
@@ -247,6 +248,18 @@ static int show_saved(const cli_command *self, const plan_call *call) {
         status == WEIR_OK ? show(call, name_of_file(call->graph), plan) : cli_fail(&error, call->as_json);
     weir_plan_close(plan);
     return code;
+}
+
+/* Neither --mode nor --preset is given. */
+static int show_without_mode(const cli_command *self, const plan_call *call) {
+    weir_error error;
+    bool is_plan;
+    if (look_for_plan(call->graph, &is_plan, &error) != WEIR_OK)
+        return cli_fail(&error, call->as_json);
+    if (is_plan)
+        return show_saved(self, call);
+    return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
+                           "train_full, inference or remat_enabled");
 }
 
 static int pack_csv(const cli_command *self, const plan_call *call) {
@@ -328,11 +341,8 @@ static int run(const cli_command *self, int argc, char **argv) {
         call.preset = "remat_enabled";
     if (read_link(self, &call) != CLI_OK)
         return CLI_USAGE;
-    if (!call.mode && !call.preset && is_saved_plan(call.graph))
-        return show_saved(self, &call);
     if (!call.mode && !call.preset)
-        return cli_usage(self, "say what the plan is for: --mode inference, forward or backward, or --preset "
-                               "train_full, inference or remat_enabled");
+        return show_without_mode(self, &call);
     weir_json_writer capacities;
     weir_json_writer_memory(&capacities, NULL);
     int code = call.capacity && !write_capacities(call.capacity, &capacities)

@@ -19,7 +19,11 @@ static int run(const cli_command *self, int argc, char **argv) {
     const char *slash = strrchr(url, '/');
     if (!output)
         output = slash && slash[1] ? slash + 1 : url;
-    if (hash && (!cli_hex(hash, &expected, &expected_size) || expected_size != WEIR_HASH_SIZE)) {
+    weir_error error;
+    weir_status status = hash ? cli_hex(hash, &expected, &expected_size, &error) : WEIR_OK;
+    if (status == WEIR_OUT_OF_MEMORY)
+        return cli_fail(&error, remote.as_json);
+    if (hash && (status != WEIR_OK || expected_size != WEIR_HASH_SIZE)) {
         free(expected);
         return cli_usage(self,
                          "--hash is the 64 hex digits of a store's hash, as weir verify --json says it");

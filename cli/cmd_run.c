@@ -238,8 +238,9 @@ static int run(const cli_command *self, int argc, char **argv) {
         return CLI_USAGE;
     if (set_words(&list, o, &error) != WEIR_OK)
         return cli_fail(&error, r.as_json);
-    if (cli_selection_read_token(self, &r.of) != CLI_OK)
-        return CLI_USAGE;
+    int read = cli_selection_read_token(self, &r.of, r.as_json);
+    if (read != CLI_OK)
+        return read;
     if (!has_place) /* the launcher says */
         r.of.world_size = 0;
     if (has_seconds && o->checkpoint_seconds == 0)

@@ -71,24 +71,35 @@ static bool has_same_settings(const weir_cbor_value *left, const weir_cbor_value
     return is_same;
 }
 
+/* Whether the manifest at `path` was edited. One that cannot be read was; OUT_OF_MEMORY if nobody can know.
+ */
+static weir_status compare_with(const char *path, const weir_cbor_value *fresh, demo_kept *out,
+                                weir_error *error) {
+    weir_cbor_writer old;
+    bool same_settings = false, same_datasets = false;
+    weir_status status = read_document(path, &old, error);
+    if (status == WEIR_OK) {
+        weir_cbor_value there = weir_cbor_view(old.data);
+        same_settings = has_same_settings(&there, fresh, &same_datasets);
+    }
+    weir_cbor_release(&old);
+    *out = same_settings ? DEMO_MADE_ANEW : same_datasets ? DEMO_KEPT : DEMO_KEPT_ASIDE;
+    return status == WEIR_OUT_OF_MEMORY ? status : WEIR_OK;
+}
+
 weir_status demo_keep_manifest(const char *path, const char *fresh, demo_kept *out, weir_error *error) {
     weir_cbor_writer document;
     weir_status status = read_document(fresh, &document, error);
     if (status == WEIR_OK) {
-        weir_cbor_value there, value = weir_cbor_view(document.data);
-        weir_cbor_writer old; /* one that cannot be read was edited too */
-        bool same_settings = false, same_datasets = false;
-        if (read_document(path, &old, NULL) == WEIR_OK) {
-            there = weir_cbor_view(old.data);
-            same_settings = has_same_settings(&there, &value, &same_datasets);
-        }
-        weir_cbor_release(&old);
-        *out = same_settings ? DEMO_MADE_ANEW : same_datasets ? DEMO_KEPT : DEMO_KEPT_ASIDE;
-        if (*out == DEMO_MADE_ANEW && rename(fresh, path) != 0)
-            status = cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", path, strerror(errno));
-        else if (*out == DEMO_KEPT && unlink(fresh) != 0)
-            status = cli_error(error, WEIR_IO_ERROR, "cannot remove %s: %s", fresh, strerror(errno));
+        weir_cbor_value value = weir_cbor_view(document.data);
+        status = compare_with(path, &value, out, error);
     }
     weir_cbor_release(&document);
-    return status;
+    if (status != WEIR_OK)
+        return status;
+    if (*out == DEMO_MADE_ANEW && rename(fresh, path) != 0)
+        return cli_error(error, WEIR_IO_ERROR, "cannot replace %s: %s", path, strerror(errno));
+    if (*out == DEMO_KEPT && unlink(fresh) != 0)
+        return cli_error(error, WEIR_IO_ERROR, "cannot remove %s: %s", fresh, strerror(errno));
+    return WEIR_OK;
 }

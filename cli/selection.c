@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_selection_read_token(const cli_command *self, cli_selection *selection) {
-    return cli_read_token(self, selection->token_hex, &selection->token, &selection->token_size);
+int cli_selection_read_token(const cli_command *self, cli_selection *selection, bool as_json) {
+    return cli_read_token(self, selection->token_hex, as_json, &selection->token, &selection->token_size);
 }
 
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest) {

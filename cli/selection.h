@@ -42,8 +42,8 @@ typedef struct cli_selection {
 /* Sets the stage that the manifest's preset says, if none was given. */
 void cli_selection_settle(cli_selection *selection, const weir_manifest *manifest);
 
-/* Reads the token. CLI_OK, or CLI_USAGE after it has said what is wrong. Close frees it. */
-int cli_selection_read_token(const cli_command *self, cli_selection *selection);
+/* Reads the token. CLI_OK, or the exit status after it has said what is wrong. Close frees it. */
+int cli_selection_read_token(const cli_command *self, cli_selection *selection, bool as_json);
 void cli_selection_close(cli_selection *selection);
 
 /* How stores are verified: --verify, NULL if it is not given. CLI_OK, or CLI_USAGE after it has said what

@@ -218,6 +218,10 @@ typedef struct weir_env {
     /* A new folder; a second name for a file. 0 or -1. */
     int (*make_folder)(void *context, const char *path);
     int (*link)(void *context, const char *from, const char *to);
+
+    /* The name that a symbolic link holds, without a byte of 0 after it, cut to `size`; what it leads to need
+     * not be there. Its length, or -1 (EINVAL: not a link). */
+    ssize_t (*read_link)(void *context, const char *path, char *out, size_t size);
 } weir_env;
 
 enum { WEIR_MAP_ZEROED = -1, WEIR_MAP_NOTHING = -2 };

@@ -118,6 +118,11 @@ static int system_link(void *context, const char *from, const char *to) {
     return link(from, to);
 }
 
+static ssize_t system_read_link(void *context, const char *path, char *out, size_t size) {
+    (void)context;
+    return readlink(path, out, size);
+}
+
 static void *system_map(void *context, int file, size_t size) {
     (void)context;
     void *memory = file >= 0 ? mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0)
@@ -389,6 +394,7 @@ const weir_env *weir_env_default(void) {
         .remove = system_remove,
         .make_folder = system_make_folder,
         .link = system_link,
+        .read_link = system_read_link,
         .map = system_map,
         .unmap = system_unmap,
         .now_ns = system_now_ns,

@@ -257,9 +257,80 @@ int weir__open_nameless(const weir_env *env, const char *beside) {
     return named.file;
 }
 
+/* ---- Atomic files ---------------------------------------------------------------------------- */
+
+enum { LINKS_MAX = 40 }; /* as many as the system itself follows */
+
+/* Puts the name that the link `path` leads to in its place, link after link. False with errno set. */
+static bool follow_links(const weir_env *env, char path[PATH_MAX]) {
+    char target[PATH_MAX];
+    for (int i = 0; i < LINKS_MAX; i++) {
+        ssize_t got = env->read_link(env->context, path, target, sizeof target);
+        if (got < 0)
+            return errno == EINVAL; /* not a link */
+        const char *slash = strrchr(path, '/');
+        size_t size = (size_t)got, kept = slash && target[0] != '/' ? (size_t)(slash - path) + 1 : 0;
+        errno = ENAMETOOLONG;
+        if (kept + size >= PATH_MAX)
+            return false;
+        memcpy(path + kept, target, size);
+        path[kept + size] = 0;
+    }
+    errno = ELOOP;
+    return false;
+}
+
+/* Looks at what a link leads to, and puts the name of a regular file in the link's place. The system follows
+ * the link first, because it refuses what this would not: links that others put into a shared folder. A link
+ * that leads nowhere stays, to be replaced itself. False with errno set. */
+static bool look_through_link(const weir_env *env, char path[PATH_MAX], weir_file_info *info) {
+    int file = env->open(env->context, path, O_PATH, 0);
+    if (file < 0) {
+        info->kind = WEIR_FILE_REGULAR;
+        return errno == ENOENT;
+    }
+    bool is_known = env->inspect(env->context, file, path, info) == 0;
+    if (is_known && info->kind == WEIR_FILE_REGULAR) {
+        is_known = follow_links(env, path);
+        if (is_known && !weir__is_still(env, file, path)) {
+            errno = EBUSY; /* another link since */
+            is_known = false;
+        }
+    }
+    int number = errno;
+    env->close(env->context, file);
+    errno = number;
+    return is_known;
+}
+
+/* The name that the new file is to take, which no file has or a regular one. */
+static weir_status find_target(const weir_env *env, const char *path, char target[PATH_MAX],
+                               const char *failure_operator, weir_error *error) {
+    weir_file_info info = {.kind = WEIR_FILE_REGULAR};
+    errno = ENAMETOOLONG;
+    if (strlen(path) >= PATH_MAX)
+        return weir__io_error(error, failure_operator, "create", path);
+    strcpy(target, path);
+    if (env->inspect(env->context, -1, path, &info) != 0)
+        return errno == ENOENT ? WEIR_OK : weir__io_error(error, failure_operator, "create", path);
+    if (info.kind == WEIR_FILE_OTHER && !look_through_link(env, target, &info))
+        return weir__io_error(error, failure_operator, "replace", path);
+    errno = EISDIR;
+    if (info.kind == WEIR_FILE_FOLDER)
+        return weir__io_error(error, failure_operator, "replace", path);
+    if (info.kind == WEIR_FILE_OTHER)
+        return weir__fail(error, WEIR_IO_ERROR, failure_operator,
+                          "%s is a device or a pipe, not a file, and is not replaced; give another name",
+                          path);
+    return WEIR_OK;
+}
+
 weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, const char *path,
                               const char *failure_operator, weir_error *error) {
-    if (!create_temporary(file, env, path, failure_operator)) {
+    char target[PATH_MAX];
+    *file = (weir__atomic_file){.env = env, .failure_operator = failure_operator, .file = -1};
+    WEIR__TRY(find_target(env, path, target, failure_operator, error));
+    if (!create_temporary(file, env, target, failure_operator)) {
         file->temporary[0] = 0; /* not made, so not this file's to remove */
         return weir__io_error(error, failure_operator, "create", path);
     }

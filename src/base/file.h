@@ -35,8 +35,9 @@ bool weir__sync_directory(const weir_env *env, const char *path);
 int weir__open_nameless(const weir_env *env, const char *beside);
 
 /* A file that is written under a temporary name beside its own and takes its name, synced, at commit. Until
- * then the old file stands. Opening it also removes what killed writers of the same file left, and is an
- * IO_ERROR while another process writes it.
+ * then the old file stands. A link stays one: the file that it leads to is replaced. Opening it also removes
+ * what killed writers of the same file left, and is an IO_ERROR while another process writes it, and if a
+ * directory, a device, a pipe or a socket has the name.
  *
  *   weir__atomic_file file;
  *   status = weir__atomic_open(&file, env, path, op, error);
@@ -49,7 +50,7 @@ typedef struct weir__atomic_file {
     const weir_env *env;
     const char *failure_operator;
     int file; /* -1 if nothing is open */
-    char path[PATH_MAX];
+    char path[PATH_MAX]; /* where its links lead */
     char temporary[PATH_MAX]; /* empty if there is no such file */
 } weir__atomic_file;
 

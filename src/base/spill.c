@@ -427,6 +427,7 @@ PASS(int, rename, (void *context, const char *from, const char *to), from, to);
 PASS(int, remove, (void *context, const char *path), path);
 PASS(int, make_folder, (void *context, const char *path), path);
 PASS(int, link, (void *context, const char *from, const char *to), from, to);
+PASS(ssize_t, read_link, (void *context, const char *path, char *out, size_t size), path, out, size);
 PASS(void *, map, (void *context, int file, size_t size), file, size);
 PASS(int, unmap, (void *context, void *memory, size_t size), memory, size);
 PASS(uint64_t, now_ns, (void *context));
@@ -475,6 +476,7 @@ static const weir_env spill_env = {
     PASSED(remove),
     PASSED(make_folder),
     PASSED(link),
+    PASSED(read_link),
     PASSED(map),
     PASSED(unmap),
     PASSED(now_ns),
@@ -501,7 +503,7 @@ static const weir_env spill_env = {
     PASSED(forget),
 };
 /* An entry that is new must be passed on too. */
-_Static_assert(sizeof(weir_env) == 41 * sizeof(void *), "every entry of an environment is passed on");
+_Static_assert(sizeof(weir_env) == 42 * sizeof(void *), "every entry of an environment is passed on");
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 

@@ -79,6 +79,10 @@ class Arguments(unittest.TestCase):
         status, _, words = self.weir("cbor", "encode", "sparse")
         self.assertEqual(status, 1)
         self.assertIn("File too large", words)
+        with open(self.folder / "sparse", "rb") as file:
+            status, _, words = self.weir("cbor", "encode", "-", stdin=file)
+            self.assertEqual((status, os.lseek(file.fileno(), 0, os.SEEK_CUR)), (1, 0))  # none of it was read
+        self.assertIn("File too large", words)
 
     def test_standard_input_of_any_length(self) -> None:
         for count in (1, 70_000, 300_000):  # beyond the first piece of memory, and the second
@@ -119,6 +123,25 @@ class Arguments(unittest.TestCase):
         self.assertEqual(self.plan("link.plan")[0], 0)
         self.assertTrue((self.folder / "link.plan").is_symlink())
         self.assertEqual(self.weir("plan", "--show", "real.plan")[0], 0)
+
+    def test_a_target_through_a_loop(self) -> None:
+        (self.folder / "loop.plan").symlink_to("loop.plan")
+        for option in ("--cbor", "--save"):
+            status, _, said = self.weir("plan", "-", "--mode", "inference", option, "loop.plan", input=GRAPH)
+            self.assertEqual(status, 1)
+            self.assertIn("Too many levels of symbolic links", said)
+        self.assertEqual(os.readlink(self.folder / "loop.plan"), "loop.plan")
+
+    def test_a_pipe_is_not_replaced_by_what_the_library_writes(self) -> None:
+        os.mkfifo(self.folder / "pipe")
+        (self.folder / "link").symlink_to("pipe")
+        for target in ("pipe", "link"):
+            with self.subTest(target=target):
+                status, _, said = self.weir("plan", "-", "--mode", "inference", "--save", target, input=GRAPH)
+                self.assertEqual((status, said), (1, f"weir: IO_ERROR: {target} is a device or a pipe, not a file, and is not "
+                                                     "replaced; give another name\n"))
+        self.assertTrue((self.folder / "pipe").is_fifo())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["link", "pipe"])
 
 
 if __name__ == "__main__":

@@ -260,6 +260,27 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state) {
     scratch_remove(c.folder);
 }
 
+/* The same through a link. */
+static weir_status replace_through_link(const weir_env *env, void *context, weir_error *error) {
+    const file_case *c = context;
+    file_case linked = *c;
+    snprintf(linked.path, sizeof linked.path, "%s/link", c->folder);
+    assert_int_equal(symlink("file", linked.path), 0);
+    weir_status status = replace_file(env, &linked, error);
+    char target[8] = "";
+    assert_int_equal(readlink(linked.path, target, sizeof target), 4);
+    assert_string_equal(target, "file");
+    assert_int_equal(remove(linked.path), 0);
+    return status;
+}
+
+static void a_file_behind_a_link_is_replaced_whole_or_not_at_all(void **state) {
+    (void)state;
+    file_case c = file_case_make();
+    assert_true(sweep_faults(replace_through_link, assert_old_or_new, &c) >= 40);
+    scratch_remove(c.folder);
+}
+
 /* Before the rename, any failure leaves the old file, bit for bit. */
 static weir_status replace_file_but_not_yet(const weir_env *env, void *context, weir_error *error) {
     file_case *c = context;
@@ -308,6 +329,7 @@ int main(void) {
         cmocka_unit_test(writers_report_that_memory_is_gone),
         cmocka_unit_test(the_json_reader_reports_that_memory_is_gone),
         cmocka_unit_test(a_file_is_replaced_whole_or_not_at_all),
+        cmocka_unit_test(a_file_behind_a_link_is_replaced_whole_or_not_at_all),
         cmocka_unit_test(the_old_file_stands_until_the_rename),
         cmocka_unit_test(a_file_is_read_whole_or_not_at_all),
     };

@@ -423,6 +423,14 @@ static int fault_inspect(void *context, int file, const char *path, weir_file_in
     return base()->inspect(NULL, file, path, out);
 }
 
+static ssize_t fault_read_link(void *context, const char *path, char *out, size_t size) {
+    if (strikes(context, FAULT_INSPECT)) {
+        errno = EIO;
+        return -1;
+    }
+    return base()->read_link(NULL, path, out, size);
+}
+
 static int fault_list(void *context, const char *folder,
                       bool (*each)(void *argument, const char *name, bool is_folder, bool is_file),
                       void *argument) {
@@ -481,6 +489,7 @@ void fault_env_init(fault_env *faults) {
     faults->env.claim = fault_claim;
     faults->env.start_thread = fault_start_thread;
     faults->env.inspect = fault_inspect;
+    faults->env.read_link = fault_read_link;
     faults->env.list = fault_list;
     faults->env.lock = fault_lock;
     faults->env.random = fault_random;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -288,6 +289,126 @@ static void a_link_in_the_way_is_not_followed(void **state) {
     scratch_remove(folder);
 }
 
+static void *no_memory(void *context, size_t size) {
+    (void)context;
+    (void)size;
+    return NULL;
+}
+
+/* A folder with the file real/file; what `make_link` puts beside it leads somewhere. */
+typedef struct link_case {
+    char folder[SCRATCH_PATH];
+    char real[SCRATCH_PATH + 16];
+    char link[SCRATCH_PATH + 16];
+} link_case;
+
+static link_case link_case_make(void) {
+    link_case c;
+    scratch_make(c.folder);
+    snprintf(c.real, sizeof c.real, "%s/real", c.folder);
+    assert_int_equal(mkdir(c.real, 0700), 0);
+    snprintf(c.real, sizeof c.real, "%s/real/file", c.folder);
+    write_whole_file(c.real, "old", 3);
+    snprintf(c.link, sizeof c.link, "%s/link", c.folder);
+    return c;
+}
+
+static void link_case_remove(link_case *c) {
+    *strrchr(c->real, '/') = 0;
+    scratch_remove(c->real);
+    scratch_remove(c->folder);
+}
+
+static void make_link(const link_case *c, const char *name, const char *target) {
+    char path[SCRATCH_PATH + 16];
+    snprintf(path, sizeof path, "%s/%s", c->folder, name);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+static void assert_link(const char *path) {
+    struct stat found;
+    assert_int_equal(lstat(path, &found), 0);
+    assert_true(S_ISLNK(found.st_mode));
+}
+
+static void a_file_behind_links_is_replaced_and_the_links_stay(void **state) {
+    (void)state;
+    link_case c = link_case_make();
+    char chain[SCRATCH_PATH + 16];
+    weir_env env = *weir_env_default();
+    weir__atomic_file file;
+    weir_error error;
+    env.allocate = no_memory;
+    snprintf(chain, sizeof chain, "%s/chain", c.folder);
+    make_link(&c, "link", "real/other");      /* beside the link, … */
+    make_link(&c, "real/other", "../second"); /* … beside that link, … */
+    make_link(&c, "second", c.real);          /* … and from the root */
+    make_link(&c, "chain", "link");
+    assert_ok(weir__atomic_open(&file, &env, chain, "test", &error), &error);
+    assert_string_equal(file.path, c.real);
+    assert_ok(weir__atomic_write(&file, "new", 3, &error), &error);
+    assert_ok(weir__atomic_commit(&file, &error), &error);
+    assert_file_equal(c.real, "new", 3);
+    assert_link(chain);
+    assert_link(c.link);
+    assert_int_equal(count_entries(c.folder), 4);
+    link_case_remove(&c);
+}
+
+static void a_link_that_leads_nowhere_is_replaced(void **state) {
+    (void)state;
+    link_case c = link_case_make();
+    struct stat found;
+    make_link(&c, "link", "nothing");
+    write_atomically(c.link, "new", true);
+    assert_int_equal(lstat(c.link, &found), 0);
+    assert_true(S_ISREG(found.st_mode));
+    assert_int_equal(count_entries(c.folder), 2);
+    link_case_remove(&c);
+}
+
+static void assert_not_replaced(const char *path, const char *words) {
+    struct stat before, after;
+    weir__atomic_file file;
+    weir_error error;
+    assert_int_equal(lstat(path, &before), 0);
+    assert_fails(weir__atomic_open(&file, weir_env_default(), path, "test", &error), WEIR_IO_ERROR, &error);
+    weir__atomic_abandon(&file);
+    assert_non_null(strstr(error.message, path));
+    assert_non_null(strstr(error.message, words));
+    assert_int_equal(lstat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static void what_is_not_a_file_is_not_replaced(void **state) {
+    (void)state;
+    static const char *const names[] = {"pipe", "socket", "device"};
+    const mode_t modes[] = {S_IFIFO, S_IFSOCK, S_IFCHR};
+    link_case c = link_case_make();
+    char path[SCRATCH_PATH + 16];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", c.folder, names[i]);
+        if (mknod(path, modes[i] | 0600, S_ISCHR(modes[i]) ? makedev(1, 3) : 0) != 0) {
+            assert_true(S_ISCHR(modes[i])); /* which not everybody may make */
+            continue;
+        }
+        make_link(&c, "link", names[i]);
+        assert_not_replaced(path, "is a device or a pipe, not a file");
+        assert_not_replaced(c.link, "is a device or a pipe, not a file");
+        assert_int_equal(remove(c.link), 0);
+        assert_int_equal(remove(path), 0);
+    }
+    make_link(&c, "link", "real");
+    assert_not_replaced(c.link, "Is a directory");
+    assert_not_replaced(c.folder, "Is a directory");
+    assert_int_equal(remove(c.link), 0);
+    make_link(&c, "link", "second");
+    make_link(&c, "second", "link");
+    assert_not_replaced(c.link, "Too many levels of symbolic links");
+    assert_int_equal(count_entries(c.folder), 3);
+    link_case_remove(&c);
+}
+
 static void devices_and_pipes_are_not_read(void **state) {
     (void)state;
     char folder[SCRATCH_PATH], pipe[SCRATCH_PATH + 8];
@@ -347,6 +468,9 @@ int main(void) {
         cmocka_unit_test(two_writers_of_one_file_do_not_meet),
         cmocka_unit_test(without_locks_the_last_of_two_writers_wins),
         cmocka_unit_test(a_link_in_the_way_is_not_followed),
+        cmocka_unit_test(a_file_behind_links_is_replaced_and_the_links_stay),
+        cmocka_unit_test(a_link_that_leads_nowhere_is_replaced),
+        cmocka_unit_test(what_is_not_a_file_is_not_replaced),
         cmocka_unit_test(devices_and_pipes_are_not_read),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
