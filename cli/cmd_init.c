@@ -224,9 +224,15 @@ static weir_status ask(init *self, choice *out, weir_error *error) {
                       "--yes");
     if (status == WEIR_OK && !chosen) {
         char names[ANSWER_SIZE] = "";
-        for (size_t i = 0, used = 0; i < all.count && used < sizeof names; i++)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s.%s", i ? ", " : "",
-                                     all.list[i].table, all.list[i].column);
+        for (size_t i = 0, used = 0; i < all.count; i++) {
+            const choice *c = &all.list[i];
+            size_t room = sizeof names - used - sizeof " and 18446744073709551615 more";
+            if (strlen(c->table) + strlen(c->column) + sizeof ", ." > room) {
+                sprintf(names + used, " and %zu more", all.count - i);
+                break;
+            }
+            used += (size_t)sprintf(names + used, "%s%s.%s", i ? ", " : "", c->table, c->column);
+        }
         status = cli_error(error, WEIR_TASK_INVALID,
                            "%s is not a column that can be predicted; these can: %s", self->target, names);
     }

@@ -1,4 +1,4 @@
-/* weir locate: which dataset and cursor a global step is. */
+/* weir locate: which dataset and cursor a global step has. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_locate = {
     .name = "locate",
-    .summary = "say which dataset and cursor a global step is",
+    .summary = "say which dataset and cursor a global step has",
     .usage = "weir locate --manifest M --step S [--token HEX] [--json]",
     .help = "  --manifest M   the manifest file\n"
             "  --step S       the global step; step 10^15 costs what step 10 does\n"

@@ -36,7 +36,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_pull = {
     .name = "pull",
-    .summary = "fetch and verify a store from S3 or a web server; only missing chunks are sent",
+    .summary = "fetch and verify a store from S3 or a web server; only missing chunks are fetched",
     .usage = "weir pull URL [-o STORE] [--hash HEX] [--concurrency N] [--retries N] [--timeout S] [--json]",
     .help =
         "  URL                 where weir push has put it: s3://bucket/folder/name.weir, or https://…\n"

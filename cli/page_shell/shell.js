@@ -74,14 +74,14 @@ function startShell(keyAction, onTheme) {
     button.textContent = isDark ? "Light" : "Dark";
     onTheme();
   };
-  const actions = {
-    d: () => showTheme(theme() !== "dark"), "?": () => help.showModal(), "/": () => document.getElementById("search").focus(),
-  };
+  const search = document.getElementById("search"); // hidden on pages that have nothing to find
+  const actions = {d: () => showTheme(theme() !== "dark"), "?": () => help.showModal(), "/": () => search.focus()};
   button.addEventListener("click", actions.d);
   document.getElementById("help-open").addEventListener("click", actions["?"]);
   addEventListener("keydown", (event) => {
     const isTyping = help.open || event.target.closest?.("select, input[type=search]");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/" && search.parentElement.hidden) return;
     const action = keyAction(event) || actions[event.key];
     if (!action) return;
     event.preventDefault();

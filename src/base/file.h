@@ -49,8 +49,8 @@ int weir__open_nameless(const weir_env *env, const char *beside);
 typedef struct weir__atomic_file {
     const weir_env *env;
     const char *failure_operator;
-    int file; /* -1 if nothing is open */
-    char path[PATH_MAX]; /* where its links lead */
+    int file;                 /* -1 if nothing is open */
+    char path[PATH_MAX];      /* where its links lead */
     char temporary[PATH_MAX]; /* empty if there is no such file */
 } weir__atomic_file;
 

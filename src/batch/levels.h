@@ -73,7 +73,8 @@ bool weir_batch__reach_level(weir_batch__levels *levels, weir_batch__walk_draws 
 /* Puts the least children of the current level ahead, as many as there is room for. */
 void weir_batch__look_ahead(weir_batch__levels *levels);
 
-/* Takes the least child, which is ahead unless the level is empty: then it says false. */
+/* Takes the least child; false if none is ahead. weir_batch__look_ahead puts more there, unless the level is
+ * empty. */
 static inline bool weir_batch__take_child(weir_batch__levels *levels, weir_batch__ranked_row *out) {
     if (levels->ahead_begin == levels->ahead_end)
         return false;

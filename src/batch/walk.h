@@ -47,7 +47,7 @@ typedef struct weir_batch__listing {
     uint32_t old;    /* … so many that do not count, because they are too old */
 } weir_batch__listing;
 
-/* What a step of a walk does: visit a row; or, when its level is done, list the children of the rows that
+/* What a step of a walk does: visit rows; or, when its level is done, list the children of the rows that
  * were visited since the last time: find their lists, search them, list what is taken, each in steps of their
  * own, so that what one reads was asked for in the one before. */
 typedef enum weir_batch__walk_stage {

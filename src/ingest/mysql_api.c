@@ -28,6 +28,7 @@ static weir_status find_functions(void *library, weir_ingest__my_api *out, weir_
 weir_status weir_ingest__my_load(weir_ingest__my_api *out, weir_error *error) {
     const char *named = getenv("WEIR_MARIADB");
     bool is_named = named && *named;
+    /* Never unloaded: it registers plugins and functions that run at the end of the process. */
     void *library = dlopen(is_named ? named : "libmariadb.so.3", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         char reason[256];

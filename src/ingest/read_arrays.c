@@ -1,5 +1,5 @@
-/* See read_arrays.h. A column is stored in passes that a compiler makes vectors of: all values, then the
- * nulls over them, then a count of what does not fit. */
+/* See read_arrays.h. A column is stored in passes that a compiler makes vectors of: values are copied and,
+ * if some may not fit, counted in one pass; nulls are written over them, and then they are counted again. */
 #include "ingest/read_arrays.h"
 
 #include <math.h>
@@ -191,7 +191,7 @@ enum { VECTORS = FIRST_BYTES / sizeof(two_words) };
 typedef struct late_text {
     two_words first[VECTORS];
     const weir_ingest__string *string;
-    uint32_t size;   /* UINT32_MAX: there is none */
+    uint32_t size;   /* UINT32_MAX: there is none, nor has it a number */
     uint32_t number; /* in the dictionary */
 } late_text;
 
@@ -237,7 +237,8 @@ static inline bool is_equal(const late_text *lately, const two_words *first, con
     for (size_t i = 1; i < VECTORS; i++)
         difference |= lately->first[i] ^ first[i];
     return (difference[0] | difference[1] | (lately->size ^ size)) == 0 &&
-           (size <= FIRST_BYTES || memcmp(lately->string->bytes, text, size) == 0);
+           (size <= FIRST_BYTES ||
+            (lately->number != WEIR_NONE && memcmp(lately->string->bytes, text, size) == 0));
 }
 
 /* Texts that are not among the late ones become one of them. One that is in the dictionary already was seen
@@ -292,7 +293,7 @@ static bool store_texts(const weir_ingest__array *array, uint32_t count, uint32_
     s.dictionary = dictionary;
     s.strings = strings;
     s.out = out;
-    memset(s.late, 0xFF, sizeof s.late); /* none has that size */
+    memset(s.late, 0xFF, sizeof s.late); /* none is there */
     if (array->form == WEIR_INGEST__ARRAY_TEXT64)
         return store_each(&s, WEIR_INGEST__ARRAY_TEXT64, true);
     return nulls > 0 ? store_each(&s, WEIR_INGEST__ARRAY_TEXT32, true)

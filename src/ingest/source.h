@@ -169,10 +169,10 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog 
 /* As weir_ingest__catalog_add_table; the source's number of the table is its detail, a uint32_t. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catalog *catalog, const char *name,
                                                               uint32_t number);
-/* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
- * 0 if it cannot be had. */
 const char *weir_ingest__last_name(const char *path);                 /* what stands after its last slash */
 bool weir_ingest__name_ends_in(const char *name, const char *ending); /* in any case */
+/* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
+ * 0 if it cannot be had. */
 char *weir_ingest__file_stem(const weir_env *env, const char *path);
 uint64_t weir_ingest__file_size(const weir_env *env, const char *path);
 /* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */

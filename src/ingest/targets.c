@@ -16,8 +16,6 @@ static weir_status refuse(weir_error *error, const char *path, const char *what)
     return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s %s", path, what);
 }
 
-/* ---- Names ----------------------------------------------------------------------------------- */
-
 /* ---- Which file a path is -------------------------------------------------------------------- */
 
 static bool is_same_node(const struct stat *a, const struct stat *b) {

@@ -162,7 +162,7 @@ weir_status weir_packing_solve(weir_packing *packing, const weir_packing_options
     const weir__names *ids = &packing->ids;
     size_t count = ids->count;
     uint32_t *sorted = weir__allocate(env, count, 2 * sizeof *sorted);
-    uint32_t *rank = sorted + count;
+    uint32_t *rank = sorted ? sorted + count : NULL;
     weir_status status = WEIR_OK;
     if (!packing->offsets)
         packing->offsets = weir__allocate(env, count, sizeof *packing->offsets);

@@ -343,12 +343,13 @@ static weir_status open_fusion(packing *p, weir_error *error) {
     }
     weir_buffer *buffers = weir__allocate(p->env, count, sizeof *buffers);
     p->fused = weir__allocate_zero(p->env, 1, sizeof *p->fused);
+    if (p->fused)
+        *p->fused = (packing){
+            .env = p->env, .options = p->options, .level = 1, .is_fused = true, .is_large = p->is_large};
     if (!buffers || !p->fused) {
         status = weir__out_of_memory(error, WEIR_PACK__OPERATOR, count * sizeof *buffers);
     } else {
         weir_pack__fusion_buffers(&p->fusion, buffers);
-        *p->fused = (packing){
-            .env = p->env, .options = p->options, .level = 1, .is_fused = true, .is_large = p->is_large};
         status = open_packing(p->fused, buffers, count, NULL, error);
         assert((status || p->fused->sweep.lower_bound * p->fused->sweep.unit == p->sweep.lower_bound) &&
                "fusing changes no load");

@@ -80,8 +80,8 @@ weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const ch
     if (!buffer)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, room);
     while (status == WEIR_OK && (used < held || read_to < out->size)) {
-        if (held - used < c.most &&
-            read_to < out->size) { /* the buffer holds the largest chunk, or the end */
+        /* Reads on until the buffer holds the largest chunk, or the file's end. */
+        if (held - used < c.most && read_to < out->size) {
             memmove(buffer, buffer + used, held - used);
             held -= used;
             used = 0;

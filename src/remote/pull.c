@@ -45,12 +45,15 @@ static weir_status open_part(pull *p, weir_error *error) {
     snprintf(p->part, size, "%s.part", p->path);
     /* Between opening and locking, another pull may end: then the file that was opened is OUT. */
     for (int i = 0; i < OPEN_TRIES; i++) {
+        weir_file_info found;
         p->file = env->open(env->context, p->part, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
         if (p->file < 0)
             return weir__io_error(error, WEIR_REMOTE__OPERATOR, "open", p->part);
         bool has_lock = env->lock(env->context, p->file) == 0 || errno != EWOULDBLOCK;
         if (has_lock && weir__is_still(env, p->file, p->part))
             return WEIR_OK;
+        if (has_lock && env->inspect(env->context, p->file, p->part, &found) != 0)
+            return weir__io_error(error, WEIR_REMOTE__OPERATOR, "look at", p->part);
         env->close(env->context, p->file);
         p->file = -1;
         if (!has_lock)

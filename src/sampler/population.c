@@ -250,6 +250,7 @@ static weir_status read_classes(const weir_env *env, weir_seed seed, const weir_
             "its target is numerical or a time and has no classes; class_balanced needs a boolean or "
             "categorical one. List the datasets that it is for in data.sampling.datasets",
             error);
+    WEIR__TRY(check_count(task->name, stored->cardinality, error));
     uint64_t limit = 1 + (value == WEIR_VALUE_TRUTH ? 2 : (uint64_t)column->category_count);
     uint32_t *classes = weir__allocate(env, (size_t)stored->cardinality, sizeof *classes);
     weir_status status = WEIR_OK;
@@ -285,6 +286,7 @@ static weir_status read_weights(const weir_env *env, weir_seed seed, const weir_
         weir__note_text(error, "task", task->name, strlen(task->name));
         return status;
     }
+    WEIR__TRY(check_count(task->name, stored->cardinality, error));
     const uint8_t *from = task->seed_weights + 8 * task->split_start[stored->split];
     if (!weir_store__touch_in(store, WEIR_STORE__SECTION_SEED_TARGETS, from, 8 * (size_t)stored->cardinality))
         return damaged(store, task, task->split_start[stored->split], error);

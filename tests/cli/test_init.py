@@ -67,8 +67,21 @@ class Init(unittest.TestCase):
         self.assertEqual([task["name"] for task in report["report"]["tasks"]], ["results.position"])
         self.assertEqual(self.schema()["tasks"]["results.position"]["drop_columns"], ["results.positionText", "results.positionOrder"])
 
+    def test_many_columns(self):
+        """Of more columns than a message has room for, the rest are counted."""
+        names = [f"a_long_measure_{i}" for i in range(60)]
+        wide = self.folder / "wide"
+        wide.mkdir()
+        rows = [",".join(["id", *names])] + [",".join([str(i)] + [f"{i * 7 % 31}.5"] * 60) for i in range(50)]
+        (wide / "t.csv").write_text("\n".join(rows) + "\n")
+        said = self.init("--target", "t.nothing", source=wide).stderr
+        listed, more = said.strip().rsplit(" and ", 1)
+        shown = listed.split("these can: ")[1].split(", ")
+        self.assertEqual(shown, [f"t.{name}" for name in names[: len(shown)]])
+        self.assertEqual(more, f"{60 - len(shown)} more")
+
     def test_refusals(self):
-        for options, word in ((("--target", "results.nothing"), "results.nothing is not a column that can be predicted"),
+        for options, word in ((("--target", "results.nothing"), "results.nothing is not a column that can be predicted; these can: "),
                               (("--target", "results.raceId"), "is not a column that can be predicted")):
             done = self.init(*options)
             self.assertEqual(done.returncode, 1)

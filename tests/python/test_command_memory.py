@@ -1,5 +1,6 @@
 """C's memory runs out inside the commands of the program, at every allocation of each in turn
-(tests/support/fail_memory.c): an error's record that says so or the whole answer, never a crash, and no half of a file."""
+(tests/support/fail_memory.c): an error that says so, or an answer by another way; never a crash, and no file that is half
+written. What an answer says is not looked at here."""
 
 import ctypes
 import json

@@ -277,7 +277,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     recipe r = {data, size};
     weir_error error;
     uint8_t hash[WEIR_HASH_SIZE];
-    g = (growth){.is_regular = true, .is_late = true, .flags = take(&r), .schema = take(&r)};
+    g = (growth){.is_regular = true, .is_late = true, .flags = take(&r)};
+    g.schema = take(&r);
     g.cut = g.flags & HAS_CUT ? cuts[take(&r) % (sizeof cuts / sizeof *cuts)] : NULL;
     g.database = memory_sqlite_open(LOCATION);
     memory_env_init(&g.memory);

@@ -83,7 +83,7 @@ static void add_cell(sqlite3_str *sql, recipe *r) {
         sqlite3_str_appendf(sql, "%d.%d", take(r) - 128, take(r));
         return;
     case 7:
-        if (size == LONG_TAG) { /* a text, of a size that the next two bytes say */
+        if (size == LONG_TAG) { /* a text: the next byte says its size, the one after it its letter */
             unsigned long_size = take(r) * 64u + 1000;
             sqlite3_str_appendf(sql, "'%.*c'", (int)long_size, 'a' + take(r) % 26);
             return;
