@@ -36,7 +36,7 @@ static const char *find_clash(const request *r, const weir_run_info *info) {
             return i ? "--checkpoint names the manifest" : "--trace names the manifest";
     }
     if (is_same(info->trace, info->checkpoint))
-        return "--trace and --checkpoint name one file";
+        return "--trace and --checkpoint name the same file";
     if (is_same(info->trace, info->resumed_from))
         return "--trace names the checkpoint";
     return NULL;
@@ -53,21 +53,21 @@ static const char *find_fault(const request *r, bool has_rank, bool has_world_si
     if (has_rank != has_world_size)
         return "--rank and --world-size belong together";
     if (has_world_size && r->of.world_size == 0)
-        return "--world-size takes at least 1";
+        return "--world-size must be at least 1";
     if (has_steps && o->steps == 0)
-        return "--steps takes at least 1; leave it out for a run without an end";
+        return "--steps must be at least 1; leave it out for a run that continues until it is stopped";
     if (is_empty(o->trace) || is_empty(o->checkpoint) || is_empty(o->resume))
-        return "--trace, --checkpoint and --resume take the name of a file, and one is empty";
+        return "--trace, --checkpoint and --resume need the name of a file, and the name given is empty";
     if ((o->trace_indices || r->no_digests) && !o->trace)
         return o->trace_indices ? "--trace-indices belongs to --trace" : "--no-digests belongs to --trace";
     if (o->trace_memory && !o->trace)
         return "--trace-memory belongs to --trace";
     if (o->trace_contents && (!o->trace_memory || r->no_digests))
-        return "--trace-contents belongs to --trace-memory, and needs digests";
+        return "--trace-contents belongs to --trace-memory, and cannot be used with --no-digests";
     if (!o->device && (o->depth || o->read_back))
         return "--depth and --read-back belong to --device";
     if (o->device && o->queue_size)
-        return "--queue is set by --depth if there is a --device";
+        return "with --device, give --depth instead of --queue";
     if ((o->checkpoint_steps > 0 || has_seconds) && !o->checkpoint)
         return has_seconds ? "--checkpoint-seconds belongs to --checkpoint"
                            : "--checkpoint-every belongs to --checkpoint";
@@ -119,7 +119,7 @@ static int run_opened(const cli_command *self, request *r) {
     weir_run_info named = {.trace = o->trace, .checkpoint = o->checkpoint, .resumed_from = o->resume};
     const char *clash = find_clash(r, &named);
     if (clash)
-        return cli_usage(self, "%s; give it a name of its own", clash);
+        return cli_usage(self, "%s; choose another name for the output", clash);
     o->dataset = r->of.dataset;
     o->rank = r->of.rank;
     o->world_size = r->of.world_size;
@@ -134,7 +134,7 @@ static int run_opened(const cli_command *self, request *r) {
     const weir_run_info *info = weir_run_describe(opened);
     clash = find_clash(r, info); /* with the names of this rank's files */
     int result = r->plan ? show_plan(r, info->memory)
-                 : clash ? cli_usage(self, "%s; give it a name of its own", clash)
+                 : clash ? cli_usage(self, "%s; choose another name for the output", clash)
                          : loop(r, opened);
     weir_run_close(opened);
     return result;
@@ -271,30 +271,33 @@ static void print_setting(const weir_run_setting *setting) {
 static void print_help(void) {
     size_t count;
     const weir_run_setting *settings = weir_run_settings(&count);
-    fputs(
-        "  --store S        a store; once for each that the run's datasets come from\n"
-        "  --manifest M     the manifest; ingest writes one beside the store\n"
-        "  --dataset K      one dataset alone; without it the manifest's mix (train only)\n"
-        "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"
-        "                   else train); all but train end after one pass over the dataset, eval_seeded in\n"
-        "                   a shuffled order that is always the same\n",
-        stdout);
+    fputs("  --store S        a store; give --store once for each store that the datasets are in\n"
+          "  --manifest M     the manifest; 'weir ingest' writes one beside the store\n"
+          "  --dataset K      use only this dataset of the manifest; without it, the datasets are mixed as\n"
+          "                   the manifest says (train only)\n"
+          "  --stage S        train, eval, infer or eval_seeded (default: what the manifest's preset says,\n"
+          "                   else train). All but train end after one pass over the dataset; eval_seeded\n"
+          "                   goes through it in a shuffled order that is always the same\n",
+          stdout);
     for (size_t i = 0; i < count; i++)
         if (settings[i].flag)
             print_setting(&settings[i]);
     fputs(
-        "  --no-digests     with --trace: without digests, which cost some time\n"
-        "  --rank R         which rank this is …\n"
-        "  --world-size W   … of how many. Without them: what torchrun (RANK, WORLD_SIZE), Open MPI\n"
-        "                   (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers (PMI_RANK,\n"
-        "                   PMI_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS) say, the first of these\n"
-        "  --read-ahead     ask for pages of the stores some time before they are read, also if the stores\n"
-        "                   are not larger than memory: for the first steps from a slow disk\n"
-        "  --plan           show the memory that the run would need, and start nothing\n" CLI_VERIFY_HELP
-            CLI_TOKEN_HELP "  --json           the summary as one object; with --plan, the plan\n\n"
-        "In a world of more than one rank each rank's trace and checkpoint are F.rankN; --resume F takes F\n"
-        "if it is there, else F.rankN. Without --trace and --checkpoint nothing is written. SIGINT and\n"
-        "SIGTERM end a run with its checkpoint and trace whole, and exit status 130 or 143.\n",
+        "  --no-digests     with --trace: do not record digests, which take some time to compute\n"
+        "  --rank R         the number of this rank, from 0\n"
+        "  --world-size W   how many ranks there are. Without --rank and --world-size, weir takes both from\n"
+        "                   the launcher, the first of these that is there: torchrun (RANK, WORLD_SIZE),\n"
+        "                   Open MPI (OMPI_COMM_WORLD_RANK, …_SIZE), MPICH and other PMI launchers\n"
+        "                   (PMI_RANK, PMI_SIZE), Slurm (SLURM_PROCID, SLURM_NTASKS)\n"
+        "  --read-ahead     read pages of the stores from the disk some time before they are needed, also\n"
+        "                   if the stores fit into memory: makes the first steps from a slow disk faster\n"
+        "  --plan           show how much memory the run would need, and do not run it\n" CLI_VERIFY_HELP
+            CLI_TOKEN_HELP "  --json           print the summary as JSON; with --plan, the plan\n\n"
+        "If there is more than one rank, each writes its own trace and checkpoint, F.rankN; --resume F "
+        "reads\n"
+        "F if it exists, else F.rankN. Without --trace and --checkpoint nothing is written. SIGINT and\n"
+        "SIGTERM stop a run after it has completed its checkpoint and trace; the exit status is 130 or "
+        "143.\n",
         stdout);
 }
 

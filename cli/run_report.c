@@ -78,7 +78,7 @@ static void print_device(const cli_running *run, const weir_device *device) {
     cli_format_bytes(metrics.compact_bytes, bytes);
     printf("  on %s: %s copied", weir_device_describe(device)->name, bytes);
     if (metrics.read_back)
-        printf(", %" PRIu64 " batches read back and the same", metrics.read_back);
+        printf(", %" PRIu64 " batches read back, all identical", metrics.read_back);
     printf("\n");
 }
 
@@ -92,8 +92,8 @@ static void print_text(const cli_running *run, bool with_files) {
     printf("steps %" PRIu64 " to %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " samples, %s in %.1f s\n",
            info->first_step, step, run->batches, run->samples, bytes, (double)run->loop_ns / 1e9);
     if (run->samples < run->room)
-        printf("  %" PRIu64 " fewer than %" PRIu64 " full batches have"
-               ": the last batch of an epoch has the samples that are left\n",
+        printf("  %" PRIu64 " samples fewer than in %" PRIu64 " full batches"
+               ": the last batch of an epoch has only the samples that are left\n",
                run->room - run->samples, run->batches);
     if (run->batches > 0) {
         printf("  ");

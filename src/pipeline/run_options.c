@@ -29,51 +29,54 @@ static const weir_run_setting settings[] = {
     SETTING("first_step", UINT64, first_step, NULL, NULL, NULL),
     SETTING("anchor_rows", BOOL, anchor_rows, NULL, NULL, NULL),
     SETTING("steps", UINT64, steps, "--steps", "N",
-            "where the run ends, counted from step 0, also if it is resumed; without it a run in train "
-            "continues until it is stopped"),
+            "end after N steps, counted from the beginning of the run, also if it is resumed; without it a "
+            "train run continues until it is stopped"),
     SETTING("drop_remainder", BOOL, drop_remainder, "--drop-remainder", NULL,
-            "all stages but train: leave out the last batch if it is not full; in train the manifest says "
-            "so (data.drop_last)"),
+            "leave out the last batch if it is not full; not for train, where the manifest's "
+            "data.drop_last decides"),
     SETTING("workers", UINT32, workers, "--workers", "N", "threads that build batches (default 1)"),
     SETTING("buffer_size", UINT32, buffer_size, "--buffer", "N",
-            "batches that each of them may be ahead (default 2)"),
+            "batches that each worker may build ahead (default 2)"),
     SETTING("queue_size", UINT32, queue_size, "--queue", "N",
-            "batches that the loop may hold at a time (default 4)"),
+            "batches that the training loop may hold at a time (default 4)"),
     SETTING("policy", POLICY, policy, "--policy", "P",
-            "strict (default): steps in order; best_effort: whichever batch is ready"),
+            "strict (default): batches come in the order of steps; best_effort: whichever is ready first"),
     SETTING("max_lead", UINT32, max_lead, "--max-lead", "N",
-            "best effort: how far a worker may be ahead of the slowest (default 16)"),
+            "best_effort: how many steps a worker may be ahead of the slowest (default 16)"),
     SETTING("max_skips", UINT32, max_skips_per_round, "--max-skips", "N",
-            "best effort: how many workers without a batch are passed over (default 4)"),
+            "best_effort: how many workers that have no batch ready may be skipped before weir waits for "
+            "one (default 4)"),
     SETTING("shards", SHARDS, shard_mode, "--shards", "S",
-            "best effort: a worker has every n-th step (interleaved, default) or a block of them "
-            "(contiguous, if the run has an end)"),
+            "best_effort: each of n workers builds every n-th step (interleaved, default), or a range of "
+            "steps (contiguous, only if the run has an end)"),
     SETTING("trace", FILE, trace, "--trace", "F",
             "record every step with its digests, for 'weir replay', 'diff' and 'merge'"),
-    SETTING("trace_indices", BOOL, trace_indices, "--trace-indices", NULL, "with the indices themselves"),
+    SETTING("trace_indices", BOOL, trace_indices, "--trace-indices", NULL,
+            "with --trace: also record the indices of the samples"),
     SETTING("trace_memory", BOOL, trace_memory, "--trace-memory", NULL,
-            "also commit the run's memory before each step is given, and record the state: what is live "
-            "where, epochs, bytes written. It waits for the device"),
+            "with --trace: also record the state of the run's memory before each step (what is live at "
+            "which address, bytes written); slower, because it waits for the device"),
     SETTING("trace_contents", BOOL, trace_contents, "--trace-contents", NULL,
-            "with --trace-memory: also a digest of the step's bytes in their place"),
+            "with --trace-memory: also record a digest of the batch's bytes as they are in that memory"),
     SETTING("checkpoint", FILE, checkpoint, "--checkpoint", "F",
-            "save the state at the start, at the end, every 60 seconds, when SIGINT or SIGTERM stops the "
-            "run, and when it fails"),
+            "save the run's state in F at the start, at the end, every 60 seconds, when SIGINT or SIGTERM "
+            "stops the run, and when it fails"),
     SETTING("checkpoint_seconds", UINT64, checkpoint_seconds, "--checkpoint-seconds", "N",
-            "every N seconds instead (0: not by time)"),
+            "save every N seconds instead of 60 (0: do not save by time)"),
     SETTING("checkpoint_steps", UINT64, checkpoint_steps, "--checkpoint-every", "STEPS",
-            "and after every so many steps"),
+            "also save after every STEPS steps"),
     SETTING("resume", FILE, resume, "--resume", "F",
-            "resume from a checkpoint; if F is also --checkpoint and not there yet, begin"),
+            "resume from the checkpoint F; if --checkpoint names F too and it does not exist yet, start at "
+            "the beginning"),
     SETTING("device", TEXT, device, "--device", "D",
-            "bring the batches to a GPU: cuda, cuda:1 …; host: the same without one"),
+            "copy the batches to a GPU: cuda, cuda:1, …; host does the same without a GPU, to try it"),
     SETTING("depth", UINT32, depth, "--depth", "N", "batches on the device at a time (default 4)"),
     SETTING("read_back", BOOL, read_back, "--read-back", NULL,
             "read every batch back from the device and compare its digest"),
     SETTING("memory_limit", SIZE, memory_limit, "--memory-limit", "SIZE",
-            "refuse a run that needs more: bytes, or 512M, 2GiB, …"),
+            "refuse to start a run that needs more memory than SIZE: bytes, or 512M, 2GiB, …"),
     SETTING("any_hash", BOOL, any_hash, "--any-hash", NULL,
-            "take a manifest whose dataset hash is not the store's"),
+            "accept a manifest whose dataset hash is not the store's"),
 };
 
 const weir_run_setting *weir_run_settings(size_t *count) {

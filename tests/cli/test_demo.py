@@ -165,7 +165,7 @@ class Demo(unittest.TestCase):
         done = run("demo", "--scale", SCALE, "--dir", self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn(f"{path} was edited: it is kept", done.stdout)
-        self.assertIn("fewer than 100 full batches have: the last batch of an epoch", done.stdout)
+        self.assertIn("samples fewer than in 100 full batches: the last batch of an epoch", done.stdout)
         self.assertEqual(path.read_text(), edited)
         written = [*FILES, "shop.checkpoint", "shop.trace"]
         self.assertEqual(sorted(found.name for found in self.folder.iterdir()), sorted(written))

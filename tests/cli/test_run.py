@@ -138,8 +138,8 @@ class Summary(WithFolder):
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], rf"\Asteps 0 to {STEPS}: {STEPS} batches, \d+ samples, [\d.]+ [kMG]?B in [\d.]+ s\Z")
         samples = int(re.search(r"(\d+) samples", lines[0])[1])
-        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} fewer than {STEPS} full batches have: the last batch of an epoch has the samples "
-                                       "that are left")
+        self.assertEqual(lines.pop(1), f"  {STEPS * 8 - samples} samples fewer than in {STEPS} full batches: the last batch of an epoch has only "
+                                       "the samples that are left")
         self.assertRegex(lines[1], r"\A  [\d.]+k? batches/s, [\d.]+[kM]? samples/s, [\d.]+ [kMG]?B/s; "
                                    r"first batch after \d+ ms\Z")
         self.assertEqual(lines[2:], [f"  trace {self.trace}", f"  checkpoint {self.checkpoint} at step {STEPS}"])
@@ -195,11 +195,11 @@ class Refusals(WithFolder):
         self.assert_usage("belongs to --trace", "--trace-indices")
         self.assert_usage("belongs to --trace", "--no-digests")
         self.assert_usage("belongs to --checkpoint", "--checkpoint-every", 5)
-        self.assert_usage("name one file", "--trace", self.trace, "--checkpoint", self.trace)
+        self.assert_usage("name the same file", "--trace", self.trace, "--checkpoint", self.trace)
         self.assert_usage("names the manifest", "--checkpoint", shop / "shop.manifest.json", "--resume",
                           shop / "shop.manifest.json")
         for option in "--trace", "--checkpoint", "--resume":
-            self.assert_usage("one is empty", option, "")
+            self.assert_usage("the name given is empty", option, "")
         for size in "", "x", "12x", "1Kx", "-1", "99999999999999999999", "99999999T", "1.5G":
             self.assert_usage("--memory-limit takes a number of bytes", f"--memory-limit={size}")
 

@@ -53,7 +53,7 @@ class Device(unittest.TestCase):
     def test_for_people(self):
         result = run("--steps", 5, "--device", "host", "--read-back")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"on host: .* copied, 5 batches read back and the same")
+        self.assertRegex(result.stdout, r"on host: .* copied, 5 batches read back, all identical")
 
     def test_traces_and_checkpoints_are_those_of_the_host(self):
         whole, first, second = (self.folder / name for name in ("whole.trace", "parts.trace", "device.trace"))

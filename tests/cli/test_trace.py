@@ -429,7 +429,7 @@ class Memory(WithFolder):
         call = ["run", "--store", shop / "shop.weir", "--manifest", shop / "shop.manifest.json", "--steps", 1]
         for arguments, message in ((["--trace-memory"], "--trace-memory belongs to --trace"),
                                    (["--trace", self.trace, "--trace-contents"], "--trace-contents belongs to --trace-memory"),
-                                   (["--trace", self.trace, "--trace-memory", "--trace-contents", "--no-digests"], "needs digests")):
+                                   (["--trace", self.trace, "--trace-memory", "--trace-contents", "--no-digests"], "cannot be used with --no-digests")):
             done = weir(*call, *arguments)
             self.assertEqual((done.returncode, message in done.stderr), (2, True), done.stderr)
 

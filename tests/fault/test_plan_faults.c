@@ -260,7 +260,7 @@ static void test_make_again(void **state) {
 
 static void test_files(void **state) {
     (void)state;
-    assert_true(sweep_faults(save, check_file, NULL) >= 52);
+    assert_true(sweep_faults(save, check_file, NULL) >= 54);
     assert_true(sweep_faults(restore, NULL, NULL) >= 124);
 }
 
