@@ -178,9 +178,9 @@ class Hostile(HostileCase):
     # ---- Signals
 
     def test_signals_end_a_wait_for_the_server(self):
-        endless = for_ever([b"\x02", fake.ID, fake.W, fake.end()], fake.row(["1", "w"]))
-        for answers in ({"information_schema.COLUMNS": None}, {'"id"': None}, {'"id"': endless}):
-            for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            endless = for_ever([b"\x02", fake.ID, fake.W, fake.end()], fake.row(["1", "w"]))  # for one server: it has a beginning
+            for answers in ({"information_schema.COLUMNS": None}, {'"id"': None}, {'"id"': endless}):
                 with self.subTest(answers=answers, number=number):
                     self.assertEqual(self.signalled(FakeMySql(answers), number), (128 + number, "CANCELLED"))
 
