@@ -631,7 +631,8 @@ static void keep_scattered(void *context, const void *memory, size_t size) {
     scattered_bytes = size;
 }
 
-/* A store that does not fit is read page by page: the system is told so when it is opened. */
+/* A store that does not fit, into the machine or into what its opener gives it, is read page by page: the
+ * system is told so when it is opened. */
 static void a_store_larger_than_memory_is_scattered(void **state) {
     (void)state;
     weir_error error;
@@ -645,10 +646,13 @@ static void a_store_larger_than_memory_is_scattered(void **state) {
     write_whole_file(path, bytes, size);
     env.memory_size = say_memory;
     env.scatter = keep_scattered;
-    for (int is_small = 0; is_small < 2; is_small++) {
+    for (int i = 0; i < 4; i++) {
+        bool is_small = i % 2, is_given = i / 2;
+        weir_store_options options = {.size = sizeof options};
         scattered_bytes = 0;
-        memory_bytes = is_small ? 4096 : UINT64_MAX;
-        assert_ok(weir_store_open(&env, path, &store, &error), &error);
+        memory_bytes = is_small != is_given ? 4096 : UINT64_MAX;
+        options.memory = !is_given ? 0 : is_small ? 2 * size - 2 : 2 * size;
+        assert_ok(weir_store_open_with(&env, path, &options, &store, &error), &error);
         assert_int_equal(scattered_bytes, is_small ? size : 0);
         weir_store_close(store);
     }
