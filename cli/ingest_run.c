@@ -36,11 +36,13 @@ static void keep_warning(void *context, const weir_warning *warning) {
     ingest->warnings[ingest->warning_count++] = kept;
 }
 
-/* The report is made before the store takes its name, so that --strict can still refuse it. */
+/* The report is made before the store takes its name, so that --strict can still refuse it. It keeps to the
+ * memory that ingest may take. */
 static weir_status inspect(void *context, const char *path, weir_warning_report tell, void *tell_context,
                            weir_error *error) {
     cli_ingest_job *ingest = context;
-    weir_status status = weir_store_open(NULL, path, &ingest->store, error);
+    weir_store_options opening = {.size = sizeof opening, .memory = ingest->options.memory};
+    weir_status status = weir_store_open_with(NULL, path, &opening, &ingest->store, error);
     if (status == WEIR_OK)
         status = weir_report_open(NULL, ingest->store, &ingest->report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(ingest->report)->warning_count; i++)

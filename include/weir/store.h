@@ -276,6 +276,8 @@ typedef struct weir_store_options {
     bool reads_ahead; /* builders ask for pages some time before they read them; always for a store that is
                          larger than memory. It costs time and gains nothing if all of the store is in memory
                        */
+    uint64_t memory; /* bytes of memory that the store may take; 0: what the process may have. A store of more
+                        than half of it is read page by page, and only what is asked for */
 } weir_store_options;
 
 /* Opens a store; weir_store_open_with(env, path, NULL, …) is weir_store_open. IO_ERROR; STORE_CORRUPT (not a

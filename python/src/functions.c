@@ -51,13 +51,14 @@ static void hear_warning(void *context, const weir_warning *warning) {
     PyGILState_Release(gil);
 }
 
-/* The report on the finished store, before it takes its name. */
+/* The report on the finished store, before it takes its name, in the memory that ingest may take. */
 static weir_status hear_report(void *context, const char *path, weir_warning_report tell, void *tell_context,
                                weir_error *error) {
-    (void)context;
+    const weir_ingest_options *options = context;
+    weir_store_options opening = {.size = sizeof opening, .memory = options->memory};
     weir_store *store = NULL;
     weir_report *report = NULL;
-    weir_status status = weir_store_open(NULL, path, &store, error);
+    weir_status status = weir_store_open_with(NULL, path, &opening, &store, error);
     if (status == WEIR_OK)
         status = weir_report_open(NULL, store, &report, error);
     for (uint32_t i = 0; status == WEIR_OK && i < weir_report_look(report)->warning_count; i++)
@@ -115,6 +116,7 @@ static PyObject *run_ingest(weir_ingest_options *options, PyObject *callback, Py
     options->warning = hear_warning;
     options->warning_context = &heard;
     options->inspect = hear_report;
+    options->inspect_context = options;
     Py_BEGIN_ALLOW_THREADS status = weir_ingest(NULL, options, &report, &error);
     Py_END_ALLOW_THREADS PyObject *result = NULL;
     if (py_raise_failure(failure, status))

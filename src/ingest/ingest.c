@@ -281,6 +281,7 @@ static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, w
         status = weir_ingest__warn_of_times(context, &stages.tasks, &stages.statistics, error);
     if (status == WEIR_OK) {
         weir_ingest__describe_rows(&ingest->description, &stages.tasks, &stages.statistics);
+        store->in_pieces = weir__spill_is_used(context->spill);
         status = weir_ingest__write_store(context, &stages.tasks, &ingest->description, store, report, error);
     }
     /* All is in the file: who inspects it has the memory. */

@@ -384,8 +384,9 @@ static weir_status map_file(weir_store *store, const weir_store_options *options
     store->is_guarded = env->guard(env->context, store->data, store->size, &store->touched->unreadable) == 0;
     /* Batches read rows that lie anywhere. What the system would read around them helps a store that stays in
      * memory; in one that does not, it pushes out what will be read again. */
-    uint64_t memory = env->memory_size(env->context);
-    if (size > memory / 2)
+    uint64_t memory = options->memory ? options->memory : env->memory_size(env->context);
+    store->touched->is_scattered = size > memory / 2;
+    if (store->touched->is_scattered)
         env->scatter(env->context, store->data, store->size);
     store->reads_ahead = options->reads_ahead || size > memory;
     return WEIR_OK;

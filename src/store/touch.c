@@ -135,8 +135,11 @@ static bool block_is_sound(weir_store__touched *touched, weir_store__blocks *blo
         return false;
     if (!blocks->values)
         return true;
-    weir__blake3_subtree(blocks->base + (block << WEIR_STORE__BLOCK_SHIFT), block_size(blocks, block), block,
-                         value);
+    const uint8_t *data = blocks->base + (block << WEIR_STORE__BLOCK_SHIFT);
+    size_t size = block_size(blocks, block);
+    if (touched->is_scattered)
+        (void)touched->env->expect(touched->env->context, data, size);
+    weir__blake3_subtree(data, size, block, value);
     if (memcmp(value, blocks->values + block * WEIR__SUBTREE_VALUE, sizeof value) != 0)
         return false;
     set_whole(blocks, block);

@@ -46,6 +46,7 @@ typedef struct weir_store__touched {
     atomic_ullong expected;    /* times that something was asked for which was not in memory, … */
     atomic_ullong expected_ns; /* … and the time that looking and asking took */
     uint32_t unreadable;       /* set by the environment where a page cannot be read */
+    bool is_scattered;         /* the system reads pages alone: blocks are asked for as a whole */
 } weir_store__touched;
 
 static inline uint64_t weir_store__block_count(uint64_t size) {

@@ -7,13 +7,19 @@
 #include "base/bytes.h"
 #include "store/writer.h"
 
-enum { BUFFER_SIZE = 1 << 20 };
+enum { BUFFER_SIZE = 1 << 20, PIECE = WEIR__SUBTREE_SIZE };
 
 static const char operator_name[] = "weir.store.write";
 
+/* The system caches what one call writes as one piece, and maps a piece as a whole when a byte of it is read.
+ */
 static void flush(weir_store__writer *writer) {
-    if (writer->status == WEIR_OK && writer->buffered > 0)
-        writer->status = weir__atomic_write(&writer->file, writer->buffer, writer->buffered, writer->error);
+    size_t most = writer->in_pieces ? PIECE : BUFFER_SIZE;
+    for (size_t done = 0; done < writer->buffered && writer->status == WEIR_OK; done += most) {
+        size_t rest = writer->buffered - done;
+        writer->status = weir__atomic_write(&writer->file, writer->buffer + done, rest < most ? rest : most,
+                                            writer->error);
+    }
     writer->buffered = 0;
 }
 

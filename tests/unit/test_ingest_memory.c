@@ -21,6 +21,13 @@ static uint64_t give_memory_size(void *context) {
     return machine_memory;
 }
 
+static size_t most_written;
+
+static ssize_t keep_most_written(void *context, int file, const void *data, size_t size) {
+    most_written = size > most_written ? size : most_written;
+    return weir_env_default()->write(context, file, data, size);
+}
+
 static bool keep_most_spilled(void *context, const weir_progress *progress) {
     uint64_t *most = context;
     *most = progress->spilled_bytes > *most ? progress->spilled_bytes : *most;
@@ -44,12 +51,17 @@ static uint8_t *ingest(const char *folder, const char *source, const char *schem
     options.progress = keep_most_spilled;
     options.progress_context = &most_spilled;
     machine_memory = 2 * memory;
+    most_written = 0;
+    env.write = keep_most_written;
     if (memory > 0)
         env.memory_size = give_memory_size;
     assert_ok(weir_ingest(&env, &options, report, &error), &error);
     assert_true(most_spilled <= report->spilled_bytes && (most_spilled > 0) == (report->spilled_bytes > 0));
     return read_all(store, size);
 }
+
+/* If memory is not enough, the store is written in pieces that the system can map alone. */
+enum { SMALL_PIECE = 64 * 1024 };
 
 static void check_sizes(const char *folder, const char *source, const char *schema,
                         weir_ingest_report *plenty) {
@@ -58,12 +70,14 @@ static void check_sizes(const char *folder, const char *source, const char *sche
     size_t size, found_size;
     uint8_t *expected = ingest(folder, source, schema, 0, 2, &size, plenty);
     assert_int_equal(plenty->spilled_bytes, 0);
+    assert_true(size > SMALL_PIECE && most_written > SMALL_PIECE);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             uint8_t *found = ingest(folder, source, schema, sizes[i], threads, &found_size, &report);
             assert_int_equal(found_size, size);
             assert_memory_equal(found, expected, size);
             assert_true((report.spilled_bytes > 0) == (sizes[i] < 64 << 20));
+            assert_true((report.spilled_bytes > 0) == (most_written <= SMALL_PIECE));
             free(found);
         }
     free(expected);

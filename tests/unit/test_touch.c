@@ -618,7 +618,7 @@ static void bus_errors_that_are_not_ours_are_passed_on(void **state) {
 
 /* ---- Stores that are larger than memory -------------------------------------------------------- */
 
-static uint64_t memory_bytes, scattered_bytes;
+static uint64_t memory_bytes, scattered_bytes, expected_bytes;
 
 static uint64_t say_memory(void *context) {
     (void)context;
@@ -631,7 +631,15 @@ static void keep_scattered(void *context, const void *memory, size_t size) {
     scattered_bytes = size;
 }
 
-/* A store that does not fit is read page by page: the system is told so when it is opened. */
+static bool keep_expected(void *context, const void *memory, size_t size) {
+    (void)context;
+    assert_non_null(memory);
+    expected_bytes += size;
+    return false;
+}
+
+/* A store that does not fit, into the machine or into what its opener gives it, is read page by page: the
+ * system is told so when it is opened. Blocks are asked for as a whole, before they are verified. */
 static void a_store_larger_than_memory_is_scattered(void **state) {
     (void)state;
     weir_error error;
@@ -645,11 +653,20 @@ static void a_store_larger_than_memory_is_scattered(void **state) {
     write_whole_file(path, bytes, size);
     env.memory_size = say_memory;
     env.scatter = keep_scattered;
-    for (int is_small = 0; is_small < 2; is_small++) {
-        scattered_bytes = 0;
-        memory_bytes = is_small ? 4096 : UINT64_MAX;
-        assert_ok(weir_store_open(&env, path, &store, &error), &error);
+    env.expect = keep_expected;
+    for (int i = 0; i < 4; i++) {
+        bool is_small = i % 2, is_given = i / 2;
+        weir_store_options options = {.size = sizeof options};
+        scattered_bytes = expected_bytes = 0;
+        memory_bytes = is_small != is_given ? 4096 : UINT64_MAX;
+        options.memory = !is_given ? 0 : is_small ? 2 * size - 2 : 2 * size;
+        assert_ok(weir_store_open_with(&env, path, &options, &store, &error), &error);
         assert_int_equal(scattered_bytes, is_small ? size : 0);
+        assert_int_equal(expected_bytes, 0);
+        const weir_store_info *info = weir_store_describe(store);
+        assert_true(info->sections[WEIR_STORE__SECTION_ROWS - 1].size > WEIR__SUBTREE_SIZE);
+        assert_true(weir_store_touch(store, info->tables[0].records, 1));
+        assert_int_equal(expected_bytes, is_small ? WEIR__SUBTREE_SIZE : 0);
         weir_store_close(store);
     }
     free(bytes);
