@@ -302,15 +302,22 @@ static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir
     return status;
 }
 
+/* Seeds may take more than memory, and are gone through faster than others look at what is mapped. */
+static void look_at_memory(const seed_reader *r, uint64_t seed) {
+    enum { LOOK_EVERY = 1 << 16 };
+    if (seed % LOOK_EVERY == 0 && r->context->spill)
+        weir__spill_look(r->context->spill);
+}
+
 /* A task that weir makes itself: every row of the table. */
 static weir_status take_all_rows(seed_reader *r, weir_error *error) {
     r->count = r->anchor->row_count;
-    r->seeds = weir__allocate_zero(r->context->env, r->count, sizeof *r->seeds);
+    r->seeds = weir__allocate(r->context->env, r->count, sizeof *r->seeds);
     if (!r->seeds)
         return weir_ingest__no_memory(error, r->count * sizeof *r->seeds);
     for (uint32_t row = 0; row < r->anchor->row_count; row++) {
-        r->seeds[row].row = row;
-        r->seeds[row].time = anchor_time(r, row);
+        look_at_memory(r, row);
+        r->seeds[row] = (raw_seed){.row = row, .time = anchor_time(r, row)};
     }
     (void)weir_ingest__advance(r->context, r->count);
     return WEIR_OK;
@@ -428,14 +435,17 @@ static weir_status split_seeds(seed_reader *r, weir_error *error) {
     const weir_ingest__schema_split *split = &r->schema->split;
     weir_status status = split->method == WEIR_INGEST__SPLIT_HASH ? split_by_hash(r, error) : WEIR_OK;
     for (uint64_t i = 0; split->method == WEIR_INGEST__SPLIT_TEMPORAL && i < r->count; i++) {
+        look_at_memory(r, i);
         int64_t time = r->seeds[i].time;
         r->seeds[i].split = time < split->val ? WEIR_TRAIN : time < split->test ? WEIR_VAL : WEIR_TEST;
     }
     weir_ingest__like_row found = WEIR_INGEST__LIKE_ROW;
-    for (uint64_t i = 0; i < r->count && status == WEIR_OK; i++)
+    for (uint64_t i = 0; i < r->count && status == WEIR_OK; i++) {
+        look_at_memory(r, i);
         (void)weir_ingest__like_split(r->linked->plan->like, r->anchor, r->task->plan->anchor_table,
                                       r->number, r->seeds[i].row, r->seeds[i].time, &found,
                                       &r->seeds[i].split);
+    }
     return status;
 }
 
@@ -480,13 +490,16 @@ static weir_status allocate_output(seed_reader *r, weir_error *error) {
 
 static void group_by_split(seed_reader *r) {
     uint64_t next[WEIR_SPLITS] = {0}, *start = r->task->split_start;
-    for (uint64_t i = 0; i < r->count; i++)
+    for (uint64_t i = 0; i < r->count; i++) {
+        look_at_memory(r, i);
         next[r->seeds[i].split]++;
+    }
     for (int split = 0; split < WEIR_SPLITS; split++) {
         start[split + 1] = start[split] + next[split];
         next[split] = start[split];
     }
     for (uint64_t i = 0; i < r->count; i++) {
+        look_at_memory(r, i);
         const raw_seed *seed = &r->seeds[i];
         uint64_t place = next[r->seeds[i].split]++;
         weir_ingest__task *task = r->task;

@@ -23,7 +23,7 @@ typedef struct weir_store__writer {
     weir__atomic_file file;
     uint32_t format; /* version; 1, unless somebody sets it before the end */
     bool in_pieces;  /* writes 64 KiB at a time: who maps the file next, and jumps about in it, has little
-                        memory. May be set at any time; large pieces are read faster */
+                        memory. May be set at any time; large pieces are mapped by fewer faults */
     const weir_env *env;
     weir_error *error;
     weir_status status;
