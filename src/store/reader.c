@@ -417,9 +417,7 @@ weir_status weir_store_open_with(const weir_env *env, const char *path, const we
 }
 
 void weir_store__expect(const weir_store *store, const uint8_t *at) {
-    const weir_env *env = store->env;
     weir_store__touched *touched = store->touched;
-    uint64_t began_ns = env->now_ns(env->context);
     size_t size = 1;
     for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++) {
         const weir_store__blocks *blocks = &touched->sections[i];
@@ -434,10 +432,7 @@ void weir_store__expect(const weir_store *store, const uint8_t *at) {
             (size_t)(blocks->size - first < WEIR__SUBTREE_SIZE ? blocks->size - first : WEIR__SUBTREE_SIZE);
         break;
     }
-    bool was_missing = env->expect(env->context, at, size);
-    (void)atomic_fetch_add_explicit(&touched->expected, was_missing, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&touched->expected_ns, env->now_ns(env->context) - began_ns,
-                                    memory_order_relaxed);
+    weir_store__ask_for(touched, at, size);
 }
 
 void weir_store__let_go(const weir_store *store) {

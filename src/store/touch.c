@@ -129,6 +129,15 @@ static bool is_prepared(weir_store__touched *touched, weir_store__blocks *blocks
     return state == WEIR_STORE__SOUND;
 }
 
+void weir_store__ask_for(weir_store__touched *touched, const uint8_t *at, size_t size) {
+    const weir_env *env = touched->env;
+    uint64_t began_ns = env->now_ns(env->context);
+    bool was_missing = env->expect(env->context, at, size);
+    (void)atomic_fetch_add_explicit(&touched->expected, was_missing, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&touched->expected_ns, env->now_ns(env->context) - began_ns,
+                                    memory_order_relaxed);
+}
+
 static bool block_is_sound(weir_store__touched *touched, weir_store__blocks *blocks, uint64_t block) {
     uint8_t value[WEIR__SUBTREE_VALUE];
     if (!is_prepared(touched, blocks))
@@ -138,7 +147,7 @@ static bool block_is_sound(weir_store__touched *touched, weir_store__blocks *blo
     const uint8_t *data = blocks->base + (block << WEIR_STORE__BLOCK_SHIFT);
     size_t size = block_size(blocks, block);
     if (touched->is_scattered)
-        (void)touched->env->expect(touched->env->context, data, size);
+        weir_store__ask_for(touched, data, size);
     weir__blake3_subtree(data, size, block, value);
     if (memcmp(value, blocks->values + block * WEIR__SUBTREE_VALUE, sizeof value) != 0)
         return false;

@@ -69,6 +69,9 @@ void weir_store__touched_trust(weir_store__touched *touched);
 /* Whether the tail's values of a section give its hash; true if it has none. */
 bool weir_store__values_fit(const weir_store__blocks *blocks);
 
+/* Asks for bytes that will be read soon, and counts what is not in memory. */
+void weir_store__ask_for(weir_store__touched *touched, const uint8_t *at, size_t size);
+
 /* Verifies blocks first … last of a section; false if one is damaged or cannot be read. */
 bool weir_store__touch_blocks(weir_store__touched *touched, weir_store__section_kind kind, uint64_t first,
                               uint64_t last);
