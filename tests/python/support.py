@@ -1,6 +1,7 @@
 """A small shop to test with: the database, schema, store and manifest of `weir demo`, in a folder that is the working
 directory while a test class runs."""
 
+import ctypes
 import json
 import os
 import signal
@@ -64,6 +65,30 @@ class ShopTest(unittest.TestCase):
         """The shop's manifest with other values, and small batches unless they are among them."""
         document = json.loads(Path(self.manifest).read_text())
         return {**document, "batch": {"sequence_length": 64, "max_rows": 32}, **changes}
+
+
+C = ctypes.CDLL(None)
+ROUNDS_MAX = 3000  # of a call, until none of its allocations fails
+
+
+@unittest.skipUnless(hasattr(C, "fail_memory_begin"), "the library that makes C's allocations fail is not preloaded")
+class FaultTest(ShopTest):
+    """The module's C allocations fail, one after the other (tests/support/fail_memory.c). A test counts in `failed`, and must
+    have seen a failure."""
+
+    scale = 1000
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if not C.fail_memory_of(b"/_weir."):
+            raise AssertionError("the module is not among the loaded libraries")
+
+    def setUp(self) -> None:
+        self.failed = 0
+
+    def tearDown(self) -> None:
+        self.assertGreater(self.failed, 0)
 
 
 def skip(loader: weir.Loader, count: int) -> None:

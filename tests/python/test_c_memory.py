@@ -2,7 +2,6 @@
 answer, never a crash or another error. And the module's import, which fails at every allocation of Python's."""
 
 import contextlib
-import ctypes
 import json
 import subprocess
 import sys
@@ -12,12 +11,9 @@ from typing import Any, Callable
 import weir
 from weir import _weir
 
-from support import TRAIN, ShopTest, run_weir
+from support import ROUNDS_MAX, TRAIN, C, FaultTest, run_weir
 from tests.support.arrow import Column, Table
 
-C = ctypes.CDLL(None)
-HAS_FAULTS = hasattr(C, "fail_memory_begin")
-ROUNDS_MAX = 3000
 
 # Each attempt that fails leaves no module behind, so that the next one makes it anew. One that passes ends the process.
 IMPORTS = """
@@ -41,22 +37,7 @@ print(at - first, module.version)
 """
 
 
-@unittest.skipUnless(HAS_FAULTS, "the library that makes C's allocations fail is not preloaded")
-class Faults(ShopTest):
-    scale = 1000
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        if not C.fail_memory_of(b"/_weir."):
-            raise AssertionError("the module is not among the loaded libraries")
-
-    def setUp(self) -> None:
-        self.failed = 0
-
-    def tearDown(self) -> None:
-        self.assertGreater(self.failed, 0)
-
+class Faults(FaultTest):
     def sweep(self, *calls: Callable[[], Any]) -> None:
         for call in calls:
             call()  # what is made once

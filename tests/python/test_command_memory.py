@@ -2,7 +2,6 @@
 (tests/support/fail_memory.c): an error that says so, or an answer by another way; never a crash, and no file that is half
 written. What an answer says is not looked at here."""
 
-import ctypes
 import json
 import os
 import sqlite3
@@ -12,13 +11,10 @@ from pathlib import Path
 
 from weir import _weir
 
-from support import TRAIN, ShopTest, run_weir
+from support import ROUNDS_MAX, TRAIN, C, FaultTest, run_weir
 
 from tests.support.object_server import Server
 
-C = ctypes.CDLL(None)
-HAS_FAULTS = hasattr(C, "fail_memory_begin")
-ROUNDS_MAX = 3000
 MADE = {"next.trace", "out.checkpoint", "out.trace"}  # what a second run would not write over
 
 TOKEN = "00" * 64
@@ -35,15 +31,10 @@ SCHEMA = {
 }  # fmt: skip
 
 
-@unittest.skipUnless(HAS_FAULTS, "the library that makes C's allocations fail is not preloaded")
-class Commands(ShopTest):
-    scale = 1000
-
+class Commands(FaultTest):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        if not C.fail_memory_of(b"/_weir."):
-            raise AssertionError("the module is not among the loaded libraries")
         connection = sqlite3.connect("tiny.sqlite")
         connection.executescript("CREATE TABLE p (id INTEGER PRIMARY KEY, at TEXT, w TEXT);"
                                  "INSERT INTO p VALUES (1, '2024-01-01', 'a'), (2, '2024-01-02', 'bb'), (3, NULL, NULL);"
@@ -65,12 +56,6 @@ class Commands(ShopTest):
         server = Server()
         cls.addClassCleanup(server.close)
         cls.url = f"{server.url}/base.weir"
-
-    def setUp(self) -> None:
-        self.failed = 0
-
-    def tearDown(self) -> None:
-        self.assertGreater(self.failed, 0)
 
     def run_command(self, *arguments: str) -> tuple[int, bool, str]:
         """Its exit status, whether an allocation failed, and what it printed."""
