@@ -271,5 +271,42 @@ class CompositeKeys(unittest.TestCase):
             self.assertGreater(asked, 0)
 
 
+class TwoManifests(unittest.TestCase):
+    def test_what_walks_remember_of_one_is_not_used_for_the_other(self) -> None:
+        """Where blank rows are nobody's children, rows have other neighbours, in the same open store."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = Path(folder) / "r.sqlite", Path(folder) / "r.weir"
+            with contextlib.closing(sqlite3.connect(source)) as database:
+                database.execute("CREATE TABLE users (id INTEGER PRIMARY KEY, age REAL)")
+                database.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, price REAL)")
+                database.execute(
+                    "CREATE TABLE ratings (id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES users(id), "
+                    "item_id INTEGER REFERENCES items(id), rating REAL)"
+                )
+                database.executemany("INSERT INTO users VALUES (?, ?)", ((i, i / 7) for i in range(100)))
+                database.executemany("INSERT INTO items VALUES (?, ?)", ((i, i / 9) for i in range(150)))
+                database.executemany(
+                    "INSERT INTO ratings VALUES (?, ?, ?, ?)", ((i, i**2 * 31 % 100, i**3 * 47 % 150, i / 3) for i in range(400))
+                )
+                database.commit()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                weir.ingest(source, path)
+            document = json.loads((Path(folder) / "r.manifest.json").read_text())
+            batch = {"sequence_length": 128, "max_rows": 64, "identifiers": "omit", "labels": True}
+            batch["retrieval"] = {"walks": 300, "length": 10, "local_cells": 32, "width": 4}
+            manifests = [weir.Manifest({**document, "batch": {**batch, "blank_rows": blank}}) for blank in ("omit", "keep")]
+
+            def digests(store: weir.Store, manifest: weir.Manifest) -> list[int]:
+                rows = list(range(first := store.tables["ratings"].row_start, first + 40))
+                return store.context("ratings.rating", row=rows, manifest=manifest, with_digests=True).sample_digests.tolist()
+
+            alone = [digests(weir.Store(path), manifest) for manifest in manifests]
+            self.assertNotEqual(*alone)
+            for order in (0, 1), (1, 0):
+                store = weir.Store(path)
+                self.assertEqual({i: digests(store, manifests[i]) for i in order}, dict(enumerate(alone)))
+
+
 if __name__ == "__main__":
     unittest.main()
