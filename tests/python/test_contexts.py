@@ -198,6 +198,16 @@ class Requests(ShopTest):
             thread.join()
         self.assertEqual([found[number] for number in range(6)], [expected] * 6)
 
+    def test_a_manifest_that_was_changed_is_read_again(self) -> None:
+        store, path = weir.Store(self.store), Path("changed.manifest.json")
+        document = self.changed_manifest()
+        for length in 64, 128:
+            document["batch"]["sequence_length"] = length
+            path.write_text(json.dumps(document))
+            for manifest in document, path:
+                batch = store.context("churn", 5, MAY, manifest=manifest)
+                self.assertEqual(batch.sequence_length, length)
+
     def test_the_manifest_beside_the_store_is_the_default(self) -> None:
         found = self.opened.context("churn", 5, "2024-05-01", with_digests=True)
         self.assertEqual(found.digest, weir.Contexts(self.store, "churn", self.manifest, with_digests=True)(5, "2024-05-01").digest)
