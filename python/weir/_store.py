@@ -213,10 +213,21 @@ class Store(_weir.Store):
         self._verify(threads)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.path, *self._opened_with)
+        return _open_again, (type(self), self.path, *self._opened_with, self.hash)
 
     def __repr__(self) -> str:
         return f"<weir.Store {self.name} {self.hash[:12]} at {self.path}>"
+
+
+def _open_again(kind: type[Store], path: str, verify: str, read_ahead: bool, hash: str) -> Store:
+    """A copy of a store, mostly in another process. The file may have been replaced since."""
+    store = kind(path, verify, read_ahead)
+    if store.hash != hash:
+        raise ValueError(
+            f"{path} is no longer the store that is copied: it has the hash {store.hash[:12]}, not {hash[:12]}; open it anew, "
+            "or give new stores new names"
+        )
+    return store
 
 
 def _identity_of(manifest: Any) -> Any:
