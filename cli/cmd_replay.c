@@ -43,7 +43,8 @@ static int print_report(const weir_replay_report *report, bool as_json) {
     if (report->status == WEIR_RUN_CUT)
         printf("the trace is cut: it has no run_end, so what came after these steps is not known\n");
     if (report->status == WEIR_RUN_FAILED)
-        printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step, report->failure_code);
+        printf("the run failed at step %" PRIu64 " with %s\n", report->failed_step,
+               cli_shown(report->failure_code));
     return cli_flush();
 }
 

@@ -62,9 +62,17 @@ static void read_reason(const weir_cbor_value *map, reason *out) {
     out->is_doubtful = weir_cbor_get(map, "check", &check) && check.number != 0;
 }
 
+/* Names and values of the database, which may be meant for the terminal that shows them. */
 static void put_text(FILE *out, const weir_cbor_value *text) {
-    for (uint64_t i = 0; i < text->number; i++)
-        fputc(text->data[i] == '\n' || text->data[i] == '\r' ? ' ' : text->data[i], out);
+    char piece[256], shown[256];
+    for (uint64_t at = 0, size; at < text->number; at += size) {
+        size = text->number - at < sizeof piece - 1 ? text->number - at : sizeof piece - 1;
+        while (at + size < text->number && size > 1 && (text->data[at + size] & 0xC0) == 0x80)
+            size--; /* a character stays whole */
+        memcpy(piece, text->data + at, (size_t)size);
+        piece[size] = 0;
+        fputs(cli_printable(piece, shown, sizeof shown), out);
+    }
 }
 
 /* As texts are sorted: by their bytes, the shorter of two first. */

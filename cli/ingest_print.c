@@ -39,10 +39,13 @@ static void print_base(const cli_ingest_job *ingest) {
         weir_cbor_value name, reused, read;
         while (weir_cbor_next(&it, NULL, &table))
             if (weir_cbor_get(&table, "table", &name) && weir_cbor_get(&table, "reused", &reused) &&
-                weir_cbor_get(&table, "read", &read))
-                printf("  %.*s: %" PRIu64 " row%s of the base, %" PRIu64 " read from the source\n",
-                       (int)(name.number < 200 ? name.number : 200), (const char *)name.data, reused.number,
-                       cli_plural(reused.number), read.number);
+                weir_cbor_get(&table, "read", &read)) {
+                char text[200];
+                snprintf(text, sizeof text, "%.*s", (int)(name.number < 200 ? name.number : 199),
+                         (const char *)name.data);
+                printf("  %s: %" PRIu64 " row%s of the base, %" PRIu64 " read from the source\n",
+                       cli_shown(text), reused.number, cli_plural(reused.number), read.number);
+            }
     }
     weir_cbor_release(&told);
 }

@@ -1,5 +1,6 @@
 /* A plan for people: what each arena needs and how far that is from what no layout can beat, then the
  * largest tensors that are live when it needs most, which are the ones to shrink. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -18,8 +19,11 @@ const char *cli_plan_bytes(uint64_t bytes, char *out) {
 }
 
 static void print_text(weir_text text, int width) {
+    char name[NAME_WIDTH + 1];
     int size = (int)(text.size < (size_t)width ? text.size : (size_t)width);
-    printf("%-*.*s", width, size, text.data);
+    assert(width <= NAME_WIDTH);
+    snprintf(name, sizeof name, "%.*s", size, text.data);
+    printf("%-*s", width, cli_shown(name));
 }
 
 static void print_arenas(const weir_plan *plan) {
@@ -80,9 +84,11 @@ static void print_what_to_shrink(const weir_plan *plan, size_t index) {
             position = p;
     free(bytes);
     size_t live = largest_live(plan, index, position, largest, &kept);
-    printf("\n%.*s is fullest at position %" PRIu64
+    char name[CLI_SHOWN_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)arena.name.size, arena.name.data);
+    printf("\n%s is fullest at position %" PRIu64
            ", with %zu tensors live; to shrink it, shrink the largest:\n",
-           (int)arena.name.size, arena.name.data, position, live);
+           cli_shown(name), position, live);
     for (size_t i = 0; i < kept; i++) {
         printf("  %12s  ", cli_plan_bytes(largest[i].size, buffer));
         print_text(largest[i].id, NAME_WIDTH);

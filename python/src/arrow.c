@@ -1,6 +1,6 @@
 /* Tables of Python that speak Arrow's C stream interface, for ingest: an object gives one stream at once, a
- * function gives a new one whenever ingest asks. The streams that objects gave stay with their capsules,
- * which release them. */
+ * function gives a new one whenever ingest asks. A stream is moved out of its capsule, so that a capsule that
+ * is given once more is known to have none. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,24 +17,30 @@ static PyObject *export_stream(PyObject *table, struct ArrowArrayStream **out) {
     return capsule;
 }
 
+/* Moves the stream of an object to where it stays. False with an exception. */
+static bool take_stream(PyObject *table, struct ArrowArrayStream *out) {
+    struct ArrowArrayStream *stream;
+    PyObject *capsule = export_stream(table, &stream);
+    if (!capsule)
+        return false;
+    *out = *stream;
+    stream->release = NULL;
+    Py_DECREF(capsule);
+    return true;
+}
+
 /* Called without the GIL. The first exception is what the caller of ingest gets. */
 static int open_stream(void *context, struct ArrowArrayStream *out) {
     py_arrow_function *self = context;
     PyGILState_STATE gil = PyGILState_Ensure();
-    struct ArrowArrayStream *stream = NULL;
     PyObject *table = PyObject_CallNoArgs(self->function);
-    PyObject *capsule = table ? export_stream(table, &stream) : NULL;
-    if (stream) {
-        *out = *stream;
-        stream->release = NULL; /* moved */
-    } else if (!self->failure->type) {
+    bool is_taken = table && take_stream(table, out);
+    if (!is_taken && !self->failure->type)
         PyErr_Fetch(&self->failure->type, &self->failure->value, &self->failure->traceback);
-    }
     PyErr_Clear();
-    Py_XDECREF(capsule);
     Py_XDECREF(table);
     PyGILState_Release(gil);
-    return stream ? 0 : EIO;
+    return is_taken ? 0 : EIO;
 }
 
 /* One of (name, table or function, rows). */
@@ -46,9 +52,9 @@ static bool add_table(py_arrow *self, PyObject *given, py_failure *failure) {
         return false;
     out->row_estimate = rows;
     if (PyObject_HasAttrString(table, "__arrow_c_stream__")) {
-        self->capsules[self->count] = export_stream(table, &out->stream);
-        if (!self->capsules[self->count])
+        if (!take_stream(table, &self->streams[self->count]))
             return false;
+        out->stream = &self->streams[self->count];
     } else {
         self->functions[self->count] = (py_arrow_function){table, failure};
         out->open = open_stream;
@@ -58,12 +64,17 @@ static bool add_table(py_arrow *self, PyObject *given, py_failure *failure) {
     return true;
 }
 
+/* A producer may be Python itself, which an exception that is on its way must not meet. */
 void py_arrow_release(py_arrow *self) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
     for (uint32_t i = 0; i < self->count; i++)
-        Py_XDECREF(self->capsules[i]);
+        if (self->streams[i].release)
+            self->streams[i].release(&self->streams[i]);
+    PyErr_Restore(type, value, traceback);
     free(self->tables);
     free(self->functions);
-    free(self->capsules);
+    free(self->streams);
     *self = (py_arrow){0};
 }
 
@@ -74,8 +85,8 @@ bool py_arrow_take(py_arrow *self, PyObject *tables, py_failure *failure) {
         return false;
     self->tables = calloc((size_t)count + 1, sizeof *self->tables);
     self->functions = calloc((size_t)count + 1, sizeof *self->functions);
-    self->capsules = calloc((size_t)count + 1, sizeof *self->capsules);
-    bool fits = self->tables && self->functions && self->capsules;
+    self->streams = calloc((size_t)count + 1, sizeof *self->streams);
+    bool fits = self->tables && self->functions && self->streams;
     if (!fits)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count && fits; i++)

@@ -326,8 +326,10 @@ static bool add_edge(edge_list *list, uint32_t edge, uint32_t sequence, uint32_t
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 1024;
         void *grown = realloc(list->items, capacity * sizeof *list->items);
-        if (!grown)
+        if (!grown) {
+            PyErr_NoMemory();
             return false;
+        }
         list->items = grown;
         list->capacity = capacity;
     }
@@ -336,7 +338,8 @@ static bool add_edge(edge_list *list, uint32_t edge, uint32_t sequence, uint32_t
     return true;
 }
 
-/* The foreign keys between the rows of a sequence: fk_adj says which rows, the store which column. */
+/* The foreign keys between the rows of a sequence: fk_adj says which rows, the store which column. False,
+ * with an exception, without memory, or if who has the batch wrote more rows to num_rows than there are. */
 static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
     const weir_batch *batch = owner->batch;
     const weir_store_info *info = weir_store_describe(owner->store);
@@ -347,6 +350,11 @@ static bool add_edges_of(const py_batch *owner, uint32_t i, edge_list *list) {
     int64_t at;
     memcpy(&count, batch->data + batch->tensors[WEIR_NUM_ROWS].offset + 4 * (size_t)i, 4);
     memcpy(&at, batch->data + batch->tensors[WEIR_OBSERVATION_TIME].offset + 8 * (size_t)i, 8);
+    if (count > width || count > batch->row_stride) {
+        PyErr_Format(PyExc_ValueError, "num_rows[%u] is %u, but the batch has %u rows: it was written to", i,
+                     count, batch->row_count);
+        return false;
+    }
     for (uint32_t child = 0; child < count; child++) {
         uint32_t table = weir_store_table_of(owner->store, rows[child]);
         for (uint32_t parent = 0; table != WEIR_NONE && parent < count; parent++) {
@@ -379,8 +387,6 @@ static PyObject *batch_edges(PyObject *self, PyObject *nothing) {
     for (uint32_t i = 0; is_complete && i < owner->batch->sequence_count; i++)
         is_complete = add_edges_of(owner, i, &list);
     py_block *block = is_complete ? py_block_new(list.count * sizeof *list.items) : NULL;
-    if (!is_complete)
-        PyErr_NoMemory();
     PyObject *array = NULL;
     if (block) {
         uint64_t shape[] = {list.count, 4};

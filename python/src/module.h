@@ -107,7 +107,7 @@ typedef struct py_arrow {
     weir_arrow_table *tables;
     uint32_t count;
     py_arrow_function *functions;
-    PyObject **capsules;
+    struct ArrowArrayStream *streams; /* of tables that gave one */
 } py_arrow;
 
 /* From a tuple of (name, table or function, rows), which must outlive it. False with an exception. */

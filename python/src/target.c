@@ -12,19 +12,15 @@ static const uint8_t *target_cell(const weir_batch *batch, weir_tensor_id id, si
     return batch->data + batch->tensors[id].offset + sequence * batch->sequence_length * size;
 }
 
-/* What the target of a sequence is. */
-static weir_batch_source source_of(const weir_batch *batch, size_t i) {
+static uint32_t number_of_source(const weir_batch *batch, size_t i) {
     uint32_t number;
-    if (batch->source_count == 0)
-        return (weir_batch_source){.target_stype = batch->target_stype,
-                                   .category_start = batch->category_start};
     memcpy(&number, batch->data + batch->tensors[WEIR_DATASET_IDS].offset + 4 * i, sizeof number);
-    return batch->sources[number];
+    return number;
 }
 
 /* In a mixed batch all are float32: booleans 0 and 1, classes their numbers. */
 static void copy_mixed_target(const weir_batch *batch, size_t i, float *value) {
-    weir_batch_source source = source_of(batch, i);
+    weir_batch_source source = batch->sources[number_of_source(batch, i)];
     weir_value kind = weir_value_of(source.target_stype);
     uint32_t category;
     memcpy(&category, target_cell(batch, WEIR_CATEGORICAL_EMBED_IDS, i, 4), 4);
@@ -62,6 +58,21 @@ static void copy_target(const weir_batch *batch, size_t i, void *value, uint8_t 
     }
 }
 
+/* Whether the numbers of a mixed batch's datasets are numbers of its sources; else an exception: who has a
+ * batch may have written to its tensors. */
+static bool has_sources(const weir_batch *batch) {
+    for (size_t i = 0; batch->source_count > 0 && i < batch->sequence_count; i++) {
+        uint32_t number = number_of_source(batch, i);
+        if (number < batch->source_count)
+            continue;
+        PyErr_Format(PyExc_ValueError,
+                     "dataset_ids[%zd] is %u, but the batch has %u sources: it was written to", (Py_ssize_t)i,
+                     number, batch->source_count);
+        return false;
+    }
+    return true;
+}
+
 /* _target(): (values, is_null), in memory of their own, so that who keeps labels keeps no batch. Booleans are
  * bool, classes int64 from 0 on, numbers and times float32 as the batch has them. */
 PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
@@ -72,6 +83,8 @@ PyObject *py_batch_target(PyObject *self, PyObject *nothing) {
         PyErr_SetString(PyExc_ValueError, "the batch is on a device; use target.torch()");
         return NULL;
     }
+    if (!has_sources(batch))
+        return NULL;
     py_block *values = py_block_new(8 * count), *nulls = py_block_new(count);
     if (!values || !nulls) {
         py_drop(values ? &values->shared : NULL);

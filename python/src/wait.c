@@ -11,10 +11,16 @@ static _Thread_local void (*cancel)(void *subject);
 static _Thread_local void *waited_for;
 static _Thread_local bool is_interrupted;
 
+/* A handler may wait for something else meanwhile: what is waited for here is put back behind it. */
 static bool signal_handlers_raise(void) {
+    void (*own_cancel)(void *) = cancel;
+    void *own_subject = waited_for;
     PyGILState_STATE gil = PyGILState_Ensure();
     bool raised = PyErr_CheckSignals() != 0;
     PyGILState_Release(gil);
+    cancel = own_cancel;
+    waited_for = own_subject;
+    is_interrupted = raised;
     return raised;
 }
 
@@ -22,10 +28,8 @@ static void wait_in_slices(void *context, const uint32_t *word, uint32_t expecte
     const weir_env *system = weir_env_default();
     bool is_consumer = cancel && !is_interrupted;
     system->wait(context, word, expected, is_consumer && timeout_ns == 0 ? WAIT_SLICE_NS : timeout_ns);
-    if (is_consumer && signal_handlers_raise()) {
-        is_interrupted = true;
+    if (is_consumer && signal_handlers_raise())
         cancel(waited_for);
-    }
 }
 
 weir_env py_env(void) {

@@ -87,6 +87,7 @@ class Loader:
     _checkpoint: bytes | None = None  # where the next run begins
     _is_fresh = True  # nothing was taken since it was made, or since a state was loaded
     _is_closed = False
+    _is_waiting = False  # for a batch: who has the lock nevertheless is a signal handler
     _is_checked = False  # who asks for the batches of this loop
     _loop_end: int | None = -1  # None: the loop has no end; -1: not yet known
 
@@ -162,6 +163,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         with self._lock:
+            check_alone(self._is_waiting)
             self._is_checked = False
             if self.stage != "train" and not self._is_fresh:
                 trace = self._options["trace"]
@@ -176,6 +178,7 @@ class Loader:
 
     def __next__(self) -> Batch:
         with self._lock:
+            check_alone(self._is_waiting)
             if not self._is_checked:
                 is_train = self.stage == "train"
                 _wrappers.check_batches(is_train and self.steps is self.epochs is None, is_train)
@@ -187,12 +190,17 @@ class Loader:
                 run._save()  # a trace reaches to the end of any loop
                 raise StopIteration
             try:
+                self._is_waiting = True
                 batch = run._next(Batch, self.copy)
             except Error:
                 raise
             except BaseException:  # a signal handler's: if asked again, resume from here
                 self._leave_run()
                 raise
+            finally:
+                self._is_waiting = False
+                if self._is_closed:  # by a signal handler
+                    self._leave_run()
             self._is_fresh = False
         if batch is None:
             raise StopIteration
@@ -301,6 +309,7 @@ class Loader:
         resumed exactly, weir.errors.CheckpointMismatch says what differs, and nothing changes."""
         checkpoint = _checkpoint_of(state)
         with self._lock:
+            check_alone(self._is_waiting)
             self._check_open()
             run = self._open_run(checkpoint)
             if self._options["trace"] is not None or self._options["policy"] != "strict":  # the step is not all there is
@@ -350,7 +359,8 @@ class Loader:
         if run is not None:
             run._cancel()
         with self._lock:
-            self._leave_run()
+            if not self._is_waiting:
+                self._leave_run()
 
     def __enter__(self) -> Loader:
         return self
@@ -407,10 +417,19 @@ _loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 def _renew_locks() -> None:
     """In a child of fork: whichever thread held a loader's lock is not here to let go of it."""
     for loader in list(_loaders):
-        loader._lock = threading.RLock()
+        loader._lock, loader._is_waiting = threading.RLock(), False
 
 
 os.register_at_fork(after_in_child=_renew_locks)
+
+
+def check_alone(is_waiting: bool) -> None:
+    """What a signal handler may ask of what this very thread is waiting for: not this."""
+    if is_waiting:
+        raise RuntimeError(
+            "a signal handler cannot take, begin or load anything while the loop that it interrupts waits; set a flag in "
+            "the handler and look at it in the loop"
+        )
 
 
 def check_numbers(bits: int, **numbers: int) -> None:

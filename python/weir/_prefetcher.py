@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from weir import _weir
-from weir._loader import check_numbers, check_texts
+from weir._loader import check_alone, check_numbers, check_texts
 from weir._options import answer_unknown
 
 Item = TypeVar("Item")
@@ -96,6 +96,7 @@ class Prefetcher(Generic[Item]):
         )  # fmt: skip
         self._lock = threading.RLock()
         self._is_closed = False
+        self._is_waiting = False  # for an item: who has the lock nevertheless is a signal handler
         self._state: bytes | None = None  # where the next run begins
         self._run: _weir.Prefetch | None = _weir.Prefetch._open(*self._options, None)
         self._owner = os.getpid()
@@ -108,8 +109,10 @@ class Prefetcher(Generic[Item]):
 
     def __next__(self) -> Item:
         with self._lock:
+            check_alone(self._is_waiting)
             run = self._opened()
             try:
+                self._is_waiting = True
                 item: Item = run._next()
                 return item
             except StopIteration:
@@ -118,6 +121,10 @@ class Prefetcher(Generic[Item]):
                 if self._owner == os.getpid():
                     self._leave()
                 raise
+            finally:
+                self._is_waiting = False
+                if self._is_closed:  # by a signal handler
+                    self._leave()
 
     def __len__(self) -> int:
         """The items of the whole run, from its first to its last."""
@@ -146,6 +153,7 @@ class Prefetcher(Generic[Item]):
         does not depend on them; anything else is weir.errors.CheckpointMismatch, which says what differs, and nothing changes."""
         saved = _saved(state)
         with self._lock:
+            check_alone(self._is_waiting)
             if self._is_closed:
                 raise ValueError("the prefetcher is closed")
             run = _weir.Prefetch._open(*self._options, saved)
@@ -166,7 +174,8 @@ class Prefetcher(Generic[Item]):
         if run is not None and self._owner == os.getpid():
             run._cancel()
         with self._lock:
-            self._leave()
+            if not self._is_waiting:
+                self._leave()
 
     def __enter__(self) -> Prefetcher[Item]:
         return self
@@ -213,7 +222,7 @@ def _close_all() -> None:
 
 def _renew_locks() -> None:
     for prefetcher in list(_prefetchers):
-        prefetcher._lock = threading.RLock()
+        prefetcher._lock, prefetcher._is_waiting = threading.RLock(), False
 
 
 os.register_at_fork(after_in_child=_renew_locks)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from weir import _weir
+from weir._manifest import _with_texts
 from weir._weir import Array
 
 if TYPE_CHECKING:
@@ -189,18 +190,18 @@ class Store(_weir.Store):
             ((1, 1024), [True])
 
         manifest: whose `batch` settings count; None: the one that weir.ingest wrote beside the store. What was opened for
-        a task and a manifest is kept for the next call."""
+        a task and a manifest is kept for the next call; a file or a dict that was changed since is read again."""
         from weir._contexts import Contexts
 
         if manifest is None:
             manifest = self.path.removesuffix(".weir") + ".manifest.json"
         kept: dict[Any, Contexts] = self.__dict__.setdefault("_contexts", {})
-        place = (task, os.fspath(manifest) if isinstance(manifest, (str, os.PathLike)) else id(manifest), with_digests, threads)
+        place = (task, _identity_of(manifest), with_digests, threads)
         contexts = kept.get(place)
         if contexts is None:
             contexts = Contexts(self, task, manifest, with_digests=with_digests, threads=threads)
             while len(kept) >= 16:
-                kept.pop(next(iter(kept)), None)
+                kept.pop(list(kept)[0], None)
             contexts._stores = ()  # this one holds them, and is not to wait for the garbage collector
             kept[place] = contexts
         batch = contexts(key, time, seed=seed, row=row, destination=destination)
@@ -212,10 +213,34 @@ class Store(_weir.Store):
         self._verify(threads)
 
     def __reduce__(self) -> Any:
-        return type(self), (self.path, *self._opened_with)
+        return _open_again, (type(self), self.path, *self._opened_with, self.hash)
 
     def __repr__(self) -> str:
         return f"<weir.Store {self.name} {self.hash[:12]} at {self.path}>"
+
+
+def _open_again(kind: type[Store], path: str, verify: str, read_ahead: bool, hash: str) -> Store:
+    """A copy of a store, mostly in another process. The file may have been replaced since."""
+    store = kind(path, verify, read_ahead)
+    if store.hash != hash:
+        raise ValueError(
+            f"{path} is no longer the store that is copied: it has the hash {store.hash[:12]}, not {hash[:12]}; open it anew, "
+            "or give new stores new names"
+        )
+    return store
+
+
+def _identity_of(manifest: Any) -> Any:
+    """What a manifest is known by: a file and a dict may be another manifest the next time."""
+    if isinstance(manifest, Mapping):
+        return json.dumps(_with_texts(manifest))
+    if not isinstance(manifest, (str, os.PathLike)):
+        return id(manifest)
+    try:
+        found = os.stat(manifest)
+    except OSError:  # whoever opens it says why
+        return os.fspath(manifest)
+    return os.fspath(manifest), found.st_ino, found.st_size, found.st_mtime_ns
 
 
 StoreLike = Store | str | os.PathLike[str]

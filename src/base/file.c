@@ -303,9 +303,8 @@ static bool look_through_link(const weir_env *env, char path[PATH_MAX], weir_fil
     return is_known;
 }
 
-/* The name that the new file is to take, which no file has or a regular one. */
-static weir_status find_target(const weir_env *env, const char *path, char target[PATH_MAX],
-                               const char *failure_operator, weir_error *error) {
+weir_status weir__find_target(const weir_env *env, const char *path, char target[PATH_MAX],
+                              const char *failure_operator, weir_error *error) {
     weir_file_info info = {.kind = WEIR_FILE_REGULAR};
     errno = ENAMETOOLONG;
     if (strlen(path) >= PATH_MAX)
@@ -329,7 +328,7 @@ weir_status weir__atomic_open(weir__atomic_file *file, const weir_env *env, cons
                               const char *failure_operator, weir_error *error) {
     char target[PATH_MAX];
     *file = (weir__atomic_file){.env = env, .failure_operator = failure_operator, .file = -1};
-    WEIR__TRY(find_target(env, path, target, failure_operator, error));
+    WEIR__TRY(weir__find_target(env, path, target, failure_operator, error));
     if (!create_temporary(file, env, target, failure_operator)) {
         file->temporary[0] = 0; /* not made, so not this file's to remove */
         return weir__io_error(error, failure_operator, "create", path);

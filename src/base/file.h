@@ -34,6 +34,11 @@ bool weir__sync_directory(const weir_env *env, const char *path);
  * is closed, also by a kill. -1 with errno set. */
 int weir__open_nameless(const weir_env *env, const char *beside);
 
+/* The name that a new file is to take, which no file has or a regular one: where a link of this name leads.
+ */
+WEIR_CHECKED weir_status weir__find_target(const weir_env *env, const char *path, char target[PATH_MAX],
+                                           const char *failure_operator, weir_error *error);
+
 /* A file that is written under a temporary name beside its own and takes its name, synced, at commit. Until
  * then the old file stands. A link stays one: the file that it leads to is replaced. Opening it also removes
  * what killed writers of the same file left, and is an IO_ERROR while another process writes it, and if a

@@ -7,7 +7,7 @@
  * a table of what is guarded, and the handler that was there before. The table is written under a lock and
  * read by the handler without one: an entry counts from the moment its address is set. The handler is
  * installed with the first entry and taken back with the last, unless somebody has put another in its place
- * meanwhile. */
+ * meanwhile. A fork waits for the lock, since in the child nobody is there to let go of it. */
 #include "base/guard.h"
 
 #include <errno.h>
@@ -32,6 +32,7 @@ static size_t used;             /* under the lock */
 static uintptr_t page_size;
 static struct sigaction before;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t is_ready_for_forks = PTHREAD_ONCE_INIT;
 
 /* Handlers that call each other in a circle are cut here. */
 static _Thread_local volatile sig_atomic_t is_passing_on __attribute__((tls_model("initial-exec")));
@@ -93,10 +94,24 @@ static bool install(void) {
     return is_installed() || sigaction(SIGBUS, &action, &before) == 0;
 }
 
+static void begin_fork(void) {
+    pthread_mutex_lock(&lock);
+}
+
+static void end_fork(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+/* Without memory for it, a child that is forked at a bad moment would wait; nothing else depends on it. */
+static void prepare_for_forks(void) {
+    (void)!pthread_atfork(begin_fork, end_fork, end_fork);
+}
+
 int weir__guard_system(void *context, const void *memory, size_t size, uint32_t *failed) {
     size_t at = 0;
     int result = -1;
     (void)context;
+    (void)pthread_once(&is_ready_for_forks, prepare_for_forks);
     pthread_mutex_lock(&lock);
     while (at < GUARDS_MAX && atomic_load(&table[at].start) != 0)
         at++;

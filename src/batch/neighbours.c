@@ -74,14 +74,16 @@ static bool has_links(const weir_batch__retriever *r, const weir_batch_config *c
            !weir_batch__has_many_rows(r->rules) && !r->store->reads_ahead;
 }
 
-/* Neighbours follow from the task and the splits of the labels that it shows. */
+/* Neighbours follow from the task, from whose labels it shows and how it knows them, and from whether blank
+ * rows are left out. */
 weir_status weir_batch__share_links(weir_batch__retriever *r, const weir_batch_config *config,
                                     weir_error *error) {
     if (!has_links(r, config))
         return WEIR_OK;
     const weir_batch__rules *rules = r->rules;
-    uint64_t name =
-        (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_splits << 1 | rules->has_task_rows;
+    uint64_t name = (uint64_t)rules->task_number << 32 | (uint64_t)rules->label_visibility << 16 |
+                    (uint64_t)rules->label_splits << 2 | (uint64_t)rules->omits_blank_rows << 1 |
+                    rules->has_task_rows;
     uint64_t size = (rules->info->row_count + 1) * sizeof *r->links; /* one more may be read */
     r->links = weir_store__share(r->store->commons, name, size);
     return r->links ? WEIR_OK : weir__out_of_memory(error, operator_name, (size_t)size);

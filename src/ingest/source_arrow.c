@@ -28,15 +28,18 @@ typedef struct arrow_table {
     pthread_mutex_t lock;
     struct ArrowArray **kept;
     size_t kept_count, kept_capacity;
-    bool is_begun; /* its one stream: somebody reads it */
-    bool is_ended; /* its one stream: it gives no more */
-    feed *shared;  /* of a scan whose parts are not all open yet */
+    bool is_begun;      /* its one stream: somebody reads it */
+    bool is_ended;      /* its one stream: it gives no more */
+    feed *shared;       /* of a scan whose parts are not all open yet */
+    bool is_counted;    /* a stream of those that it opens was read to its end, … */
+    uint64_t row_count; /* … and gave so many rows */
 } arrow_table;
 
 struct feed {
     arrow_table *table;
     struct ArrowArrayStream own; /* of a table that opens streams */
     bool is_ended;
+    uint64_t row_count;     /* that it gave */
     size_t position;        /* among the batches that were kept */
     uint32_t parts_to_open; /* that will read from it too */
     uint32_t reader_count;
@@ -268,12 +271,33 @@ static void release_batch(const weir_env *env, struct ArrowArray *batch) {
     weir__release(env, batch);
 }
 
+/* The next batch of a stream that the table has opened. All of them give as many rows: one that was read
+ * before elsewhere, such as a reader that a function returns again, gives none. */
+static weir_status next_of_own(feed *f, struct ArrowArray **out, weir_error *error) {
+    arrow_table *table = f->table;
+    if (f->is_ended)
+        return WEIR_OK;
+    WEIR__TRY(pull(table, &f->own, &f->is_ended, out, error));
+    f->row_count += *out ? (uint64_t)(*out)->length : 0;
+    if (*out)
+        return WEIR_OK;
+    if (table->is_counted && f->row_count != table->row_count)
+        return weir_ingest__arrow_fail(
+            error, table->given->name, NULL,
+            "gave %llu rows when it was read first, and %llu now; a function must give all of them, in a "
+            "stream that nobody has read, each time that it is called",
+            (unsigned long long)table->row_count, (unsigned long long)f->row_count);
+    table->is_counted = true;
+    table->row_count = f->row_count;
+    return WEIR_OK;
+}
+
 /* The feed's next batch, NULL at the end. Who gets one that is not kept owns it. Locked. */
 static weir_status next_batch(feed *f, struct ArrowArray **out, weir_error *error) {
     arrow_table *table = f->table;
     *out = NULL;
     if (table->given->open)
-        return f->is_ended ? WEIR_OK : pull(table, &f->own, &f->is_ended, out, error);
+        return next_of_own(f, out, error);
     if (f->position < table->kept_count) {
         *out = table->kept[f->position++];
         return WEIR_OK;

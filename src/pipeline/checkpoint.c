@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "pipeline/prefetch.h"
+#include "pipeline/run_files.h"
 #include "pipeline/sealed.h"
 #include "sampler/sampler.h"
 #include "trace/record.h"
@@ -242,12 +243,19 @@ weir_status weir_pipeline__checkpoint_restore(const weir_pipeline__schedule *run
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 weir_status weir_pipeline__checkpoint_save(const weir_env *env, const void *data, size_t size,
-                                           const char *path, weir_error *error) {
+                                           const char *path, bool is_first, weir_error *error) {
     weir__atomic_file file;
     WEIR__TRY(weir__atomic_open(&file, env, path, operator_name, error));
-    weir_status status = weir__atomic_write(&file, data, size, error);
+    /* Who has the file open is the only writer of that name: what is not there now is not there at commit. */
+    weir_status status =
+        is_first ? weir_pipeline__run_files_check_first(env, path, operator_name, error) : WEIR_OK;
     if (status == WEIR_OK)
+        status = weir__atomic_write(&file, data, size, error);
+    if (status == WEIR_OK) {
         status = weir__atomic_commit(&file, error);
+        if (status != WEIR_OK && is_first && !file.temporary[0]) /* it has its name, but may lose it */
+            env->remove(env->context, path);
+    }
     weir__atomic_abandon(&file);
     return status;
 }

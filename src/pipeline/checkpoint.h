@@ -20,9 +20,10 @@ typedef struct weir_pipeline__run_state {
 void weir_pipeline__checkpoint_write(const weir_pipeline__schedule *run, weir_mix *mix,
                                      const weir_pipeline__run_state *state, weir_cbor_writer *w);
 
-/* Saves a checkpoint's bytes as a file that appears whole or not at all. */
+/* Saves a checkpoint's bytes as a file that appears whole or not at all. The first one of a run replaces
+ * nothing, also nothing that another process has just written: IO_ERROR. */
 WEIR_CHECKED weir_status weir_pipeline__checkpoint_save(const weir_env *env, const void *data, size_t size,
-                                                        const char *path, weir_error *error);
+                                                        const char *path, bool is_first, weir_error *error);
 
 /* Where a checkpoint leads. Under strict the step is all; in best effort the prefetcher began at
  * start_position and resumes from its state (a view of the checkpoint's bytes). */

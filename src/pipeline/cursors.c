@@ -233,7 +233,7 @@ weir_status weir_cursors_save(const weir_cursors *c, const char *path, uint8_t h
     weir_cursors_write(c, &w);
     weir_status status = weir_cbor_finish(&w, error);
     if (status == WEIR_OK)
-        status = weir_pipeline__checkpoint_save(c->env, w.data, w.size, path, error);
+        status = weir_pipeline__checkpoint_save(c->env, w.data, w.size, path, false, error);
     if (status == WEIR_OK && hash)
         weir__sha256_of(w.data, w.size, hash);
     weir_cbor_release(&w);

@@ -201,11 +201,11 @@ static weir_status write_state(weir_run *run, weir_error *error) {
     return weir_cbor_finish(&run->written, error);
 }
 
-static weir_status save_checkpoint(weir_run *run, weir_error *error) {
+static weir_status save_checkpoint(weir_run *run, bool is_first, weir_error *error) {
     weir_status status = write_state(run, error);
     if (status == WEIR_OK)
         status = weir_pipeline__checkpoint_save(run->env, run->written.data, run->written.size,
-                                                run->files.checkpoint, error);
+                                                run->files.checkpoint, is_first, error);
     run->saved_step = weir_run_step(run);
     run->saved_ns = run->env->now_ns(run->env->context);
     return status;
@@ -217,7 +217,7 @@ weir_status weir_run_save(weir_run *run, weir_error *error) {
                           "this is a child of fork, and the run's files are the parent's; save there");
     weir_status status = run->trace ? weir_trace_sync(run->trace, error) : WEIR_OK;
     bool is_saved = run->files.checkpoint && weir_pipeline__loader_prefetch(&run->loader);
-    return status == WEIR_OK && is_saved ? save_checkpoint(run, error) : status;
+    return status == WEIR_OK && is_saved ? save_checkpoint(run, false, error) : status;
 }
 
 weir_status weir_run_stop(weir_run *run, weir_error *error) {
@@ -352,18 +352,16 @@ static void record_failure(weir_run *run, const weir_error *failure) {
 
 /* A run that begins saves its first checkpoint before it makes its trace: whatever comes in between, the same
  * options resume from there. A run that resumes opens its trace first: only a trace that reaches the step may
- * have a checkpoint of it. */
+ * have a checkpoint of it. A checkpoint that this run did not save is another's, and stays. */
 static weir_status begin_files(weir_run *run, weir_error *error) {
-    bool is_resumed = run->info.is_resumed;
-    weir_status status = WEIR_OK;
+    bool is_resumed = run->info.is_resumed, has_saved = !is_resumed && run->files.checkpoint;
     run->saved_ns = run->env->now_ns(run->env->context);
-    if (!is_resumed && run->files.checkpoint)
-        status = save_checkpoint(run, error);
-    if (status == WEIR_OK && run->files.trace)
-        status = open_trace(run, error);
+    if (has_saved)
+        WEIR__TRY(save_checkpoint(run, true, error));
+    weir_status status = run->files.trace ? open_trace(run, error) : WEIR_OK;
     if (status == WEIR_OK && is_resumed)
         return weir_run_save(run, error);
-    if (status != WEIR_OK && !is_resumed && run->files.checkpoint)
+    if (status != WEIR_OK && has_saved)
         run->env->remove(run->env->context, run->files.checkpoint);
     return status;
 }
@@ -431,7 +429,7 @@ static weir_status finish(weir_run *run, weir_error *error) {
     }
     close_trace(run);
     run->phase = ENDED;
-    return run->files.checkpoint ? save_checkpoint(run, error) : WEIR_OK;
+    return run->files.checkpoint ? save_checkpoint(run, false, error) : WEIR_OK;
 }
 
 /* Compares a batch on the device with the digest that it was built with. */

@@ -81,18 +81,27 @@ weir_status weir_pipeline__run_files_read(const weir_pipeline__run_files *files,
                       reason.message);
 }
 
+weir_status weir_pipeline__run_files_check_first(const weir_env *env, const char *checkpoint,
+                                                 const char *failure_operator, weir_error *error) {
+    if (!weir_pipeline__run_files_exists(env, checkpoint))
+        return WEIR_OK;
+    return weir__fail(error, WEIR_IO_ERROR, failure_operator,
+                      "%s exists already, and a run that begins would replace it; resume from it, or move it "
+                      "away",
+                      checkpoint);
+}
+
 weir_status weir_pipeline__run_files_check(const weir_pipeline__run_files *files, const weir_env *env,
                                            bool is_resumed, weir_error *error) {
     uint8_t *data = NULL;
     size_t size;
     weir_pipeline__run_files there = {.resume = files->checkpoint};
-    if (!files->checkpoint || !weir_pipeline__run_files_exists(env, files->checkpoint))
+    if (!files->checkpoint)
         return WEIR_OK;
     if (!is_resumed)
-        return weir__fail(error, WEIR_IO_ERROR, operator_name,
-                          "%s exists already, and a run that begins would replace it; resume from it, or "
-                          "move it away",
-                          files->checkpoint);
+        return weir_pipeline__run_files_check_first(env, files->checkpoint, operator_name, error);
+    if (!weir_pipeline__run_files_exists(env, files->checkpoint))
+        return WEIR_OK;
     weir_status status = weir_pipeline__run_files_read(&there, env, &data, &size, error);
     weir__release(env, data);
     if (status == WEIR_OK || status == WEIR_OUT_OF_MEMORY)

@@ -29,6 +29,11 @@ WEIR_CHECKED weir_status weir_pipeline__run_files_check(const weir_pipeline__run
                                                         const weir_env *env, bool is_resumed,
                                                         weir_error *error);
 
+/* IO_ERROR if a checkpoint that a run begins with would replace anything. */
+WEIR_CHECKED weir_status weir_pipeline__run_files_check_first(const weir_env *env, const char *checkpoint,
+                                                              const char *failure_operator,
+                                                              weir_error *error);
+
 /* Whether there is anything of this name. If that cannot be told there is: whoever opens it is told why. */
 bool weir_pipeline__run_files_exists(const weir_env *env, const char *path);
 

@@ -3,7 +3,7 @@
  * its name.
  *
  * What must hold: OUT is the old store or the new one, at any time. OUT.part is locked while it is written,
- * and nothing in it counts before it was hashed. */
+ * and nothing in it counts before it was hashed. If OUT is a link, it stays, and OUT is what it leads to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,8 +18,9 @@ typedef struct pull {
     const weir_env *env;
     const weir_remote_options *options;
     const char *path;
-    char *part; /* its path */
-    int file;   /* of the part */
+    char target[PATH_MAX]; /* where links of the path lead */
+    char *part;            /* beside it */
+    int file;              /* of the part */
     int old_file;
     weir_remote__place place;
     weir_remote__http *http;
@@ -38,11 +39,11 @@ enum { OPEN_TRIES = 16 };
 
 static weir_status open_part(pull *p, weir_error *error) {
     const weir_env *env = p->env;
-    size_t size = strlen(p->path) + sizeof ".part";
+    size_t size = strlen(p->target) + sizeof ".part";
     p->part = weir__allocate(env, size, 1);
     if (!p->part)
         return weir__out_of_memory(error, WEIR_REMOTE__OPERATOR, size);
-    snprintf(p->part, size, "%s.part", p->path);
+    snprintf(p->part, size, "%s.part", p->target);
     /* Between opening and locking, another pull may end: then the file that was opened is OUT. */
     for (int i = 0; i < OPEN_TRIES; i++) {
         weir_file_info found;
@@ -200,6 +201,7 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
     bool is_there = false;
     WEIR__TRY(weir_remote__place_read(&p->place, p->env, url, NULL, error));
     WEIR__TRY(check_target(p, error));
+    WEIR__TRY(weir__find_target(p->env, p->path, p->target, WEIR_REMOTE__OPERATOR, error));
     WEIR__TRY(weir_remote__http_open(p->env, &p->place, p->options, &p->watch, &p->http, error));
     WEIR__TRY(weir_remote__index_fetch(p->http, &p->place, &p->chunks, &is_there, error));
     if (!is_there)
@@ -230,9 +232,9 @@ static weir_status run(pull *p, const char *url, weir_error *error) {
     weir_remote__watch_phase(&p->watch, "receive", missing, bytes);
     WEIR__TRY(weir_remote__http_run(p->http, &(weir_remote__http_work){p, ask_next, take_chunk}, error));
     WEIR__TRY(verify(p, error));
-    if (p->env->rename(p->env->context, p->part, p->path) != 0)
+    if (p->env->rename(p->env->context, p->part, p->target) != 0)
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "rename", p->part);
-    if (!weir__sync_directory(p->env, p->path))
+    if (!weir__sync_directory(p->env, p->target))
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "sync the folder of", p->path);
     return WEIR_OK;
 }

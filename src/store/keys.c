@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/floating.h"
 #include "store/reader.h"
 #include "weir_tool/store_tools.h"
 
@@ -221,19 +222,24 @@ static uint32_t find_integer(const weir_store *store, const weir_table *table, i
     return WEIR_NONE;
 }
 
+static __attribute__((noinline)) uint32_t find_key(const weir_store *store, const weir_table *table,
+                                                   const weir_key_value *values) {
+    int64_t key;
+    if (table->key_form == WEIR_KEYS_CBOR)
+        return find_item(store, table, values);
+    return is_integer(&values[0], &key) ? find_integer(store, table, key) : WEIR_NONE;
+}
+
 uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir_key_value *values,
                              uint32_t count) {
     if (table >= store->info.table_count)
         return WEIR_NO_ROW;
     const weir_table *found = &store->info.tables[table];
-    int64_t key;
-    uint32_t index = WEIR_NONE;
     if (found->key_form == WEIR_KEYS_NONE || count != found->primary_key_count)
         return WEIR_NO_ROW;
-    if (found->key_form == WEIR_KEYS_CBOR)
-        index = find_item(store, found, values);
-    else if (is_integer(&values[0], &key))
-        index = find_integer(store, found, key);
+    weir__floating kept = weir__enter_floating();
+    uint32_t index = find_key(store, found, values);
+    weir__leave_floating(&kept);
     return index == WEIR_NONE ? WEIR_NO_ROW : found->row_start + index;
 }
 
@@ -296,8 +302,11 @@ static void add_value(weir_store__cut_text *text, const weir_key_value *value) {
     char number[40] = "?";
     if (value->type == WEIR_KEY_INTEGER)
         snprintf(number, sizeof number, "%lld", (long long)value->integer);
-    else if (value->type == WEIR_KEY_REAL)
+    if (value->type == WEIR_KEY_REAL) {
+        weir__floating kept = weir__enter_floating();
         snprintf(number, sizeof number, "%.17g", value->real);
+        weir__leave_floating(&kept);
+    }
     if (value->type == WEIR_KEY_TEXT) {
         weir_store__cut_text_add(text, "'", 1);
         weir_store__cut_text_add(text, value->bytes.data, value->bytes.size);
@@ -353,7 +362,8 @@ static bool has_all_parts(const weir_table *table, item_place place) {
     return true;
 }
 
-static bool items_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
+static __attribute__((noinline)) bool items_are_sound(const weir_store *store, const weir_table *table,
+                                                      uint32_t *row) {
     item_place before = {0}, place = {0};
     uint32_t block_count = block_count_of(table);
     for (*row = 0; *row < table->row_count; ++*row, before = place) {
@@ -370,8 +380,12 @@ static bool items_are_sound(const weir_store *store, const weir_table *table, ui
 }
 
 bool weir_store__keys_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
-    if (table->key_form == WEIR_KEYS_CBOR)
-        return items_are_sound(store, table, row);
+    if (table->key_form == WEIR_KEYS_CBOR) {
+        weir__floating kept = weir__enter_floating();
+        bool are_sound = items_are_sound(store, table, row);
+        weir__leave_floating(&kept);
+        return are_sound;
+    }
     uint64_t last = INT64_MAX - (uint64_t)table->key_first; /* the largest that may be added to the first */
     uint64_t before = 0;
     for (*row = 0; *row < table->row_count && table->key_form != WEIR_KEYS_NONE; ++*row) {

@@ -1,5 +1,6 @@
 """Messages of mistakes that every newcomer makes: each says what is wrong, where, and what to do."""
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -72,6 +73,28 @@ class Messages(unittest.TestCase):
                 schema = {"name": "s", "csv": {"null": "-"}, "tables": {"t": {"primary_key": "id", "columns": columns}}, "tasks": {}}
                 (self.folder / "s.json").write_text(json.dumps(schema))
                 self.refuse(("ingest", "t.csv", "--schema", "s.json", "-o", "x.weir"), "table t, column x, key 7: ", *parts)
+
+    def test_names_of_data_are_shown_without_control_characters(self) -> None:
+        with contextlib.closing(sqlite3.connect(self.folder / "a.sqlite")) as connection:
+            connection.execute('CREATE TABLE "\x1b[1mt" (id INTEGER PRIMARY KEY, "\x9bc" REAL, at TEXT)')
+            connection.executemany('INSERT INTO "\x1b[1mt" VALUES (?, ?, ?)', ((i, i / 2, f"2024-01-{i + 1:02d}") for i in range(25)))
+            connection.commit()
+        self.run_weir("ingest", "a.sqlite", "-o", "a.weir", "--keep-rows")
+        graph = json.loads(self.run_weir("graph", "chain", "--nodes", "3").stdout)
+        for tensor in graph["tensors"]:
+            tensor["id"] = "\x1b[1m" + tensor["id"]
+        for node in graph["nodes"]:
+            node.update({key: ["\x1b[1m" + name for name in node[key]] for key in ("inputs", "outputs")})
+        graph["outputs"] = ["\x1b[1m" + name for name in graph["outputs"]]
+        (self.folder / "g.json").write_text(json.dumps(graph))
+        for arguments in (
+            ("schema", "a.sqlite"), ("schema", "a.sqlite", "--explain"), ("ingest", "a.sqlite", "-o", "b.weir", "--base", "a.weir"),
+            ("info", "b.weir"), ("plan", "g.json", "--mode", "backward"),
+        ):  # fmt: skip
+            done = self.run_weir(*arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("[1mt", done.stdout)
+            self.assertNotRegex(done.stdout + done.stderr, "[\x00-\x08\x0b-\x1f\x7f-\x9f]", arguments)
 
     # ---- Graphs
 

@@ -375,6 +375,20 @@ class Refused(RemoteTest):
         self.assertEqual(self.out.read_text(), "mine")
         self.refuse("STORE_CORRUPT", "got.weir", "push", self.out, self.url)
 
+    def test_a_link_stays_and_what_it_leads_to_is_replaced(self):
+        self.serve()
+        self.push()
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        shutil.copy(STORE, elsewhere / "real.weir")
+        with open(elsewhere / "real.weir", "r+b") as file:
+            file.truncate(STORE.stat().st_size // 2)
+        self.out.symlink_to("elsewhere/real.weir")
+        self.pull()
+        self.assertEqual(os.readlink(self.out), "elsewhere/real.weir")
+        self.assertEqual((elsewhere / "real.weir").read_bytes(), STORE.read_bytes())
+        self.assertEqual((sorted(os.listdir(self.folder)), os.listdir(elsewhere)), (["elsewhere", "got.weir"], ["real.weir"]))
+
     def test_urls(self):
         for url, message in [("ftp://a/b", "s3://bucket/name"), ("https://user:secret@host/a", "no user or password"),
                              ("https://host", "must have a host, a path"), ("https://host/a?b=c", "no query"), ("s3://b/a", "'b' cannot be the name of a bucket"),

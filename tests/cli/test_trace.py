@@ -516,6 +516,20 @@ class Failed(WithFolder):
         self.assertEqual([record["type"] for record in records_of(self.trace)], ["run_header", "failure", "run_end"])
         self.assertEqual(self.judged("replay", self.trace)[0], 4)
 
+    def test_what_a_failure_calls_itself_is_shown_without_control_characters(self):
+        header, *steps, _ = self.next("--count", 5)
+        failure = {"type": "failure", "t": 4, "failure_code": "\x1b[31mRED\x9b0m", "failure_operator": "x", "dataset_key": "a",
+                   "data_replay_t": steps[4]["data_replay_t"], "replay_token": header["replay_token"], "message": "x",
+                   "diagnostics": {}}  # fmt: skip
+        self.trace.unlink()
+        end = {**self.next("--count", 4)[-1], "status": "failed"}
+        failure["cursor_before"] = end["final_cursors"]["a"]
+        forge(self.trace, [header, *steps[:4], failure, end])
+        for command in "replay", "merge":
+            done = weir(command, self.trace)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("the run failed at step 4 with ?[31mRED?0m\n", done.stdout)
+
     def test_a_false_failure(self):
         records, _ = self.failing()
         failure = records[-2]

@@ -71,6 +71,13 @@ class Arrays(ShopTest):
         copy["numeric_values"].numpy()[:] = 7
         self.assertFalse((self.batch["numeric_values"].numpy() == 7).all())
 
+    def test_what_was_written_to_a_copy_is_not_believed(self) -> None:
+        for number in 2**31, 2**32 - 1:
+            copy = weir.batch(self.store, self.changed_manifest(), TRAIN).copy()
+            copy.num_rows.numpy()[1] = number
+            with self.assertRaisesRegex(ValueError, r"num_rows\[1\] is \d+, but the batch has \d+ rows"):
+                copy._edges()
+
     def test_arrays_outlive_batch_store_and_manifest(self) -> None:
         address, expected = self.batch["column_ids"].address, self.batch["column_ids"].numpy().copy()
         kept = [self.batch["column_ids"], self.batch.numpy()["column_ids"], self.batch.torch()["column_ids"]]

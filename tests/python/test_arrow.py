@@ -246,10 +246,27 @@ class Streams(ArrowTest):
             report = weir.ingest({"t": table}, "t.weir", schema=schema)
             self.assertEqual((table.opened, table.live, report.rows), (1, 0, 100))
 
+    def test_a_capsule_gives_its_stream_once(self) -> None:
+        table = self.table()
+        capsule = table.__arrow_c_stream__()
+        given = type("Given", (), {"__arrow_c_stream__": lambda self, requested_schema=None: capsule})()
+        with self.assertRaisesRegex(weir.errors.SourceError, "table u has a stream that was released already"):
+            weir.ingest({"t": given, "u": given}, "never.weir")
+        with self.assertRaisesRegex(weir.errors.SourceError, "table t has a stream that was released already"):
+            weir.ingest({"t": given}, "never.weir")
+        self.assertEqual((table.live, os.listdir()), (0, []))
+
     def test_a_function_is_asked_for_a_stream_a_scan(self) -> None:
         table = self.table()
         weir.ingest({"t": lambda: table}, "t.weir", schema=self.schema)
         self.assertEqual((table.opened, table.live), (2, 0))  # its columns, its rows
+
+    def test_a_function_gives_the_same_rows_each_time(self) -> None:
+        for counts in (100, 100, 0), (100, 100, 99), (0, 0, 100):
+            tables = iter([self.table(count) for count in counts])
+            with self.assertRaisesRegex(weir.errors.SourceError, f"table t gave {counts[1]} rows when it was read first, and {counts[2]} now"):
+                weir.ingest({"t": lambda tables=tables: next(tables)}, "never.weir")
+        self.assertEqual(os.listdir(), [])
 
     def test_batches_are_not_kept_if_rows_are_needed_once(self) -> None:
         most = {}

@@ -198,6 +198,16 @@ class Requests(ShopTest):
             thread.join()
         self.assertEqual([found[number] for number in range(6)], [expected] * 6)
 
+    def test_a_manifest_that_was_changed_is_read_again(self) -> None:
+        store, path = weir.Store(self.store), Path("changed.manifest.json")
+        document = self.changed_manifest()
+        for length in 64, 128:
+            document["batch"]["sequence_length"] = length
+            path.write_text(json.dumps(document))
+            for manifest in document, path:
+                batch = store.context("churn", 5, MAY, manifest=manifest)
+                self.assertEqual(batch.sequence_length, length)
+
     def test_the_manifest_beside_the_store_is_the_default(self) -> None:
         found = self.opened.context("churn", 5, "2024-05-01", with_digests=True)
         self.assertEqual(found.digest, weir.Contexts(self.store, "churn", self.manifest, with_digests=True)(5, "2024-05-01").digest)
@@ -269,6 +279,43 @@ class CompositeKeys(unittest.TestCase):
                     self.assertEqual(store.context(task, [key, key]).anchor_row.tolist(), batch.anchor_row.tolist() * 2)
                     asked += isinstance(key, tuple)
             self.assertGreater(asked, 0)
+
+
+class TwoManifests(unittest.TestCase):
+    def test_what_walks_remember_of_one_is_not_used_for_the_other(self) -> None:
+        """Where blank rows are nobody's children, rows have other neighbours, in the same open store."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = Path(folder) / "r.sqlite", Path(folder) / "r.weir"
+            with contextlib.closing(sqlite3.connect(source)) as database:
+                database.execute("CREATE TABLE users (id INTEGER PRIMARY KEY, age REAL)")
+                database.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, price REAL)")
+                database.execute(
+                    "CREATE TABLE ratings (id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES users(id), "
+                    "item_id INTEGER REFERENCES items(id), rating REAL)"
+                )
+                database.executemany("INSERT INTO users VALUES (?, ?)", ((i, i / 7) for i in range(100)))
+                database.executemany("INSERT INTO items VALUES (?, ?)", ((i, i / 9) for i in range(150)))
+                database.executemany(
+                    "INSERT INTO ratings VALUES (?, ?, ?, ?)", ((i, i**2 * 31 % 100, i**3 * 47 % 150, i / 3) for i in range(400))
+                )
+                database.commit()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                weir.ingest(source, path)
+            document = json.loads((Path(folder) / "r.manifest.json").read_text())
+            batch = {"sequence_length": 128, "max_rows": 64, "identifiers": "omit", "labels": True}
+            batch["retrieval"] = {"walks": 300, "length": 10, "local_cells": 32, "width": 4}
+            manifests = [weir.Manifest({**document, "batch": {**batch, "blank_rows": blank}}) for blank in ("omit", "keep")]
+
+            def digests(store: weir.Store, manifest: weir.Manifest) -> list[int]:
+                rows = list(range(first := store.tables["ratings"].row_start, first + 40))
+                return store.context("ratings.rating", row=rows, manifest=manifest, with_digests=True).sample_digests.tolist()
+
+            alone = [digests(weir.Store(path), manifest) for manifest in manifests]
+            self.assertNotEqual(*alone)
+            for order in (0, 1), (1, 0):
+                store = weir.Store(path)
+                self.assertEqual({i: digests(store, manifests[i]) for i in order}, dict(enumerate(alone)))
 
 
 if __name__ == "__main__":

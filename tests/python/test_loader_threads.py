@@ -154,6 +154,40 @@ class Concurrency(LoaderTest):
         thread.join()
         self.assertEqual(next(loader).step, 1)
 
+    def test_a_signal_handler_of_the_thread_that_waits(self) -> None:
+        """It is past the lock: it may look and close, but neither take nor load."""
+
+        def handle(*_: object) -> None:
+            refused = (lambda: next(loader), lambda: iter(loader), lambda: loader.load_state_dict(state))
+            for call in refused if loader._is_waiting else ():
+                with self.assertRaisesRegex(RuntimeError, "set a flag"):
+                    call()
+                refusals.append(call)
+            self.assertEqual(loader.state_dict()["step"], loader.step)
+            loader.close()
+
+        def send_when_waiting() -> None:
+            while not loader._is_waiting:
+                time.sleep(0)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+        refusals: list[object] = []
+        before = signal.signal(signal.SIGUSR1, handle)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        loader = self.loader(queue_size=1, copy=True, workers=1, buffer_size=1)
+        state = loader.state_dict()
+        thread = threading.Thread(target=send_when_waiting)
+        thread.start()
+        taken = 0
+        with self.assertRaises((weir.errors.Cancelled, ValueError)):
+            while True:
+                taken += next(loader).step == taken
+        thread.join()
+        self.assertTrue(refusals)
+        again = self.loader()
+        again.load_state_dict(loader.state_dict())
+        self.assertEqual(next(again).step, taken)
+
     def test_a_program_that_ends_in_the_middle_ends(self) -> None:
         code = (
             "import weir, sys\n"

@@ -88,6 +88,12 @@ class Mixed(ShopTest):
         on_device, nulls = batch.target._mixed(batch.torch())  # as it is computed on a GPU
         self.assertEqual((on_device.tolist(), nulls.tolist()), (values.tolist(), is_null.tolist()))
 
+    def test_numbers_that_were_written_to_a_copy_are_not_believed(self) -> None:
+        copy = weir.batch(self.stores, self.mixed).copy()
+        copy.dataset_ids.numpy()[2] = 2**32 - 1
+        with self.assertRaisesRegex(ValueError, r"dataset_ids\[2\] is 4294967295, but the batch has 4 sources"):
+            copy.target.values
+
     def test_torch_takes_them_with_targets_hidden(self) -> None:
         dataset = weir.torch.Dataset(self.stores, self.mixed, steps=2, epochs=1, fields=True)
         for tensors in dataset:

@@ -251,6 +251,68 @@ class Failures(unittest.TestCase):
                 interrupts += 1
         self.assertEqual(found, [0, 1, 2])
 
+    def when_waiting(self, handler: Any) -> weir.Prefetcher[int]:
+        """Numbers, for the first of which the loop waits until a signal handler has run in its thread."""
+        handled = threading.Event()
+
+        def handle(*_: Any) -> None:
+            try:
+                handler(items)
+            finally:
+                handled.set()
+
+        def source(epoch: int, position: int) -> int:
+            while not handled.is_set() and not items._is_waiting:
+                time.sleep(0)
+            if not handled.is_set():
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+                handled.wait()
+            return position
+
+        before = signal.signal(signal.SIGUSR1, handle)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        items = weir.Prefetcher(source, length=3)
+        self.addCleanup(items.close)
+        return items
+
+    def test_a_signal_handler_may_wait_for_others(self) -> None:
+        def take_another(_: Any) -> None:
+            def source(epoch: int, position: int) -> int:
+                while not others._is_waiting:
+                    time.sleep(0)
+                return position
+
+            with weir.Prefetcher(source, length=1) as others:
+                found.extend(others)
+            raise KeyboardInterrupt
+
+        found: list[int] = []
+        items = self.when_waiting(take_another)
+        with self.assertRaises(KeyboardInterrupt):
+            next(items)
+        self.assertEqual((found, list(items)), ([0], [0, 1, 2]))
+
+    def test_a_signal_handler_takes_nothing_of_what_it_interrupts(self) -> None:
+        def take(items: weir.Prefetcher[int]) -> None:
+            for call in lambda: next(items), lambda: items.load_state_dict(states[0]):
+                with self.assertRaisesRegex(RuntimeError, "set a flag"):
+                    call()
+            states.append(items.state_dict())
+
+        states: list[dict[str, Any]] = []
+        items = self.when_waiting(take)
+        states.append(items.state_dict())
+        self.assertEqual(list(items), [0, 1, 2])
+        self.assertEqual(states[0], states[1])
+
+    def test_a_signal_handler_closes_what_it_interrupts(self) -> None:
+        items = self.when_waiting(weir.Prefetcher.close)
+        with self.assertRaises((weir.errors.Cancelled, ValueError)):
+            next(items)
+        again = weir.Prefetcher(named, length=3)
+        again.load_state_dict(items.state_dict())
+        self.assertEqual(list(again), ["0:0", "0:1", "0:2"])
+
     def test_closing_wakes_who_waits(self) -> None:
         may_go, failures = threading.Event(), []
         items = weir.Prefetcher(lambda epoch, position: may_go.wait(), length=3)

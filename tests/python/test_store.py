@@ -1,10 +1,12 @@
 """weir.Store, weir.Manifest: what the program prints, and the columns of the database as arrays."""
 
+import copy
 import datetime
 import hashlib
 import json
 import os
 import pickle
+import shutil
 import sqlite3
 import tempfile
 import unittest
@@ -179,6 +181,17 @@ class Stores(ShopTest):
             file.write(damaged)
         with self.assertRaises(weir.StoreError):
             weir.Store("damaged.weir").verify()
+
+    def test_a_copy_is_never_of_another_store(self) -> None:
+        path = shutil.copy(self.store, "replaced.weir")
+        opened = weir.Store(path)
+        pickled = pickle.dumps(opened)
+        self.assertEqual(copy.deepcopy(opened).hash, opened.hash)
+        run_weir("demo", "--scale", "1000", "--dir", "other", "--no-run")
+        os.replace("other/shop.weir", path)
+        for make in lambda: pickle.loads(pickled), lambda: copy.deepcopy(opened):
+            with self.assertRaisesRegex(ValueError, "replaced.weir is no longer the store that is copied: it has the hash"):
+                make()
 
     def test_stores_travel_by_path(self) -> None:
         again = pickle.loads(pickle.dumps(self.opened))

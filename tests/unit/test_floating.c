@@ -79,12 +79,16 @@ typedef struct computed {
     char json[400];
     float floats[WEIR_TIMESTAMP_FLOATS];
     double effective_q;
+    uint64_t rows[6]; /* of keys, … */
+    char key[6][40];  /* … and how they are shown */
 } computed;
 
 /* Numbers whose sums, means and quotients are rounded, as reals and as text, some of them below every normal
  * one. */
 static const char sql[] =
     "CREATE TABLE p (id INTEGER PRIMARY KEY, x REAL, y TEXT, at TEXT);"
+    "CREATE TABLE k (key REAL PRIMARY KEY, v REAL);"
+    "INSERT INTO k VALUES (0, 1), (5e-324, 2), (1e-310, 3), (2e-310, 4), (0.1, 5), (1e23, 6);"
     "CREATE TABLE c (id INTEGER PRIMARY KEY, p_id INTEGER REFERENCES p, z REAL, note TEXT, at TEXT);"
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)"
     "INSERT INTO p SELECT i, i / 7.0 + 0.1, (i * 3) || '.1', datetime(1600000000 + i * 86399, 'unixepoch') "
@@ -190,6 +194,20 @@ static void write_json(computed *out) {
     weir_json_release(&w);
 }
 
+static void find_keys(const weir_store *store, computed *out) {
+    static const double keys[] = {0, 5e-324, 1e-310, 2e-310, 0.1, 1e23};
+    const weir_store_info *info = weir_store_describe(store);
+    uint32_t table = 0;
+    while (strcmp(info->tables[table].name, "k") != 0)
+        table++;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        weir_key_value key = {.type = WEIR_KEY_REAL, .real = keys[i]};
+        out->rows[i] = weir_store_find_row(store, table, &key, 1) - info->tables[table].row_start;
+        assert_int_equal(out->rows[i], i);
+        (void)weir_store_key_part_text(&key, out->key[i], sizeof out->key[i]);
+    }
+}
+
 static void compute(const char *folder, computed *out) {
     char path[160];
     weir_error error;
@@ -199,6 +217,8 @@ static void compute(const char *folder, computed *out) {
     ingest(folder, out);
     assert_ok(weir_store_open(NULL, path_in(folder, "a.weir", path), &store, &error), &error);
     assert_ok(weir_manifest_open(NULL, path_in(folder, "a.manifest.json", path), &manifest, &error), &error);
+    assert_ok(weir_store_verify(store, 2, &error), &error);
+    find_keys(store, out);
     build(store, manifest, "a/c.z/train", out);
     load(store, manifest, out);
     write_json(out);

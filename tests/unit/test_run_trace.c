@@ -1,5 +1,6 @@
 /* Traces of runs: recorded, replayed with and without their stores, and found out where a digest is another.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -295,6 +296,51 @@ static void test_replay_wants_the_stores_of_the_trace(void **state) {
     remove(path);
 }
 
+/* Another run makes its files while this one begins: after it looked for them, and before it makes its own.
+ */
+static const char *made_meanwhile;
+
+static int start_thread_late(void *context, void *(*run)(void *), void *argument, uintptr_t *thread) {
+    if (made_meanwhile) {
+        FILE *file = fopen(made_meanwhile, "wx");
+        assert_non_null(file);
+        fputs("another run's", file);
+        fclose(file);
+        made_meanwhile = NULL;
+    }
+    return weir_env_default()->start_thread(context, run, argument, thread);
+}
+
+static void test_of_two_runs_that_begin_at_once_one_has_the_files(void **state) {
+    (void)state;
+    char paths[2][160];
+    weir_env env = *weir_env_default();
+    weir_run_options options = loading_options(&fixture, manifest);
+    snprintf(paths[0], sizeof paths[0], "%s/once.checkpoint", fixture.folder);
+    snprintf(paths[1], sizeof paths[1], "%s/once.trace", fixture.folder);
+    env.start_thread = start_thread_late;
+    options.checkpoint = paths[0];
+    options.trace = paths[1];
+    for (int i = 0; i < 2; i++) {
+        weir_error error;
+        weir_run *run;
+        char found[32] = "";
+        made_meanwhile = paths[i];
+        assert_ok(weir_run_open(&env, &options, &run, &error), &error);
+        assert_fails(weir_run_start(run, &error), WEIR_IO_ERROR, &error);
+        assert_non_null(strstr(error.message, "exists already"));
+        weir_run_close(run);
+        assert_null(made_meanwhile);
+        FILE *file = fopen(paths[i], "r");
+        assert_non_null(file);
+        assert_non_null(fgets(found, sizeof found, file));
+        fclose(file);
+        assert_string_equal(found, "another run's");
+        assert_int_not_equal(access(paths[1 - i], F_OK), 0);
+        remove(paths[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_recorded_run_replays),
@@ -303,6 +349,7 @@ int main(void) {
         cmocka_unit_test(test_a_child_of_fork_leaves_the_trace),
         cmocka_unit_test(test_a_digest_that_is_another),
         cmocka_unit_test(test_replay_wants_the_stores_of_the_trace),
+        cmocka_unit_test(test_of_two_runs_that_begin_at_once_one_has_the_files),
     };
     return cmocka_run_group_tests(tests, loading_set_up, loading_tear_down);
 }
