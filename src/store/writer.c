@@ -244,19 +244,6 @@ static void append_tail(weir_store__writer *writer) {
     append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
 }
 
-static weir_status write_header(weir_store__writer *writer, const uint8_t *frame, size_t size,
-                                weir_error *error) {
-    const weir_env *env = writer->env;
-    size_t done = 0;
-    while (done < size) {
-        ssize_t written = env->pwrite(env->context, writer->file.file, frame + done, size - done, done);
-        if (written <= 0)
-            return weir__io_error(error, operator_name, "write", writer->file.temporary);
-        done += (size_t)written;
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_hash[WEIR_HASH_SIZE],
                                       uint64_t *file_size, weir_error *error) {
     uint8_t frame[WEIR_STORE__FRAME_MOST];
@@ -269,8 +256,8 @@ weir_status weir_store__writer_finish(weir_store__writer *writer, uint8_t store_
     flush(writer);
     weir_status status = writer->status;
     size_t frame_size = write_frame(writer, end, frame);
-    if (status == WEIR_OK)
-        status = write_header(writer, frame, frame_size, error);
+    if (status == WEIR_OK && !weir__write_at(writer->env, writer->file.file, frame, frame_size, 0))
+        status = weir__io_error(error, operator_name, "write", writer->file.temporary);
     memcpy(store_hash, frame + WEIR_STORE__ROOT_OFFSET, WEIR_HASH_SIZE);
     *file_size = writer->position;
     return status;
