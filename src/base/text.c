@@ -5,10 +5,6 @@
 
 #include "base/internal.h"
 
-static bool is_continuation(uint8_t byte) {
-    return (byte & 0xC0) == 0x80;
-}
-
 size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
     if (size == 0)
         return 0;
@@ -21,7 +17,7 @@ size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
     if (size < length)
         return 0;
     for (size_t i = 1; i < length; i++)
-        if (!is_continuation(text[i]))
+        if ((text[i] & 0xC0) != 0x80) /* it does not continue a sequence */
             return 0;
     /* The second byte rules out overlong forms, surrogates and what lies beyond U+10FFFF. */
     uint8_t second = text[1];
