@@ -335,21 +335,19 @@ size_t weir_store_key_text(const weir_store *store, uint64_t row, char *out, siz
 
 /* ---- Soundness ------------------------------------------------------------------------------- */
 
-static bool ascends(const weir_table *table, item_place before, item_place at) {
+/* Whether a key has all its parts, and comes after the one before it, if there is one. */
+static bool is_next(const weir_table *table, const item_place *before, item_place at) {
+    int order = before ? 0 : -1;
     for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        weir_key_value a = part_of(table, before, i), b = part_of(table, at, i);
-        int order = compare_values(&a, &b);
-        if (order != 0)
-            return order < 0;
-    }
-    return false;
-}
-
-static bool has_all_parts(const weir_table *table, item_place place) {
-    for (uint32_t i = 0; i < table->primary_key_count; i++)
-        if (part_of(table, place, i).type == WEIR_KEY_NONE)
+        weir_key_value value = part_of(table, at, i);
+        if (value.type == WEIR_KEY_NONE)
             return false;
-    return true;
+        if (order != 0)
+            continue;
+        weir_key_value earlier = part_of(table, *before, i);
+        order = compare_values(&earlier, &value);
+    }
+    return order < 0;
 }
 
 static bool items_are_sound(const weir_store *store, const weir_table *table, uint32_t *row) {
@@ -360,8 +358,7 @@ static bool items_are_sound(const weir_store *store, const weir_table *table, ui
         bool ends_before = place.left == place.size; /* nothing is left over in the block before */
         place =
             begins_block ? first_of_block(store, table, *row / WEIR_STORE__KEYS_A_BLOCK) : next_item(place);
-        if (!has_all_parts(table, place) || (begins_block && !ends_before) ||
-            (*row > 0 && !ascends(table, before, place)))
+        if ((begins_block && !ends_before) || !is_next(table, *row > 0 ? &before : NULL, place))
             return false;
     }
     return place.left == place.size && weir__load64(table->keys) == 0 &&

@@ -55,18 +55,6 @@ static bool has_seeds(const weir_task *task, int split) {
     return task->split_start[split + 1] > task->split_start[split];
 }
 
-static weir_status put_datasets(const composer *c) {
-    weir_status status = WEIR_OK;
-    weir_json_key(c->w, "datasets");
-    weir_json_object(c->w);
-    for (uint32_t i = 0; i < c->info->task_count && status == WEIR_OK; i++)
-        for (int split = 0; split < WEIR_SPLITS && status == WEIR_OK; split++)
-            if (has_seeds(&c->info->tasks[i], split))
-                status = put_dataset(c, &c->info->tasks[i], split);
-    weir_json_end_object(c->w);
-    return status;
-}
-
 /* A weight that was given, if there is a mix; else 1 for what trains. */
 static weir_status put_weight(const composer *c, const weir_task *task, int split,
                               const weir_cbor_value *given, bool *has_begun) {
@@ -117,18 +105,6 @@ static bool put_given(const composer *c, const char *key) {
     return true;
 }
 
-/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
-static void put_batch_size(const composer *c) {
-    uint64_t size = c->settings->batch_size;
-    if (size == 0 && put_given(c, "global_batch_size"))
-        return;
-    weir_json_key(c->w, "global_batch_size");
-    if (size > INT64_MAX)
-        weir_json_uint_text(c->w, size);
-    else
-        weir_json_uint(c->w, size ? size : DEFAULT_BATCH_SIZE);
-}
-
 /* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
 static void put_data(const composer *c) {
     weir_json_writer *w = c->w;
@@ -174,11 +150,23 @@ static void put_batch(const composer *c) {
 
 static weir_status compose(const composer *c) {
     weir_json_writer *w = c->w;
+    uint64_t size = c->settings->batch_size;
     weir_json_object(w);
     if (!put_given(c, "seed"))
         weir_json_pair_uint(w, "seed", 0);
-    put_batch_size(c);
-    WEIR__TRY(put_datasets(c));
+    if (size > 0 || !put_given(c, "global_batch_size")) {
+        weir_json_key(w, "global_batch_size");
+        if (size > INT64_MAX) /* JSON readers keep whole numbers up to 2^63-1; larger ones are texts */
+            weir_json_uint_text(w, size);
+        else
+            weir_json_uint(w, size ? size : DEFAULT_BATCH_SIZE);
+    }
+    weir_json_pair_object(w, "datasets");
+    for (uint32_t i = 0; i < c->info->task_count; i++)
+        for (int split = 0; split < WEIR_SPLITS; split++)
+            if (has_seeds(&c->info->tasks[i], split))
+                WEIR__TRY(put_dataset(c, &c->info->tasks[i], split));
+    weir_json_end_object(w);
     if (!put_given(c, "data") && !c->settings->given)
         put_data(c);
     if (!put_given(c, "batch") && !c->settings->given)

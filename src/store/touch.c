@@ -76,11 +76,6 @@ void weir_store__touched_trust(weir_store__touched *touched) {
 
 /* ---- Verifying ------------------------------------------------------------------------------- */
 
-static size_t block_size(const weir_store__blocks *blocks, uint64_t block) {
-    uint64_t rest = blocks->size - (block << WEIR_STORE__BLOCK_SHIFT);
-    return rest < WEIR__SUBTREE_SIZE ? (size_t)rest : WEIR__SUBTREE_SIZE;
-}
-
 static void set_whole(weir_store__blocks *blocks, uint64_t block) {
     unsigned long long bit = 1ull << block % 64;
     if (!(atomic_fetch_or_explicit(&blocks->is_whole[block / 64], bit, memory_order_relaxed) & bit))
@@ -144,8 +139,9 @@ static bool block_is_sound(weir_store__touched *touched, weir_store__blocks *blo
         return false;
     if (!blocks->values)
         return true;
-    const uint8_t *data = blocks->base + (block << WEIR_STORE__BLOCK_SHIFT);
-    size_t size = block_size(blocks, block);
+    uint64_t start = block << WEIR_STORE__BLOCK_SHIFT, rest = blocks->size - start;
+    const uint8_t *data = blocks->base + start;
+    size_t size = rest < WEIR__SUBTREE_SIZE ? (size_t)rest : WEIR__SUBTREE_SIZE;
     if (touched->is_scattered)
         weir_store__ask_for(touched, data, size);
     weir__blake3_subtree(data, size, block, value);
