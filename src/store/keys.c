@@ -230,6 +230,9 @@ uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir
     uint32_t index = WEIR_NONE;
     if (found->key_form == WEIR_KEYS_NONE || count != found->primary_key_count)
         return WEIR_NO_ROW;
+    for (uint32_t i = 0; i < count; i++) /* no order has a place for these */
+        if (values[i].type == WEIR_KEY_NONE || (values[i].type == WEIR_KEY_REAL && isnan(values[i].real)))
+            return WEIR_NO_ROW;
     if (found->key_form == WEIR_KEYS_CBOR)
         index = find_item(store, found, values);
     else if (is_integer(&values[0], &key))
