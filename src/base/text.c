@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/floating.h"
 #include "base/internal.h"
 
 size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
@@ -105,6 +106,14 @@ locale_t weir__enter_c_locale(void) {
 
 void weir__leave_c_locale(locale_t kept) {
     uselocale(kept);
+}
+
+void weir__print_real(double value, char out[WEIR__REAL_TEXT]) {
+    locale_t locale = weir__enter_c_locale();
+    weir__floating floating = weir__enter_floating();
+    snprintf(out, WEIR__REAL_TEXT, "%.17g", value);
+    weir__leave_floating(&floating);
+    weir__leave_c_locale(locale);
 }
 
 /* ---- Messages of others ----------------------------------------------------------------------- */

@@ -295,11 +295,11 @@ void weir_store_key_json(const weir_store *store, uint64_t row, weir_json_writer
 }
 
 static void add_value(weir_store__cut_text *text, const weir_key_value *value) {
-    char number[40] = "?";
+    char number[WEIR__REAL_TEXT] = "?";
     if (value->type == WEIR_KEY_INTEGER)
         snprintf(number, sizeof number, "%lld", (long long)value->integer);
     else if (value->type == WEIR_KEY_REAL)
-        snprintf(number, sizeof number, "%.17g", value->real);
+        weir__print_real(value->real, number);
     if (value->type == WEIR_KEY_TEXT) {
         weir_store__cut_text_add(text, "'", 1);
         weir_store__cut_text_add(text, value->bytes.data, value->bytes.size);
