@@ -124,7 +124,11 @@ WEIR_CHECKED weir_status weir_cbor_check(const void *data, size_t size, size_t *
 
 /* Views into bytes that weir_cbor_check accepted: none of these can fail. */
 weir_cbor_value weir_cbor_view(const void *item);
-const uint8_t *weir_cbor_skip(const uint8_t *item); /* the byte after the item */
+const uint8_t *weir_cbor_skip(const uint8_t *item);                 /* the byte after the item */
+static inline size_t weir_cbor_size(const weir_cbor_value *value) { /* of the whole item, in bytes */
+    return (size_t)(weir_cbor_skip(value->item) - value->item);
+}
+bool weir_cbor_is_same(const weir_cbor_value *left, const weir_cbor_value *right);
 
 /* Walks the children of an array (key is left alone and may be NULL) or a map:
  *

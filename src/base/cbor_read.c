@@ -208,6 +208,12 @@ const uint8_t *weir_cbor_skip(const uint8_t *item) {
     return item;
 }
 
+/* Canonical values are equal iff their bytes are. */
+bool weir_cbor_is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
+    size_t size = weir_cbor_size(left);
+    return size == weir_cbor_size(right) && memcmp(left->item, right->item, size) == 0;
+}
+
 weir_cbor_iterator weir_cbor_children(const weir_cbor_value *container) {
     bool is_map = container->type == WEIR_CBOR_MAP;
     bool has_children = is_map || container->type == WEIR_CBOR_ARRAY;

@@ -517,7 +517,7 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         break;
     case WEIR__KIND_VALUE: {
         const weir_cbor_value *value = at;
-        weir_cbor_raw(w, value->item, (size_t)(weir_cbor_skip(value->item) - value->item));
+        weir_cbor_raw(w, value->item, weir_cbor_size(value));
         break;
     }
     case WEIR__KIND_OTHER:
@@ -579,17 +579,10 @@ void weir__show(const weir_env *env, const weir_cbor_value *value, char out[WEIR
     weir_json_release(&w);
 }
 
-/* Canonical values are equal iff their bytes are. */
-static bool is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
-    size_t left_size = (size_t)(weir_cbor_skip(left->item) - left->item);
-    size_t right_size = (size_t)(weir_cbor_skip(right->item) - right->item);
-    return left_size == right_size && memcmp(left->item, right->item, left_size) == 0;
-}
-
 bool weir__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
     weir_cbor_value a, b;
     bool has_left = weir_cbor_get(left, key, &a), has_right = weir_cbor_get(right, key, &b);
-    return has_left == has_right && (!has_left || is_same(&a, &b));
+    return has_left == has_right && (!has_left || weir_cbor_is_same(&a, &b));
 }
 
 static bool is_ignored(const weir_cbor_value *key, const char *const *ignored) {
@@ -612,7 +605,7 @@ bool weir__compare(const weir_env *env, const weir_cbor_value *left, const weir_
                                  : weir__key_compare(left_key.data, (size_t)left_key.number, right_key.data,
                                                      (size_t)right_key.number);
         const weir_cbor_value *key = order <= 0 ? &left_key : &right_key;
-        bool is_equal = is_ignored(key, ignored) || (order == 0 && is_same(&left_value, &right_value));
+        bool is_equal = is_ignored(key, ignored) || (order == 0 && weir_cbor_is_same(&left_value, &right_value));
         if (!is_equal) {
             size_t most = sizeof difference->field - 1;
             snprintf(difference->field, sizeof difference->field, "%.*s",

@@ -210,7 +210,7 @@ static void write_diagnostics(weir_cbor_writer *w, const weir_error *error) {
     }
     weir_cbor_value record = weir_cbor_view(buffer);
     weir_cbor_value diagnostics = weir_trace__get(&record, "diagnostics");
-    weir_cbor_raw(w, diagnostics.item, (size_t)(weir_cbor_skip(diagnostics.item) - diagnostics.item));
+    weir_cbor_raw(w, diagnostics.item, weir_cbor_size(&diagnostics));
 }
 
 void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *failure, const void *token,

@@ -357,7 +357,7 @@ static weir_status append_resume(weir_trace_writer *w, const weir_trace_run *run
     if (status == WEIR_OK) {
         const weir_cbor_value *header = weir_trace__header(reader);
         keep_link(w, header);
-        cut = (uint64_t)(weir_cbor_skip(header->item) - header->item);
+        cut = weir_cbor_size(header);
         status = find_cut(w, reader, start->step, &cut, error);
     }
     weir_trace_close(reader);
