@@ -1,4 +1,5 @@
-"""Writes src/store/cyclic_tables.h: sin and cos of 2 pi k / n, the exact value rounded once to binary32.
+"""Writes src/store/cyclic_tables.h, for clang-format to lay out: sin and cos of 2 pi k / n, the exact value rounded
+once to binary32. The twelve months are every second of the 24 hours.
 
 Sixty decimal digits are far more than the 24 bits need (no value lies that near to a rounding boundary), and the
 values that are rational (0, 1/2, 1) are set exactly.
@@ -8,7 +9,7 @@ from fractions import Fraction
 import struct
 
 getcontext().prec = 60
-PERIODS = [("second", 60), ("hour", 24), ("weekday", 7), ("day", 31), ("month", 12), ("year_day", 366)]
+PERIODS = [("second", 60), ("hour", 24), ("weekday", 7), ("day", 31), ("year_day", 366)]
 
 
 def pi():
@@ -62,17 +63,18 @@ def to_float(value):
 
 def hex_float(value):
     assert struct.unpack("<f", struct.pack("<f", value))[0] == value
-    return float.hex(value).replace("0x0.0p+0", "0x0p+0").rstrip() + "f"
+    digits, exponent = float.hex(value).split("p")
+    return "%sp%sf" % (digits.rstrip("0").rstrip("."), exponent) if value else "0x0p+0f"
 
 
 def main():
     print("/* Made by tools/make_cyclic_tables.py: (sin, cos) of 2 pi k / n, the exact value rounded once to binary32. */")
     for name, period in PERIODS:
-        print(f"static const float {name}_table[{period}][2] = {{")
+        print(f"static const float {name}_table[2 * {period}] = {{")
         for k in range(period):
             turn = Fraction(k, period)
             pair = (to_float(exact_sine(turn)), to_float(exact_sine((turn + Fraction(1, 4)) % 1)))
-            print("    {%s, %s}," % (hex_float(pair[0]), hex_float(pair[1])))
+            print("    %s, %s," % (hex_float(pair[0]), hex_float(pair[1])))
         print("};")
 
 

@@ -60,6 +60,24 @@ void weir_cbor_null(weir_cbor_writer *w);
 void weir_cbor_array(weir_cbor_writer *w, uint64_t count);
 void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs);
 
+/* A pair of a map: a key and its value at once. */
+static inline void weir_cbor_pair_uint(weir_cbor_writer *w, const char *key, uint64_t value) {
+    weir_cbor_text(w, key);
+    weir_cbor_uint(w, value);
+}
+static inline void weir_cbor_pair_text(weir_cbor_writer *w, const char *key, const char *text) {
+    weir_cbor_text(w, key);
+    weir_cbor_text(w, text);
+}
+static inline void weir_cbor_pair_bool(weir_cbor_writer *w, const char *key, bool value) {
+    weir_cbor_text(w, key);
+    weir_cbor_bool(w, value);
+}
+static inline void weir_cbor_pair_bytes(weir_cbor_writer *w, const char *key, const void *data, size_t size) {
+    weir_cbor_text(w, key);
+    weir_cbor_bytes(w, data, size);
+}
+
 /* One whole item that is canonical already (as weir_cbor_check accepts it), as the next item. */
 void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size);
 
@@ -106,7 +124,11 @@ WEIR_CHECKED weir_status weir_cbor_check(const void *data, size_t size, size_t *
 
 /* Views into bytes that weir_cbor_check accepted: none of these can fail. */
 weir_cbor_value weir_cbor_view(const void *item);
-const uint8_t *weir_cbor_skip(const uint8_t *item); /* the byte after the item */
+const uint8_t *weir_cbor_skip(const uint8_t *item);                 /* the byte after the item */
+static inline size_t weir_cbor_size(const weir_cbor_value *value) { /* of the whole item, in bytes */
+    return (size_t)(weir_cbor_skip(value->item) - value->item);
+}
+bool weir_cbor_is_same(const weir_cbor_value *left, const weir_cbor_value *right);
 
 /* Walks the children of an array (key is left alone and may be NULL) or a map:
  *
@@ -176,6 +198,16 @@ void weir_json_text(weir_json_writer *w, const char *text);
 void weir_json_text_n(weir_json_writer *w, const char *text, size_t size);
 void weir_json_hex(weir_json_writer *w, const void *data, size_t size); /* as lower-case hex text */
 void weir_json_uint_text(weir_json_writer *w, uint64_t value);          /* as a decimal string */
+
+/* A key and its value at once; a text of NULL is null. An object or array is ended by the caller. */
+void weir_json_pair_object(weir_json_writer *w, const char *key);
+void weir_json_pair_array(weir_json_writer *w, const char *key);
+void weir_json_pair_text(weir_json_writer *w, const char *key, const char *text);
+void weir_json_pair_texts(weir_json_writer *w, const char *key, const char *const *texts, size_t count);
+void weir_json_pair_uint(weir_json_writer *w, const char *key, uint64_t value);
+void weir_json_pair_bool(weir_json_writer *w, const char *key, bool value);
+void weir_json_pair_double(weir_json_writer *w, const char *key, double value);
+void weir_json_pair_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
 /* A checked CBOR value as JSON: bytes as {"bytes": hex}, integers in full, floats always with a point or
  * exponent, NaN and infinities as {"float": bits in hex}. */

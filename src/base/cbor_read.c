@@ -72,24 +72,9 @@ static bool ends_early(checker *c, bool item_has_begun) {
     return fault_at(c, offset, "the input ends too early");
 }
 
-static bool is_shortest(const head *h) {
-    static const uint64_t least[] = {24, 0x100, 0x10000, 0x100000000};
-    return h->info < 24 || h->argument >= least[h->info - 24];
-}
-
-static bool check_simple(checker *c, head *h) {
-    if (h->info == 20 || h->info == 21 || h->info == 22)
-        return true;
-    if (h->info != 27)
-        return fault_at(c, c->at, "a simple value or float that is not false, true, null or binary64");
-    bool is_nan = (h->argument & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u;
-    if (is_nan && h->argument != 0x7FF8000000000000u)
-        return fault_at(c, c->at, "a NaN other than 7ff8000000000000");
-    return true;
-}
-
 /* Reads the head at c->at: complete, known, shortest. */
 static bool check_head(checker *c, head *h) {
+    static const uint64_t least[] = {24, 0x100, 0x10000, 0x100000000};
     uint8_t first = c->data[c->at];
     unsigned major = first >> 5;
     unsigned info = first & 31;
@@ -102,9 +87,10 @@ static bool check_head(checker *c, head *h) {
     if (c->size - c->at < 1 + argument_size(info))
         return ends_early(c, true);
     *h = load_head(c->data + c->at);
-    if (major == 7)
-        return check_simple(c, h);
-    if (!is_shortest(h))
+    bool is_nan = major == 7 && (h->argument & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u;
+    if (is_nan && h->argument != 0x7FF8000000000000u)
+        return fault_at(c, c->at, "a NaN other than 7ff8000000000000");
+    if (major != 7 && info >= 24 && h->argument < least[info - 24])
         return fault_at(c, c->at, "an integer or length that is not in shortest form");
     return true;
 }
@@ -129,14 +115,6 @@ static bool check_key(checker *c, const head *h) {
     return true;
 }
 
-static bool open_child(checker *c, const head *h) {
-    bool is_map = h->major == 5;
-    if (c->depth == WEIR_CBOR_DEPTH_MAX)
-        return fault_at(c, c->at, "arrays and maps nested more than 64 deep");
-    c->open[c->depth++] = (open_container){.remaining = h->argument, .offset = c->at, .is_map = is_map};
-    return true;
-}
-
 static bool check_item(checker *c) {
     open_container *parent = c->depth ? &c->open[c->depth - 1] : NULL;
     bool is_key = parent && parent->is_map && !parent->wants_value;
@@ -156,8 +134,12 @@ static bool check_item(checker *c) {
         parent->wants_value = is_key;
         parent->remaining -= !is_key;
     }
-    if ((h.major == 4 || h.major == 5) && !open_child(c, &h))
-        return false;
+    if (h.major == 4 || h.major == 5) {
+        if (c->depth == WEIR_CBOR_DEPTH_MAX)
+            return fault_at(c, c->at, "arrays and maps nested more than 64 deep");
+        c->open[c->depth++] =
+            (open_container){.remaining = h.argument, .offset = c->at, .is_map = h.major == 5};
+    }
     c->at += h.size + (is_string ? (size_t)h.argument : 0);
     while (c->depth > 0 && c->open[c->depth - 1].remaining == 0)
         c->depth--;
@@ -224,6 +206,12 @@ const uint8_t *weir_cbor_skip(const uint8_t *item) {
             pending += 2 * h.argument;
     }
     return item;
+}
+
+/* Canonical values are equal iff their bytes are. */
+bool weir_cbor_is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
+    size_t size = weir_cbor_size(left);
+    return size == weir_cbor_size(right) && memcmp(left->item, right->item, size) == 0;
 }
 
 weir_cbor_iterator weir_cbor_children(const weir_cbor_value *container) {

@@ -1,7 +1,8 @@
-/* What weir was built with and runs with. Headers say what it was at build time, the libraries themselves
- * what it is now; the two differ if a shared library was replaced since. */
+/* What weir was built with and runs with, for traces and `weir version`. Headers say what it was at build
+ * time, the libraries themselves what it is now; the two differ if a shared library was replaced since. */
 #include <gnu/libc-version.h>
 #include <openssl/crypto.h>
+#include <openssl/opensslv.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <xxhash.h>
@@ -19,6 +20,7 @@
 
 #define TEXT(number)  #number
 #define SPELL(number) TEXT(number)
+#define XXHASH_BUILT  SPELL(XXH_VERSION_MAJOR) "." SPELL(XXH_VERSION_MINOR) "." SPELL(XXH_VERSION_RELEASE)
 
 #ifdef __clang__
 #define COMPILER "clang", SPELL(__clang_major__) "." SPELL(__clang_minor__) "." SPELL(__clang_patchlevel__)
@@ -42,8 +44,7 @@ bool weir_component_at(size_t index, weir_component *out) {
         {"glibc", SPELL(__GLIBC__) "." SPELL(__GLIBC_MINOR__), gnu_get_libc_version()},
         {"openssl", OPENSSL_FULL_VERSION_STR, OpenSSL_version(OPENSSL_FULL_VERSION_STRING)},
         {"sqlite", SQLITE_VERSION, sqlite3_libversion()},
-        {"xxhash", SPELL(XXH_VERSION_MAJOR) "." SPELL(XXH_VERSION_MINOR) "." SPELL(XXH_VERSION_RELEASE),
-         xxhash},
+        {"xxhash", XXHASH_BUILT, xxhash},
         {"zlib", ZLIB_VERSION, zlibVersion()},
 #ifndef WEIR_WITHOUT_POSTGRES
         {"libpq", libpq_built, libpq},
@@ -59,4 +60,14 @@ bool weir_component_at(size_t index, weir_component *out) {
     snprintf(out->built, sizeof out->built, "%s", all[index].built);
     snprintf(out->running, sizeof out->running, "%s", all[index].running ? all[index].running : "");
     return true;
+}
+
+const weir_build_part *weir_build_info(size_t *count) {
+    static const weir_build_part parts[] = {
+        {"xxhash", XXHASH_BUILT},
+        {"openssl", OPENSSL_VERSION_STR},
+        {"compiler", __VERSION__},
+    };
+    *count = sizeof parts / sizeof parts[0];
+    return parts;
 }

@@ -58,12 +58,6 @@ static void *help(void *argument) {
     return NULL;
 }
 
-static void call(weir__crew *crew) {
-    (void)atomic_fetch_add(&crew->calls, 1);
-    if (atomic_load(&crew->sleepers) > 0)
-        crew->env->wake(crew->env->context, (const uint32_t *)(const void *)&crew->calls);
-}
-
 static void await_units(weir__crew *crew, weir__lane *lane) {
     for (int i = 0; i < SPINS; i++)
         if (atomic_load(&lane->undone) == 0)
@@ -78,16 +72,18 @@ static void await_units(weir__crew *crew, weir__lane *lane) {
 void weir__crew_share(weir__crew *crew, uint32_t number, uint64_t step, uint32_t count, weir__crew_work *work,
                       void *job) {
     weir__lane *lane = &crew->lanes[number];
-    uint64_t generation = (atomic_load(&lane->open) >> 32) + 1;
     if (count == 0)
         return;
     assert(number < crew->lane_count && atomic_load(&lane->undone) == 0 && "a lane that has work already");
+    uint64_t generation = (atomic_load(&lane->open) >> 32) + 1;
     lane->work = work;
     lane->job = job;
     atomic_store_explicit(&lane->step, step, memory_order_relaxed);
     atomic_store(&lane->undone, count);
     (void)atomic_exchange(&lane->open, generation << 32 | count);
-    call(crew);
+    (void)atomic_fetch_add(&crew->calls, 1);
+    if (atomic_load(&crew->sleepers) > 0)
+        crew->env->wake(crew->env->context, (const uint32_t *)(const void *)&crew->calls);
     while (left_of(atomic_load(&lane->open)) > 0 && do_one(crew, number)) {
     }
     await_units(crew, lane);

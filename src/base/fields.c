@@ -203,14 +203,6 @@ static weir_status read_real(weir__reader *r, const weir__field *field, const we
     return WEIR_OK;
 }
 
-static weir_status read_bool(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
-                             void *object) {
-    if (value->type != WEIR_CBOR_BOOL)
-        return weir__refuse(r, field->name, "must be true or false");
-    store(field, object, value->number);
-    return WEIR_OK;
-}
-
 /* A word of the list; of a constant, the only one. */
 static weir_status read_word(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                              void *object) {
@@ -239,14 +231,6 @@ static weir_status read_text(weir__reader *r, const weir__field *field, const we
     if (value->number < field->least)
         return weir__refuse(r, field->name, "must be a string that is not empty");
     return weir__reader_copy(r, value, place(field, object));
-}
-
-static weir_status read_view(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
-                             void *object) {
-    if (value->type != WEIR_CBOR_TEXT)
-        return weir__refuse(r, field->name, "must be a string");
-    *(weir_text *)place(field, object) = (weir_text){(const char *)value->data, (size_t)value->number};
-    return WEIR_OK;
 }
 
 /* Makes room for the items of a list or map. */
@@ -336,16 +320,9 @@ static weir_status read_items(weir__reader *r, const weir__field *field, const w
     return WEIR_OK;
 }
 
-static weir_status read_object(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
-                               void *object) {
-    size_t length = weir__enter(r, field->name, strlen(field->name));
-    WEIR__TRY(weir__read(r, value, field->shape, place(field, object)));
-    weir__leave(r, length);
-    return WEIR_OK;
-}
-
 weir_status weir__read_plain(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                              void *object) {
+    size_t length;
     switch (field->kind) {
     case WEIR__KIND_UINT:
         return read_uint(r, field, value, object);
@@ -354,14 +331,20 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
     case WEIR__KIND_REAL:
         return read_real(r, field, value, object);
     case WEIR__KIND_BOOL:
-        return read_bool(r, field, value, object);
+        if (value->type != WEIR_CBOR_BOOL)
+            return weir__refuse(r, field->name, "must be true or false");
+        store(field, object, value->number);
+        return WEIR_OK;
     case WEIR__KIND_WORD:
     case WEIR__KIND_CONSTANT:
         return read_word(r, field, value, object);
     case WEIR__KIND_TEXT:
         return read_text(r, field, value, object);
     case WEIR__KIND_VIEW:
-        return read_view(r, field, value, object);
+        if (value->type != WEIR_CBOR_TEXT)
+            return weir__refuse(r, field->name, "must be a string");
+        *(weir_text *)place(field, object) = (weir_text){(const char *)value->data, (size_t)value->number};
+        return WEIR_OK;
     case WEIR__KIND_TEXTS:
     case WEIR__KIND_NAMES:
         return read_texts(r, field, value, object);
@@ -372,7 +355,10 @@ weir_status weir__read_plain(weir__reader *r, const weir__field *field, const we
     case WEIR__KIND_BYTES:
         return read_bytes(r, field, value, object);
     case WEIR__KIND_OBJECT:
-        return read_object(r, field, value, object);
+        length = weir__enter(r, field->name, strlen(field->name));
+        WEIR__TRY(weir__read(r, value, field->shape, place(field, object)));
+        weir__leave(r, length);
+        return WEIR_OK;
     case WEIR__KIND_LIST:
     case WEIR__KIND_MAP:
         return read_items(r, field, value, object);
@@ -452,12 +438,6 @@ weir_status weir__read(weir__reader *r, const weir_cbor_value *value, const weir
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static bool is_written(const weir__field *field, const void *object) {
-    if ((field->flags & WEIR__READ_ONLY) || (field->is_absent && field->is_absent(object)))
-        return false;
-    return !(field->flags & WEIR__SPARSE) || !is_default(field, object);
-}
-
 static void write_items(weir_cbor_writer *w, const weir__field *field, const void *object) {
     uint32_t count = count_of(field, object);
     bool is_map = field->kind == WEIR__KIND_MAP;
@@ -471,13 +451,6 @@ static void write_items(weir_cbor_writer *w, const weir__field *field, const voi
             weir_cbor_text(w, *(const char *const *)(const void *)items);
         weir__write(w, field->shape, items);
     }
-}
-
-static void write_texts(weir_cbor_writer *w, const weir__field *field, const void *object) {
-    const char *const *texts = *(const char *const *const *)place_of(field, object);
-    weir_cbor_array(w, count_of(field, object));
-    for (uint32_t i = 0; i < count_of(field, object); i++)
-        weir_cbor_text(w, texts[i]);
 }
 
 void weir__write_numbers(weir_cbor_writer *w, const uint32_t *numbers, uint32_t count) {
@@ -525,7 +498,9 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         break;
     case WEIR__KIND_TEXTS:
     case WEIR__KIND_NAMES:
-        write_texts(w, field, object);
+        weir_cbor_array(w, count_of(field, object));
+        for (uint32_t i = 0; i < count_of(field, object); i++)
+            weir_cbor_text(w, (*(const char *const *const *)at)[i]);
         break;
     case WEIR__KIND_NUMBERS:
         weir__write_numbers(w, at, count_of(field, object));
@@ -542,7 +517,7 @@ void weir__write_plain(weir_cbor_writer *w, const weir__field *field, const void
         break;
     case WEIR__KIND_VALUE: {
         const weir_cbor_value *value = at;
-        weir_cbor_raw(w, value->item, (size_t)(weir_cbor_skip(value->item) - value->item));
+        weir_cbor_raw(w, value->item, weir_cbor_size(value));
         break;
     }
     case WEIR__KIND_OTHER:
@@ -558,7 +533,8 @@ static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void 
     assert(shape->count <= WEIR__FIELDS_MAX && "a table has too many fields");
     for (size_t i = 0; i < shape->count; i++) {
         const weir__field *field = &shape->fields[i];
-        if (!is_written(field, object))
+        if ((field->flags & WEIR__READ_ONLY) || (field->is_absent && field->is_absent(object)) ||
+            ((field->flags & WEIR__SPARSE) && is_default(field, object)))
             continue;
         size_t size = strlen(field->name), at = count++;
         for (; at > 0 &&
@@ -569,8 +545,7 @@ static void write_map(weir_cbor_writer *w, const weir__shape *shape, const void 
     }
     weir_cbor_map(w, count + (hash != NULL));
     if (hash) {
-        weir_cbor_text(w, "h");
-        weir_cbor_bytes(w, hash, WEIR_HASH_SIZE);
+        weir_cbor_pair_bytes(w, "h", hash, WEIR_HASH_SIZE);
     }
     for (size_t i = 0; i < count; i++) {
         weir_cbor_text(w, sorted[i]->name);
@@ -604,17 +579,10 @@ void weir__show(const weir_env *env, const weir_cbor_value *value, char out[WEIR
     weir_json_release(&w);
 }
 
-/* Canonical values are equal iff their bytes are. */
-static bool is_same(const weir_cbor_value *left, const weir_cbor_value *right) {
-    size_t left_size = (size_t)(weir_cbor_skip(left->item) - left->item);
-    size_t right_size = (size_t)(weir_cbor_skip(right->item) - right->item);
-    return left_size == right_size && memcmp(left->item, right->item, left_size) == 0;
-}
-
 bool weir__same(const weir_cbor_value *left, const weir_cbor_value *right, const char *key) {
     weir_cbor_value a, b;
     bool has_left = weir_cbor_get(left, key, &a), has_right = weir_cbor_get(right, key, &b);
-    return has_left == has_right && (!has_left || is_same(&a, &b));
+    return has_left == has_right && (!has_left || weir_cbor_is_same(&a, &b));
 }
 
 static bool is_ignored(const weir_cbor_value *key, const char *const *ignored) {
@@ -637,7 +605,7 @@ bool weir__compare(const weir_env *env, const weir_cbor_value *left, const weir_
                                  : weir__key_compare(left_key.data, (size_t)left_key.number, right_key.data,
                                                      (size_t)right_key.number);
         const weir_cbor_value *key = order <= 0 ? &left_key : &right_key;
-        bool is_equal = is_ignored(key, ignored) || (order == 0 && is_same(&left_value, &right_value));
+        bool is_equal = is_ignored(key, ignored) || (order == 0 && weir_cbor_is_same(&left_value, &right_value));
         if (!is_equal) {
             size_t most = sizeof difference->field - 1;
             snprintf(difference->field, sizeof difference->field, "%.*s",

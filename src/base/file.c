@@ -97,6 +97,21 @@ bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64
     return true;
 }
 
+bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
+    const uint8_t *at = data;
+    while (size > 0) {
+        ssize_t written = env->pwrite(env->context, file, at, size, offset);
+        if (written <= 0) {
+            errno = written == 0 ? EIO : errno;
+            return false;
+        }
+        at += written;
+        offset += (uint64_t)written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size) {
     const uint8_t *at = data;
     while (size > 0) {

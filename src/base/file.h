@@ -22,6 +22,7 @@ WEIR_CHECKED weir_status weir__file_open(const weir_env *env, const char *path, 
 bool weir__read_at(const weir_env *env, int file, void *out, size_t size, uint64_t offset);
 
 /* Writes all of it, however often the system takes only a part. False with errno set. */
+bool weir__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset);
 bool weir__write_all(const weir_env *env, int file, const void *data, size_t size);
 
 /* Whether an open file is the one at `path`: a name that was opened may be another's before it is locked. */

@@ -93,6 +93,10 @@ bool weir__decimal_parse(const char *text, size_t size, uint64_t *out);
 locale_t weir__enter_c_locale(void);
 void weir__leave_c_locale(locale_t kept);
 
+/* A float with 17 digits, which is the same whatever the process and the thread have set. */
+enum { WEIR__REAL_TEXT = 32 };
+void weir__print_real(double value, char out[WEIR__REAL_TEXT]);
+
 /* A server's message as one line: line breaks become spaces, those at the end go; cut to `size` and
  * terminated. */
 void weir__one_line(const char *message, char *out, size_t size);

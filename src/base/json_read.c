@@ -65,11 +65,14 @@ static bool refuse(reader *r, const char *fault) {
     return false;
 }
 
+static bool refuse_memory(reader *r) {
+    r->is_short_of_memory = true;
+    return refuse(r, "out of memory");
+}
+
 static bool add_node(reader *r, node added) {
-    if (!weir__grow(r->env, &r->nodes, &r->node_capacity, r->node_count + 1, sizeof(node))) {
-        r->is_short_of_memory = true;
-        return refuse(r, "out of memory");
-    }
+    if (!weir__grow(r->env, &r->nodes, &r->node_capacity, r->node_count + 1, sizeof(node)))
+        return refuse_memory(r);
     added.end = r->node_count + 1;
     *node_at(r, r->node_count++) = added;
     return true;
@@ -89,10 +92,8 @@ static void skip_space(reader *r) {
 static bool put_decoded(reader *r, const char *bytes, size_t size) {
     if (size == 0)
         return true; /* there may be no memory yet, and nothing is added to no place */
-    if (!weir__grow(r->env, &r->decoded, &r->decoded_capacity, r->decoded_size + size, 1)) {
-        r->is_short_of_memory = true;
-        return refuse(r, "out of memory");
-    }
+    if (!weir__grow(r->env, &r->decoded, &r->decoded_capacity, r->decoded_size + size, 1))
+        return refuse_memory(r);
     memcpy((char *)r->decoded + r->decoded_size, bytes, size);
     r->decoded_size += size;
     return true;
@@ -221,10 +222,8 @@ static bool read_real(reader *r, size_t begin, node *number) {
     char near[64];
     size_t size = r->at - begin;
     char *copy = size < sizeof near ? near : weir__allocate(r->env, size + 1, 1);
-    if (!copy) {
-        r->is_short_of_memory = true;
-        return refuse(r, "out of memory");
-    }
+    if (!copy)
+        return refuse_memory(r);
     memcpy(copy, r->text + begin, size);
     copy[size] = 0;
     number->real = strtod(copy, NULL);
@@ -309,11 +308,6 @@ static bool begin_value(reader *r) {
     }
 }
 
-static void close_container(reader *r) {
-    node_at(r, r->open[--r->depth])->end = r->node_count;
-    r->at++;
-}
-
 static bool read_key(reader *r) {
     skip_space(r);
     if (peek(r) != '"')
@@ -334,7 +328,8 @@ static bool read_member(reader *r) {
     bool is_first = node_at(r, number)->size == 0;
     skip_space(r);
     if (peek(r) == (is_object ? '}' : ']')) {
-        close_container(r);
+        node_at(r, r->open[--r->depth])->end = r->node_count;
+        r->at++;
         return true;
     }
     if (!is_first) {
@@ -345,14 +340,6 @@ static bool read_member(reader *r) {
     }
     node_at(r, number)->size++;
     return (!is_object || read_key(r)) && begin_value(r);
-}
-
-static bool read_document(reader *r) {
-    bool is_sound = begin_value(r);
-    while (is_sound && r->depth > 0)
-        is_sound = read_member(r);
-    skip_space(r);
-    return is_sound && (r->at == r->size || refuse(r, "more text behind the document"));
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -382,8 +369,7 @@ static void write_object(reader *r, size_t number, weir_cbor_writer *w) {
         return;
     text_key *keys = weir__allocate(r->env, count, sizeof *keys);
     if (!keys) {
-        r->is_short_of_memory = true;
-        (void)refuse(r, "out of memory");
+        (void)refuse_memory(r);
         return;
     }
     size_t at = number + 1;
@@ -454,7 +440,11 @@ static weir_status report_fault(const reader *r, const char *name, weir_status f
 
 static __attribute__((noinline)) weir_status read_text(reader *r, const char *name, weir_status family,
                                                        weir_cbor_writer *w, weir_error *error) {
-    if (read_document(r))
+    bool is_sound = begin_value(r);
+    while (is_sound && r->depth > 0)
+        is_sound = read_member(r);
+    skip_space(r);
+    if (is_sound && (r->at == r->size || refuse(r, "more text behind the document")))
         write_value(r, 0, w);
     if (r->fault)
         return report_fault(r, name, family, error);

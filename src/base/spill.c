@@ -411,97 +411,59 @@ static void *memory_resize(void *context, void *memory, size_t size) {
     static type pass_##name parameters {                                                                     \
         return INNER->name(INNER->context, ##__VA_ARGS__);                                                   \
     }
+#define PASSED(type, name, ...) .name = pass_##name,
+#define ENTRIES(X)                                                                                           \
+    X(int, open, (void *context, const char *path, int flags, unsigned mode), path, flags, mode)             \
+    X(int, close, (void *context, int file), file)                                                           \
+    X(ssize_t, read, (void *context, int file, void *out, size_t size), file, out, size)                     \
+    X(ssize_t, pread, (void *context, int file, void *out, size_t size, uint64_t offset), file, out, size,   \
+      offset)                                                                                                \
+    X(ssize_t, write, (void *context, int file, const void *data, size_t size), file, data, size)            \
+    X(ssize_t, pwrite, (void *context, int file, const void *data, size_t size, uint64_t offset), file,      \
+      data, size, offset)                                                                                    \
+    X(int, sync, (void *context, int file), file)                                                            \
+    X(int, truncate, (void *context, int file, uint64_t size), file, size)                                   \
+    X(int, size, (void *context, int file, uint64_t *size), file, size)                                      \
+    X(int, rename, (void *context, const char *from, const char *to), from, to)                              \
+    X(int, remove, (void *context, const char *path), path)                                                  \
+    X(int, make_folder, (void *context, const char *path), path)                                             \
+    X(int, link, (void *context, const char *from, const char *to), from, to)                                \
+    X(ssize_t, read_link, (void *context, const char *path, char *out, size_t size), path, out, size)        \
+    X(void *, map, (void *context, int file, size_t size), file, size)                                       \
+    X(int, unmap, (void *context, void *memory, size_t size), memory, size)                                  \
+    X(uint64_t, now_ns, (void *context))                                                                     \
+    X(int, start_thread, (void *context, void *(*run)(void *), void *argument, uintptr_t *thread), run,      \
+      argument, thread)                                                                                      \
+    X(int, join_thread, (void *context, uintptr_t thread), thread)                                           \
+    X(void, wait, (void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns), word,       \
+      expected, timeout_ns)                                                                                  \
+    X(void, wake, (void *context, const uint32_t *word), word)                                               \
+    X(int, wipe_on_fork, (void *context, void *memory, size_t size), memory, size)                           \
+    X(int, list,                                                                                             \
+      (void *context, const char *path,                                                                      \
+       bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument),        \
+      path, each, argument)                                                                                  \
+    X(int, guard, (void *context, const void *memory, size_t size, uint32_t *failed), memory, size, failed)  \
+    X(void, unguard, (void *context, const void *memory), memory)                                            \
+    X(int, inspect, (void *context, int file, const char *path, weir_file_info *out), file, path, out)       \
+    X(int, lock, (void *context, int file), file)                                                            \
+    X(int, unlock, (void *context, int file), file)                                                          \
+    X(int, random, (void *context, void *out, size_t size), out, size)                                       \
+    X(uint64_t, memory_size, (void *context))                                                                \
+    X(void, scatter, (void *context, const void *memory, size_t size), memory, size)                         \
+    X(bool, expect, (void *context, const void *memory, size_t size), memory, size)                          \
+    X(void *, reserve, (void *context, size_t size), size)                                                   \
+    X(size_t, page_size, (void *context))                                                                    \
+    X(int, map_at, (void *context, void *at, size_t size, int file, uint64_t offset), at, size, file,        \
+      offset)                                                                                                \
+    X(int, memory_file, (void *context, uint64_t size), size)                                                \
+    X(int, claim, (void *context, int file, uint64_t offset, uint64_t size), file, offset, size)             \
+    X(void, forget, (void *context, const void *memory, size_t size, bool for_good), memory, size, for_good)
 
-PASS(int, open, (void *context, const char *path, int flags, unsigned mode), path, flags, mode);
-PASS(int, close, (void *context, int file), file);
-PASS(ssize_t, read, (void *context, int file, void *out, size_t size), file, out, size);
-PASS(ssize_t, pread, (void *context, int file, void *out, size_t size, uint64_t offset), file, out, size,
-     offset);
-PASS(ssize_t, write, (void *context, int file, const void *data, size_t size), file, data, size);
-PASS(ssize_t, pwrite, (void *context, int file, const void *data, size_t size, uint64_t offset), file, data,
-     size, offset);
-PASS(int, sync, (void *context, int file), file);
-PASS(int, truncate, (void *context, int file, uint64_t size), file, size);
-PASS(int, size, (void *context, int file, uint64_t *size), file, size);
-PASS(int, rename, (void *context, const char *from, const char *to), from, to);
-PASS(int, remove, (void *context, const char *path), path);
-PASS(int, make_folder, (void *context, const char *path), path);
-PASS(int, link, (void *context, const char *from, const char *to), from, to);
-PASS(ssize_t, read_link, (void *context, const char *path, char *out, size_t size), path, out, size);
-PASS(void *, map, (void *context, int file, size_t size), file, size);
-PASS(int, unmap, (void *context, void *memory, size_t size), memory, size);
-PASS(uint64_t, now_ns, (void *context));
-PASS(int, start_thread, (void *context, void *(*run)(void *), void *argument, uintptr_t *thread), run,
-     argument, thread);
-PASS(int, join_thread, (void *context, uintptr_t thread), thread);
-PASS(void, wait, (void *context, const uint32_t *word, uint32_t expected, uint64_t timeout_ns), word,
-     expected, timeout_ns);
-PASS(void, wake, (void *context, const uint32_t *word), word);
-PASS(int, wipe_on_fork, (void *context, void *memory, size_t size), memory, size);
-PASS(int, list,
-     (void *context, const char *path,
-      bool (*each)(void *argument, const char *name, bool is_folder, bool is_file), void *argument),
-     path, each, argument);
-PASS(int, guard, (void *context, const void *memory, size_t size, uint32_t *failed), memory, size, failed);
-PASS(void, unguard, (void *context, const void *memory), memory);
-PASS(int, inspect, (void *context, int file, const char *path, weir_file_info *out), file, path, out);
-PASS(int, lock, (void *context, int file), file);
-PASS(int, unlock, (void *context, int file), file);
-PASS(int, random, (void *context, void *out, size_t size), out, size);
-PASS(uint64_t, memory_size, (void *context));
-PASS(void, scatter, (void *context, const void *memory, size_t size), memory, size);
-PASS(bool, expect, (void *context, const void *memory, size_t size), memory, size);
-PASS(void *, reserve, (void *context, size_t size), size);
-PASS(size_t, page_size, (void *context));
-PASS(int, map_at, (void *context, void *at, size_t size, int file, uint64_t offset), at, size, file, offset);
-PASS(int, memory_file, (void *context, uint64_t size), size);
-PASS(int, claim, (void *context, int file, uint64_t offset, uint64_t size), file, offset, size);
-PASS(void, forget, (void *context, const void *memory, size_t size, bool for_good), memory, size, for_good);
+ENTRIES(PASS)
 
-#define PASSED(name) .name = pass_##name
 static const weir_env spill_env = {
-    .allocate = spill_allocate,
-    .resize = spill_resize,
-    .release = spill_release,
-    PASSED(open),
-    PASSED(close),
-    PASSED(read),
-    PASSED(pread),
-    PASSED(write),
-    PASSED(pwrite),
-    PASSED(sync),
-    PASSED(truncate),
-    PASSED(size),
-    PASSED(rename),
-    PASSED(remove),
-    PASSED(make_folder),
-    PASSED(link),
-    PASSED(read_link),
-    PASSED(map),
-    PASSED(unmap),
-    PASSED(now_ns),
-    PASSED(start_thread),
-    PASSED(join_thread),
-    PASSED(wait),
-    PASSED(wake),
-    PASSED(wipe_on_fork),
-    PASSED(list),
-    PASSED(guard),
-    PASSED(unguard),
-    PASSED(inspect),
-    PASSED(lock),
-    PASSED(unlock),
-    PASSED(random),
-    PASSED(memory_size),
-    PASSED(scatter),
-    PASSED(expect),
-    PASSED(reserve),
-    PASSED(page_size),
-    PASSED(map_at),
-    PASSED(memory_file),
-    PASSED(claim),
-    PASSED(forget),
-};
+    .allocate = spill_allocate, .resize = spill_resize, .release = spill_release, ENTRIES(PASSED)};
 /* An entry that is new must be passed on too. */
 _Static_assert(sizeof(weir_env) == 42 * sizeof(void *), "every entry of an environment is passed on");
 

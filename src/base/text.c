@@ -3,11 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/floating.h"
 #include "base/internal.h"
-
-static bool is_continuation(uint8_t byte) {
-    return (byte & 0xC0) == 0x80;
-}
 
 size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
     if (size == 0)
@@ -21,7 +18,7 @@ size_t weir__utf8_sequence(const uint8_t *text, size_t size) {
     if (size < length)
         return 0;
     for (size_t i = 1; i < length; i++)
-        if (!is_continuation(text[i]))
+        if ((text[i] & 0xC0) != 0x80) /* it does not continue a sequence */
             return 0;
     /* The second byte rules out overlong forms, surrogates and what lies beyond U+10FFFF. */
     uint8_t second = text[1];
@@ -109,6 +106,14 @@ locale_t weir__enter_c_locale(void) {
 
 void weir__leave_c_locale(locale_t kept) {
     uselocale(kept);
+}
+
+void weir__print_real(double value, char out[WEIR__REAL_TEXT]) {
+    locale_t locale = weir__enter_c_locale();
+    weir__floating floating = weir__enter_floating();
+    snprintf(out, WEIR__REAL_TEXT, "%.17g", value);
+    weir__leave_floating(&floating);
+    weir__leave_c_locale(locale);
 }
 
 /* ---- Messages of others ----------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 /* A store's file in chunks: where it is cut, and the index that lists them (docs/spec/08-chunks.md). The file
  * is read once, through a buffer of two of the largest chunks. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,21 +11,6 @@
 
 #define FORMAT "weir-chunks/1"
 enum { FIRST_SIZE = 4096, GEAR_SIZE = 256 };
-
-bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset) {
-    const uint8_t *at = data;
-    while (size > 0) {
-        ssize_t written = env->pwrite(env->context, file, at, size, offset);
-        if (written <= 0) {
-            errno = written == 0 ? EIO : errno;
-            return false;
-        }
-        at += written;
-        offset += (uint64_t)written;
-        size -= (size_t)written;
-    }
-    return true;
-}
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
@@ -111,16 +95,11 @@ weir_status weir_remote__chunks_cut(weir_remote__chunks *out, int file, const ch
 
 void weir_remote__chunks_write(const weir_remote__chunks *chunks, weir_json_writer *w) {
     weir_json_object(w);
-    weir_json_key(w, "format");
-    weir_json_text(w, FORMAT);
-    weir_json_key(w, "store_hash");
-    weir_json_hex(w, chunks->store_hash, WEIR_HASH_SIZE);
-    weir_json_key(w, "size");
-    weir_json_uint(w, chunks->size);
-    weir_json_key(w, "bits");
-    weir_json_uint(w, chunks->bits);
-    weir_json_key(w, "chunks");
-    weir_json_array(w);
+    weir_json_pair_text(w, "format", FORMAT);
+    weir_json_pair_hex(w, "store_hash", chunks->store_hash, WEIR_HASH_SIZE);
+    weir_json_pair_uint(w, "size", chunks->size);
+    weir_json_pair_uint(w, "bits", chunks->bits);
+    weir_json_pair_array(w, "chunks");
     for (size_t i = 0; i < chunks->count; i++) {
         weir_json_array(w);
         weir_json_hex(w, chunks->list[i].hash, WEIR_HASH_SIZE);

@@ -92,7 +92,7 @@ static weir_status cut_old(pull *p, weir_error *error) {
 
 static weir_status write_chunk(pull *p, size_t number, const uint8_t *data, weir_error *error) {
     const weir_remote__chunk *chunk = &p->chunks.list[number];
-    if (!weir_remote__write_at(p->env, p->file, data, chunk->size, chunk->offset))
+    if (!weir__write_at(p->env, p->file, data, chunk->size, chunk->offset))
         return weir__io_error(error, WEIR_REMOTE__OPERATOR, "write", p->part);
     p->is_here[number] = true;
     return WEIR_OK;

@@ -73,9 +73,6 @@ const weir_remote__chunk *weir_remote__chunks_find(const weir_remote__chunks *ch
                                                    const uint8_t hash[WEIR_HASH_SIZE], uint32_t size);
 void weir_remote__chunks_release(weir_remote__chunks *chunks);
 
-/* All of [offset, offset + size) of a file, or false with errno. */
-bool weir_remote__write_at(const weir_env *env, int file, const void *data, size_t size, uint64_t offset);
-
 /* ---- Locations --------------------------------------------------------------------------------- */
 
 /* Where objects are, and how requests are signed. */

@@ -210,9 +210,9 @@ static weir_status check_accountant(const weir_sampler *s, const weir_sampler__a
                         strlen(accountant->subsampling_mode));
         weir__note_text(error, "sampler", s->subsampling_mode, strlen(s->subsampling_mode));
     } else if (accountant->has_effective_q && accountant->effective_q != q) {
-        char assumed[40], actual[40];
-        snprintf(assumed, sizeof assumed, "%.17g", accountant->effective_q);
-        snprintf(actual, sizeof actual, "%.17g", q);
+        char assumed[WEIR__REAL_TEXT], actual[WEIR__REAL_TEXT];
+        weir__print_real(accountant->effective_q, assumed);
+        weir__print_real(q, actual);
         status = weir__fail(
             error, WEIR_CONTRACT_VIOLATION, s->failure_operator,
             "the manifest's accountant assumes the effective_q %s, and that of dataset '%.200s' is "

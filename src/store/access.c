@@ -26,7 +26,7 @@ uint32_t weir_store_table_of(const weir_store *store, uint64_t row) {
 
 uint64_t weir_store_row_of(const weir_store *store, uint32_t table, uint32_t number) {
     const weir_table *of = table < store->info.table_count ? &store->info.tables[table] : NULL;
-    return of && number - of->first_number < of->row_count ? weir_store__row_at(of, number) : WEIR_NO_ROW;
+    return of && weir_store__has_number(of, number) ? weir_store__row_at(of, number) : WEIR_NO_ROW;
 }
 
 uint32_t weir_store_number_of(const weir_store *store, uint64_t row) {
@@ -270,9 +270,7 @@ bool weir_store_seed(const weir_store *store, uint32_t task_number, uint64_t ind
     const uint8_t *record = record_of(store, anchor, out->row);
     if (!record)
         return false;
-    out->split = index < task->split_start[1]   ? WEIR_TRAIN
-                 : index < task->split_start[2] ? WEIR_VAL
-                                                : WEIR_TEST;
+    out->split = weir_store__split_of(task, index);
     out->observation_time = time ? (int64_t)weir__load64(time) : record_time(anchor, record);
     if (out->observation_time == WEIR_TIME_ALWAYS)
         out->observation_time = INT64_MAX;
@@ -389,25 +387,19 @@ size_t weir_store_column_text(const weir_store *store, uint32_t column, char *ou
     return length > 0 ? (size_t)length : 0;
 }
 
-/* The column (or derived task's) whose block holds a category. */
-static const weir_column *column_of_category(const weir_store_info *info, uint32_t index) {
-    for (uint32_t c = 0; c < info->column_count; c++) {
-        const weir_column *column = &info->columns[c];
-        if (index >= column->category_start && index - column->category_start < column->category_count)
-            return column;
-    }
-    return NULL;
-}
-
 size_t weir_store_category_text(const weir_store *store, uint32_t index, char *out, size_t size) {
-    const weir_column *column = column_of_category(&store->info, index);
     weir_text value = weir_store_category(store, index);
     weir_store__cut_text text = {out, size, 0};
-    add_text(&text, column ? column->name : "");
-    if (!column)
-        return 0;
-    add_text(&text, " is ");
-    weir_store__cut_text_add(&text, value.data, value.size);
+    add_text(&text, "");
+    for (uint32_t c = 0; c < store->info.column_count; c++) {
+        const weir_column *column = &store->info.columns[c]; /* perhaps a derived task's */
+        if (index < column->category_start || index - column->category_start >= column->category_count)
+            continue;
+        add_text(&text, column->name);
+        add_text(&text, " is ");
+        weir_store__cut_text_add(&text, value.data, value.size);
+        break;
+    }
     return text.length;
 }
 

@@ -68,13 +68,13 @@ static inline time_cycles cycles_of(int64_t micros) {
     int64_t days = split_day(micros, &second);
     int64_t weekday = (days + 3) % 7; /* 1970-01-01 was a Thursday */
     civil_date date = civil_from_days(days);
-    cycles.of[0] = second_table[second % 60];
-    cycles.of[1] = second_table[second / 60 % 60]; /* minutes */
-    cycles.of[2] = hour_table[second / 3600];
-    cycles.of[3] = weekday_table[weekday < 0 ? weekday + 7 : weekday];
-    cycles.of[4] = day_table[date.day - 1];
-    cycles.of[5] = month_table[date.month - 1];
-    cycles.of[6] = year_day_table[date.year_day];
+    cycles.of[0] = second_table + 2 * (second % 60);
+    cycles.of[1] = second_table + 2 * (second / 60 % 60); /* minutes */
+    cycles.of[2] = hour_table + 2 * (second / 3600);
+    cycles.of[3] = weekday_table + 2 * (weekday < 0 ? weekday + 7 : weekday);
+    cycles.of[4] = day_table + 2 * (date.day - 1);
+    cycles.of[5] = hour_table + 4 * (date.month - 1); /* a month turns as far as two hours */
+    cycles.of[6] = year_day_table + 2 * date.year_day;
     return cycles;
 }
 

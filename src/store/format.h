@@ -79,6 +79,11 @@ bool weir_store__layout_record(weir_table *table, weir_column *columns, weir_edg
 /* Sets what the rows of all tables are numbered by, and the number of all, from `format` and their counts. */
 void weir_store__number_rows(weir_store_info *info, weir_table *tables);
 
+/* Whether a table has a row of this number. */
+static inline bool weir_store__has_number(const weir_table *table, uint32_t number) {
+    return number - table->first_number < table->row_count;
+}
+
 /* The RowIdx of a row of a table that has this number. */
 static inline uint64_t weir_store__row_at(const weir_table *table, uint32_t number) {
     return table->row_start + (number - table->first_number);
@@ -90,6 +95,13 @@ extern const char *const weir_store__key_forms[], *const weir_store__before_anch
 /* Bytes of a table's part of the section of keys, by its form. UINT64_MAX if they do not fit. */
 enum { WEIR_STORE__KEY_ALIGNMENT = 8, WEIR_STORE__KEYS_A_BLOCK = 64 };
 uint64_t weir_store__keys_size(const weir_table *table);
+
+/* The split that a seed of a task is in. */
+static inline weir_split weir_store__split_of(const weir_task *task, uint64_t seed) {
+    if (seed < task->split_start[WEIR_VAL])
+        return WEIR_TRAIN;
+    return seed < task->split_start[WEIR_TEST] ? WEIR_VAL : WEIR_TEST;
+}
 
 /* A task's two lists of labels. */
 enum { WEIR_STORE__LABEL_LISTS = 2, WEIR_STORE__LABEL_ALIGNMENT = 8 };

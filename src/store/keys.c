@@ -237,6 +237,9 @@ uint64_t weir_store_find_row(const weir_store *store, uint32_t table, const weir
     const weir_table *found = &store->info.tables[table];
     if (found->key_form == WEIR_KEYS_NONE || count != found->primary_key_count)
         return WEIR_NO_ROW;
+    for (uint32_t i = 0; i < count; i++) /* no order has a place for these */
+        if (values[i].type == WEIR_KEY_NONE || (values[i].type == WEIR_KEY_REAL && isnan(values[i].real)))
+            return WEIR_NO_ROW;
     weir__floating kept = weir__enter_floating();
     uint32_t index = find_key(store, found, values);
     weir__leave_floating(&kept);
@@ -274,8 +277,7 @@ static void put_value(weir_json_writer *w, const weir_key_value *value) {
         break;
     case WEIR_KEY_BYTES:
         weir_json_object(w);
-        weir_json_key(w, "bytes");
-        weir_json_hex(w, value->bytes.data, value->bytes.size);
+        weir_json_pair_hex(w, "bytes", value->bytes.data, value->bytes.size);
         weir_json_end_object(w);
         break;
     default:
@@ -299,12 +301,12 @@ void weir_store_key_json(const weir_store *store, uint64_t row, weir_json_writer
 }
 
 static void add_value(weir_store__cut_text *text, const weir_key_value *value) {
-    char number[40] = "?";
+    char number[WEIR__REAL_TEXT] = "?";
     if (value->type == WEIR_KEY_INTEGER)
         snprintf(number, sizeof number, "%lld", (long long)value->integer);
     if (value->type == WEIR_KEY_REAL) {
         weir__floating kept = weir__enter_floating();
-        snprintf(number, sizeof number, "%.17g", value->real);
+        weir__print_real(value->real, number);
         weir__leave_floating(&kept);
     }
     if (value->type == WEIR_KEY_TEXT) {
@@ -345,21 +347,19 @@ size_t weir_store_key_text(const weir_store *store, uint64_t row, char *out, siz
 
 /* ---- Soundness ------------------------------------------------------------------------------- */
 
-static bool ascends(const weir_table *table, item_place before, item_place at) {
+/* Whether a key has all its parts, and comes after the one before it, if there is one. */
+static bool is_next(const weir_table *table, const item_place *before, item_place at) {
+    int order = before ? 0 : -1;
     for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        weir_key_value a = part_of(table, before, i), b = part_of(table, at, i);
-        int order = compare_values(&a, &b);
-        if (order != 0)
-            return order < 0;
-    }
-    return false;
-}
-
-static bool has_all_parts(const weir_table *table, item_place place) {
-    for (uint32_t i = 0; i < table->primary_key_count; i++)
-        if (part_of(table, place, i).type == WEIR_KEY_NONE)
+        weir_key_value value = part_of(table, at, i);
+        if (value.type == WEIR_KEY_NONE)
             return false;
-    return true;
+        if (order != 0)
+            continue;
+        weir_key_value earlier = part_of(table, *before, i);
+        order = compare_values(&earlier, &value);
+    }
+    return order < 0;
 }
 
 static __attribute__((noinline)) bool items_are_sound(const weir_store *store, const weir_table *table,
@@ -371,8 +371,7 @@ static __attribute__((noinline)) bool items_are_sound(const weir_store *store, c
         bool ends_before = place.left == place.size; /* nothing is left over in the block before */
         place =
             begins_block ? first_of_block(store, table, *row / WEIR_STORE__KEYS_A_BLOCK) : next_item(place);
-        if (!has_all_parts(table, place) || (begins_block && !ends_before) ||
-            (*row > 0 && !ascends(table, before, place)))
+        if ((begins_block && !ends_before) || !is_next(table, *row > 0 ? &before : NULL, place))
             return false;
     }
     return place.left == place.size && weir__load64(table->keys) == 0 &&

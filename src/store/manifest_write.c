@@ -43,32 +43,16 @@ static weir_status put_dataset(const composer *c, const weir_task *task, int spl
     weir_json_key(w, key);
     weir__release(c->env, key);
     weir_json_object(w);
-    weir_json_key(w, "id");
-    weir_json_text(w, c->info->name);
-    weir_json_key(w, "version");
-    weir_json_text(w, "1");
-    weir_json_key(w, "hash");
-    weir_json_hex(w, hash, sizeof hash);
-    weir_json_key(w, "cardinality");
-    weir_json_uint(w, task->split_start[split + 1] - task->split_start[split]);
+    weir_json_pair_text(w, "id", c->info->name);
+    weir_json_pair_text(w, "version", "1");
+    weir_json_pair_hex(w, "hash", hash, sizeof hash);
+    weir_json_pair_uint(w, "cardinality", task->split_start[split + 1] - task->split_start[split]);
     weir_json_end_object(w);
     return WEIR_OK;
 }
 
 static bool has_seeds(const weir_task *task, int split) {
     return task->split_start[split + 1] > task->split_start[split];
-}
-
-static weir_status put_datasets(const composer *c) {
-    weir_status status = WEIR_OK;
-    weir_json_key(c->w, "datasets");
-    weir_json_object(c->w);
-    for (uint32_t i = 0; i < c->info->task_count && status == WEIR_OK; i++)
-        for (int split = 0; split < WEIR_SPLITS && status == WEIR_OK; split++)
-            if (has_seeds(&c->info->tasks[i], split))
-                status = put_dataset(c, &c->info->tasks[i], split);
-    weir_json_end_object(c->w);
-    return status;
 }
 
 /* A weight that was given, if there is a mix; else 1 for what trains. */
@@ -121,31 +105,15 @@ static bool put_given(const composer *c, const char *key) {
     return true;
 }
 
-/* JSON readers keep whole numbers up to 2^63-1; the contract writes larger ones as decimal text. */
-static void put_batch_size(const composer *c) {
-    uint64_t size = c->settings->batch_size;
-    if (size == 0 && put_given(c, "global_batch_size"))
-        return;
-    weir_json_key(c->w, "global_batch_size");
-    if (size > INT64_MAX)
-        weir_json_uint_text(c->w, size);
-    else
-        weir_json_uint(c->w, size ? size : DEFAULT_BATCH_SIZE);
-}
-
 /* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
 static void put_data(const composer *c) {
     weir_json_writer *w = c->w;
-    weir_json_key(w, "data");
-    weir_json_object(w);
+    weir_json_pair_object(w, "data");
     if (c->settings->preset) {
-        weir_json_key(w, "preset");
-        weir_json_text(w, c->settings->preset);
+        weir_json_pair_text(w, "preset", c->settings->preset);
     } else {
-        weir_json_key(w, "intra_block");
-        weir_json_text(w, "feistel_v1");
-        weir_json_key(w, "rotate");
-        weir_json_bool(w, true);
+        weir_json_pair_text(w, "intra_block", "feistel_v1");
+        weir_json_pair_bool(w, "rotate", true);
     }
     weir_json_end_object(w);
 }
@@ -169,34 +137,36 @@ static void put_batch(const composer *c) {
         has_label_times |= c->info->tasks[i].has_label_times;
         has_blanks |= shows_label_alone(c->info, &c->info->tasks[i]);
     }
-    weir_json_key(w, "batch");
-    weir_json_object(w);
-    if (has_times) {
-        weir_json_key(w, "child_policy");
-        weir_json_text(w, "latest");
-    }
-    weir_json_key(w, "identifiers");
-    weir_json_text(w, "omit");
-    if (has_blanks) {
-        weir_json_key(w, "blank_rows");
-        weir_json_text(w, "omit");
-    }
-    if (has_label_times) {
-        weir_json_key(w, "labels");
-        weir_json_bool(w, true);
-    }
+    weir_json_pair_object(w, "batch");
+    if (has_times)
+        weir_json_pair_text(w, "child_policy", "latest");
+    weir_json_pair_text(w, "identifiers", "omit");
+    if (has_blanks)
+        weir_json_pair_text(w, "blank_rows", "omit");
+    if (has_label_times)
+        weir_json_pair_bool(w, "labels", true);
     weir_json_end_object(w);
 }
 
 static weir_status compose(const composer *c) {
     weir_json_writer *w = c->w;
+    uint64_t size = c->settings->batch_size;
     weir_json_object(w);
-    if (!put_given(c, "seed")) {
-        weir_json_key(w, "seed");
-        weir_json_uint(w, 0);
+    if (!put_given(c, "seed"))
+        weir_json_pair_uint(w, "seed", 0);
+    if (size > 0 || !put_given(c, "global_batch_size")) {
+        weir_json_key(w, "global_batch_size");
+        if (size > INT64_MAX) /* JSON readers keep whole numbers up to 2^63-1; larger ones are texts */
+            weir_json_uint_text(w, size);
+        else
+            weir_json_uint(w, size ? size : DEFAULT_BATCH_SIZE);
     }
-    put_batch_size(c);
-    WEIR__TRY(put_datasets(c));
+    weir_json_pair_object(w, "datasets");
+    for (uint32_t i = 0; i < c->info->task_count; i++)
+        for (int split = 0; split < WEIR_SPLITS; split++)
+            if (has_seeds(&c->info->tasks[i], split))
+                WEIR__TRY(put_dataset(c, &c->info->tasks[i], split));
+    weir_json_end_object(w);
     if (!put_given(c, "data") && !c->settings->given)
         put_data(c);
     if (!put_given(c, "batch") && !c->settings->given)

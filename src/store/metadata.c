@@ -521,18 +521,6 @@ static weir_status read_marks(weir__reader *r, const char *key, const weir_cbor_
     return WEIR_OK;
 }
 
-static weir_status add_splits(weir__reader *r, const stored_task *stored, const weir_store_info *info,
-                              weir_task *task) {
-    uint64_t end = 0, most = info->format == 1 || task->link.is_link ? WEIR_STORE__ROWS_MAX : SEEDS_MAX;
-    for (uint32_t split = 0; split < WEIR_SPLITS; split++) {
-        if (stored->splits[split] > most - end)
-            return weir__refuse(r, "splits", "has more seeds than a task may have");
-        task->split_start[split + 1] = end += stored->splits[split];
-    }
-    task->seed_count = end;
-    return WEIR_OK;
-}
-
 /* The next derived task has the next ColumnIdx; a cell task's is a column of its anchor table. */
 static weir_status place_target(weir__reader *r, const stored_task *stored, const weir_store_info *info,
                                 weir_column *columns, uint32_t number, uint32_t *next) {
@@ -576,7 +564,12 @@ static weir_status read_task(weir__reader *r, const stored_task *stored, const w
         return weir__refuse(r, "stype", "cannot be a target");
     if (task->anchor_table >= info->table_count)
         return weir__refuse(r, "anchor_table", "is not a table");
-    WEIR__TRY(add_splits(r, stored, info, task));
+    uint64_t most = info->format == 1 || task->link.is_link ? WEIR_STORE__ROWS_MAX : SEEDS_MAX;
+    for (uint32_t split = 0; split < WEIR_SPLITS; split++) {
+        if (stored->splits[split] > most - task->seed_count)
+            return weir__refuse(r, "splits", "has more seeds than a task may have");
+        task->split_start[split + 1] = task->seed_count += stored->splits[split];
+    }
     WEIR__TRY(
         read_marks(r, "drop_columns", &stored->dropped_columns, info->column_count, &task->column_dropped));
     WEIR__TRY(read_marks(r, "hidden_edges", &stored->hidden_edges, info->edge_count, &task->edge_hidden));

@@ -195,20 +195,18 @@ static bool point_into_seeds(weir_store *store) {
     return is_used_up(&rows) && is_used_up(&times) && is_used_up(&targets) && is_used_up(&bits);
 }
 
+/* And into the embeddings, if there are any. */
 static bool point_into_texts(weir_store *store) {
-    const weir_store_info *info = &store->info;
+    weir_store_info *info = &store->info;
     section_parts category_offsets = parts_of(store, WEIR_STORE__SECTION_CATEGORY_OFFSETS);
     section_parts text_offsets = parts_of(store, WEIR_STORE__SECTION_TEXT_OFFSETS);
     store->category_offsets = next_part(&category_offsets, (uint64_t)info->category_count + 1, 8);
     store->text_offsets = next_part(&text_offsets, (uint64_t)info->text_count + 1, 8);
-    return is_used_up(&category_offsets) && is_used_up(&text_offsets);
-}
-
-static bool point_into_embeddings(weir_store *store) {
-    weir_store_info *info = &store->info;
     section_parts columns = parts_of(store, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS);
     section_parts categories = parts_of(store, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS);
     section_parts texts = parts_of(store, WEIR_STORE__SECTION_TEXT_EMBEDDINGS);
+    if (!is_used_up(&category_offsets) || !is_used_up(&text_offsets))
+        return false;
     uint64_t size = 2 * (uint64_t)info->embedding_dim;
     if (size == 0)
         return columns.size == 0 && categories.size == 0 && texts.size == 0;
@@ -218,7 +216,13 @@ static bool point_into_embeddings(weir_store *store) {
     return is_used_up(&columns) && is_used_up(&categories) && is_used_up(&texts);
 }
 
-/* The section is there where a table keeps keys, and only there. */
+/* Whether a section that not every store has is there if it is needed. Else it is not, or empty, where one
+ * that follows it is there. */
+static bool is_where_needed(const weir_store *store, weir_store__section_kind kind, bool is_needed) {
+    uint32_t sections = store->info.section_count;
+    return is_needed ? sections >= kind : sections != kind;
+}
+
 static bool point_into_keys(weir_store *store) {
     section_parts keys = parts_of(store, WEIR_STORE__SECTION_KEYS);
     weir_table *tables = (weir_table *)store->info.tables;
@@ -231,12 +235,9 @@ static bool point_into_keys(weir_store *store) {
         skip_to(&keys, WEIR_STORE__KEY_ALIGNMENT);
         table->keys = next_part(&keys, weir_store__keys_size(table), 1);
     }
-    uint32_t sections = store->info.section_count;
-    return is_used_up(&keys) &&
-           (keeps_keys ? sections >= WEIR_STORE__SECTION_KEYS : sections != WEIR_STORE__SECTION_KEYS);
+    return is_used_up(&keys) && is_where_needed(store, WEIR_STORE__SECTION_KEYS, keeps_keys);
 }
 
-/* The section is there if a task has label times; empty, if only what follows it is there. */
 static bool point_into_labels(weir_store *store) {
     section_parts labels = parts_of(store, WEIR_STORE__SECTION_LABELS);
     weir_task *tasks = (weir_task *)store->info.tasks;
@@ -252,12 +253,9 @@ static bool point_into_labels(weir_store *store) {
             lists[i]->rows = next_part(&labels, lists[i]->count, 4);
         }
     }
-    uint32_t sections = store->info.section_count;
-    return is_used_up(&labels) &&
-           (has_labels ? sections >= WEIR_STORE__SECTION_LABELS : sections != WEIR_STORE__SECTION_LABELS);
+    return is_used_up(&labels) && is_where_needed(store, WEIR_STORE__SECTION_LABELS, has_labels);
 }
 
-/* The section is there if there is a link task, and only then. */
 static bool point_into_links(weir_store *store) {
     section_parts links = parts_of(store, WEIR_STORE__SECTION_LINKS);
     weir_task *tasks = (weir_task *)store->info.tasks;
@@ -275,7 +273,7 @@ static bool point_into_links(weir_store *store) {
         link->rows = next_part(&links, places, 4);
         link->reference_places = next_part(&links, references, 4);
     }
-    return is_used_up(&links) && has_links == (store->info.section_count == WEIR_STORE__SECTION_LINKS);
+    return is_used_up(&links) && is_where_needed(store, WEIR_STORE__SECTION_LINKS, has_links);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -291,31 +289,13 @@ static weir_status read_store(weir_store *store, const weir_store_options *optio
     weir_status status = read_metadata(store, error);
     weir__leave_floating(&kept);
     if (status == WEIR_OK && !(point_into_rows(store) && point_into_edges(store) && point_into_seeds(store) &&
-                               point_into_texts(store) && point_into_embeddings(store) &&
-                               point_into_keys(store) && point_into_labels(store) && point_into_links(store)))
+                               point_into_texts(store) && point_into_keys(store) &&
+                               point_into_labels(store) && point_into_links(store)))
         return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
                           "the metadata of %s does not fit its sections", store->path);
     if (status == WEIR_OK && options->verify == WEIR_VERIFY_ALL)
         status = weir_store_verify(store, options->threads, error);
     return status;
-}
-
-static weir_status make_store(const weir_env *env, const char *path, weir_store **out, weir_error *error) {
-    weir_store *store = weir__allocate_zero(env, 1, sizeof *store);
-    if (!store)
-        return weir__out_of_memory(error, operator_name, sizeof *store);
-    store->env = env;
-    weir__arena_init(&store->arena, env);
-    store->path = weir__arena_text(&store->arena, path, strlen(path));
-    store->touched = weir__arena_take_zero(&store->arena, 1, sizeof *store->touched);
-    store->commons = weir__arena_take_zero(&store->arena, 1, sizeof *store->commons);
-    if (!store->path || !store->touched || !store->commons) {
-        weir_store_close(store);
-        return weir__out_of_memory(error, operator_name, sizeof *store->touched);
-    }
-    store->commons->env = env;
-    *out = store;
-    return WEIR_OK;
 }
 
 weir_status weir_store_status(const weir_store *store, weir_error *error) {
@@ -394,16 +374,28 @@ static weir_status map_file(weir_store *store, const weir_store_options *options
 
 weir_status weir_store_open_with(const weir_env *env, const char *path, const weir_store_options *given,
                                  weir_store **out, weir_error *error) {
-    weir_store *store = NULL;
-    *out = NULL;
     weir_store_options options;
+    *out = NULL;
     WEIR__TRY(WEIR__TAKE_OPTIONS(options, given, weir_store_options, operator_name, error));
     if ((unsigned)options.verify > WEIR_VERIFY_ALL)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, operator_name, "there is no such way to verify: %d",
                           WEIR__LOW(int, options.verify));
-    WEIR__TRY(make_store(weir__env_or_default(env), path, &store, error));
+    env = weir__env_or_default(env);
+    weir_store *store = weir__allocate_zero(env, 1, sizeof *store);
+    if (!store)
+        return weir__out_of_memory(error, operator_name, sizeof *store);
+    store->env = env;
     store->data = options.data;
     store->size = options.data_size;
+    weir__arena_init(&store->arena, env);
+    store->path = weir__arena_text(&store->arena, path, strlen(path));
+    store->touched = weir__arena_take_zero(&store->arena, 1, sizeof *store->touched);
+    store->commons = weir__arena_take_zero(&store->arena, 1, sizeof *store->commons);
+    if (store->arena.is_short) {
+        weir_store_close(store);
+        return weir__out_of_memory(error, operator_name, sizeof *store->touched);
+    }
+    store->commons->env = env;
     weir_status status = options.data ? WEIR_OK : map_file(store, &options, error);
     if (status == WEIR_OK)
         status = read_store(store, &options, error);

@@ -12,13 +12,10 @@
 
 /* ---- The calendar ---------------------------------------------------------------------------- */
 
-static bool is_leap(int64_t year) {
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
 int weir_store__days_in_month(int64_t year, int month) {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    return month == 2 && is_leap(year) ? 29 : days[month - 1];
+    bool is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return month == 2 && is_leap ? 29 : days[month - 1];
 }
 
 /* Years are counted from March, so that the leap day is a year's last: 153 days are five months then. */

@@ -76,11 +76,6 @@ void weir_store__touched_trust(weir_store__touched *touched) {
 
 /* ---- Verifying ------------------------------------------------------------------------------- */
 
-static size_t block_size(const weir_store__blocks *blocks, uint64_t block) {
-    uint64_t rest = blocks->size - (block << WEIR_STORE__BLOCK_SHIFT);
-    return rest < WEIR__SUBTREE_SIZE ? (size_t)rest : WEIR__SUBTREE_SIZE;
-}
-
 static void set_whole(weir_store__blocks *blocks, uint64_t block) {
     unsigned long long bit = 1ull << block % 64;
     if (!(atomic_fetch_or_explicit(&blocks->is_whole[block / 64], bit, memory_order_relaxed) & bit))
@@ -92,13 +87,13 @@ static bool hashes_to(const weir_store__blocks *blocks, const uint8_t digest[WEI
 }
 
 bool weir_store__values_fit(const weir_store__blocks *blocks) {
-    weir__blake3_joiner joiner;
+    weir__blake3 joiner;
     uint8_t digest[WEIR_HASH_SIZE];
     if (!blocks->values)
         return true;
-    weir__blake3_join_begin(&joiner);
-    weir__blake3_join_add(&joiner, blocks->values, (size_t)weir_store__block_count(blocks->size));
-    weir__blake3_join_end(&joiner, digest);
+    weir__blake3_init(&joiner);
+    weir__blake3_join(&joiner, blocks->values, (size_t)weir_store__block_count(blocks->size));
+    weir__blake3_final(&joiner, digest, sizeof digest);
     return hashes_to(blocks, digest);
 }
 
@@ -144,8 +139,9 @@ static bool block_is_sound(weir_store__touched *touched, weir_store__blocks *blo
         return false;
     if (!blocks->values)
         return true;
-    const uint8_t *data = blocks->base + (block << WEIR_STORE__BLOCK_SHIFT);
-    size_t size = block_size(blocks, block);
+    uint64_t start = block << WEIR_STORE__BLOCK_SHIFT, rest = blocks->size - start;
+    const uint8_t *data = blocks->base + start;
+    size_t size = rest < WEIR__SUBTREE_SIZE ? (size_t)rest : WEIR__SUBTREE_SIZE;
     if (touched->is_scattered)
         weir_store__ask_for(touched, data, size);
     weir__blake3_subtree(data, size, block, value);

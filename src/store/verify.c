@@ -29,7 +29,19 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-static weir_status check_padding(const weir_store *store, weir_error *error) {
+static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_error *error) {
+    hash_check check = {.store = store};
+    weir__parallel(store->env, weir__threads_or_processors(threads), store->info.section_count,
+                   check_section_hash, &check);
+    for (uint32_t i = 0; i < store->info.section_count; i++)
+        if (check.is_damaged[i])
+            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                              "the section %s is damaged; ingest the source again", store->sections[i].name);
+    for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++)
+        if (!weir_store__values_fit(&store->touched->sections[i]))
+            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
+                              "the block hashes of the section %s are damaged; ingest the source again",
+                              store->sections[i].name);
     size_t frame = weir_store__frame_size(store->info.section_count);
     bool is_clean = is_zero(store->data + frame, WEIR_STORE__PAGE - frame);
     for (uint32_t i = 0; i < store->info.section_count && is_clean; i++) {
@@ -47,31 +59,11 @@ static weir_status check_padding(const weir_store *store, weir_error *error) {
                                  "the padding between sections is not zero");
 }
 
-static weir_status check_hashes(const weir_store *store, uint32_t threads, weir_error *error) {
-    hash_check check = {.store = store};
-    weir__parallel(store->env, weir__threads_or_processors(threads), store->info.section_count,
-                   check_section_hash, &check);
-    for (uint32_t i = 0; i < store->info.section_count; i++)
-        if (check.is_damaged[i])
-            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                              "the section %s is damaged; ingest the source again", store->sections[i].name);
-    for (int i = 0; i < WEIR_STORE__SECTIONS_MOST; i++)
-        if (!weir_store__values_fit(&store->touched->sections[i]))
-            return weir__fail(error, WEIR_STORE_CORRUPT, operator_name,
-                              "the block hashes of the section %s are damaged; ingest the source again",
-                              store->sections[i].name);
-    return check_padding(store, error);
-}
-
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static weir_status refuse(weir_error *error, const char *what, const char *name, uint64_t index) {
     return weir__fail(error, WEIR_STORE_CORRUPT, operator_name, "%s %s has a wrong number at %llu", what,
                       name, (unsigned long long)index);
-}
-
-static bool is_row_of(const weir_table *table, uint32_t number) {
-    return number - table->first_number < table->row_count;
 }
 
 /* Whether one column's cell in a record is sound: a null has no value, a number lies in its range. */
@@ -104,7 +96,7 @@ static weir_status check_table(const weir_store_info *info, const weir_table *ta
         for (uint32_t e = 0; e < table->edge_count; e++) {
             const weir_edge *edge = &info->edges[table->edge_start + e];
             uint32_t parent = weir__load32(record + edge->parent_slot);
-            if (parent != WEIR_NONE && !is_row_of(&info->tables[edge->parent_table], parent))
+            if (parent != WEIR_NONE && !weir_store__has_number(&info->tables[edge->parent_table], parent))
                 return refuse(error, "foreign key", edge->name, r);
         }
     }
@@ -121,7 +113,7 @@ static weir_status check_edge(const weir_store_info *info, const weir_edge *edge
         for (uint64_t i = before; i < start && p > 0; i++) {
             uint32_t child = weir__load32(edge->child_rows + 4 * i);
             int64_t time = edge->child_times ? (int64_t)weir__load64(edge->child_times + 8 * i) : 0;
-            if (!is_row_of(&info->tables[edge->table], child))
+            if (!weir_store__has_number(&info->tables[edge->table], child))
                 return refuse(error, "the child list of", edge->name, i);
             if (i == before)
                 continue;
@@ -139,7 +131,7 @@ static weir_status check_task(const weir_store_info *info, const weir_task *task
     const weir_column *column = &info->columns[task->column];
     for (uint64_t i = 0; i < task->seed_count; i++) {
         uint32_t row = weir__load32(task->seed_rows + 4 * (size_t)i);
-        bool is_sound = is_row_of(&info->tables[task->anchor_table], row);
+        bool is_sound = weir_store__has_number(&info->tables[task->anchor_table], row);
         if (!task->is_cell && is_sound && weir_value_of(task->stype) == WEIR_VALUE_CATEGORY &&
             !weir__bit(task->seed_nulls, i)) {
             uint64_t category = weir__load64(task->seed_targets + 8 * (size_t)i);
@@ -206,8 +198,9 @@ static weir_status check_places(const weir_store *store, const weir_task *task, 
         int64_t time = (int64_t)weir__load64(link->times + 8 * (size_t)i);
         uint32_t row_before = i > 0 ? weir__load32(link->rows + 4 * (size_t)(i - 1)) : 0;
         int64_t time_before = i > 0 ? (int64_t)weir__load64(link->times + 8 * (size_t)(i - 1)) : INT64_MIN;
-        if (!is_row_of(table, row) || time != weir_store_row_time(store, weir_store__row_at(table, row)) ||
-            time < time_before || (i > 0 && time == time_before && row <= row_before))
+        if (!weir_store__has_number(table, row) ||
+            time != weir_store_row_time(store, weir_store__row_at(table, row)) || time < time_before ||
+            (i > 0 && time == time_before && row <= row_before))
             return refuse(error, "the destinations of task", task->name, i);
     }
     for (uint64_t i = 0; i < references; i++) {
@@ -222,11 +215,10 @@ static weir_status check_places(const weir_store *store, const weir_task *task, 
 /* The pairs of a split are in order, none twice, and each one's destination was there by then. */
 static weir_status check_link(const weir_store *store, const weir_task *task, weir_error *error) {
     const weir_table *table = &store->info.tables[task->link.table];
-    weir_status status = check_places(store, task, error);
+    WEIR__TRY(check_places(store, task, error));
     for (int split = 0; split < WEIR_SPLITS; split++) {
         uint64_t before[3] = {0};
-        for (uint64_t i = task->split_start[split]; i < task->split_start[split + 1] && status == WEIR_OK;
-             i++) {
+        for (uint64_t i = task->split_start[split]; i < task->split_start[split + 1]; i++) {
             uint64_t now[3] = {weir__load32(task->seed_rows + 4 * (size_t)i),
                                weir__load64(task->seed_times + 8 * (size_t)i) ^ (uint64_t)1 << 63,
                                weir__load64(task->seed_targets + 8 * (size_t)i)};
@@ -239,11 +231,11 @@ static weir_status check_link(const weir_store *store, const weir_task *task, we
                             (int64_t)weir__load64(task->link.times + 8 * now[2]) <=
                                 (int64_t)weir__load64(task->seed_times + 8 * (size_t)i);
             if (!is_sound)
-                status = refuse(error, "the pairs of task", task->name, i);
+                return refuse(error, "the pairs of task", task->name, i);
             memcpy(before, now, sizeof before);
         }
     }
-    return status;
+    return WEIR_OK;
 }
 
 static weir_status check_offsets(const char *name, const uint8_t *offsets, uint64_t count, uint64_t size,
@@ -260,33 +252,29 @@ static weir_status check_offsets(const char *name, const uint8_t *offsets, uint6
 
 static weir_status check_numbers(const weir_store *store, weir_error *error) {
     const weir_store_info *info = &store->info;
-    weir_status status = WEIR_OK;
-    for (uint32_t t = 0; t < info->table_count && status == WEIR_OK; t++) {
+    for (uint32_t t = 0; t < info->table_count; t++) {
         uint32_t wrong = WEIR_NONE;
-        status = check_table(info, &info->tables[t], error);
-        if (status == WEIR_OK && !weir_store__keys_are_sound(store, &info->tables[t], &wrong))
-            status = refuse(error, "the keys of table", info->tables[t].name, wrong);
+        WEIR__TRY(check_table(info, &info->tables[t], error));
+        if (!weir_store__keys_are_sound(store, &info->tables[t], &wrong))
+            return refuse(error, "the keys of table", info->tables[t].name, wrong);
     }
-    for (uint32_t e = 0; e < info->edge_count && status == WEIR_OK; e++)
-        status = check_edge(info, &info->edges[e], error);
-    for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++)
-        status = check_task(info, &info->tasks[t], error);
-    for (uint32_t t = 0; t < info->task_count && status == WEIR_OK; t++) {
-        if (info->tasks[t].link.is_link)
-            status = check_link(store, &info->tasks[t], error);
-        if (status != WEIR_OK || !info->tasks[t].has_label_times)
-            continue;
-        status = check_labels(store, t, &info->tasks[t].labels, error);
-        if (status == WEIR_OK)
-            status = check_labels(store, t, &info->tasks[t].train_labels, error);
+    for (uint32_t e = 0; e < info->edge_count; e++)
+        WEIR__TRY(check_edge(info, &info->edges[e], error));
+    for (uint32_t t = 0; t < info->task_count; t++)
+        WEIR__TRY(check_task(info, &info->tasks[t], error));
+    for (uint32_t t = 0; t < info->task_count; t++) {
+        const weir_task *task = &info->tasks[t];
+        if (task->link.is_link)
+            WEIR__TRY(check_link(store, task, error));
+        if (task->has_label_times) {
+            WEIR__TRY(check_labels(store, t, &task->labels, error));
+            WEIR__TRY(check_labels(store, t, &task->train_labels, error));
+        }
     }
-    if (status == WEIR_OK)
-        status = check_offsets("category_offsets", store->category_offsets, info->category_count,
-                               weir_store__section(store, WEIR_STORE__SECTION_CATEGORY_BYTES)->size, error);
-    if (status == WEIR_OK)
-        status = check_offsets("text_offsets", store->text_offsets, info->text_count,
-                               weir_store__section(store, WEIR_STORE__SECTION_TEXT_BYTES)->size, error);
-    return status;
+    WEIR__TRY(check_offsets("category_offsets", store->category_offsets, info->category_count,
+                            weir_store__section(store, WEIR_STORE__SECTION_CATEGORY_BYTES)->size, error));
+    return check_offsets("text_offsets", store->text_offsets, info->text_count,
+                         weir_store__section(store, WEIR_STORE__SECTION_TEXT_BYTES)->size, error);
 }
 
 weir_status weir_store_verify(const weir_store *store, uint32_t threads, weir_error *error) {

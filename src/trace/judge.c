@@ -276,18 +276,16 @@ static weir_status take_end(weir_trace__judge *j, const weir_trace_record *recor
     return WEIR_OK;
 }
 
-/* What a process's memory was must be recorded of all its steps, or of none. */
-static weir_status check_memory(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    weir__difference found;
-    uint64_t t = record->kind == WEIR_TRACE_MEMORY ? record->t : j->memory.t;
-    weir_status status = WEIR_OK;
-    if (weir_trace__commits_follow(&j->memory, j->env, record, &found, &status, error))
-        return status;
-    return diverge(j, record, t, found.field, found.left, found.right, error);
-}
-
 weir_status weir_trace__judge_take(weir_trace__judge *j, const weir_trace_record *record, weir_error *error) {
-    WEIR__TRY(check_memory(j, record, error));
+    weir__difference found;
+    weir_status status = WEIR_OK;
+    /* What a process's memory was must be recorded of all its steps, or of none. */
+    bool follows = weir_trace__commits_follow(&j->memory, j->env, record, &found, &status, error);
+    if (!follows)
+        return diverge(j, record, record->kind == WEIR_TRACE_MEMORY ? record->t : j->memory.t, found.field,
+                       found.left, found.right, error);
+    if (status != WEIR_OK)
+        return status;
     switch (record->kind) {
     case WEIR_TRACE_ITER:
         return take_step(j, record, error);

@@ -8,8 +8,6 @@
 
 #include "base/hash.h"
 
-static const char operator_name[] = "weir.trace.judge";
-
 void weir_trace__commits_release(weir_trace__commits *memory, const weir_env *env) {
     weir__release(env, memory->state);
 }
@@ -26,10 +24,6 @@ static bool differs_uint(weir__difference *found, const char *field, uint64_t re
     snprintf(was, sizeof was, "%llu", (unsigned long long)recorded);
     snprintf(is, sizeof is, "%llu", (unsigned long long)expected);
     return differs(found, field, was, is);
-}
-
-static size_t size_of(const weir_cbor_value *value) {
-    return (size_t)(weir_cbor_skip(value->item) - value->item);
 }
 
 /* ---- One record -------------------------------------------------------------------------------- */
@@ -91,7 +85,7 @@ static bool is_of_its_step(const weir_trace__commits *m, const weir_trace_record
         return differs(found, "state", "something else", "a state of weir-commit/1");
     if (weir_trace__uint(state, "batch") != t)
         return differs_uint(found, "batch", weir_trace__uint(state, "batch"), t);
-    weir__sha256_of(state->item, size_of(state), hash);
+    weir__sha256_of(state->item, weir_cbor_size(state), hash);
     if (!is_hash("visibility_hash", record->visibility_hash, hash, found))
         return false;
     hash_commit(state, t, hash);
@@ -132,23 +126,12 @@ static bool is_next(const weir_trace__commits *m, const weir_cbor_value *state, 
     if (arenas.number != old_arenas.number)
         return differs_uint(found, "arenas", arenas.number, old_arenas.number);
     while (weir_cbor_next(&it, &name, &arena) && weir_cbor_next(&old, &old_name, &old_arena)) {
-        if (size_of(&name) != size_of(&old_name) || memcmp(name.item, old_name.item, size_of(&name)) != 0)
+        if (!weir_cbor_is_same(&name, &old_name))
             return differs(found, "arenas", "another name", "those of the steps before it");
         if (!is_next_arena(&name, &arena, m->state ? &old_arena : NULL, found))
             return false;
     }
     return true;
-}
-
-static weir_status keep_state(weir_trace__commits *m, const weir_env *env, const weir_cbor_value *state,
-                              weir_error *error) {
-    void *memory = m->state;
-    size_t size = size_of(state);
-    if (!weir__grow(env, &memory, &m->state_capacity, size, 1))
-        return weir__out_of_memory(error, operator_name, size);
-    m->state = memory;
-    memcpy(m->state, state->item, size);
-    return WEIR_OK;
 }
 
 bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, const weir_trace_record *record,
@@ -159,7 +142,14 @@ bool weir_trace__commits_follow(weir_trace__commits *m, const weir_env *env, con
         state = weir_trace__get(&map, "state");
         if (!is_of_its_step(m, record, &state, found) || !is_next(m, &state, found))
             return false;
-        *status = keep_state(m, env, &state, error);
+        void *memory = m->state;
+        size_t size = weir_cbor_size(&state);
+        if (weir__grow(env, &memory, &m->state_capacity, size, 1)) {
+            m->state = memory;
+            memcpy(m->state, state.item, size);
+        } else {
+            *status = weir__out_of_memory(error, "weir.trace.judge", size);
+        }
         m->committed++;
         m->is_due = false;
         return true;

@@ -249,19 +249,10 @@ static weir_status merge_step(merger *m) {
 }
 
 static weir_status merge_records(merger *m) {
-    static const char *const by_rank[] = {
-        "h",       "indices",     "valid_count", "batch_digest", "data_replay_t", "sample_digests",
-        "message", "diagnostics", NULL};
-    static const char *const by_world[] = {"h",
-                                           "indices",
-                                           "valid_count",
-                                           "batch_digest",
-                                           "data_replay_t",
-                                           "sample_digests",
-                                           "message",
-                                           "diagnostics",
-                                           "micro_batch_size",
-                                           NULL};
+    static const char *const by_world[] = {
+        "micro_batch_size", "h",       "indices",     "valid_count", "batch_digest", "data_replay_t",
+        "sample_digests",   "message", "diagnostics", NULL};
+    const char *const *by_rank = by_world + 1; /* all ranks have the same micro-batch */
     const rank_trace *first = &m->ranks[0];
     for (;;) {
         for (size_t rank = 0; rank < m->count; rank++)

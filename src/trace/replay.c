@@ -1,22 +1,28 @@
 /* weir replay: every recorded step is made again from the manifest, written as a record, and compared with
- * the recorded one field by field: what is not compared on purpose is named here, everything else is. */
+ * the recorded one field by field: what is not compared on purpose is named here, everything else is. Where
+ * its store is given, a batch is built again, and its digests are compared. */
 #include "trace/replay.h"
 #include "base/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "trace/rebuild.h"
+#include "base/bytes.h"
+#include "weir/batch.h"
 #include "weir_tool/sampler_tools.h"
 
 static const char operator_name[] = "weir.trace.replay";
 
-typedef struct open_sampler {
-    char *dataset;
+/* A dataset in a stage that the trace names, opened when it is first met. */
+typedef struct opened_dataset {
+    char *key;
     weir_stage stage;
     weir_sampler *sampler;
     weir_population *population; /* or NULL */
-} open_sampler;
+    bool has_looked;             /* for a store to build batches from */
+    weir_batch_builder *builder; /* NULL if no store has the dataset */
+    weir_batch_buffer *buffer;
+} opened_dataset;
 
 struct weir_trace__replayer {
     const weir_env *env;
@@ -25,32 +31,31 @@ struct weir_trace__replayer {
     weir_trace__replay_stores stores;
     uint32_t world_size;
     uint32_t rank;
-    open_sampler *samplers;
-    size_t sampler_count;
-    size_t sampler_capacity;
+    opened_dataset *datasets;
+    size_t dataset_count;
+    size_t dataset_capacity;
     uint64_t *indices;
     size_t index_capacity;
     weir_cbor_writer body;
 };
 
-static weir_status check_store(const weir_trace_info *header, const weir_store *store, weir_error *error) {
-    const weir_store_info *info = weir_store_describe(store);
-    char hex[2 * WEIR_HASH_SIZE + 1];
-    for (size_t i = 0; i < header->store_count; i++)
-        if (memcmp(header->store_hashes[i], info->store_hash, WEIR_HASH_SIZE) == 0)
-            return WEIR_OK;
-    weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
-    return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
-                      "the store '%s' (hash %s) is not one of those that the trace was recorded with",
-                      info->name, hex);
-}
-
 weir_status weir_trace__replay_check_stores(const weir_trace_info *header, weir_trace__replay_stores stores,
                                             weir_error *error) {
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; i < stores.count && status == WEIR_OK; i++)
-        status = check_store(header, stores.list[i], error);
-    return status;
+    for (size_t i = 0; i < stores.count; i++) {
+        const weir_store_info *info = weir_store_describe(stores.list[i]);
+        char hex[2 * WEIR_HASH_SIZE + 1];
+        size_t k = 0;
+        while (k < header->store_count &&
+               memcmp(header->store_hashes[k], info->store_hash, WEIR_HASH_SIZE) != 0)
+            k++;
+        if (k < header->store_count)
+            continue;
+        weir__hex_encode(info->store_hash, WEIR_HASH_SIZE, hex);
+        return weir__fail(error, WEIR_CHECKPOINT_MISMATCH, operator_name,
+                          "the store '%s' (hash %s) is not one of those that the trace was recorded with",
+                          info->name, hex);
+    }
+    return WEIR_OK;
 }
 
 weir_status weir_trace__replayer_open(const weir_env *env, const weir_manifest *manifest,
@@ -71,54 +76,57 @@ weir_status weir_trace__replayer_open(const weir_env *env, const weir_manifest *
     return WEIR_OK;
 }
 
-static void close_sampler(const weir_env *env, open_sampler *opened) {
+static void close_dataset(const weir_env *env, opened_dataset *opened) {
     weir_sampler_close(opened->sampler);
     weir_population_close(opened->population);
-    weir__release(env, opened->dataset);
+    weir_batch_buffer_close(opened->buffer);
+    weir_batch_builder_close(opened->builder);
+    weir__release(env, opened->key);
 }
 
 void weir_trace__replayer_close(weir_trace__replayer *r) {
     if (!r)
         return;
-    for (size_t i = 0; i < r->sampler_count; i++)
-        close_sampler(r->env, &r->samplers[i]);
-    weir__release(r->env, r->samplers);
+    for (size_t i = 0; i < r->dataset_count; i++)
+        close_dataset(r->env, &r->datasets[i]);
+    weir__release(r->env, r->datasets);
     weir__release(r->env, r->indices);
     weir_cbor_release(&r->body);
     weir__release(r->env, r);
 }
 
-/* From the first store that has the dataset; without one the sampler says what is missing. */
-static weir_status open_population(weir_trace__replayer *r, open_sampler *opened, weir_error *error) {
+/* The first store that has a dataset, or NULL. */
+static const weir_store *store_of(const weir_trace__replayer *r, const char *key) {
     weir_stored_dataset stored;
-    for (size_t i = 0; opened->stage == WEIR_STAGE_TRAIN && i < r->stores.count; i++)
-        if (weir_store_dataset(r->stores.list[i], opened->dataset, &stored, NULL) == WEIR_OK)
-            return weir_population_open(r->env, r->manifest, r->stores.list[i], opened->dataset,
-                                        r->header->token, r->header->token_size, &opened->population, error);
-    return WEIR_OK;
+    for (size_t i = 0; i < r->stores.count; i++)
+        if (weir_store_dataset(r->stores.list[i], key, &stored, NULL) == WEIR_OK)
+            return r->stores.list[i];
+    return NULL;
 }
 
-/* The sampler of a dataset, opened when it is first met. Eval and infer take the same samples, so one stage
- * stands for both. */
-static weir_status find_sampler(weir_trace__replayer *r, weir_text key, weir_stage stage, open_sampler **out,
-                                weir_error *error) {
-    for (size_t i = 0; i < r->sampler_count; i++)
-        if (r->samplers[i].stage == stage && strlen(r->samplers[i].dataset) == key.size &&
-            memcmp(r->samplers[i].dataset, key.data, key.size) == 0) {
-            *out = &r->samplers[i];
+/* The dataset, with its sampler. Eval and infer take the same samples, so one stage stands for both. */
+static weir_status find_dataset(weir_trace__replayer *r, weir_text key, weir_stage stage,
+                                opened_dataset **out, weir_error *error) {
+    for (size_t i = 0; i < r->dataset_count; i++)
+        if (r->datasets[i].stage == stage && strlen(r->datasets[i].key) == key.size &&
+            memcmp(r->datasets[i].key, key.data, key.size) == 0) {
+            *out = &r->datasets[i];
             return WEIR_OK;
         }
-    void *memory = r->samplers;
-    open_sampler opened = {.stage = stage, .dataset = weir__copy_text(r->env, key.data, key.size)};
+    void *memory = r->datasets;
+    opened_dataset opened = {.stage = stage, .key = weir__copy_text(r->env, key.data, key.size)};
     weir_status status = WEIR_OK;
-    if (!opened.dataset ||
-        !weir__grow(r->env, &memory, &r->sampler_capacity, r->sampler_count + 1, sizeof *r->samplers))
+    if (!opened.key ||
+        !weir__grow(r->env, &memory, &r->dataset_capacity, r->dataset_count + 1, sizeof *r->datasets))
         status = weir__out_of_memory(error, operator_name, key.size);
-    r->samplers = memory;
-    if (status == WEIR_OK)
-        status = open_population(r, &opened, error);
+    r->datasets = memory;
+    /* Without a store the sampler says what is missing. */
+    const weir_store *store = status == WEIR_OK && stage == WEIR_STAGE_TRAIN ? store_of(r, opened.key) : NULL;
+    if (store)
+        status = weir_population_open(r->env, r->manifest, store, opened.key, r->header->token,
+                                      r->header->token_size, &opened.population, error);
     weir_sampler_options options = {.size = sizeof options,
-                                    .dataset = opened.dataset,
+                                    .dataset = opened.key,
                                     .stage = stage,
                                     .world_size = r->world_size,
                                     .rank = r->rank,
@@ -128,18 +136,18 @@ static weir_status find_sampler(weir_trace__replayer *r, weir_text key, weir_sta
     if (status == WEIR_OK)
         status = weir_sampler_open(r->env, r->manifest, &options, &opened.sampler, error);
     if (status != WEIR_OK) {
-        close_sampler(r->env, &opened);
+        close_dataset(r->env, &opened);
         return status;
     }
-    r->samplers[r->sampler_count] = opened;
-    *out = &r->samplers[r->sampler_count++];
+    r->datasets[r->dataset_count] = opened;
+    *out = &r->datasets[r->dataset_count++];
     return WEIR_OK;
 }
 
 weir_status weir_trace__replayer_step(weir_trace__replayer *r, const weir_trace_record *iter, weir_step *step,
                                       const uint64_t **indices, weir_error *error) {
-    open_sampler *opened;
-    WEIR__TRY(find_sampler(r, iter->dataset, iter->stage, &opened, error));
+    opened_dataset *opened;
+    WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
     WEIR__TRY(weir_sampler_step(opened->sampler, iter->cursor_before, step, error));
     void *memory = r->indices;
     if (step->count > SIZE_MAX ||
@@ -180,7 +188,7 @@ static bool is_code(const weir_trace_record *failure, weir_status status) {
 
 weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const weir_trace_record *failure,
                                                const weir_trace__place_of_step *place, weir_error *error) {
-    open_sampler *opened;
+    opened_dataset *opened;
     weir_step step;
     char was[64];
     bool is_of_cursor =
@@ -189,7 +197,7 @@ weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const we
         return WEIR_OK;
     weir_status found = place->status;
     if (found == WEIR_OK) {
-        WEIR__TRY(find_sampler(r, (weir_text){place->dataset, strlen(place->dataset)}, place->stage, &opened,
+        WEIR__TRY(find_dataset(r, (weir_text){place->dataset, strlen(place->dataset)}, place->stage, &opened,
                                error));
         found = weir_sampler_step(opened->sampler, place->cursor, &step, NULL);
     }
@@ -202,36 +210,126 @@ weir_status weir_trace__replayer_check_failure(weir_trace__replayer *r, const we
                                   found == WEIR_OK ? "a step that does not fail" : weir_status_name(found));
 }
 
-/* Writes the record that this version would have written, with indices where the recorded one has them. */
-static weir_status write_expected(weir_trace__replayer *r, const weir_trace_record *iter,
-                                  const weir_step *step, const uint64_t *indices, weir_error *error) {
-    weir_cbor_value map = weir_trace__map(iter), recorded;
-    open_sampler *opened;
-    WEIR__TRY(find_sampler(r, iter->dataset, iter->stage, &opened, error));
-    weir_trace_iter expected = {
-        .t = iter->t,
-        .dataset = opened->dataset,
-        .step = step,
-        .indices = weir_cbor_get(&map, "indices", &recorded) ? indices : NULL,
-    };
-    r->body.size = 0;
-    weir_cbor_restart(&r->body);
-    weir_trace__write_iter(&r->body, &expected);
-    return weir_cbor_finish(&r->body, error);
-}
-
 weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace_record *iter,
                                        weir_step *step, const uint64_t **indices, weir_error *error) {
     static const char *const digests[] = {"h", "batch_digest", "sample_digests", NULL};
     static const uint64_t no_indices[1];
     weir__difference difference;
+    opened_dataset *opened;
     WEIR__TRY(weir_trace__replayer_step(r, iter, step, indices, error));
-    WEIR__TRY(write_expected(r, iter, step, *indices ? *indices : no_indices, error));
-    weir_cbor_value map = weir_trace__map(iter), expected = weir_cbor_view(r->body.data);
+    WEIR__TRY(find_dataset(r, iter->dataset, iter->stage, &opened, error));
+    weir_cbor_value map = weir_trace__map(iter), recorded;
+    weir_trace_iter again = {.t = iter->t, .dataset = opened->key, .step = step};
+    if (weir_cbor_get(&map, "indices", &recorded)) /* as it was recorded */
+        again.indices = *indices ? *indices : no_indices;
+    r->body.size = 0;
+    weir_cbor_restart(&r->body);
+    weir_trace__write_iter(&r->body, &again);
+    WEIR__TRY(weir_cbor_finish(&r->body, error));
+    weir_cbor_value expected = weir_cbor_view(r->body.data);
     if (weir__compare(r->env, &map, &expected, digests, &difference))
         return weir_trace__divergence(error, r->header, iter, iter->t, difference.field, difference.left,
                                       difference.right);
     return WEIR_OK;
+}
+
+/* ---- Batches that are built again ------------------------------------------------------------ */
+
+/* Whether the stores are there that a batch is built again from: of a mixed one, those of all its datasets.
+ */
+static bool has_stores(const weir_trace__replayer *r, const char *key) {
+    if (!weir_manifest_describe(r->manifest)->batch->mixed || strcmp(key, WEIR_MIX_KEY) != 0)
+        return store_of(r, key) != NULL;
+    bool has_all = true;
+    for (size_t i = 0; i < weir_manifest_describe(r->manifest)->dataset_count && has_all; i++) {
+        const weir_dataset *dataset = &weir_manifest_describe(r->manifest)->datasets[i];
+        has_all = dataset->weight == 0 || store_of(r, dataset->key) != NULL;
+    }
+    return has_all;
+}
+
+/* The store's identity was checked: a dataset's hash need not be. */
+static weir_status open_builder(weir_trace__replayer *r, opened_dataset *d, weir_error *error) {
+    static const weir_batch_memory without_tensors = {.without_tensors = true};
+    d->has_looked = true;
+    if (!has_stores(r, d->key))
+        return WEIR_OK;
+    weir_batch_options options = {.size = sizeof options,
+                                  .store = store_of(r, d->key),
+                                  .stores = r->stores.list,
+                                  .store_count = r->stores.count,
+                                  .manifest = r->manifest,
+                                  .dataset = d->key,
+                                  .stage = d->stage,
+                                  .world_size = r->header->world_size,
+                                  .rank = r->header->rank,
+                                  .token = r->header->token,
+                                  .token_size = r->header->token_size,
+                                  .any_hash = true,
+                                  .with_digests = true};
+    WEIR__TRY(weir_batch_builder_open(r->env, &options, &d->builder, error));
+    return weir_batch_buffer_open(&d->builder, 1, &without_tensors, &d->buffer, error);
+}
+
+enum { SHOWN_MAX = 16, SHOWN_CAPACITY = 2 * SHOWN_MAX + 32 };
+
+static bool is_digest(const weir_cbor_value *recorded, const uint8_t *digest, size_t size) {
+    return recorded->type == WEIR_CBOR_BYTES && recorded->number == size &&
+           memcmp(recorded->data, digest, size) == 0;
+}
+
+static weir_status differs(const weir_trace__replayer *r, const weir_trace_record *iter, const char *field,
+                           const weir_cbor_value *recorded, const uint8_t *digest, size_t size,
+                           weir_error *error) {
+    char was[SHOWN_CAPACITY] = "no digest", is[SHOWN_CAPACITY];
+    if (recorded->type == WEIR_CBOR_BYTES && recorded->number <= SHOWN_MAX)
+        weir__hex_encode(recorded->data, (size_t)recorded->number, was);
+    weir__hex_encode(digest, size, is);
+    return weir_trace__divergence(error, r->header, iter, iter->t, field, was, is);
+}
+
+static weir_status compare_samples(const weir_trace__replayer *r, const weir_trace_record *iter,
+                                   const weir_cbor_value *recorded, const weir_batch *batch,
+                                   weir_error *error) {
+    char was[32], is[32];
+    weir_cbor_iterator it = weir_cbor_children(recorded);
+    weir_cbor_value one;
+    for (uint64_t i = 0; weir_cbor_next(&it, NULL, &one); i++) {
+        uint8_t digest[8];
+        if (i >= batch->step.valid_count)
+            break;
+        weir__store64be(digest, batch->group_digests[i]);
+        if (!is_digest(&one, digest, sizeof digest))
+            return differs(r, iter, "sample_digests", &one, digest, sizeof digest, error);
+    }
+    if (recorded->number == batch->step.valid_count)
+        return WEIR_OK;
+    snprintf(was, sizeof was, "%llu digests", (unsigned long long)recorded->number);
+    snprintf(is, sizeof is, "%llu digests", (unsigned long long)batch->step.valid_count);
+    return weir_trace__divergence(error, r->header, iter, iter->t, "sample_digests", was, is);
+}
+
+/* Builds a recorded iter's batch and compares its digests; *is_checked is false if no store has its dataset.
+ */
+static weir_status rebuild(weir_trace__replayer *r, const weir_trace_record *iter, bool *is_checked,
+                           weir_error *error) {
+    opened_dataset *d;
+    weir_cbor_value map = weir_trace__map(iter), recorded;
+    weir_status status = find_dataset(r, iter->dataset, iter->stage, &d, error);
+    if (status == WEIR_OK && !d->has_looked)
+        status = open_builder(r, d, error);
+    if (status != WEIR_OK || !d->builder)
+        return status;
+    WEIR__TRY(weir_batch_build(d->builder, iter->cursor_before, d->buffer, error));
+    const weir_batch *batch = weir_batch_view(d->buffer);
+    *is_checked = true;
+    if (weir_cbor_get(&map, "sample_digests", &recorded) && recorded.type == WEIR_CBOR_ARRAY)
+        status = compare_samples(r, iter, &recorded, batch, error);
+    if (status == WEIR_OK && weir_cbor_get(&map, "batch_digest", &recorded) &&
+        !is_digest(&recorded, batch->batch_digest, sizeof batch->batch_digest))
+        status = differs(r, iter, "batch_digest", &recorded, batch->batch_digest, sizeof batch->batch_digest,
+                         error);
+    return status;
 }
 
 /* ---- A whole trace --------------------------------------------------------------------------- */
@@ -240,7 +338,6 @@ weir_status weir_trace__replayer_check(weir_trace__replayer *r, const weir_trace
 typedef struct replay {
     weir_trace_reader *reader;
     weir_trace__replayer *replayer;
-    weir_trace__rebuilder *rebuilder; /* NULL: no store is given */
     weir_trace__judge judge;
     weir_replay_report *report;
 } replay;
@@ -254,8 +351,7 @@ static weir_status check_digests(replay *p, const weir_trace_record *iter, weir_
     bool has_samples = weir_cbor_get(&map, "sample_digests", &samples) && samples.type == WEIR_CBOR_ARRAY;
     if (!has_batch && !has_samples)
         return WEIR_OK;
-    weir_status status =
-        p->rebuilder ? weir_trace__rebuilder_check(p->rebuilder, iter, &is_checked, error) : WEIR_OK;
+    weir_status status = rebuild(p->replayer, iter, &is_checked, error);
     uint64_t sample_count = has_samples ? samples.number : 0;
     report->checked_digests += has_batch && is_checked;
     report->unchecked_digests += has_batch && !is_checked;
@@ -310,37 +406,28 @@ static weir_status check_given_manifest(const weir_trace_reader *reader, const w
     return WEIR_OK;
 }
 
-/* The header names the operator that the manifest's stage runs; only a step says which stage that is. */
-static weir_status check_operator(const weir_trace_reader *reader, const weir_manifest *manifest,
-                                  weir_error *error) {
-    weir_cbor_value named;
-    const char *expected = weir_manifest_operator(manifest, WEIR_STAGE_TRAIN);
-    if (!weir_cbor_get(weir_trace__header(reader), "operator", &named) || weir_cbor_is_text(&named, expected))
-        return WEIR_OK;
-    return weir_trace__divergence(error, weir_trace_describe(reader), NULL, 0, "operator", "another operator",
-                                  expected);
-}
-
 static weir_status replay_with(const weir_env *env, replay *p, const weir_manifest *manifest,
                                const weir_replay_options *options, weir_error *error) {
     const weir_trace_info *header = weir_trace_describe(p->reader);
     weir_trace__replay_stores stores = {options->stores, options->store_count};
-    weir_status status = check_operator(p->reader, manifest, error);
-    if (status == WEIR_OK)
-        status = weir_trace__judge_open(&p->judge, env, header, manifest, error);
+    const char *expected = weir_manifest_operator(manifest, WEIR_STAGE_TRAIN);
+    weir_cbor_value named;
+    /* The header names the operator that the manifest's stage runs; only a step says which stage that is. */
+    if (weir_cbor_get(weir_trace__header(p->reader), "operator", &named) &&
+        !weir_cbor_is_text(&named, expected))
+        return weir_trace__divergence(error, header, NULL, 0, "operator", "another operator", expected);
+    weir_status status = weir_trace__judge_open(&p->judge, env, header, manifest, error);
     if (status == WEIR_OK)
         status = weir_trace__replayer_open(env, manifest, header, stores, header->world_size, header->rank,
                                            &p->replayer, error);
-    if (status == WEIR_OK && options->store_count > 0)
-        status = weir_trace__rebuilder_open(env, manifest, header, options->stores, options->store_count,
-                                            &p->rebuilder, error);
+    if (status == WEIR_OK)
+        status = weir_trace__replay_check_stores(header, stores, error);
     if (status == WEIR_OK)
         status = replay_records(p, error);
     p->report->status = p->judge.status;
     p->report->is_complete = p->judge.status != WEIR_RUN_CUT;
     p->report->failed_step = p->judge.failed_step;
     memcpy(p->report->failure_code, p->judge.failure_code, sizeof p->report->failure_code);
-    weir_trace__rebuilder_close(p->rebuilder);
     weir_trace__replayer_close(p->replayer);
     weir_trace__judge_close(&p->judge);
     return status;

@@ -210,22 +210,29 @@ static bool read_resume(const weir_cbor_value *map, weir_trace_record *r) {
 
 /* Of a header what it says is kept in `info`; elsewhere (NULL) there is none. */
 static bool read_kind(const weir_cbor_value *map, weir_trace_info *info, weir_trace_record *r) {
+    static const struct {
+        const char *type;
+        weir_trace_kind kind;
+        bool (*read)(const weir_cbor_value *map, weir_trace_record *r);
+    } kinds[] = {{"iter", WEIR_TRACE_ITER, read_iter},
+                 {"resume", WEIR_TRACE_RESUME, read_resume},
+                 {"memory", WEIR_TRACE_MEMORY, read_memory},
+                 {"failure", WEIR_TRACE_FAILURE, read_failure},
+                 {"run_end", WEIR_TRACE_END, read_end}};
     const uint8_t *link;
     weir_cbor_value type;
     if (map->type != WEIR_CBOR_MAP || !read_bytes(map, "h", WEIR_HASH_SIZE, &link) ||
         !weir_cbor_get(map, "type", &type))
         return false;
+    r->kind = WEIR_TRACE_HEADER;
     if (weir_cbor_is_text(&type, "run_header"))
-        return r->kind = WEIR_TRACE_HEADER, info && read_header(map, info);
-    if (weir_cbor_is_text(&type, "iter"))
-        return r->kind = WEIR_TRACE_ITER, read_iter(map, r);
-    if (weir_cbor_is_text(&type, "resume"))
-        return r->kind = WEIR_TRACE_RESUME, read_resume(map, r);
-    if (weir_cbor_is_text(&type, "memory"))
-        return r->kind = WEIR_TRACE_MEMORY, read_memory(map, r);
-    if (weir_cbor_is_text(&type, "failure"))
-        return r->kind = WEIR_TRACE_FAILURE, read_failure(map, r);
-    return weir_cbor_is_text(&type, "run_end") && (r->kind = WEIR_TRACE_END, read_end(map, r));
+        return info && read_header(map, info);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (weir_cbor_is_text(&type, kinds[i].type)) {
+            r->kind = kinds[i].kind;
+            return kinds[i].read(map, r);
+        }
+    return false;
 }
 
 void weir_trace_samples(const weir_trace_record *record, uint64_t *indices, uint64_t *digests) {
@@ -252,10 +259,7 @@ static weir_status check_chain(weir_trace_reader *r, const weir_cbor_value *map,
     uint8_t link[WEIR_HASH_SIZE];
     if (!weir_trace__unseal(r->env, map, size, &body, &body_size))
         return weir__out_of_memory(error, operator_name, size);
-    if (kind == WEIR_TRACE_HEADER)
-        weir_trace__link_header(body, body_size, link);
-    else
-        weir_trace__link(r->link, body, body_size, link);
+    weir_trace__link(kind == WEIR_TRACE_HEADER ? NULL : r->link, body, body_size, link);
     weir__release(r->env, body);
     if (memcmp(weir_trace__get(map, "h").data, link, WEIR_HASH_SIZE) != 0)
         return corrupt(r, r->begin_offset,
@@ -294,18 +298,6 @@ static weir_status read_record(weir_trace_reader *r, bool is_first, weir_trace_r
     return WEIR_OK;
 }
 
-/* The list's hashes side by side; what is no hash in it names no store. */
-static bool keep_stores(weir_trace_reader *r) {
-    weir_cbor_value list = weir_trace__get(&r->header, "store_hashes"), hash;
-    weir_cbor_iterator it = weir_cbor_children(&list);
-    r->store_hashes = weir__allocate(r->env, (size_t)list.number + 1, sizeof *r->store_hashes);
-    r->info.store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])r->store_hashes;
-    while (r->store_hashes && weir_cbor_next(&it, NULL, &hash))
-        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE)
-            memcpy(r->store_hashes[r->info.store_count++], hash.data, WEIR_HASH_SIZE);
-    return r->store_hashes;
-}
-
 static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     weir_trace_record record;
     WEIR__TRY(read_record(r, true, &record, error));
@@ -321,7 +313,16 @@ static weir_status keep_header(weir_trace_reader *r, weir_error *error) {
     if (!weir_cbor_is_text(&version, WEIR_TRACE_VERSION))
         return corrupt(r, 0, "another trace version than " WEIR_TRACE_VERSION, error);
     (void)read_header(&r->header, &r->info);
-    return keep_stores(r) ? WEIR_OK : weir__out_of_memory(error, operator_name, size);
+    weir_cbor_value list = weir_trace__get(&r->header, "store_hashes"), hash;
+    weir_cbor_iterator it = weir_cbor_children(&list);
+    r->store_hashes = weir__allocate(r->env, (size_t)list.number + 1, sizeof *r->store_hashes);
+    if (!r->store_hashes)
+        return weir__out_of_memory(error, operator_name, size);
+    r->info.store_hashes = (const uint8_t(*)[WEIR_HASH_SIZE])r->store_hashes;
+    while (weir_cbor_next(&it, NULL, &hash)) /* what is no hash in it names no store */
+        if (hash.type == WEIR_CBOR_BYTES && hash.number == WEIR_HASH_SIZE)
+            memcpy(r->store_hashes[r->info.store_count++], hash.data, WEIR_HASH_SIZE);
+    return WEIR_OK;
 }
 
 weir_status weir_trace_open(const weir_env *env, const char *path, weir_trace_reader **out,

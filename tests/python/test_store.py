@@ -346,6 +346,24 @@ class KeysOfAStore(unittest.TestCase):
             with self.assertRaises(KeyError):
                 places.row(key)
 
+    def test_no_row_has_a_key_that_is_not_a_number(self) -> None:
+        source = str(Path(self.manifest).with_name("prices.sqlite"))
+        database = sqlite3.connect(source)
+        database.execute("CREATE TABLE prices (price REAL PRIMARY KEY, sold INTEGER)")
+        database.executemany("INSERT INTO prices VALUES (?, ?)", [(0.5, 1), (1.5, 2), (2.25, 3)])
+        database.commit()
+        task = {"query": "SELECT price, sold FROM prices", "anchor_table": "prices", "anchor_key": "price",
+                "target_column": "sold", "target_stype": "numerical"}
+        schema = {"keys": True, "tables": {"prices": {"primary_key": "price", "columns": {"sold": {"stype": "numerical"}}}},
+                  "tasks": {"sold": task}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", weir.IngestWarning)
+            keys = weir.Store(weir.ingest(source, source + ".weir", schema=schema).store_path).keys("prices")
+        self.assertEqual([keys.row(key) for key in (0.5, 1.5, 2.25)], [0, 1, 2])
+        for key in (float("nan"), float("inf"), -float("inf"), 1.0):
+            with self.assertRaises(KeyError):
+                keys.row(key)
+
     def test_predictions_are_joined_back(self) -> None:
         batch = weir.batch(self.store, self.manifest, "warehouse/returned/train", cursor=(0, 0))
         keys = self.store.keys("order.lines")

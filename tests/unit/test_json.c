@@ -9,6 +9,7 @@
 
 #include "base/internal.h"
 #include "support/testing.h"
+#include "weir_tool/store_tools.h"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
@@ -512,6 +513,10 @@ static bool write_and_read_with_separator(const char *code_point, const char *se
         assert_ok(weir_json_read(texts[i], strlen(texts[i]), "test", WEIR_CBOR_INVALID, &w, &error), &error);
         assert_true(weir_cbor_view(w.data).real == values[i]);
         weir_cbor_release(&w);
+        char key[32];
+        weir_key_value value = {.type = WEIR_KEY_REAL, .real = -1234.5};
+        assert_int_equal(weir_store_key_part_text(&value, key, sizeof key), 7);
+        assert_string_equal(key, "-1234.5");
     }
     setlocale(LC_NUMERIC, "C");
     remove_tree(folder);
