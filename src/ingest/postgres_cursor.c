@@ -546,10 +546,9 @@ weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const ch
     PGresult *described = NULL;
     WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
     weir_status status = describe_query(cursor, sql, &described, error);
-    for (int i = 0; !status && i < PQnfields(described); i++)
-        if (!weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
-                                             weir_ingest__pg_type_of(PQftype(described, i)).declared))
-            status = weir_ingest__source_no_memory(error, 1);
+    for (int i = 0; i < PQnfields(described); i++)
+        weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
+                                        weir_ingest__pg_type_of(PQftype(described, i)).declared);
     PQclear(described);
     close_cursor(&cursor->base);
     return status;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ingest/source.h"
-#include "ingest/sql.h"
 
 static const weir_ingest__source_kind *const kinds[] = {
     &weir_ingest__source_postgres, &weir_ingest__source_mysql,  &weir_ingest__source_runs,
@@ -43,6 +42,17 @@ weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__sou
 void weir_ingest__source_close(weir_ingest__source *source) {
     if (source)
         source->kind->close(source);
+}
+
+weir_status weir_ingest__source_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                         weir_error *error) {
+    *out = (weir_ingest__catalog){.memory = {.env = source->env}};
+    weir_status status = source->kind->describe(source, out, error);
+    if (status == WEIR_OK && out->memory.is_short)
+        status = weir_ingest__source_no_memory(error, 0);
+    if (status != WEIR_OK)
+        weir_ingest__catalog_release(out);
+    return status;
 }
 
 /* ---- What sources share ------------------------------------------------------------------------ */
@@ -160,6 +170,8 @@ weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ing
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *catalog,
                             weir_ingest__catalog_table *table, weir_error *error) {
     WEIR__TRY(source->kind->describe_query(source, table->query, catalog, table, error));
+    if (catalog->memory.is_short)
+        return weir_ingest__source_no_memory(error, 0);
     if (table->column_count == 0)
         return WEIR_INGEST__SOURCE_ERROR(error, "it gives no columns");
     for (uint32_t i = 1; i < table->column_count; i++)
@@ -176,21 +188,19 @@ weir_status weir_ingest__catalog_add_query(weir_ingest__source *source, weir_ing
     if (!table)
         return weir_ingest__source_no_memory(error, sizeof *table);
     table->is_given = table->is_hidden = true;
-    table->query = weir__copy_text(catalog->env, sql, strlen(sql));
+    table->query = weir__arena_text(&catalog->memory, sql, strlen(sql));
     return table->query ? describe(source, catalog, table, error)
                         : weir_ingest__source_no_memory(error, strlen(sql));
 }
 
 weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_ingest__catalog *catalog,
                                           weir_ingest__catalog_table *table, weir_error *error) {
+    static const char all_of[] = "SELECT * FROM ";
     if (!table->is_view || table->query)
         return WEIR_OK;
-    weir_ingest__sql sql = {.env = catalog->env};
-    weir_ingest__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
-    if (sql.failed) {
-        weir_ingest__sql_release(&sql);
+    table->query = weir__arena_take(&catalog->memory, sizeof all_of + strlen(table->sql_name));
+    if (!table->query)
         return weir_ingest__source_no_memory(error, strlen(table->sql_name));
-    }
-    table->query = sql.data;
+    stpcpy(stpcpy(table->query, all_of), table->sql_name);
     return describe(source, catalog, table, error);
 }

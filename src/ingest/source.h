@@ -23,7 +23,7 @@
 
 #include <stdatomic.h>
 
-#include "base/internal.h"
+#include "base/arena.h"
 
 #define WEIR_INGEST__SOURCE_OPERATOR "weir.ingest.source"
 
@@ -148,13 +148,12 @@ typedef struct weir_ingest__catalog_table {
     bool is_one_part;      /* scan would give all rows to part 0 */
     const struct weir_ingest__csv_table
         *csv;     /* of CSV files: what was found of them, while the source is open */
-    void *detail; /* the source's own, one block from the catalog's env, freed with it */
+    void *detail; /* the source's own, in the catalog's memory */
 } weir_ingest__catalog_table;
 
-/* Owned by whoever called weir_ingest__source_describe; everything in it is from `env`. Tables in any order.
- */
+/* Owned by whoever called weir_ingest__source_describe. Tables in any order. */
 typedef struct weir_ingest__catalog {
-    const weir_env *env;
+    weir__arena memory; /* of everything here */
     weir_ingest__catalog_table *tables;
     uint32_t table_count;
     char *name;          /* what a draft calls the database: a file's name without folder and ending */
@@ -163,18 +162,19 @@ typedef struct weir_ingest__catalog {
     uint32_t skipped_count;
 } weir_ingest__catalog;
 
-/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is
- * short. weir_ingest__catalog_release frees a catalog that is filled in part. */
+/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is short.
+ * Those that give nothing leave it to the catalog's memory to say that it was short: then names may be
+ * missing, and nothing is to be looked for. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog *catalog, const char *name);
 /* As weir_ingest__catalog_add_table; the source's number of the table is its detail, a uint32_t. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catalog *catalog, const char *name,
                                                               uint32_t number);
-const char *weir_ingest__last_name(const char *path);                 /* what stands after its last slash */
-bool weir_ingest__name_ends_in(const char *name, const char *ending); /* in any case */
-/* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
- * 0 if it cannot be had. */
-char *weir_ingest__file_stem(const weir_env *env, const char *path);
-uint64_t weir_ingest__file_size(const weir_env *env, const char *path);
+const char *weir_ingest__last_name(const char *path);                   /* what stands after its last slash */
+bool weir_ingest__name_ends_in(const char *name, const char *ending);   /* in any case */
+uint64_t weir_ingest__file_size(const weir_env *env, const char *path); /* 0 if it cannot be had */
+void weir_ingest__catalog_set_name(weir_ingest__catalog *catalog, const char *name);
+/* Name and size of a database in a file: "folder/shop.sqlite" is called shop. */
+void weir_ingest__catalog_set_file(weir_ingest__catalog *catalog, const char *path);
 /* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
                                                               const char *schema, const char *bare,
@@ -183,24 +183,23 @@ weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalo
                                                              weir_ingest__catalog_table *table,
                                                              const char *name,
                                                              weir_ingest__declared declared);
-bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+void weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                           uint32_t column);
 /* A key without columns; weir_ingest__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so
  * that the key leads nowhere), and the parent's if it is given. */
 weir_ingest__catalog_key *weir_ingest__catalog_add_foreign_key(weir_ingest__catalog *catalog,
                                                                weir_ingest__catalog_table *table,
                                                                const char *parent_table);
-bool weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+void weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
                                           uint32_t column, const char *parent_column);
-bool weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path);
+void weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path);
 void weir_ingest__catalog_release(weir_ingest__catalog *catalog);
 
 /* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
  * primary key if no parent columns are named; without keys that lead nowhere; of several keys of the same
  * columns the first. Names match as `compare` says (strcmp, or without case). */
-WEIR_CHECKED weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
-                                                           int (*compare)(const char *a, const char *b),
-                                                           weir_error *error);
+void weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
+                                       int (*compare)(const char *a, const char *b));
 
 /* The table or view that a name of the schema means: one that is called so, else the one for which schema,
  * dot and bare name make up the name. *count is how many there are of the latter: NULL if it is not 1. */
@@ -259,6 +258,7 @@ typedef struct weir_ingest__source_kind {
      * error, where the source cannot have one now. NULL method: never. */
     weir_status (*fork)(weir_ingest__source *source, weir_ingest__source **out, weir_error *error);
 
+    /* Fills an empty catalog. Called by weir_ingest__source_describe, which sees whether memory was short. */
     weir_status (*describe)(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error);
 
     /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share
@@ -272,7 +272,7 @@ typedef struct weir_ingest__source_kind {
                          weir_error *error);
 
     /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running
-     * it. */
+     * it. Who calls it sees whether memory was short. */
     weir_status (*describe_query)(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
                                   weir_ingest__catalog_table *table, weir_error *error);
 
@@ -352,6 +352,10 @@ WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const
  * (a library quotes what it cannot read). */
 weir_status weir_ingest__source_fail(weir_error *error, const char *location, const char *what,
                                      const char *text);
+
+/* The catalog of a source; release it after success. */
+WEIR_CHECKED weir_status weir_ingest__source_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                                      weir_error *error);
 
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */

@@ -469,7 +469,7 @@ static void release_shared(void *shared) {
     weir__release(source->env, source);
 }
 
-static bool fill(const void *shared, weir_ingest__catalog *out);
+static void fill(const void *shared, weir_ingest__catalog *out);
 
 static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
@@ -544,28 +544,23 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog and queries ----------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
+static void fill(const void *shared, weir_ingest__catalog *out) {
     const arrow_source *source = shared;
-    static const char name[] = "tables";
-    out->name = weir__copy_text(out->env, name, strlen(name));
-    if (!out->name)
-        return false;
+    weir_ingest__catalog_set_name(out, "tables");
     for (uint32_t t = 0; t < source->table_count; t++) {
         const arrow_table *from = &source->tables[t];
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->given->name, t);
         if (!table)
-            return false;
+            return;
         table->row_estimate = from->given->row_estimate;
         for (uint32_t c = 0; c < from->column_count; c++) {
             const weir_ingest__arrow_type *type = &from->columns[c].type;
             weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
                 out, table, from->columns[c].name, weir_ingest__arrow_declared(type));
-            if (!column)
-                return false;
-            column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
+            if (column)
+                column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
         }
     }
-    return true;
 }
 
 /* An interrupt cannot wake a producer that does not answer. */

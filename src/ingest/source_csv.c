@@ -236,7 +236,7 @@ static void release_shared(void *shared) {
     weir__release(env, source);
 }
 
-static bool fill(const void *shared, weir_ingest__catalog *out);
+static void fill(const void *shared, weir_ingest__catalog *out);
 
 static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
@@ -299,31 +299,26 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
+static void fill(const void *shared, weir_ingest__catalog *out) {
     const weir_ingest__csv_source *source = shared;
     static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
                                                      WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
-    out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
-    if (!out->name)
-        return false;
+    weir_ingest__catalog_set_name(out, source->files.name);
     for (size_t i = 0; i < source->files.skipped_count; i++)
-        if (!weir_ingest__catalog_add_skipped(out, source->files.skipped[i]))
-            return false;
+        weir_ingest__catalog_add_skipped(out, source->files.skipped[i]);
     for (uint32_t t = 0; t < source->files.count; t++) {
         const weir_ingest__csv_table *from = &source->tables[t];
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->files->name, t);
         if (!table)
-            return false;
+            return;
         table->row_estimate = from->row_count;
         table->csv = from;
         for (uint32_t c = 0; c < from->column_count; c++)
-            if (!weir_ingest__catalog_add_column(out, table, from->columns[c].name,
-                                                 declared[from->columns[c].type]))
-                return false;
+            weir_ingest__catalog_add_column(out, table, from->columns[c].name,
+                                            declared[from->columns[c].type]);
         for (size_t i = 0; i < from->files->file_count; i++)
-            out->size_bytes += weir_ingest__file_size(out->env, from->files->files[i].path);
+            out->size_bytes += weir_ingest__file_size(source->env, from->files->files[i].path);
     }
-    return true;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

@@ -209,16 +209,14 @@ static weir_status query(weir_ingest__source *session, const char *sql, weir_ing
     return WEIR_OK;
 }
 
-static bool add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,
+static void add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,
                         const weir_ingest__run_table *from) {
     for (uint32_t c = 0; c < from->column_count; c++) {
         weir_ingest__catalog_column *column =
             weir_ingest__catalog_add_column(catalog, to, from->columns[c].name, from->columns[c].declared);
-        if (!column)
-            return false;
-        column->is_date = from->columns[c].is_date;
+        if (column)
+            column->is_date = from->columns[c].is_date;
     }
-    return true;
 }
 
 static weir_status describe_query(weir_ingest__source *session, const char *sql,
@@ -227,7 +225,8 @@ static weir_status describe_query(weir_ingest__source *session, const char *sql,
     const weir_ingest__run_table *found = find_query(weir_ingest__table_shared(session), sql);
     if (!found)
         return weir_ingest__table_query_describe(session, sql, catalog, table, error);
-    return add_columns(catalog, table, found) ? WEIR_OK : no_memory(error);
+    add_columns(catalog, table, found);
+    return WEIR_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -264,7 +263,7 @@ static void release_shared(void *shared) {
     weir__release(source->env, source);
 }
 
-static bool fill(const void *shared, weir_ingest__catalog *out);
+static void fill(const void *shared, weir_ingest__catalog *out);
 
 static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
@@ -321,27 +320,23 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
+static void fill(const void *shared, weir_ingest__catalog *out) {
     const runs_source *source = shared;
     const weir_ingest__run_list *list = &source->list;
-    out->name = weir__copy_text(out->env, list->name, strlen(list->name));
-    if (!out->name)
-        return false;
+    weir_ingest__catalog_set_name(out, list->name);
     for (uint32_t t = 0; t < list->table_count; t++) {
         const weir_ingest__run_table *from = &list->tables[t];
         if (from->sql)
             continue;
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->name, t);
         if (!table)
-            return false;
+            return;
         for (uint32_t f = 0; f < from->file_count; f++) {
             table->row_estimate += from->files[f].said.rows;
             out->size_bytes += from->files[f].said.size;
         }
-        if (!add_columns(out, table, from))
-            return false;
+        add_columns(out, table, from);
     }
-    return true;
 }
 
 const weir_ingest__source_kind weir_ingest__source_runs = {

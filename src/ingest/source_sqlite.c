@@ -229,6 +229,10 @@ typedef struct catalog_builder {
     weir_error *error;
 } catalog_builder;
 
+static weir_status no_memory(catalog_builder *builder) {
+    return weir_ingest__source_no_memory(builder->error, 1);
+}
+
 /* Calls `each` for every row of a statement about a table. */
 static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_table *table,
                                 const char *format,
@@ -241,16 +245,15 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
     int step = SQLITE_DONE;
-    while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW)
+    while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW) {
         status = each(builder, table, statement);
+        if (status == WEIR_OK && builder->catalog->memory.is_short)
+            status = no_memory(builder);
+    }
     if (status == WEIR_OK && step != SQLITE_DONE)
         status = fail_with_message(builder->self, "list", "the tables", builder->error);
     sqlite3_finalize(statement);
     return status;
-}
-
-static weir_status no_memory(catalog_builder *builder) {
-    return weir_ingest__source_no_memory(builder->error, 1);
 }
 
 static const char *text_of(sqlite3_stmt *row, int column) {
@@ -260,10 +263,8 @@ static const char *text_of(sqlite3_stmt *row, int column) {
 
 static weir_status add_column(catalog_builder *builder, weir_ingest__catalog_table *table,
                               sqlite3_stmt *row) {
-    return weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0),
-                                           declared_as(text_of(row, 1)))
-               ? WEIR_OK
-               : no_memory(builder);
+    weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0), declared_as(text_of(row, 1)));
+    return WEIR_OK;
 }
 
 static uint32_t column_number(const weir_ingest__catalog_table *table, const char *name) {
@@ -276,9 +277,9 @@ static uint32_t column_number(const weir_ingest__catalog_table *table, const cha
 static weir_status add_primary_key(catalog_builder *builder, weir_ingest__catalog_table *table,
                                    sqlite3_stmt *row) {
     uint32_t column = column_number(table, text_of(row, 0));
-    if (column == UINT32_MAX || weir_ingest__catalog_add_primary_key(builder->catalog, table, column))
-        return WEIR_OK;
-    return no_memory(builder);
+    if (column != UINT32_MAX)
+        weir_ingest__catalog_add_primary_key(builder->catalog, table, column);
+    return WEIR_OK;
 }
 
 /* One column of a key; the key itself begins at its first. */
@@ -290,13 +291,12 @@ static weir_status add_foreign_key(catalog_builder *builder, weir_ingest__catalo
     if (is_first && !weir_ingest__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
         return no_memory(builder);
     weir_ingest__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
-    return weir_ingest__catalog_add_key_columns(builder->catalog, key, column, parent_column)
-               ? WEIR_OK
-               : no_memory(builder);
+    weir_ingest__catalog_add_key_columns(builder->catalog, key, column, parent_column);
+    return WEIR_OK;
 }
 
 static weir_status add_range(catalog_builder *builder, weir_ingest__catalog_table *table, sqlite3_stmt *row) {
-    rowid_range *range = weir__allocate_zero(builder->catalog->env, 1, sizeof *range);
+    rowid_range *range = weir__arena_take_zero(&builder->catalog->memory, 1, sizeof *range);
     if (!range)
         return no_memory(builder);
     table->detail = range;
@@ -337,13 +337,13 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     (void)unused;
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(builder->catalog, text_of(row, 0));
-    weir_ingest__sql name = {.env = builder->catalog->env};
+    weir_ingest__sql name = {.env = builder->self->base.env};
     weir_ingest__sql_add_identifier(&name, text_of(row, 0));
-    if (!table || name.failed) {
-        weir_ingest__sql_release(&name);
+    if (table && !name.failed)
+        table->sql_name = weir__arena_text(&builder->catalog->memory, name.data, name.size);
+    weir_ingest__sql_release(&name);
+    if (!table || !table->sql_name)
         return no_memory(builder);
-    }
-    table->sql_name = name.data;
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)
         return WEIR_OK;
@@ -366,24 +366,17 @@ static int compare_without_case(const char *a, const char *b) {
 
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
-    *out = (weir_ingest__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
-    out->name = weir_ingest__file_stem(source->env, self->path);
-    weir_status status = out->name ? WEIR_OK : no_memory(&builder);
-    out->size_bytes = weir_ingest__file_size(source->env, self->path);
-    if (status == WEIR_OK)
-        status = for_each_row(&builder, NULL,
-                              "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
-                              "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
-                              "%Q = '' ORDER BY name",
-                              add_table);
-    if (status == WEIR_OK)
-        status = weir_ingest__catalog_resolve_keys(out, compare_without_case, error);
-    if (status == WEIR_OK && out->table_count == 0)
-        status = WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
-    if (status != WEIR_OK)
-        weir_ingest__catalog_release(out);
-    return status;
+    weir_ingest__catalog_set_file(out, self->path);
+    WEIR__TRY(for_each_row(&builder, NULL,
+                           "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
+                           "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
+                           "%Q = '' ORDER BY name",
+                           add_table));
+    weir_ingest__catalog_resolve_keys(out, compare_without_case);
+    if (out->table_count == 0)
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
+    return WEIR_OK;
 }
 
 /* ---- Cursors --------------------------------------------------------------------------------- */
@@ -499,9 +492,8 @@ static weir_status describe_query(weir_ingest__source *source, const char *sql, 
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
-        if (!weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
-                                             declared_as(sqlite3_column_decltype(statement, c))))
-            status = weir_ingest__source_no_memory(error, 1);
+        weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
+                                        declared_as(sqlite3_column_decltype(statement, c)));
     sqlite3_finalize(statement);
     return status;
 }

@@ -70,11 +70,9 @@ void weir_ingest__table_session_close(weir_ingest__source *source) {
 weir_status weir_ingest__table_session_describe(weir_ingest__source *source, weir_ingest__catalog *out,
                                                 weir_error *error) {
     const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (session->methods->fill(session->shared, out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return weir_ingest__source_no_memory(error, 1);
+    (void)error;
+    session->methods->fill(session->shared, out);
+    return WEIR_OK;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -248,8 +246,7 @@ static weir_status open_database(weir_ingest__table_query *query, weir_ingest__s
     if (!d)
         return weir_ingest__source_no_memory(error, sizeof *d);
     d->env = env;
-    d->catalog.env = env;
-    weir_status status = session->kind->describe(session, &d->catalog, error);
+    weir_status status = weir_ingest__source_describe(session, &d->catalog, error);
     uint32_t count = status == WEIR_OK ? d->catalog.table_count : 0;
     d->is_loaded = weir__allocate_zero(env, count, sizeof *d->is_loaded);
     d->is_wanted = weir__allocate_zero(env, count, sizeof *d->is_wanted);

@@ -18,7 +18,7 @@ typedef struct weir_ingest__table_query {
 /* What such a source does with what its sessions share. */
 typedef struct weir_ingest__table_methods {
     void (*release)(void *shared);
-    bool (*fill)(const void *shared, weir_ingest__catalog *out); /* false: memory is short */
+    void (*fill)(const void *shared, weir_ingest__catalog *out); /* a kind's describe, which cannot fail */
 } weir_ingest__table_methods;
 
 /* What a session of such a source begins with. */

@@ -48,7 +48,7 @@ static void a_query_reads_what_it_names(void **state) {
     env.open = count_opens;
     weir_ingest__source_options options = {.location = folder};
     assert_ok(weir_ingest__source_open(&env, &options, &source, &error), &error);
-    assert_ok(source->kind->describe(source, &catalog, &error), &error);
+    assert_ok(weir_ingest__source_describe(source, &catalog, &error), &error);
     assert_ok(weir_ingest__catalog_add_query(source, &catalog, "c", "SELECT y FROM b", &error), &error);
     opened before = count;
     read_all(source, "SELECT x FROM a", 2);
