@@ -464,7 +464,7 @@ weir_status weir_ingest__base_scan_kept(weir_ingest__base *b, uint32_t table, ui
     cursor->part = &cursor->table->parts[part];
     weir_status status = source->kind->scan(source, from->source, from->columns, cursor->base.column_count,
                                             part, from->part_count, &cursor->inner, error);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 weir_status weir_ingest__base_join(weir_ingest__base *b, weir_error *error) {
@@ -576,7 +576,7 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
         status = count_unselected(session, plan, from, error);
     if (status == WEIR_OK && from->how == READ_FROM_CUT)
         status = select_rows(session, plan, from, &cursor->inner, error);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- What changed ---------------------------------------------------------------------------- */

@@ -40,6 +40,15 @@ bool weir_ingest__name_ends_in(const char *name, const char *ending) {
     return size >= ending_size && strcasecmp(name + size - ending_size, ending) == 0;
 }
 
+ssize_t weir_ingest__file_head(const weir_env *env, const char *path, void *out, size_t size) {
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return -1;
+    ssize_t got = env->read(env->context, file, out, size);
+    env->close(env->context, file);
+    return got;
+}
+
 uint64_t weir_ingest__file_size(const weir_env *env, const char *path) {
     uint64_t size = 0;
     int file = env->open(env->context, path, O_RDONLY, 0);
@@ -173,11 +182,29 @@ weir_ingest__catalog_table *weir_ingest__catalog_find_table(const weir_ingest__c
     return *count == 1 ? found : NULL;
 }
 
-uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name) {
+uint32_t weir_ingest__catalog_find_named(const weir_ingest__catalog_table *table, const char *name,
+                                         int (*compare)(const char *a, const char *b)) {
     for (uint32_t i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
+        if (compare(table->columns[i].name, name) == 0)
             return i;
     return UINT32_MAX;
+}
+
+uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name) {
+    return weir_ingest__catalog_find_named(table, name, strcmp);
+}
+
+bool weir_ingest__catalog_find_origin(const weir_ingest__catalog *catalog, const char *table,
+                                      const char *column, int (*compare)(const char *a, const char *b),
+                                      weir_ingest__origin *out) {
+    for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
+        const weir_ingest__catalog_table *found = &catalog->tables[t];
+        if (found->query || found->is_view || compare(found->bare ? found->bare : found->name, table) != 0)
+            continue;
+        *out = (weir_ingest__origin){found, weir_ingest__catalog_find_named(found, column, compare)};
+        return out->column != UINT32_MAX;
+    }
+    return false;
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -199,10 +226,8 @@ static bool resolve_key(weir_ingest__catalog *catalog, int (*compare)(const char
     if (key->column_count == 0 || key->parent_column_count != key->column_count || catalog->memory.is_short)
         return false;
     for (uint32_t i = 0; i < key->parent_column_count; i++) {
-        uint32_t c = 0;
-        while (c < parent->column_count && compare(parent->columns[c].name, key->parent_columns[i]) != 0)
-            c++;
-        if (c == parent->column_count)
+        uint32_t c = weir_ingest__catalog_find_named(parent, key->parent_columns[i], compare);
+        if (c == UINT32_MAX)
             return false;
         key->parent_columns[i] = parent->columns[c].name;
     }

@@ -20,7 +20,7 @@ static weir_status for_each_row(weir_ingest__duck_session *session, const char *
                                 row_taker *taker, weir_error *error) {
     weir_ingest__cursor *cursor;
     weir_ingest__rows rows = {.row_count = 1};
-    WEIR__TRY(weir_ingest__duck_start(session, statement, false, what, &cursor, error));
+    WEIR__TRY(weir_ingest__duck_start(session, statement, false, what, "", &cursor, error));
     weir_status status = WEIR_OK;
     while (!status && rows.row_count > 0) {
         status = cursor->next(cursor, &rows, error);
@@ -241,7 +241,7 @@ weir_status weir_ingest__duck_describe(weir_ingest__source *source, weir_ingest_
     if (session->has_files)
         describe_files(&weir_ingest__csv_source_of(session->files)->files, out);
     else
-        weir_ingest__catalog_set_file(out, session->options->location);
+        weir_ingest__catalog_set_file(out, session->base.options->location);
     WEIR__TRY(for_each_row(session, tables, describing, take_table, &rows, error));
     for (uint32_t i = 0; i < out->table_count; i++) {
         weir_ingest__catalog_table *table = &out->tables[i];

@@ -66,8 +66,61 @@ weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status s
     return status;
 }
 
+void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t *columns,
+                               uint32_t column_count,
+                               weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
+                                                   weir_error *error),
+                               void (*close)(weir_ingest__cursor *cursor)) {
+    weir__arena memory;
+    weir__arena_init(&memory, env);
+    weir_ingest__cursor *cursor = weir__arena_take_zero(&memory, 1, size);
+    uint32_t *copy = weir__arena_take_zero(&memory, column_count, sizeof *copy);
+    if (memory.is_short) {
+        weir__arena_release(&memory);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < column_count; i++)
+        copy[i] = columns ? columns[i] : i;
+    *cursor = (weir_ingest__cursor){
+        .memory = memory, .column_count = column_count, .columns = copy, .next = next, .close = close};
+    return cursor;
+}
+
+void *weir_ingest__server_cursor_make(const weir_env *env, size_t size, const char *kind, const char *name,
+                                      weir_status (*next)(weir_ingest__cursor *cursor,
+                                                          weir_ingest__rows *rows, weir_error *error),
+                                      void (*close)(weir_ingest__cursor *cursor)) {
+    static const char verb[] = "cannot read ";
+    weir_ingest__cursor *cursor = weir_ingest__cursor_make(env, size, NULL, 0, next, close);
+    char *failure =
+        cursor ? weir__arena_take(&cursor->memory, sizeof verb + strlen(kind) + 1 + strlen(name)) : NULL;
+    if (!failure) {
+        if (cursor)
+            weir_ingest__cursor_free(cursor);
+        return NULL;
+    }
+    stpcpy(stpcpy(stpcpy(stpcpy(failure, verb), kind), *name ? " " : ""), name);
+    cursor->failure = failure;
+    cursor->what = failure + sizeof verb - 1;
+    return cursor;
+}
+
+weir_status weir_ingest__cursor_refuse(const weir_ingest__cursor *cursor, uint32_t column, const char *fault,
+                                       weir_error *error) {
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "a value of column %s of %s %s; leave it out of the schema or change it in the database",
+        cursor->column_names[column], cursor->what, fault);
+}
+
+void weir_ingest__cursor_free(weir_ingest__cursor *cursor) {
+    weir__arena memory = cursor->memory;
+    weir__arena_release(&memory);
+}
+
 weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
-                                     weir_ingest__cursor **out) {
+                                     weir_ingest__cursor **out, weir_error *error) {
+    if (status == WEIR_OK && cursor->memory.is_short)
+        status = weir_ingest__source_no_memory(error, 0);
     if (status != WEIR_OK)
         cursor->close(cursor);
     else
@@ -99,9 +152,7 @@ size_t weir_ingest__batch_rows(size_t column_count) {
 
 typedef struct chosen_cursor {
     weir_ingest__cursor base;
-    const weir_env *env;
     weir_ingest__cursor *query; /* NULL: no rows */
-    uint32_t *columns;          /* of the query */
     weir_ingest__value *cells;
     size_t cell_capacity;
 } chosen_cursor;
@@ -114,12 +165,12 @@ static weir_status next_chosen(weir_ingest__cursor *base, weir_ingest__rows *row
         return WEIR_OK;
     WEIR__TRY(cursor->query->next(cursor->query, &all, error));
     uint32_t count = base->column_count;
-    if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
-                    sizeof *cursor->cells))
+    if (!weir__grow(base->memory.env, (void **)&cursor->cells, &cursor->cell_capacity,
+                    all.row_count * count + 1, sizeof *cursor->cells))
         return weir_ingest__source_no_memory(error, all.row_count * sizeof *cursor->cells);
     for (size_t r = 0; r < all.row_count; r++)
         for (uint32_t c = 0; c < count; c++)
-            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
+            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + base->columns[c]];
     *rows = (weir_ingest__rows){.row_count = all.row_count, .cells = cursor->cells};
     return WEIR_OK;
 }
@@ -128,24 +179,8 @@ static void close_chosen(weir_ingest__cursor *base) {
     chosen_cursor *cursor = (chosen_cursor *)base;
     if (cursor->query)
         cursor->query->close(cursor->query);
-    weir__release(cursor->env, cursor->columns);
-    weir__release(cursor->env, cursor->cells);
-    weir__release(cursor->env, cursor);
-}
-
-static weir_status start_chosen(chosen_cursor *cursor, weir_ingest__source *source,
-                                const weir_ingest__catalog_table *table, const uint32_t *columns,
-                                uint32_t column_count, weir_error *error) {
-    cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
-    if (!cursor->columns)
-        return weir_ingest__source_no_memory(error, column_count * sizeof *columns);
-    if (column_count > 0)
-        memcpy(cursor->columns, columns, column_count * sizeof *columns);
-    weir_status status = source->kind->query(source, table->query, &cursor->query, error);
-    if (status == WEIR_OK && cursor->query->column_count != table->column_count)
-        status = WEIR_INGEST__SOURCE_ERROR(
-            error, "the query of table %s gives other columns than it did before", table->name);
-    return status;
+    weir__release(base->memory.env, cursor->cells);
+    weir_ingest__cursor_free(base);
 }
 
 weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
@@ -154,15 +189,17 @@ weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ing
     assert(part < part_count && "a part beyond the last");
     if (!table->query)
         return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
-    chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
+    chosen_cursor *cursor = weir_ingest__cursor_make(source->env, sizeof *cursor, columns, column_count,
+                                                     next_chosen, close_chosen);
     if (!cursor)
         return weir_ingest__source_no_memory(error, sizeof *cursor);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
-    cursor->env = source->env;
-    weir_status status =
-        part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    weir_status status = WEIR_OK;
+    if (part == 0)
+        status = source->kind->query(source, table->query, &cursor->query, error);
+    if (status == WEIR_OK && cursor->query && cursor->query->column_count != table->column_count)
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "the query of table %s gives other columns than it did before", table->name);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Views and queries as tables --------------------------------------------------------------- */

@@ -123,8 +123,8 @@ static void describe_type(weir_ingest__arrow_column *column) {
         return;
     column->index = weir_ingest__arrow_type_of(column->format);
     bool is_integer = column->index.layout == WEIR_INGEST__ARROW_FIXED && strlen(column->format) == 1 &&
-                      (column->index.meaning == WEIR_INGEST__ARROW_SIGNED ||
-                       column->index.meaning == WEIR_INGEST__ARROW_UNSIGNED);
+                      column->index.meaning == WEIR_INGEST__ARROW_NUMBER &&
+                      column->index.number != WEIR_INGEST__NUMBER_FLOAT;
     if (!is_integer)
         column->refused = "a dictionary whose indices are no integers";
 }
@@ -303,7 +303,6 @@ typedef struct arrow_cursor {
     feed *feed;
     struct ArrowArray *batch; /* that is read, or NULL */
     size_t row;               /* of it, that comes next */
-    uint32_t *columns;
     weir_ingest__value *cells;
     weir_ingest__array *arrays;
     char *forms; /* of all columns that need some */
@@ -322,15 +321,10 @@ static void drop_batch(arrow_cursor *cursor) {
 
 static void close_cursor(weir_ingest__cursor *base) {
     arrow_cursor *cursor = (arrow_cursor *)base;
-    const weir_env *env = cursor->table->env;
     drop_batch(cursor);
     if (cursor->feed)
         leave_feed(cursor->feed);
-    weir__release(env, cursor->columns);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor->arrays);
-    weir__release(env, cursor->forms);
-    weir__release(env, cursor);
+    weir_ingest__cursor_free(base);
 }
 
 static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
@@ -344,7 +338,7 @@ static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
     const struct ArrowArray *batch = cursor->batch;
     status = weir_ingest__arrow_check_batch(table->given->name, table->column_count, batch, error);
     for (uint32_t i = 0; i < cursor->base.column_count && status == WEIR_OK; i++) {
-        uint32_t c = cursor->columns[i];
+        uint32_t c = cursor->base.columns[i];
         status = weir_ingest__arrow_check_column(table->given->name, &table->columns[c], batch,
                                                  batch->children[c], error);
     }
@@ -367,7 +361,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     size_t left = (size_t)cursor->batch->length - cursor->row;
     size_t count = left < ARRAY_ROWS ? left : ARRAY_ROWS;
     for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
-        uint32_t c = cursor->columns[i];
+        uint32_t c = base->columns[i];
         if (base->takes_arrays &&
             weir_ingest__arrow_array(&table->columns[c], cursor->batch, cursor->batch->children[c],
                                      cursor->row, count, &cursor->arrays[i]))
@@ -384,8 +378,13 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     return status;
 }
 
-static weir_status check_wanted(const arrow_table *table, const uint32_t *columns, uint32_t column_count,
-                                bool *needs_forms, weir_error *error) {
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
+    arrow_source *shared = weir_ingest__table_shared(source);
+    arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
+    bool needs_forms = false;
+    (void)part; /* whoever is free takes the next batch */
     for (uint32_t i = 0; i < column_count; i++) {
         const weir_ingest__arrow_column *column = &table->columns[columns[i]];
         if (column->refused)
@@ -394,52 +393,26 @@ static weir_status check_wanted(const arrow_table *table, const uint32_t *column
                 "is %s (Arrow format %.40s), which is not read; leave it out of the table, or turn it into "
                 "text or columns of their own",
                 column->refused, column->dictionary_format ? column->dictionary_format : column->format);
-        *needs_forms = *needs_forms || column->type.meaning == WEIR_INGEST__ARROW_CLOCK;
+        needs_forms = needs_forms || column->type.meaning == WEIR_INGEST__ARROW_CLOCK;
     }
-    return WEIR_OK;
-}
-
-static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bool needs_forms,
-                               uint32_t part_count, weir_error *error) {
-    const weir_env *env = cursor->table->env;
-    uint32_t count = cursor->base.column_count;
-    cursor->columns = weir__allocate(env, count, sizeof *columns);
-    cursor->cells = weir__allocate_zero(env, (size_t)count * PIECE_ROWS, sizeof *cursor->cells);
-    cursor->arrays = weir__allocate_zero(env, count, sizeof *cursor->arrays);
-    if (needs_forms)
-        cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR_INGEST__ARROW_FORM_SIZE);
-    if (!cursor->columns || !cursor->cells || !cursor->arrays || (needs_forms && !cursor->forms))
-        return no_memory(error);
-    for (uint32_t i = 0; i < count; i++)
-        cursor->columns[i] = columns[i];
-    pthread_mutex_lock(&cursor->table->lock);
-    weir_status status = join_feed(cursor->table, part_count, &cursor->feed, error);
-    pthread_mutex_unlock(&cursor->table->lock);
-    return status;
-}
-
-static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
-                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
-                        weir_ingest__cursor **out, weir_error *error) {
-    arrow_source *shared = weir_ingest__table_shared(source);
-    arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
-    bool needs_forms = false;
-    (void)part; /* whoever is free takes the next batch */
-    WEIR__TRY(check_wanted(table, columns, column_count, &needs_forms, error));
-    arrow_cursor *cursor = weir__allocate_zero(table->env, 1, sizeof *cursor);
+    arrow_cursor *cursor =
+        weir_ingest__cursor_make(table->env, sizeof *cursor, columns, column_count, next_rows, close_cursor);
     if (!cursor)
         return no_memory(error);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    weir__arena *memory = &cursor->base.memory;
+    size_t most = (size_t)column_count * PIECE_ROWS;
     cursor->source = shared;
     cursor->table = table;
-    weir_status status = fill_cursor(cursor, columns, needs_forms, part_count, error);
-    if (status != WEIR_OK) {
-        close_cursor(&cursor->base);
-        return status;
+    cursor->cells = weir__arena_take_zero(memory, most, sizeof *cursor->cells);
+    cursor->arrays = weir__arena_take_zero(memory, column_count, sizeof *cursor->arrays);
+    cursor->forms = needs_forms ? weir__arena_take_zero(memory, most, WEIR_INGEST__ARROW_FORM_SIZE) : NULL;
+    weir_status status = memory->is_short ? no_memory(error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        pthread_mutex_lock(&table->lock);
+        status = join_feed(table, part_count, &cursor->feed, error);
+        pthread_mutex_unlock(&table->lock);
     }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */

@@ -330,17 +330,12 @@ typedef struct csv_cursor {
     size_t file; /* that is read, or the next one */
     size_t step;
     weir_ingest__csv_reader *reader; /* NULL between files */
-    uint32_t *columns;
     weir_ingest__value *row;
 } csv_cursor;
 
 static void close_cursor(weir_ingest__cursor *cursor) {
-    csv_cursor *self = (csv_cursor *)cursor;
-    const weir_env *env = self->source->env;
-    weir_ingest__csv_close(self->reader);
-    weir__release(env, self->columns);
-    weir__release(env, self->row);
-    weir__release(env, self);
+    weir_ingest__csv_close(((csv_cursor *)cursor)->reader);
+    weir_ingest__cursor_free(cursor);
 }
 
 static bool is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field) {
@@ -399,7 +394,7 @@ static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *rec
     const uint32_t *places = table->places[self->file];
     bool fits = record->field_count == table->file_column_count;
     for (uint32_t i = 0; i < self->base.column_count && fits; i++) {
-        uint32_t c = self->columns[i];
+        uint32_t c = self->base.columns[i];
         weir_ingest__bytes field;
         if (c < table->file_column_count) {
             field = record->fields[places ? places[c] : c];
@@ -441,20 +436,16 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
     const weir_ingest__csv_source *from = weir_ingest__table_shared(source);
-    csv_cursor *self = weir__allocate_zero(from->env, 1, sizeof *self);
+    csv_cursor *self =
+        weir_ingest__cursor_make(from->env, sizeof *self, columns, column_count, next_row, close_cursor);
     if (!self)
         return no_memory(error);
-    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
-                         .source = from,
-                         .table = &from->tables[*(const uint32_t *)table->detail],
-                         .file = part,
-                         .step = part_count,
-                         .columns = weir__allocate(from->env, column_count, sizeof *self->columns),
-                         .row = weir__allocate_zero(from->env, column_count, sizeof *self->row)};
-    bool has_memory = self->columns && self->row;
-    for (uint32_t i = 0; i < column_count && has_memory; i++)
-        self->columns[i] = columns[i];
-    return weir_ingest__cursor_give(&self->base, has_memory ? WEIR_OK : no_memory(error), out);
+    self->source = from;
+    self->table = &from->tables[*(const uint32_t *)table->detail];
+    self->file = part;
+    self->step = part_count;
+    self->row = weir__arena_take_zero(&self->base.memory, column_count, sizeof *self->row);
+    return weir_ingest__cursor_give(&self->base, WEIR_OK, out, error);
 }
 
 const weir_ingest__source_kind weir_ingest__source_csv = {

@@ -40,8 +40,6 @@ typedef struct runs_cursor {
     open_run *heap; /* the smallest row first; one without a row is smaller than all */
     size_t heap_capacity;
     uint32_t open_count;
-    uint32_t *columns;
-    const char **names; /* of a query */
     weir_ingest__value *cells;
 } runs_cursor;
 
@@ -125,7 +123,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
             continue;
         }
         for (uint32_t c = 0; c < base->column_count; c++)
-            cursor->cells[count * base->column_count + c] = run->row[cursor->columns[c]];
+            cursor->cells[count * base->column_count + c] = run->row[base->columns[c]];
         count++;
         if (weir_ingest__run_reader_has_more(run->reader))
             WEIR__TRY(advance(cursor, error));
@@ -138,42 +136,32 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
 
 static void close_cursor(weir_ingest__cursor *base) {
     runs_cursor *cursor = (runs_cursor *)base;
-    const weir_env *env = cursor->source->env;
     for (uint32_t i = 0; i < cursor->open_count; i++)
         weir_ingest__run_reader_close(cursor->heap[i].reader);
-    weir__release(env, cursor->heap);
-    weir__release(env, cursor->columns);
-    weir__release(env, (void *)cursor->names);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor);
+    weir__release(base->memory.env, cursor->heap);
+    weir_ingest__cursor_free(base);
 }
 
-/* A cursor over a stretch of a table's files; `columns` NULL: all of them, with their names. */
+/* A cursor over part of a table's files, in the order of their first keys; `columns` NULL: all. */
 static weir_status open_cursor(runs_source *source, const weir_ingest__run_table *table,
-                               const uint32_t *columns, uint32_t column_count, weir_ingest__cursor **out,
-                               weir_error *error) {
-    const weir_env *env = source->env;
-    runs_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+                               const uint32_t *columns, uint32_t column_count, uint32_t part,
+                               uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
+    runs_cursor *cursor =
+        weir_ingest__cursor_make(source->env, sizeof *cursor, columns, column_count, next_rows, close_cursor);
     if (!cursor)
         return no_memory(error);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    weir__arena *memory = &cursor->base.memory;
+    uint64_t files = table->file_count;
     cursor->source = source;
     cursor->table = table;
-    cursor->end_file = table->file_count;
-    cursor->columns = weir__allocate(env, column_count, sizeof *cursor->columns);
-    cursor->names = weir__allocate(env, column_count, sizeof *cursor->names);
-    cursor->cells = weir__allocate(env, (size_t)column_count * PIECE_ROWS, sizeof *cursor->cells);
-    if (!cursor->columns || !cursor->names || !cursor->cells) {
-        close_cursor(&cursor->base);
-        return no_memory(error);
-    }
-    for (uint32_t c = 0; c < column_count; c++) {
-        cursor->columns[c] = columns ? columns[c] : c;
-        cursor->names[c] = table->columns[cursor->columns[c]].name;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    cursor->next_file = WEIR__NARROW(uint32_t, files * part / part_count);
+    cursor->end_file = WEIR__NARROW(uint32_t, files * ((uint64_t)part + 1) / part_count);
+    cursor->cells = weir__arena_take_zero(memory, (size_t)column_count * PIECE_ROWS, sizeof *cursor->cells);
+    cursor->base.column_names =
+        weir__arena_take_zero(memory, column_count, sizeof *cursor->base.column_names);
+    for (uint32_t c = 0; cursor->base.column_names && c < column_count; c++)
+        cursor->base.column_names[c] = table->columns[cursor->base.columns[c]].name;
+    return weir_ingest__cursor_give(&cursor->base, WEIR_OK, out, error);
 }
 
 static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog_table *from,
@@ -181,12 +169,7 @@ static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog
                         weir_ingest__cursor **out, weir_error *error) {
     runs_source *source = weir_ingest__table_shared(session);
     const weir_ingest__run_table *table = &source->list.tables[*(const uint32_t *)from->detail];
-    WEIR__TRY(open_cursor(source, table, columns, column_count, out, error));
-    runs_cursor *cursor = (runs_cursor *)*out;
-    uint64_t files = table->file_count;
-    cursor->next_file = WEIR__NARROW(uint32_t, files * part / part_count);
-    cursor->end_file = WEIR__NARROW(uint32_t, files * ((uint64_t)part + 1) / part_count);
-    return WEIR_OK;
+    return open_cursor(source, table, columns, column_count, part, part_count, out, error);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -204,9 +187,7 @@ static weir_status query(weir_ingest__source *session, const char *sql, weir_ing
     const weir_ingest__run_table *table = find_query(source, sql);
     if (!table)
         return weir_ingest__table_query_run(session, sql, out, error);
-    WEIR__TRY(open_cursor(source, table, NULL, table->column_count, out, error));
-    (*out)->column_names = ((runs_cursor *)*out)->names;
-    return WEIR_OK;
+    return open_cursor(source, table, NULL, table->column_count, 0, 1, out, error);
 }
 
 static void add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,

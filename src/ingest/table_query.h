@@ -40,8 +40,7 @@ WEIR_CHECKED weir_status weir_ingest__table_session_fork(weir_ingest__source *so
                                                          weir_ingest__source **out, weir_error *error);
 /* A kind's `close`, which releases what is shared with the first session, and `describe`. */
 void weir_ingest__table_session_close(weir_ingest__source *source);
-WEIR_CHECKED weir_status weir_ingest__table_session_describe(weir_ingest__source *source,
-                                                             weir_ingest__catalog *out, weir_error *error);
+weir_ingest__describe_method weir_ingest__table_session_describe;
 
 static inline void *weir_ingest__table_shared(const weir_ingest__source *source) {
     return ((const weir_ingest__table_session *)(const void *)source)->shared;
@@ -52,12 +51,8 @@ void weir_ingest__table_query_close(weir_ingest__table_query *query);
 
 /* A kind's `query`, `describe_query` and `interrupt`, of sessions as above. Any thread. All sessions end
  * together when one is interrupted. */
-WEIR_CHECKED weir_status weir_ingest__table_query_run(weir_ingest__source *session, const char *sql,
-                                                      weir_ingest__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__table_query_describe(weir_ingest__source *session, const char *sql,
-                                                           weir_ingest__catalog *catalog,
-                                                           weir_ingest__catalog_table *table,
-                                                           weir_error *error);
+weir_ingest__query_method weir_ingest__table_query_run;
+weir_ingest__describe_query_method weir_ingest__table_query_describe;
 void weir_ingest__table_query_interrupt(weir_ingest__source *session);
 
 #endif
