@@ -10,7 +10,7 @@
 #include "ingest/arrow_source.h"
 
 #define FOR_EACH_VALUE  WEIR_INGEST__FOR_EACH_VALUE
-#define LOAD(type_name) WEIR_INGEST__LOAD(type_name, s->values, row)
+#define LOAD(type_name) WEIR_INGEST__LOAD(type_name, values, row)
 
 enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
 
@@ -169,7 +169,7 @@ static const char *read_clocks(const weir_ingest__arrow_type *type, const weir_i
         bool is_wrong = false;                                                                               \
         FOR_EACH_VALUE(s, ({                                                                                 \
                            type_name ends[2];                                                                \
-                           memcpy(ends, s->values + row * sizeof(type_name), sizeof ends);                   \
+                           memcpy(ends, values + row * sizeof(type_name), sizeof ends);                      \
                            bool fits = ends[0] >= 0 && ends[1] >= ends[0] && (bytes || ends[1] == ends[0]);  \
                            is_wrong = is_wrong || !fits;                                                     \
                            weir_ingest__bytes text = {"", 0};                                                \
@@ -207,7 +207,7 @@ static const char *read_views(const weir_ingest__span *s, weir_ingest__value_typ
     bool is_wrong = false;
     FOR_EACH_VALUE(s, ({
                        *out = (weir_ingest__value){.type = type};
-                       if (!read_view(array, s->values + row * VIEW_SIZE, &out->text)) {
+                       if (!read_view(array, values + row * VIEW_SIZE, &out->text)) {
                            out->text = (weir_ingest__bytes){"", 0};
                            is_wrong = true;
                        }
@@ -242,7 +242,7 @@ static const char *read_fixed(const weir_ingest__arrow_type *type, const weir_in
         break;
     }
     FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
-                                                   .text = {s->values + row * type->width, type->width}}))
+                                                   .text = {values + row * type->width, type->width}}))
     return NULL;
 }
 
@@ -258,7 +258,7 @@ static const char *read_span(const weir_ingest__arrow_type *type, const struct A
     case WEIR_INGEST__ARROW_BITS:
         FOR_EACH_VALUE(s, (*out = (weir_ingest__value){
                                .type = WEIR_INGEST__BOOL,
-                               .integer = weir_ingest__bit_at((const uint8_t *)s->values, s->first + row)}))
+                               .integer = weir_ingest__bit_at((const uint8_t *)values, s->first + row)}))
         return NULL;
     case WEIR_INGEST__ARROW_FIXED:
         return read_fixed(type, s, forms);

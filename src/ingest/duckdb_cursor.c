@@ -107,8 +107,8 @@ static const char *read_times(const weir_ingest__span *s, const known_type *type
     const char *fault = NULL;
     WEIR_INGEST__FOR_EACH_VALUE(
         s, ({
-            int64_t value = type->width == sizeof(int32_t) ? WEIR_INGEST__LOAD(int32_t, s->values, row)
-                                                           : WEIR_INGEST__LOAD(int64_t, s->values, row);
+            int64_t value = type->width == sizeof(int32_t) ? WEIR_INGEST__LOAD(int32_t, values, row)
+                                                           : WEIR_INGEST__LOAD(int64_t, values, row);
             *out = (weir_ingest__value){.type = WEIR_INGEST__TIMESTAMP};
             if ((value == most || value == -most) && !fault)
                 fault = "is an infinite time, which has no microseconds";
@@ -126,7 +126,7 @@ static const char *read_column(const duck_column *column, const weir_ingest__spa
     switch (type.declared) {
     case WEIR_INGEST__DECLARED_BOOLEAN:
         WEIR_INGEST__FOR_EACH_VALUE(
-            s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = s->values[row] != 0}))
+            s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = values[row] != 0}))
         return NULL;
     case WEIR_INGEST__DECLARED_INTEGER:
     case WEIR_INGEST__DECLARED_REAL:

@@ -6,7 +6,7 @@
 #include "ingest/spans.h"
 
 #define FOR_EACH_VALUE  WEIR_INGEST__FOR_EACH_VALUE
-#define LOAD(type_name) WEIR_INGEST__LOAD(type_name, s->values, row)
+#define LOAD(type_name) WEIR_INGEST__LOAD(type_name, values, row)
 
 /* ---- Integers and floats --------------------------------------------------------------------- */
 
@@ -100,13 +100,14 @@ static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir_ingest__val
 
 /* The words of a number, the lowest first, with its sign in those that it has not. */
 static void load_words(const weir_ingest__span *s, size_t row, uint32_t width, uint64_t words[4]) {
+    const char *values = s->values;
     memset(words, 0, 4 * sizeof *words);
     if (width == 2)
         words[0] = (uint64_t)(int64_t)LOAD(int16_t);
     else if (width == 4)
         words[0] = (uint64_t)(int64_t)LOAD(int32_t);
     else
-        memcpy(words, s->values + row * width, width);
+        memcpy(words, values + row * width, width);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     for (uint32_t i = 0, k = width / 8; !s->is_in_words && k > 1 && i < k - 1; i++, k--) {
         uint64_t kept = words[i];

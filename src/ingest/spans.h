@@ -41,15 +41,20 @@ static inline bool weir_ingest__span_is_null(const weir_ingest__span *s, size_t 
     return s->validity && !(s->validity[byte] >> (position % 8) & 1);
 }
 
-/* Runs `statement` for each value that is not null, with `row` its number and `out` its cell; the others
- * become null. */
+/* Runs `statement` for each value that is not null, with `row` its number, `out` its cell, and `values` the
+ * span's; the others become null. (The span is a copy, which no cell that is written can change.) */
 #define WEIR_INGEST__FOR_EACH_VALUE(s, statement)                                                            \
-    for (size_t row = 0; row < (s)->count; row++) {                                                          \
-        weir_ingest__value *out = &(s)->cells[row * (s)->stride];                                            \
-        if (weir_ingest__span_is_null(s, row))                                                               \
-            *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};                                          \
-        else                                                                                                 \
-            statement;                                                                                       \
+    {                                                                                                        \
+        const weir_ingest__span span_ = *(s);                                                                \
+        const char *const values = span_.values;                                                             \
+        (void)values;                                                                                        \
+        for (size_t row = 0; row < span_.count; row++) {                                                     \
+            weir_ingest__value *out = &span_.cells[row * span_.stride];                                      \
+            if (weir_ingest__span_is_null(&span_, row))                                                      \
+                *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};                                      \
+            else                                                                                             \
+                statement;                                                                                   \
+        }                                                                                                    \
     }
 
 /* Value `row` of values of a type, which may lie anywhere. */
