@@ -184,15 +184,6 @@ static weir_status add_keys(weir_ingest__duck_session *session, row_taker *keys,
     return WEIR_OK;
 }
 
-static void describe_files(const weir_ingest__data_files *files, weir_ingest__catalog *out) {
-    weir_ingest__catalog_set_name(out, files->name);
-    for (size_t i = 0; i < files->skipped_count; i++)
-        weir_ingest__catalog_add_skipped(out, files->skipped[i]);
-    for (size_t t = 0; t < files->count; t++)
-        for (size_t i = 0; i < files->tables[t].file_count; i++)
-            out->size_bytes += weir_ingest__file_size(files->env, files->tables[t].files[i].path);
-}
-
 /* A row of (number of rows). */
 static void take_count(row_taker *taker, const weir_ingest__value *cells) {
     taker->count = cells[0].type == WEIR_INGEST__INT ? (uint64_t)cells[0].integer : 0;
@@ -211,10 +202,14 @@ static uint64_t count_rows(weir_ingest__duck_session *session, weir_ingest__cata
     return is_counted ? rows.count : 0;
 }
 
+static const weir_ingest__csv_source *files_of(const weir_ingest__duck_session *session) {
+    return weir_ingest__table_shared(session->files);
+}
+
 /* A view of files is read as a table. */
 static void take_as_files(weir_ingest__duck_session *session, weir_ingest__catalog *catalog,
                           weir_ingest__catalog_table *table) {
-    const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
+    const weir_ingest__csv_source *files = files_of(session);
     table->is_view = table->is_hidden = false;
     table->is_one_part = true;
     for (size_t t = 0; t < files->files.count; t++)
@@ -239,7 +234,7 @@ weir_status weir_ingest__duck_describe(weir_ingest__source *source, weir_ingest_
     weir_ingest__duck_session *session = (weir_ingest__duck_session *)source;
     row_taker rows = {.catalog = out};
     if (session->has_files)
-        describe_files(&weir_ingest__csv_source_of(session->files)->files, out);
+        weir_ingest__data_files_describe(&files_of(session)->files, out);
     else
         weir_ingest__catalog_set_file(out, session->base.options->location);
     WEIR__TRY(for_each_row(session, tables, describing, take_table, &rows, error));

@@ -114,7 +114,7 @@ weir_status weir_ingest__duck_view_files(weir_ingest__duck_session *session, wei
         weir_ingest__csv_source_open(session->base.env, session->base.options, &session->files, error);
     if (status)
         return status;
-    const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
+    const weir_ingest__csv_source *files = weir_ingest__table_shared(session->files);
     for (size_t t = 0; t < files->files.count && !status; t++)
         status = view_table(session, &files->tables[t], error);
     return status;

@@ -23,6 +23,7 @@ static bool is_stream(const weir_env *env, const char *location) {
 weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__source_options *options,
                                      weir_ingest__source **out, weir_error *error) {
     *out = NULL;
+    env = weir__env_or_default(env);
     if (options->arrow_table_count > 0)
         return weir_ingest__source_arrow.open(env, options, out, error);
     if (is_stream(env, options->location))

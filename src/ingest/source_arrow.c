@@ -21,6 +21,7 @@ typedef struct feed feed;
 
 typedef struct arrow_table {
     const weir_env *env;
+    weir__arena *memory; /* of the source, for columns */
     const weir_arrow_table *given;
     weir_ingest__arrow_column *columns;
     uint32_t column_count;
@@ -43,14 +44,13 @@ struct feed {
 };
 
 typedef struct arrow_source {
-    const weir_env *env;
+    weir_ingest__table_source base;
     arrow_table *tables;
     uint32_t table_count;
-    weir_ingest__table_query query;
 } arrow_source;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Streams --------------------------------------------------------------------------------- */
@@ -140,12 +140,12 @@ static weir_status add_column(arrow_table *table, const struct ArrowSchema *from
             return weir_ingest__arrow_fail(error, table->given->name, name,
                                            "is there twice; rename one of the two");
     table->column_count++;
-    column->name = weir__copy_text(table->env, name, strlen(name));
-    column->format = weir__copy_text(table->env, from->format, strlen(from->format));
+    column->name = weir__arena_text(table->memory, name, strlen(name));
+    column->format = weir__arena_text(table->memory, from->format, strlen(from->format));
     if (from->dictionary)
         column->dictionary_format =
-            weir__copy_text(table->env, from->dictionary->format, strlen(from->dictionary->format));
-    if (!column->name || !column->format || (from->dictionary && !column->dictionary_format))
+            weir__arena_text(table->memory, from->dictionary->format, strlen(from->dictionary->format));
+    if (table->memory->is_short)
         return no_memory(error);
     describe_type(column);
     if (from->dictionary && from->dictionary->dictionary)
@@ -159,7 +159,7 @@ static weir_status take_columns(arrow_table *table, const struct ArrowSchema *sc
         return weir_ingest__arrow_fail(error, table->given->name, NULL, "has no columns");
     if (schema->n_children > INT32_MAX)
         return weir_ingest__arrow_fail(error, table->given->name, NULL, "has more columns than anything can");
-    table->columns = weir__allocate_zero(table->env, (size_t)schema->n_children, sizeof *table->columns);
+    table->columns = weir__arena_take_zero(table->memory, (size_t)schema->n_children, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
     for (int64_t i = 0; i < schema->n_children && status == WEIR_OK; i++)
@@ -350,7 +350,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     arrow_table *table = cursor->table;
     weir_status status = WEIR_OK;
     *rows = (weir_ingest__rows){.cells = cursor->cells, .arrays = base->takes_arrays ? cursor->arrays : NULL};
-    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
+    if (weir_ingest__table_is_interrupted(&cursor->source->base))
         return weir_ingest__arrow_fail(error, table->given->name, NULL,
                                        "is no longer read: it was interrupted");
     while (!cursor->batch || cursor->row == (size_t)cursor->batch->length) {
@@ -417,34 +417,18 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void release_table(arrow_table *table) {
-    const weir_env *env = table->env;
-    if (table->shared) /* a scan that ended before all of its parts were open */
-        release_feed(table->shared);
-    for (size_t i = 0; i < table->kept_count; i++)
-        release_batch(env, table->kept[i]);
-    weir__release(env, table->kept);
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__release(env, table->columns[c].name);
-        weir__release(env, table->columns[c].format);
-        weir__release(env, table->columns[c].dictionary_format);
+static void release(weir_ingest__table_source *source) {
+    const arrow_source *self = (arrow_source *)source;
+    for (uint32_t t = 0; t < self->table_count; t++) {
+        arrow_table *table = &self->tables[t];
+        if (table->shared) /* a scan that ended before all of its parts were open */
+            release_feed(table->shared);
+        for (size_t i = 0; i < table->kept_count; i++)
+            release_batch(table->env, table->kept[i]);
+        weir__release(table->env, table->kept);
+        pthread_mutex_destroy(&table->lock);
     }
-    weir__release(env, table->columns);
-    pthread_mutex_destroy(&table->lock);
 }
-
-static void release_shared(void *shared) {
-    arrow_source *source = shared;
-    weir_ingest__table_query_close(&source->query);
-    for (uint32_t t = 0; t < source->table_count; t++)
-        release_table(&source->tables[t]);
-    weir__release(source->env, source->tables);
-    weir__release(source->env, source);
-}
-
-static void fill(const void *shared, weir_ingest__catalog *out);
-
-static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
     if (!given->name || !*given->name || !weir__utf8_is_valid(given->name, strlen(given->name)))
@@ -477,35 +461,27 @@ static weir_status read_columns(arrow_table *table, weir_error *error) {
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
+    weir_ingest__source *session;
+    WEIR__TRY(weir_ingest__table_source_make(env, options, &weir_ingest__source_arrow, sizeof(arrow_source),
+                                             release, "Arrow tables have no schemas", &session, error));
+    arrow_source *self = weir_ingest__table_shared(session);
+    weir__arena *memory = &self->base.memory;
     weir_status status = WEIR_OK;
-    env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; Arrow tables have no schemas");
-    arrow_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
-    if (!shared)
-        return no_memory(error);
-    shared->env = env;
-    weir_ingest__table_query_init(&shared->query);
-    shared->tables = weir__allocate_zero(env, options->arrow_table_count, sizeof *shared->tables);
-    if (!shared->tables)
+    self->tables = weir__arena_take_zero(memory, options->arrow_table_count, sizeof *self->tables);
+    if (!self->tables)
         status = no_memory(error);
     for (uint32_t t = 0; t < options->arrow_table_count && status == WEIR_OK; t++) {
-        status = check_given(shared, &options->arrow_tables[t], error);
+        const weir_arrow_table *given = &options->arrow_tables[t];
+        status = check_given(self, given, error);
         if (status != WEIR_OK)
             break;
-        arrow_table *table = &shared->tables[shared->table_count++];
+        arrow_table *table = &self->tables[self->table_count++];
         *table = (arrow_table){
-            .env = env, .given = &options->arrow_tables[t], .keeps = !options->arrow_is_read_once};
+            .env = env, .memory = memory, .given = given, .keeps = !options->arrow_is_read_once};
         pthread_mutex_init(&table->lock, NULL);
         status = read_columns(table, error);
     }
-    if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_arrow, &methods, shared,
-                                                 &shared->query, out, error);
-    if (status != WEIR_OK)
-        release_shared(shared);
-    return status;
+    return weir_ingest__source_give(session, status, out);
 }
 
 /* Arrow tables have no location. */
@@ -515,16 +491,16 @@ static bool accepts(const weir_env *env, const char *location) {
     return false;
 }
 
-/* ---- The catalog and queries ----------------------------------------------------------------- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
-static void fill(const void *shared, weir_ingest__catalog *out) {
-    const arrow_source *source = shared;
+static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
+    const arrow_source *source = weir_ingest__table_shared(session);
     weir_ingest__catalog_set_name(out, "tables");
     for (uint32_t t = 0; t < source->table_count; t++) {
         const arrow_table *from = &source->tables[t];
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->given->name, t);
         if (!table)
-            return;
+            return no_memory(error);
         table->row_estimate = from->given->row_estimate;
         for (uint32_t c = 0; c < from->column_count; c++) {
             const weir_ingest__arrow_type *type = &from->columns[c].type;
@@ -534,6 +510,7 @@ static void fill(const void *shared, weir_ingest__catalog *out) {
                 column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
         }
     }
+    return WEIR_OK;
 }
 
 /* An interrupt cannot wake a producer that does not answer. */
@@ -543,7 +520,7 @@ const weir_ingest__source_kind weir_ingest__source_arrow = {
     .open = open_source,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = weir_ingest__table_session_describe,
+    .describe = describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,

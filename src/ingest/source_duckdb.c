@@ -28,7 +28,6 @@ static bool is_database(const weir_env *env, const char *location) {
 }
 
 static bool accepts(const weir_env *env, const char *location) {
-    env = weir__env_or_default(env);
     return is_database(env, location) || weir_ingest__is_data_files(env, location);
 }
 
@@ -125,7 +124,6 @@ static weir_status set_search_path(weir_ingest__duck_session *session, weir_erro
 
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
-    env = weir__env_or_default(env);
     weir_ingest__duck_session *session = make_session(env, options);
     if (!session)
         return weir_ingest__source_no_memory(error, sizeof *session);

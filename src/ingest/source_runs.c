@@ -16,13 +16,12 @@
 enum { PIECE_ROWS = 1024 };
 
 typedef struct runs_source {
-    const weir_env *env;
+    weir_ingest__table_source base;
     weir_ingest__run_list list;
-    weir_ingest__table_query query;
 } runs_source;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Merging --------------------------------------------------------------------------------- */
@@ -65,7 +64,7 @@ static void sink(runs_cursor *cursor) {
 static weir_status open_next(runs_cursor *cursor, weir_error *error) {
     const weir_ingest__run_file *file = &cursor->table->files[cursor->next_file];
     open_run run = {0};
-    if (!weir__grow(cursor->source->env, (void **)&cursor->heap, &cursor->heap_capacity,
+    if (!weir__grow(cursor->base.memory.env, (void **)&cursor->heap, &cursor->heap_capacity,
                     cursor->open_count + 1, sizeof *cursor->heap))
         return no_memory(error);
     WEIR__TRY(weir_ingest__run_reader_open(&cursor->source->list, cursor->table, file, &run.reader, error));
@@ -105,9 +104,9 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     runs_cursor *cursor = (runs_cursor *)base;
     size_t count = 0;
     *rows = (weir_ingest__rows){.cells = cursor->cells};
-    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "table %s is no longer read: it was interrupted", cursor->table->name);
+    if (weir_ingest__table_is_interrupted(&cursor->source->base))
+        return WEIR_INGEST__SOURCE_ERROR(error, "table %s is no longer read: it was interrupted",
+                                         cursor->table->name);
     while (count < PIECE_ROWS) {
         if (is_due(cursor)) {
             WEIR__TRY(open_next(cursor, error));
@@ -146,8 +145,8 @@ static void close_cursor(weir_ingest__cursor *base) {
 static weir_status open_cursor(runs_source *source, const weir_ingest__run_table *table,
                                const uint32_t *columns, uint32_t column_count, uint32_t part,
                                uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
-    runs_cursor *cursor =
-        weir_ingest__cursor_make(source->env, sizeof *cursor, columns, column_count, next_rows, close_cursor);
+    runs_cursor *cursor = weir_ingest__cursor_make(source->base.memory.env, sizeof *cursor, columns,
+                                                   column_count, next_rows, close_cursor);
     if (!cursor)
         return no_memory(error);
     weir__arena *memory = &cursor->base.memory;
@@ -221,14 +220,13 @@ static int compare_files(const void *a, const void *b, void *context) {
 }
 
 /* Looks at every file, so that the merge knows where each begins. */
-static weir_status inspect_files(runs_source *source, const weir_ingest__source_options *options,
-                                 weir_error *error) {
+static weir_status inspect_files(runs_source *source, weir_error *error) {
     for (uint32_t t = 0; t < source->list.table_count; t++) {
         weir_ingest__run_table *table = &source->list.tables[t];
         for (uint32_t f = 0; f < table->file_count; f++) {
-            if (weir_ingest__source_is_cancelled(options))
-                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                                  "%s is no longer read: it was interrupted", source->list.folder);
+            if (weir_ingest__source_is_cancelled(source->base.options))
+                return WEIR_INGEST__SOURCE_ERROR(error, "%s is no longer read: it was interrupted",
+                                                 source->list.folder);
             WEIR__TRY(weir_ingest__run_inspect(&source->list, table, &table->files[f], error));
         }
         if (table->key_count > 0 && table->file_count > 1)
@@ -237,37 +235,20 @@ static weir_status inspect_files(runs_source *source, const weir_ingest__source_
     return WEIR_OK;
 }
 
-static void release_shared(void *shared) {
-    runs_source *source = shared;
-    weir_ingest__table_query_close(&source->query);
-    weir_ingest__run_list_release(&source->list);
-    weir__release(source->env, source);
+static void release(weir_ingest__table_source *source) {
+    weir_ingest__run_list_release(&((runs_source *)source)->list);
 }
-
-static void fill(const void *shared, weir_ingest__catalog *out);
-
-static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
-    env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; runs of rows have no schemas");
-    runs_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
-    if (!shared)
-        return no_memory(error);
-    shared->env = env;
-    weir_ingest__table_query_init(&shared->query);
-    weir_status status = weir_ingest__run_list_open(&shared->list, env, options->location, error);
+    weir_ingest__source *session;
+    WEIR__TRY(weir_ingest__table_source_make(env, options, &weir_ingest__source_runs, sizeof(runs_source),
+                                             release, "runs of rows have no schemas", &session, error));
+    runs_source *self = weir_ingest__table_shared(session);
+    weir_status status = weir_ingest__run_list_open(&self->list, env, options->location, error);
     if (status == WEIR_OK)
-        status = inspect_files(shared, options, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_runs, &methods, shared,
-                                                 &shared->query, out, error);
-    if (status != WEIR_OK)
-        release_shared(shared);
-    return status;
+        status = inspect_files(self, error);
+    return weir_ingest__source_give(session, status, out);
 }
 
 const weir_ingest__run_list *weir_ingest__runs_list(const weir_ingest__source *session) {
@@ -288,7 +269,6 @@ static bool accepts(const weir_env *env, const char *location) {
     char path[4096];
     bool is_found = false;
     int size = snprintf(path, sizeof path, "%s/%s", location, WEIR_ROW_RUN_LIST);
-    env = weir__env_or_default(env);
     if (size < 0 || (size_t)size >= sizeof path)
         return false;
     int file = env->open(env->context, path, O_RDONLY | O_NONBLOCK, 0);
@@ -301,9 +281,8 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static void fill(const void *shared, weir_ingest__catalog *out) {
-    const runs_source *source = shared;
-    const weir_ingest__run_list *list = &source->list;
+static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
+    const weir_ingest__run_list *list = weir_ingest__runs_list(session);
     weir_ingest__catalog_set_name(out, list->name);
     for (uint32_t t = 0; t < list->table_count; t++) {
         const weir_ingest__run_table *from = &list->tables[t];
@@ -311,13 +290,14 @@ static void fill(const void *shared, weir_ingest__catalog *out) {
             continue;
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->name, t);
         if (!table)
-            return;
+            return no_memory(error);
         for (uint32_t f = 0; f < from->file_count; f++) {
             table->row_estimate += from->files[f].said.rows;
             out->size_bytes += from->files[f].said.size;
         }
         add_columns(out, table, from);
     }
+    return WEIR_OK;
 }
 
 const weir_ingest__source_kind weir_ingest__source_runs = {
@@ -326,7 +306,7 @@ const weir_ingest__source_kind weir_ingest__source_runs = {
     .open = open_source,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = weir_ingest__table_session_describe,
+    .describe = describe,
     .scan = scan,
     .query = query,
     .describe_query = describe_query,

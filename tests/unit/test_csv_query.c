@@ -68,7 +68,7 @@ static void indexes_after(weir_ingest__source *source, const char *sql, size_t r
     sqlite3 *connection = NULL;
     sqlite3_stmt *statement = NULL;
     read_all(source, sql, row_count);
-    connection = atomic_load(&((weir_ingest__table_session *)source)->query->connection);
+    connection = atomic_load(&((weir_ingest__table_source *)weir_ingest__table_shared(source))->connection);
     assert_non_null(connection);
     const char *list =
         "SELECT coalesce(group_concat(one, ' '), '') FROM (SELECT m.tbl_name || '(' || "
