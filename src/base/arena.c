@@ -70,3 +70,23 @@ char *weir__arena_text(weir__arena *arena, const char *text, size_t size) {
     copy[size] = 0;
     return copy;
 }
+
+void *weir__arena_append(weir__arena *arena, void *list, uint32_t *count, size_t size) {
+    char *items;
+    assert(*count < UINT32_MAX && "a list without end");
+    memcpy(&items, list, sizeof items);
+    bool is_full = (*count & (*count - 1)) == 0; /* 0 and the powers of two */
+    if (is_full) {
+        char *grown = weir__arena_take_zero(arena, *count ? 2 * (size_t)*count : 1, size);
+        if (!grown)
+            return NULL;
+        if (*count)
+            memcpy(grown, items, *count * size);
+        items = grown;
+        memcpy(list, &items, sizeof items);
+    }
+    char *item = items + *count * size;
+    memset(item, 0, size);
+    ++*count;
+    return item;
+}

@@ -19,5 +19,8 @@ void weir__arena_release(weir__arena *arena);
 void *weir__arena_take(weir__arena *arena, size_t size);
 void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
 char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */
+/* One more item, zeroed, at the end of a list of `*count` items that grows in the arena; `list` is where the
+ * pointer to its first is. NULL if memory is short, with all as it was. */
+void *weir__arena_append(weir__arena *arena, void *list, uint32_t *count, size_t size);
 
 #endif

@@ -28,11 +28,8 @@ const weir_ingest__source_kind weir_ingest__source_postgres = {
 
 #ifdef WEIR_WITHOUT_HTTP
 
-static weir_status open_http(const weir_env *env, const weir_cbor_value *settings,
-                             weir_ingest__embedder **out, weir_error *error) {
-    (void)env;
-    (void)settings;
-    *out = NULL;
+static weir_status open_http(weir_ingest__embedder *embedder, weir_error *error) {
+    (void)embedder;
     return weir__fail(
         error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
         "this weir was built without HTTP; use a build with WEIR_HTTP=ON, or the provider hash_v1 "

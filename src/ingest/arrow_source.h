@@ -9,7 +9,7 @@
 #ifndef WEIR_INGEST_ARROW_SOURCE_H
 #define WEIR_INGEST_ARROW_SOURCE_H
 
-#include "ingest/source.h"
+#include "ingest/spans.h"
 #include "weir/arrow.h"
 
 /* How the values of an array lie in its buffers. */
@@ -25,10 +25,7 @@ typedef enum weir_ingest__arrow_layout {
 
 /* What a value of fixed width means. */
 typedef enum weir_ingest__arrow_meaning {
-    WEIR_INGEST__ARROW_SIGNED,
-    WEIR_INGEST__ARROW_UNSIGNED,
-    WEIR_INGEST__ARROW_FLOAT,
-    WEIR_INGEST__ARROW_DECIMAL,
+    WEIR_INGEST__ARROW_NUMBER,
     WEIR_INGEST__ARROW_TIME,  /* since 1970: `unit` of them are a second, or a day */
     WEIR_INGEST__ARROW_CLOCK, /* since midnight: `unit` of them are a second */
     WEIR_INGEST__ARROW_BYTES, /* text or a blob, of any layout */
@@ -37,14 +34,13 @@ typedef enum weir_ingest__arrow_meaning {
 typedef struct weir_ingest__arrow_type {
     weir_ingest__arrow_layout layout;
     weir_ingest__arrow_meaning meaning;
-    bool is_date; /* of WEIR_INGEST__ARROW_TIME: `unit` of them are a day */
-    bool is_text; /* of WEIR_INGEST__ARROW_BYTES */
+    weir_ingest__number number; /* of WEIR_INGEST__ARROW_NUMBER */
+    bool is_date;               /* of WEIR_INGEST__ARROW_TIME: `unit` of them are a day */
+    bool is_text;               /* of WEIR_INGEST__ARROW_BYTES */
     uint32_t width;
     int32_t scale; /* of a decimal */
     int64_t unit;
 } weir_ingest__arrow_type;
-
-enum { WEIR_INGEST__ARROW_SCALE_MAX = 400 };
 
 /* The type of a format; REFUSED if it is not read. */
 weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format);

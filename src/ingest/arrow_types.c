@@ -12,59 +12,54 @@ typedef struct known_format {
     weir_ingest__arrow_type type;
 } known_format;
 
-#define FIXED(meaning_, width_, unit_)                                                                       \
-    { .layout = WEIR_INGEST__ARROW_FIXED, .meaning = (meaning_), .width = (width_), .unit = (unit_) }
+#define NUMBER(number_, width_)                                                                              \
+    { .layout = WEIR_INGEST__ARROW_FIXED, .number = WEIR_INGEST__NUMBER_##number_, .width = (width_) }
+#define TIME(meaning_, width_, unit_, ...)                                                                   \
+    {                                                                                                        \
+        .layout = WEIR_INGEST__ARROW_FIXED, .meaning = WEIR_INGEST__ARROW_##meaning_, .width = (width_),     \
+        .unit = (unit_), __VA_ARGS__                                                                         \
+    }
 #define BYTES(layout_, is_text_)                                                                             \
-    { .layout = (layout_), .meaning = WEIR_INGEST__ARROW_BYTES, .is_text = (is_text_) }
+    { .layout = WEIR_INGEST__ARROW_##layout_, .meaning = WEIR_INGEST__ARROW_BYTES, .is_text = (is_text_) }
 
 static const known_format known[] = {
     {"n", {.layout = WEIR_INGEST__ARROW_NOTHING}},
     {"b", {.layout = WEIR_INGEST__ARROW_BITS}},
-    {"c", FIXED(WEIR_INGEST__ARROW_SIGNED, 1, 0)},
-    {"s", FIXED(WEIR_INGEST__ARROW_SIGNED, 2, 0)},
-    {"i", FIXED(WEIR_INGEST__ARROW_SIGNED, 4, 0)},
-    {"l", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
-    {"C", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 1, 0)},
-    {"S", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 2, 0)},
-    {"I", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 4, 0)},
-    {"L", FIXED(WEIR_INGEST__ARROW_UNSIGNED, 8, 0)},
-    {"e", FIXED(WEIR_INGEST__ARROW_FLOAT, 2, 0)},
-    {"f", FIXED(WEIR_INGEST__ARROW_FLOAT, 4, 0)},
-    {"g", FIXED(WEIR_INGEST__ARROW_FLOAT, 8, 0)},
-    {"u", BYTES(WEIR_INGEST__ARROW_OFFSETS32, true)},
-    {"U", BYTES(WEIR_INGEST__ARROW_OFFSETS64, true)},
-    {"vu", BYTES(WEIR_INGEST__ARROW_VIEWS, true)},
-    {"z", BYTES(WEIR_INGEST__ARROW_OFFSETS32, false)},
-    {"Z", BYTES(WEIR_INGEST__ARROW_OFFSETS64, false)},
-    {"vz", BYTES(WEIR_INGEST__ARROW_VIEWS, false)},
-    {"tdD",
-     {.layout = WEIR_INGEST__ARROW_FIXED,
-      .meaning = WEIR_INGEST__ARROW_TIME,
-      .is_date = true,
-      .width = 4,
-      .unit = 1}},
-    {"tdm",
-     {.layout = WEIR_INGEST__ARROW_FIXED,
-      .meaning = WEIR_INGEST__ARROW_TIME,
-      .is_date = true,
-      .width = 8,
-      .unit = MILLIS_A_DAY}},
-    {"tts", FIXED(WEIR_INGEST__ARROW_CLOCK, 4, SECONDS)},
-    {"ttm", FIXED(WEIR_INGEST__ARROW_CLOCK, 4, MILLIS)},
-    {"ttu", FIXED(WEIR_INGEST__ARROW_CLOCK, 8, MICROS)},
-    {"ttn", FIXED(WEIR_INGEST__ARROW_CLOCK, 8, NANOS)},
-    {"tDs", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)}, /* durations, as Parquet files keep them */
-    {"tDm", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
-    {"tDu", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
-    {"tDn", FIXED(WEIR_INGEST__ARROW_SIGNED, 8, 0)},
+    {"c", NUMBER(SIGNED, 1)},
+    {"s", NUMBER(SIGNED, 2)},
+    {"i", NUMBER(SIGNED, 4)},
+    {"l", NUMBER(SIGNED, 8)},
+    {"C", NUMBER(UNSIGNED, 1)},
+    {"S", NUMBER(UNSIGNED, 2)},
+    {"I", NUMBER(UNSIGNED, 4)},
+    {"L", NUMBER(UNSIGNED, 8)},
+    {"e", NUMBER(FLOAT, 2)},
+    {"f", NUMBER(FLOAT, 4)},
+    {"g", NUMBER(FLOAT, 8)},
+    {"u", BYTES(OFFSETS32, true)},
+    {"U", BYTES(OFFSETS64, true)},
+    {"vu", BYTES(VIEWS, true)},
+    {"z", BYTES(OFFSETS32, false)},
+    {"Z", BYTES(OFFSETS64, false)},
+    {"vz", BYTES(VIEWS, false)},
+    {"tdD", TIME(TIME, 4, 1, .is_date = true)},
+    {"tdm", TIME(TIME, 8, MILLIS_A_DAY, .is_date = true)},
+    {"tts", TIME(CLOCK, 4, SECONDS)},
+    {"ttm", TIME(CLOCK, 4, MILLIS)},
+    {"ttu", TIME(CLOCK, 8, MICROS)},
+    {"ttn", TIME(CLOCK, 8, NANOS)},
+    {"tDs", NUMBER(SIGNED, 8)}, /* durations, as Parquet files keep them */
+    {"tDm", NUMBER(SIGNED, 8)},
+    {"tDu", NUMBER(SIGNED, 8)},
+    {"tDn", NUMBER(SIGNED, 8)},
 };
 
 /* Formats that go on after these letters: with a time zone. */
 static const known_format zoned[] = {
-    {"tss:", FIXED(WEIR_INGEST__ARROW_TIME, 8, SECONDS)},
-    {"tsm:", FIXED(WEIR_INGEST__ARROW_TIME, 8, MILLIS)},
-    {"tsu:", FIXED(WEIR_INGEST__ARROW_TIME, 8, MICROS)},
-    {"tsn:", FIXED(WEIR_INGEST__ARROW_TIME, 8, NANOS)},
+    {"tss:", TIME(TIME, 8, SECONDS)},
+    {"tsm:", TIME(TIME, 8, MILLIS)},
+    {"tsu:", TIME(TIME, 8, MICROS)},
+    {"tsn:", TIME(TIME, 8, NANOS)},
 };
 
 static bool begins_with(const char *text, const char *start) {
@@ -89,24 +84,14 @@ static weir_ingest__arrow_type decimal_type(const char *text) {
     at = at && *at == ',' ? read_number(at + 1, &scale) : NULL;
     if (at && *at == ',')
         at = read_number(at + 1, &bits);
-    bool is_known = at && *at == 0 && scale >= -WEIR_INGEST__ARROW_SCALE_MAX &&
-                    scale <= WEIR_INGEST__ARROW_SCALE_MAX &&
+    bool is_known = at && *at == 0 && scale >= -WEIR_INGEST__SCALE_MAX && scale <= WEIR_INGEST__SCALE_MAX &&
                     (bits == 32 || bits == 64 || bits == 128 || bits == 256);
     if (!is_known)
         return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
     return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_FIXED,
-                                     .meaning = WEIR_INGEST__ARROW_DECIMAL,
+                                     .number = WEIR_INGEST__NUMBER_DECIMAL,
                                      .width = WEIR__NARROW(uint32_t, bits / 8),
                                      .scale = scale};
-}
-
-static weir_ingest__arrow_type fixed_bytes_type(const char *text) {
-    uint64_t size;
-    uint32_t width;
-    if (!weir__decimal_parse(text, strlen(text), &size) || size > INT32_MAX || !weir__fits(size, &width))
-        return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
-    return (weir_ingest__arrow_type){
-        .layout = WEIR_INGEST__ARROW_FIXED, .meaning = WEIR_INGEST__ARROW_BYTES, .width = width};
 }
 
 weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format) {
@@ -118,8 +103,12 @@ weir_ingest__arrow_type weir_ingest__arrow_type_of(const char *format) {
             return zoned[i].type;
     if (begins_with(format, "d:"))
         return decimal_type(format + 2);
-    if (begins_with(format, "w:"))
-        return fixed_bytes_type(format + 2);
+    uint64_t width;
+    if (begins_with(format, "w:") && weir__decimal_parse(format + 2, strlen(format + 2), &width) &&
+        width <= INT32_MAX)
+        return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_FIXED,
+                                         .meaning = WEIR_INGEST__ARROW_BYTES,
+                                         .width = WEIR__NARROW(uint32_t, width)};
     return (weir_ingest__arrow_type){.layout = WEIR_INGEST__ARROW_REFUSED};
 }
 
@@ -143,6 +132,12 @@ const char *weir_ingest__arrow_type_name(const char *format) {
 }
 
 weir_ingest__declared weir_ingest__arrow_declared(const weir_ingest__arrow_type *type) {
+    static const weir_ingest__declared numbers[] = {
+        [WEIR_INGEST__NUMBER_SIGNED] = WEIR_INGEST__DECLARED_INTEGER,
+        [WEIR_INGEST__NUMBER_UNSIGNED] = WEIR_INGEST__DECLARED_INTEGER,
+        [WEIR_INGEST__NUMBER_FLOAT] = WEIR_INGEST__DECLARED_REAL,
+        [WEIR_INGEST__NUMBER_DECIMAL] = WEIR_INGEST__DECLARED_NUMERIC,
+    };
     if (type->layout == WEIR_INGEST__ARROW_NOTHING)
         return WEIR_INGEST__DECLARED_NOTHING;
     if (type->layout == WEIR_INGEST__ARROW_BITS)
@@ -150,13 +145,8 @@ weir_ingest__declared weir_ingest__arrow_declared(const weir_ingest__arrow_type 
     if (type->layout == WEIR_INGEST__ARROW_REFUSED)
         return WEIR_INGEST__DECLARED_TEXT;
     switch (type->meaning) {
-    case WEIR_INGEST__ARROW_SIGNED:
-    case WEIR_INGEST__ARROW_UNSIGNED:
-        return WEIR_INGEST__DECLARED_INTEGER;
-    case WEIR_INGEST__ARROW_FLOAT:
-        return WEIR_INGEST__DECLARED_REAL;
-    case WEIR_INGEST__ARROW_DECIMAL:
-        return WEIR_INGEST__DECLARED_NUMERIC;
+    case WEIR_INGEST__ARROW_NUMBER:
+        return numbers[type->number];
     case WEIR_INGEST__ARROW_TIME:
         return WEIR_INGEST__DECLARED_TIME;
     case WEIR_INGEST__ARROW_CLOCK:

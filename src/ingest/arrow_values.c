@@ -3,13 +3,16 @@
  *
  * What must hold: every number of the producer's that leads to an address was checked against every other
  * that the interface has. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ingest/arrow_source.h"
-#include "ingest/decimal.h"
+
+#define FOR_EACH_VALUE  WEIR_INGEST__FOR_EACH_VALUE
+#define LOAD(type_name) WEIR_INGEST__LOAD(type_name, values, row)
+
+enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
 
 weir_status weir_ingest__arrow_fail(weir_error *error, const char *table, const char *column,
                                     const char *format, ...) {
@@ -27,10 +30,6 @@ weir_status weir_ingest__arrow_fail(weir_error *error, const char *table, const 
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
-
-static bool bit_at(const uint8_t *bits, size_t position) {
-    return bits[position / 8] >> (position % 8) & 1;
-}
 
 /* NULL, or what is wrong with the numbers that every array has. */
 static const char *check_numbers(const struct ArrowArray *array) {
@@ -51,7 +50,7 @@ static bool has_null_row(const struct ArrowArray *batch) {
     if (batch->null_count > 0)
         return true;
     for (int64_t row = 0; validity && row < batch->length; row++)
-        if (!bit_at(validity, (size_t)(batch->offset + row)))
+        if (!weir_ingest__bit_at(validity, (size_t)(batch->offset + row)))
             return true;
     return false;
 }
@@ -71,28 +70,18 @@ weir_status weir_ingest__arrow_check_batch(const char *table, uint32_t column_co
                                    fault);
 }
 
-static int64_t buffers_of(weir_ingest__arrow_layout layout) {
-    switch (layout) {
-    case WEIR_INGEST__ARROW_BITS:
-    case WEIR_INGEST__ARROW_FIXED:
-        return 2;
-    case WEIR_INGEST__ARROW_OFFSETS32:
-    case WEIR_INGEST__ARROW_OFFSETS64:
-    case WEIR_INGEST__ARROW_VIEWS: /* or more */
-        return 3;
-    case WEIR_INGEST__ARROW_REFUSED:
-    case WEIR_INGEST__ARROW_NOTHING:
-        break;
-    }
-    return 0;
-}
-
 /* NULL, or what is wrong with an array of `length` values that are used. */
 static const char *check_array(const weir_ingest__arrow_type *type, const struct ArrowArray *array) {
+    static const int64_t buffers[] = {
+        [WEIR_INGEST__ARROW_REFUSED] = 0,   [WEIR_INGEST__ARROW_NOTHING] = 0,
+        [WEIR_INGEST__ARROW_BITS] = 2,      [WEIR_INGEST__ARROW_FIXED] = 2,
+        [WEIR_INGEST__ARROW_OFFSETS32] = 3, [WEIR_INGEST__ARROW_OFFSETS64] = 3,
+        [WEIR_INGEST__ARROW_VIEWS] = 3, /* or more */
+    };
     if (!array)
         return "is not there";
     const char *fault = check_numbers(array);
-    int64_t wanted = buffers_of(type->layout);
+    int64_t wanted = buffers[type->layout];
     if (fault || type->layout == WEIR_INGEST__ARROW_NOTHING)
         return fault;
     bool fits =
@@ -127,192 +116,10 @@ weir_status weir_ingest__arrow_check_column(const char *table, const weir_ingest
                                    fault);
 }
 
-/* ---- Values of fixed width ------------------------------------------------------------------- */
-
-/* Some values of an array on their way into cells. */
-typedef struct span {
-    const struct ArrowArray *array;
-    const uint8_t *validity; /* NULL: all are valid */
-    size_t first;            /* in the array's buffers */
-    size_t count;
-    weir_ingest__value *cells;
-    size_t stride;
-    char *forms;
-} span;
-
-/* Runs `statement` for each value that is not null, with `out` its cell; the others become null. */
-#define FOR_EACH_VALUE(s, statement)                                                                         \
-    for (size_t row = 0; row < (s)->count; row++) {                                                          \
-        weir_ingest__value *out = &(s)->cells[row * (s)->stride];                                            \
-        if ((s)->validity && !bit_at((s)->validity, (s)->first + row))                                       \
-            *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};                                          \
-        else                                                                                                 \
-            statement;                                                                                       \
-    }
-
-/* Value `first + row` of a buffer, which may lie anywhere. */
-#define LOAD(type_name)                                                                                      \
-    ({                                                                                                       \
-        type_name loaded_;                                                                                   \
-        memcpy(&loaded_, data + row * sizeof loaded_, sizeof loaded_);                                       \
-        loaded_;                                                                                             \
-    })
-
-static const char *values_at(const span *s, size_t width) {
-    const char *data = s->array->buffers[1];
-    return width > 0 && data ? data + s->first * width : "";
-}
-
-#define DEFINE_INTEGERS(name, type_name)                                                                     \
-    static void name(const span *s, const char *data) {                                                      \
-        FOR_EACH_VALUE(s,                                                                                    \
-                       (*out = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = LOAD(type_name)}))  \
-    }
-DEFINE_INTEGERS(read_int8, int8_t)
-DEFINE_INTEGERS(read_int16, int16_t)
-DEFINE_INTEGERS(read_int32, int32_t)
-DEFINE_INTEGERS(read_int64, int64_t)
-DEFINE_INTEGERS(read_uint8, uint8_t)
-DEFINE_INTEGERS(read_uint16, uint16_t)
-DEFINE_INTEGERS(read_uint32, uint32_t)
-
-static void read_integers(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, type->width);
-    bool is_signed = type->meaning == WEIR_INGEST__ARROW_SIGNED;
-    switch (type->width) {
-    case 1:
-        (is_signed ? read_int8 : read_uint8)(s, data);
-        break;
-    case 2:
-        (is_signed ? read_int16 : read_uint16)(s, data);
-        break;
-    case 4:
-        (is_signed ? read_int32 : read_uint32)(s, data);
-        break;
-    default:
-        if (is_signed)
-            read_int64(s, data);
-        else
-            FOR_EACH_VALUE(s, weir_ingest__unsigned_value(LOAD(uint64_t), out))
-    }
-}
-
-static double half_value(uint16_t bits) {
-    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double magnitude = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
-                       : exponent == 0 ? (double)fraction * 0x1p-24
-                                       : (double)((uint64_t)(1024 + fraction) << exponent) * 0x1p-25;
-    return bits >> 15 ? -magnitude : magnitude;
-}
-
-static void read_floats(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, type->width);
-    if (type->width == 2)
-        FOR_EACH_VALUE(
-            s, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = half_value(LOAD(uint16_t))}))
-    else if (type->width == 4)
-        FOR_EACH_VALUE(s,
-                       (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = (double)LOAD(float)}))
-    else
-        FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = LOAD(double)}))
-}
-
-/* ---- Decimals -------------------------------------------------------------------------------- */
-
-enum { WORDS = 8, DIGITS_MAX = 80, DECIMAL_TEXT_MAX = 2 * WEIR_INGEST__ARROW_SCALE_MAX + DIGITS_MAX };
-
-/* The decimal digits of a magnitude in 32-bit words, the lowest first, ending at `end`; returns the first. */
-static char *write_digits(uint32_t words[WORDS], char *end) {
-    bool is_zero;
-    do {
-        uint64_t rest = 0;
-        is_zero = true;
-        for (int i = WORDS - 1; i >= 0; i--) {
-            uint64_t part = rest << 32 | words[i];
-            words[i] = WEIR__LOW(uint32_t, part / 10);
-            rest = part % 10;
-            is_zero = is_zero && words[i] == 0;
-        }
-        *--end = (char)('0' + WEIR__LOW(int, rest));
-    } while (!is_zero);
-    return end;
-}
-
-/* A decimal that weir_ingest__scaled_value does not take, through its text. */
-static void read_wide_decimal(uint64_t parts[4], int32_t scale, weir_ingest__value *out) {
-    char digits[DIGITS_MAX], text[DECIMAL_TEXT_MAX + 8];
-    uint32_t words[WORDS];
-    bool is_negative = parts[3] >> 63;
-    uint64_t carry = is_negative;
-    for (int i = 0; i < 4; i++) { /* two's complement */
-        uint64_t part = is_negative ? ~parts[i] : parts[i];
-        carry = __builtin_add_overflow(part, carry, &part);
-        words[2 * i] = WEIR__LOW(uint32_t, part);
-        words[2 * i + 1] = WEIR__LOW(uint32_t, part >> 32);
-    }
-    char *end = digits + sizeof digits, *start = write_digits(words, end);
-    size_t count = (size_t)(end - start), size = 0;
-    size_t decimals = scale > 0 ? (size_t)scale : 0, zeros = scale < 0 ? (size_t)-scale : 0;
-    if (is_negative)
-        text[size++] = '-';
-    size_t whole = count > decimals ? count - decimals : 0;
-    if (whole == 0)
-        text[size++] = '0';
-    memcpy(text + size, start, whole);
-    size += whole;
-    memset(text + size, '0', zeros);
-    size += zeros;
-    if (decimals > 0)
-        text[size++] = '.';
-    for (size_t i = count; i < decimals; i++)
-        text[size++] = '0';
-    memcpy(text + size, start + whole, count - whole);
-    size += count - whole;
-    bool is_number = weir_ingest__decimal_value(text, size, out);
-    if (!is_number)
-        *out = (weir_ingest__value){.type = WEIR_INGEST__NULL};
-}
-
-static void read_decimal(const weir_ingest__arrow_type *type, const char *data, weir_ingest__value *out) {
-    uint64_t parts[4] = {0};
-    switch (type->width) {
-    case 4: {
-        int32_t value;
-        memcpy(&value, data, sizeof value);
-        parts[0] = (uint64_t)(int64_t)value;
-        break;
-    }
-    default:
-        memcpy(parts, data, type->width);
-    }
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    for (uint32_t i = 0, k = type->width / 8; k > 1 && i < k - 1; i++, k--) {
-        uint64_t kept = parts[i];
-        parts[i] = parts[k - 1];
-        parts[k - 1] = kept;
-    }
-#endif
-    uint32_t given = type->width > 8 ? type->width / 8 : 1;
-    for (uint32_t i = given; i < 4; i++)
-        parts[i] = parts[i - 1] >> 63 ? UINT64_MAX : 0;
-    uint64_t sign = parts[1] >> 63 ? UINT64_MAX : 0;
-    if (type->scale >= 0 && parts[2] == sign && parts[3] == sign)
-        weir_ingest__scaled_value((__int128)((unsigned __int128)parts[1] << 64 | parts[0]),
-                                  WEIR__NARROW(uint32_t, type->scale), out);
-    else
-        read_wide_decimal(parts, type->scale, out);
-}
-
-static void read_decimals(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, type->width);
-    FOR_EACH_VALUE(s, read_decimal(type, data + row * type->width, out))
-}
-
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static const char *read_times(const weir_ingest__arrow_type *type, const span *s) {
+static const char *read_times(const weir_ingest__arrow_type *type, const weir_ingest__span *s) {
     static const int64_t micros_a_second = 1000000, micros_a_day = 86400000000;
-    const char *data = values_at(s, type->width);
     int64_t whole = type->is_date ? micros_a_day : micros_a_second;
     int64_t times = type->unit > whole ? 1 : whole / type->unit;
     int64_t parts = type->unit > whole ? type->unit / whole : 1; /* nanoseconds round down */
@@ -342,13 +149,12 @@ static size_t format_clock(int64_t value, int64_t unit, char out[WEIR_INGEST__AR
     return (size_t)size;
 }
 
-static const char *read_clocks(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, type->width);
+static const char *read_clocks(const weir_ingest__arrow_type *type, const weir_ingest__span *s, char *forms) {
     bool is_beyond = false;
     FOR_EACH_VALUE(s, ({
                        int64_t value = type->width == 4 ? (int64_t)LOAD(int32_t) : LOAD(int64_t);
                        bool fits = value >= 0 && value <= 86400 * type->unit;
-                       char *form = s->forms + row * WEIR_INGEST__ARROW_FORM_SIZE;
+                       char *form = forms + row * WEIR_INGEST__ARROW_FORM_SIZE;
                        is_beyond = is_beyond || !fits;
                        size_t size = fits ? format_clock(value, type->unit, form) : 0;
                        *out = (weir_ingest__value){.type = WEIR_INGEST__TEXT, .text = {form, size}};
@@ -358,34 +164,23 @@ static const char *read_clocks(const weir_ingest__arrow_type *type, const span *
 
 /* ---- Text and blobs -------------------------------------------------------------------------- */
 
-static const char *read_fixed_bytes(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, type->width);
-    FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
-                                                   .text = {data + row * type->width, type->width}}))
-    return NULL;
-}
-
 #define DEFINE_OFFSETS(name, type_name)                                                                      \
-    static const char *name(const weir_ingest__arrow_type *type, const span *s) {                            \
-        const char *data = values_at(s, sizeof(type_name)), *bytes = s->array->buffers[2];                   \
-        weir_ingest__value_type value_type = type->is_text ? WEIR_INGEST__TEXT : WEIR_INGEST__BLOB;          \
+    static const char *name(const weir_ingest__span *s, weir_ingest__value_type type, const char *bytes) {   \
         bool is_wrong = false;                                                                               \
         FOR_EACH_VALUE(s, ({                                                                                 \
                            type_name ends[2];                                                                \
-                           memcpy(ends, data + row * sizeof(type_name), sizeof ends);                        \
+                           memcpy(ends, values + row * sizeof(type_name), sizeof ends);                      \
                            bool fits = ends[0] >= 0 && ends[1] >= ends[0] && (bytes || ends[1] == ends[0]);  \
                            is_wrong = is_wrong || !fits;                                                     \
                            weir_ingest__bytes text = {"", 0};                                                \
                            if (fits && bytes)                                                                \
                                text = (weir_ingest__bytes){bytes + ends[0], (size_t)(ends[1] - ends[0])};    \
-                           *out = (weir_ingest__value){.type = value_type, .text = text};                    \
+                           *out = (weir_ingest__value){.type = type, .text = text};                          \
                        }))                                                                                   \
         return is_wrong ? "has offsets of text that are negative, fall, or lead into no buffer" : NULL;      \
     }
 DEFINE_OFFSETS(read_offsets32, int32_t)
 DEFINE_OFFSETS(read_offsets64, int64_t)
-
-enum { VIEW_SIZE = 16, VIEW_INLINE_MAX = 12, BUFFERS_BEFORE = 2 };
 
 /* False if a view does not lie inside a buffer. */
 static bool read_view(const struct ArrowArray *array, const char *view, weir_ingest__bytes *out) {
@@ -407,13 +202,12 @@ static bool read_view(const struct ArrowArray *array, const char *view, weir_ing
     return true;
 }
 
-static const char *read_views(const weir_ingest__arrow_type *type, const span *s) {
-    const char *data = values_at(s, VIEW_SIZE);
-    weir_ingest__value_type value_type = type->is_text ? WEIR_INGEST__TEXT : WEIR_INGEST__BLOB;
+static const char *read_views(const weir_ingest__span *s, weir_ingest__value_type type,
+                              const struct ArrowArray *array) {
     bool is_wrong = false;
     FOR_EACH_VALUE(s, ({
-                       *out = (weir_ingest__value){.type = value_type};
-                       if (!read_view(s->array, data + row * VIEW_SIZE, &out->text)) {
+                       *out = (weir_ingest__value){.type = type};
+                       if (!read_view(array, values + row * VIEW_SIZE, &out->text)) {
                            out->text = (weir_ingest__bytes){"", 0};
                            is_wrong = true;
                        }
@@ -423,46 +217,57 @@ static const char *read_views(const weir_ingest__arrow_type *type, const span *s
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-static const char *read_fixed(const weir_ingest__arrow_type *type, const span *s) {
+/* Value `first` of an array of fixed width; of bits, where they begin. */
+static const char *values_of(const weir_ingest__arrow_type *type, const struct ArrowArray *array,
+                             size_t first) {
+    static const size_t widths[] = {[WEIR_INGEST__ARROW_BITS] = 0,
+                                    [WEIR_INGEST__ARROW_OFFSETS32] = sizeof(int32_t),
+                                    [WEIR_INGEST__ARROW_OFFSETS64] = sizeof(int64_t),
+                                    [WEIR_INGEST__ARROW_VIEWS] = VIEW_SIZE};
+    const char *values = array->buffers[1];
+    size_t width = type->layout == WEIR_INGEST__ARROW_FIXED ? type->width : widths[type->layout];
+    return values ? values + first * width : "";
+}
+
+static const char *read_fixed(const weir_ingest__arrow_type *type, const weir_ingest__span *s, char *forms) {
     switch (type->meaning) {
-    case WEIR_INGEST__ARROW_SIGNED:
-    case WEIR_INGEST__ARROW_UNSIGNED:
-        read_integers(type, s);
-        return NULL;
-    case WEIR_INGEST__ARROW_FLOAT:
-        read_floats(type, s);
-        return NULL;
-    case WEIR_INGEST__ARROW_DECIMAL:
-        read_decimals(type, s);
+    case WEIR_INGEST__ARROW_NUMBER:
+        weir_ingest__span_numbers(s, type->number, type->width, type->scale);
         return NULL;
     case WEIR_INGEST__ARROW_TIME:
         return read_times(type, s);
     case WEIR_INGEST__ARROW_CLOCK:
-        return read_clocks(type, s);
+        return read_clocks(type, s, forms);
     case WEIR_INGEST__ARROW_BYTES:
         break;
     }
-    return read_fixed_bytes(type, s);
+    FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BLOB,
+                                                   .text = {values + row * type->width, type->width}}))
+    return NULL;
 }
 
-/* NULL, or what is wrong with a value. */
-static const char *read_span(const weir_ingest__arrow_type *type, span *s) {
-    s->validity = type->layout == WEIR_INGEST__ARROW_NOTHING ? NULL : s->array->buffers[0];
-    switch (type->layout) {
-    case WEIR_INGEST__ARROW_BITS: {
-        const uint8_t *bits = s->array->buffers[1];
-        FOR_EACH_VALUE(s, (*out = (weir_ingest__value){.type = WEIR_INGEST__BOOL,
-                                                       .integer = bit_at(bits, s->first + row)}))
-        return NULL;
+/* Fills the span's cells with values of an array from s->first on. NULL, or what is wrong with a value. */
+static const char *read_span(const weir_ingest__arrow_type *type, const struct ArrowArray *array,
+                             weir_ingest__span *s, char *forms) {
+    weir_ingest__value_type bytes = type->is_text ? WEIR_INGEST__TEXT : WEIR_INGEST__BLOB;
+    if (type->layout != WEIR_INGEST__ARROW_NOTHING) {
+        s->validity = array->buffers[0];
+        s->values = values_of(type, array, s->first);
     }
+    switch (type->layout) {
+    case WEIR_INGEST__ARROW_BITS:
+        FOR_EACH_VALUE(s, (*out = (weir_ingest__value){
+                               .type = WEIR_INGEST__BOOL,
+                               .integer = weir_ingest__bit_at((const uint8_t *)values, s->first + row)}))
+        return NULL;
     case WEIR_INGEST__ARROW_FIXED:
-        return read_fixed(type, s);
+        return read_fixed(type, s, forms);
     case WEIR_INGEST__ARROW_OFFSETS32:
-        return read_offsets32(type, s);
+        return read_offsets32(s, bytes, array->buffers[2]);
     case WEIR_INGEST__ARROW_OFFSETS64:
-        return read_offsets64(type, s);
+        return read_offsets64(s, bytes, array->buffers[2]);
     case WEIR_INGEST__ARROW_VIEWS:
-        return read_views(type, s);
+        return read_views(s, bytes, array);
     case WEIR_INGEST__ARROW_REFUSED:
     case WEIR_INGEST__ARROW_NOTHING:
         break;
@@ -474,7 +279,7 @@ static const char *read_span(const weir_ingest__arrow_type *type, span *s) {
 
 /* The cells hold indices; each becomes what the dictionary has there. */
 static const char *read_dictionary(const weir_ingest__arrow_type *type, const struct ArrowArray *dictionary,
-                                   const span *indices) {
+                                   const weir_ingest__span *indices, char *forms) {
     const char *fault = NULL;
     for (size_t row = 0; row < indices->count && !fault; row++) {
         weir_ingest__value *cell = &indices->cells[row * indices->stride];
@@ -482,13 +287,9 @@ static const char *read_dictionary(const weir_ingest__arrow_type *type, const st
             continue;
         if (cell->type != WEIR_INGEST__INT || cell->integer < 0 || cell->integer >= dictionary->length)
             return "has an index that is not in its dictionary";
-        span one = {.array = dictionary,
-                    .first = (size_t)(dictionary->offset + cell->integer),
-                    .count = 1,
-                    .cells = cell,
-                    .stride = 1,
-                    .forms = indices->forms ? indices->forms + row * WEIR_INGEST__ARROW_FORM_SIZE : NULL};
-        fault = read_span(type, &one);
+        weir_ingest__span one = {
+            .first = (size_t)(dictionary->offset + cell->integer), .count = 1, .cells = cell, .stride = 1};
+        fault = read_span(type, dictionary, &one, forms ? forms + row * WEIR_INGEST__ARROW_FORM_SIZE : NULL);
     }
     return fault;
 }
@@ -498,15 +299,13 @@ weir_status weir_ingest__arrow_read(const char *table, const weir_ingest__arrow_
                                     size_t first, size_t count, weir_ingest__value *cells, size_t stride,
                                     char *forms, weir_error *error) {
     bool has_dictionary = column->dictionary_format != NULL;
-    span s = {.array = array,
-              .first = (size_t)array->offset + (size_t)batch->offset + first,
-              .count = count,
-              .cells = cells,
-              .stride = stride,
-              .forms = forms};
-    const char *fault = read_span(has_dictionary ? &column->index : &column->type, &s);
+    weir_ingest__span s = {.first = (size_t)array->offset + (size_t)batch->offset + first,
+                           .count = count,
+                           .cells = cells,
+                           .stride = stride};
+    const char *fault = read_span(has_dictionary ? &column->index : &column->type, array, &s, forms);
     if (!fault && has_dictionary)
-        fault = read_dictionary(&column->type, array->dictionary, &s);
+        fault = read_dictionary(&column->type, array->dictionary, &s, forms);
     return fault ? weir_ingest__arrow_fail(error, table, column->name, "%s", fault) : WEIR_OK;
 }
 
@@ -536,11 +335,12 @@ static weir_ingest__array_form form_of(const weir_ingest__arrow_type *type) {
         return WEIR_INGEST__ARRAY_TEXT64;
     if (type->layout != WEIR_INGEST__ARROW_FIXED)
         return WEIR_INGEST__ARRAY_NONE;
-    if (type->meaning == WEIR_INGEST__ARROW_SIGNED && type->width == 4)
+    bool is_number = type->meaning == WEIR_INGEST__ARROW_NUMBER;
+    if (is_number && type->number == WEIR_INGEST__NUMBER_SIGNED && type->width == 4)
         return WEIR_INGEST__ARRAY_INT32;
-    if (type->meaning == WEIR_INGEST__ARROW_SIGNED && type->width == 8)
+    if (is_number && type->number == WEIR_INGEST__NUMBER_SIGNED && type->width == 8)
         return WEIR_INGEST__ARRAY_INT64;
-    if (type->meaning == WEIR_INGEST__ARROW_FLOAT && type->width == 8)
+    if (is_number && type->number == WEIR_INGEST__NUMBER_FLOAT && type->width == 8)
         return WEIR_INGEST__ARRAY_DOUBLE;
     if (type->meaning == WEIR_INGEST__ARROW_TIME && !type->is_date && type->unit == 1000000)
         return WEIR_INGEST__ARRAY_MICROS;
@@ -555,15 +355,13 @@ bool weir_ingest__arrow_array(const weir_ingest__arrow_column *column, const str
     *out = (weir_ingest__array){.form = WEIR_INGEST__ARRAY_NONE};
     if (form == WEIR_INGEST__ARRAY_NONE)
         return false;
-    span s = {.array = array, .first = (size_t)array->offset + (size_t)batch->offset + first};
     bool is_text = form == WEIR_INGEST__ARRAY_TEXT32 || form == WEIR_INGEST__ARRAY_TEXT64;
-    size_t width = form == WEIR_INGEST__ARRAY_BITS     ? 0
-                   : form == WEIR_INGEST__ARRAY_TEXT32 ? sizeof(int32_t)
-                   : form == WEIR_INGEST__ARRAY_TEXT64 ? sizeof(int64_t)
-                                                       : column->type.width;
-    weir_ingest__array found = {.form = form, .validity = array->buffers[0], .first = s.first};
-    found.values = width > 0 ? values_at(&s, width) : array->buffers[1];
-    found.bytes = is_text ? array->buffers[2] : NULL;
+    size_t at = (size_t)array->offset + (size_t)batch->offset + first;
+    weir_ingest__array found = {.form = form,
+                                .validity = array->buffers[0],
+                                .first = at,
+                                .values = values_of(&column->type, array, at),
+                                .bytes = is_text ? array->buffers[2] : NULL};
     bool rises = !is_text || (found.bytes &&
                               (form == WEIR_INGEST__ARRAY_TEXT32 ? rises32 : rises64)(found.values, count));
     if (rises)

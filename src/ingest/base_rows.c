@@ -106,7 +106,7 @@ static weir_status open_rows(const weir_ingest__context *context, base *b, weir_
     WEIR__TRY(weir_ingest__source_runs.open(b->env, &from, &b->source, error));
     b->list = weir_ingest__runs_list(b->source);
     WEIR__TRY(check_list(b, b->list, hash, error));
-    return b->source->kind->describe(b->source, &b->catalog, error);
+    return weir_ingest__source_describe(b->source, &b->catalog, error);
 }
 
 static weir_status read_cut(const char *text, base *b, weir_error *error) {
@@ -135,7 +135,7 @@ weir_status weir_ingest__base_open(const weir_ingest__context *context, weir_ing
     size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!b)
         return weir_ingest__no_memory(error, sizeof *b);
-    b->env = b->catalog.env = context->env;
+    b->env = context->env;
     b->path = path;
     weir__arena_init(&b->arena, context->env);
     WEIR__TRY(read_cut(context->options->base_cut, b, error));
@@ -464,7 +464,7 @@ weir_status weir_ingest__base_scan_kept(weir_ingest__base *b, uint32_t table, ui
     cursor->part = &cursor->table->parts[part];
     weir_status status = source->kind->scan(source, from->source, from->columns, cursor->base.column_count,
                                             part, from->part_count, &cursor->inner, error);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 weir_status weir_ingest__base_join(weir_ingest__base *b, weir_error *error) {
@@ -576,7 +576,7 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
         status = count_unselected(session, plan, from, error);
     if (status == WEIR_OK && from->how == READ_FROM_CUT)
         status = select_rows(session, plan, from, &cursor->inner, error);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- What changed ---------------------------------------------------------------------------- */

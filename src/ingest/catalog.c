@@ -7,38 +7,22 @@
 #include "ingest/source.h"
 #include "ingest/sql.h"
 
-/* Room for one more item in an array that grows by doubling; the new item is zeroed. NULL if memory is
- * short. */
-static void *append(const weir_env *env, void **items, uint32_t *count, size_t item_size) {
-    bool is_full = (*count & (*count - 1)) == 0; /* 0 and the powers of two */
-    if (is_full) {
-        size_t capacity = *count ? 2 * (size_t)*count : 1;
-        void *grown = env->resize(env->context, *items, capacity * item_size);
-        if (!grown)
-            return NULL;
-        *items = grown;
-    }
-    void *item = (char *)*items + (size_t)*count * item_size;
-    memset(item, 0, item_size);
-    ++*count;
-    return item;
+static char *copy(weir_ingest__catalog *catalog, const char *text) {
+    return weir__arena_text(&catalog->memory, text, strlen(text));
 }
 
 weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog *catalog, const char *name) {
-    void *items = catalog->tables;
-    weir_ingest__catalog_table *table =
-        append(catalog->env, &items, &catalog->table_count, sizeof *catalog->tables);
-    catalog->tables = items;
-    if (!table)
-        return NULL;
-    table->name = weir__copy_text(catalog->env, name, strlen(name));
-    return table->name ? table : NULL;
+    weir_ingest__catalog_table *table = weir__arena_append(&catalog->memory, &catalog->tables,
+                                                           &catalog->table_count, sizeof *catalog->tables);
+    if (table)
+        table->name = copy(catalog, name);
+    return catalog->memory.is_short ? NULL : table;
 }
 
 weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catalog *catalog, const char *name,
                                                               uint32_t number) {
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(catalog, name);
-    uint32_t *detail = table ? weir__allocate(catalog->env, 1, sizeof *detail) : NULL;
+    uint32_t *detail = table ? weir__arena_take(&catalog->memory, sizeof *detail) : NULL;
     if (!detail)
         return NULL;
     *detail = number;
@@ -56,10 +40,13 @@ bool weir_ingest__name_ends_in(const char *name, const char *ending) {
     return size >= ending_size && strcasecmp(name + size - ending_size, ending) == 0;
 }
 
-char *weir_ingest__file_stem(const weir_env *env, const char *path) {
-    const char *name = weir_ingest__last_name(path);
-    const char *dot = strrchr(name, '.');
-    return weir__copy_text(env, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+ssize_t weir_ingest__file_head(const weir_env *env, const char *path, void *out, size_t size) {
+    int file = env->open(env->context, path, O_RDONLY, 0);
+    if (file < 0)
+        return -1;
+    ssize_t got = env->read(env->context, file, out, size);
+    env->close(env->context, file);
+    return got;
 }
 
 uint64_t weir_ingest__file_size(const weir_env *env, const char *path) {
@@ -76,7 +63,7 @@ uint64_t weir_ingest__file_size(const weir_env *env, const char *path) {
 weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
                                                               const char *schema, const char *bare,
                                                               bool is_visible) {
-    weir_ingest__sql name = {.env = catalog->env}, sql_name = {.env = catalog->env};
+    weir_ingest__sql name = {.env = catalog->memory.env}, sql_name = {.env = catalog->memory.env};
     if (!is_visible)
         weir_ingest__sql_add(&name, "%s.", schema);
     weir_ingest__sql_add(&name, "%s", bare);
@@ -85,121 +72,87 @@ weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catal
     weir_ingest__sql_add_identifier(&sql_name, bare);
     weir_ingest__catalog_table *table =
         name.failed || sql_name.failed ? NULL : weir_ingest__catalog_add_table(catalog, name.data);
-    weir_ingest__sql_release(&name);
-    if (!table) {
-        weir_ingest__sql_release(&sql_name);
-        return NULL;
+    if (table) {
+        table->sql_name = copy(catalog, sql_name.data);
+        table->is_hidden = !is_visible;
+        table->schema = copy(catalog, schema);
+        table->bare = copy(catalog, bare);
     }
-    table->sql_name = sql_name.data;
-    table->is_hidden = !is_visible;
-    table->schema = weir__copy_text(catalog->env, schema, strlen(schema));
-    table->bare = weir__copy_text(catalog->env, bare, strlen(bare));
-    return table->schema && table->bare ? table : NULL;
+    weir_ingest__sql_release(&name);
+    weir_ingest__sql_release(&sql_name);
+    return catalog->memory.is_short ? NULL : table;
 }
 
 weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalog *catalog,
                                                              weir_ingest__catalog_table *table,
                                                              const char *name,
                                                              weir_ingest__declared declared) {
-    void *items = table->columns;
     weir_ingest__catalog_column *column =
-        append(catalog->env, &items, &table->column_count, sizeof *table->columns);
-    table->columns = items;
-    if (!column)
-        return NULL;
-    column->declared = declared;
-    column->name = weir__copy_text(catalog->env, name, strlen(name));
-    return column->name ? column : NULL;
+        weir__arena_append(&catalog->memory, &table->columns, &table->column_count, sizeof *table->columns);
+    if (column) {
+        column->declared = declared;
+        column->name = copy(catalog, name);
+    }
+    return catalog->memory.is_short ? NULL : column;
 }
 
-bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+void weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                           uint32_t column) {
     assert(column < table->column_count && "a key of a column that is not there");
-    void *items = table->primary_key;
-    uint32_t *added = append(catalog->env, &items, &table->primary_key_count, sizeof *table->primary_key);
-    table->primary_key = items;
+    uint32_t *added = weir__arena_append(&catalog->memory, &table->primary_key, &table->primary_key_count,
+                                         sizeof *table->primary_key);
     if (added)
         *added = column;
-    return added != NULL;
 }
 
 weir_ingest__catalog_key *weir_ingest__catalog_add_foreign_key(weir_ingest__catalog *catalog,
                                                                weir_ingest__catalog_table *table,
                                                                const char *parent_table) {
-    void *items = table->foreign_keys;
-    weir_ingest__catalog_key *key =
-        append(catalog->env, &items, &table->foreign_key_count, sizeof *table->foreign_keys);
-    table->foreign_keys = items;
-    if (!key)
-        return NULL;
-    key->parent_table = weir__copy_text(catalog->env, parent_table, strlen(parent_table));
-    return key->parent_table ? key : NULL;
+    weir_ingest__catalog_key *key = weir__arena_append(
+        &catalog->memory, &table->foreign_keys, &table->foreign_key_count, sizeof *table->foreign_keys);
+    if (key)
+        key->parent_table = copy(catalog, parent_table);
+    return catalog->memory.is_short ? NULL : key;
 }
 
-static bool add_parent_column(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+static void add_parent_column(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
                               const char *name) {
-    void *items = key->parent_columns;
-    char **added = append(catalog->env, &items, &key->parent_column_count, sizeof *key->parent_columns);
-    key->parent_columns = items;
+    char **added = weir__arena_append(&catalog->memory, &key->parent_columns, &key->parent_column_count,
+                                      sizeof *key->parent_columns);
     if (added)
-        *added = weir__copy_text(catalog->env, name, strlen(name));
-    return added && *added;
+        *added = copy(catalog, name);
 }
 
-bool weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+void weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
                                           uint32_t column, const char *parent_column) {
-    void *items = key->columns;
-    uint32_t *added = append(catalog->env, &items, &key->column_count, sizeof *key->columns);
-    key->columns = items;
-    if (!added)
-        return false;
-    *added = column;
-    return !parent_column || add_parent_column(catalog, key, parent_column);
-}
-
-bool weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path) {
-    void *items = catalog->skipped;
-    char **added = append(catalog->env, &items, &catalog->skipped_count, sizeof *catalog->skipped);
-    catalog->skipped = items;
+    uint32_t *added =
+        weir__arena_append(&catalog->memory, &key->columns, &key->column_count, sizeof *key->columns);
     if (added)
-        *added = weir__copy_text(catalog->env, path, strlen(path));
-    return added && *added;
+        *added = column;
+    if (parent_column)
+        add_parent_column(catalog, key, parent_column);
 }
 
-static void release_key(const weir_env *env, weir_ingest__catalog_key *key) {
-    for (uint32_t i = 0; i < key->parent_column_count; i++)
-        weir__release(env, key->parent_columns[i]);
-    weir__release(env, key->parent_columns);
-    weir__release(env, key->columns);
-    weir__release(env, key->parent_table);
+void weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path) {
+    char **added = weir__arena_append(&catalog->memory, &catalog->skipped, &catalog->skipped_count,
+                                      sizeof *catalog->skipped);
+    if (added)
+        *added = copy(catalog, path);
 }
 
-static void release_table(const weir_env *env, weir_ingest__catalog_table *table) {
-    for (uint32_t i = 0; i < table->column_count; i++)
-        weir__release(env, table->columns[i].name);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        release_key(env, &table->foreign_keys[i]);
-    weir__release(env, table->columns);
-    weir__release(env, table->primary_key);
-    weir__release(env, table->foreign_keys);
-    weir__release(env, table->detail);
-    weir__release(env, table->schema);
-    weir__release(env, table->bare);
-    weir__release(env, table->sql_name);
-    weir__release(env, table->query);
-    weir__release(env, table->name);
+void weir_ingest__catalog_set_name(weir_ingest__catalog *catalog, const char *name) {
+    catalog->name = copy(catalog, name);
+}
+
+void weir_ingest__catalog_set_file(weir_ingest__catalog *catalog, const char *path) {
+    const char *name = weir_ingest__last_name(path), *dot = strrchr(name, '.');
+    catalog->name =
+        weir__arena_text(&catalog->memory, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    catalog->size_bytes = weir_ingest__file_size(catalog->memory.env, path);
 }
 
 void weir_ingest__catalog_release(weir_ingest__catalog *catalog) {
-    if (!catalog->env)
-        return;
-    for (uint32_t i = 0; i < catalog->table_count; i++)
-        release_table(catalog->env, &catalog->tables[i]);
-    for (uint32_t i = 0; i < catalog->skipped_count; i++)
-        weir__release(catalog->env, catalog->skipped[i]);
-    weir__release(catalog->env, catalog->skipped);
-    weir__release(catalog->env, catalog->tables);
-    weir__release(catalog->env, catalog->name);
+    weir__arena_release(&catalog->memory);
     *catalog = (weir_ingest__catalog){0};
 }
 
@@ -229,61 +182,57 @@ weir_ingest__catalog_table *weir_ingest__catalog_find_table(const weir_ingest__c
     return *count == 1 ? found : NULL;
 }
 
-uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name) {
+uint32_t weir_ingest__catalog_find_named(const weir_ingest__catalog_table *table, const char *name,
+                                         int (*compare)(const char *a, const char *b)) {
     for (uint32_t i = 0; i < table->column_count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
+        if (compare(table->columns[i].name, name) == 0)
             return i;
     return UINT32_MAX;
 }
 
+uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name) {
+    return weir_ingest__catalog_find_named(table, name, strcmp);
+}
+
+bool weir_ingest__catalog_find_origin(const weir_ingest__catalog *catalog, const char *table,
+                                      const char *column, int (*compare)(const char *a, const char *b),
+                                      weir_ingest__origin *out) {
+    for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
+        const weir_ingest__catalog_table *found = &catalog->tables[t];
+        if (found->query || found->is_view || compare(found->bare ? found->bare : found->name, table) != 0)
+            continue;
+        *out = (weir_ingest__origin){found, weir_ingest__catalog_find_named(found, column, compare)};
+        return out->column != UINT32_MAX;
+    }
+    return false;
+}
+
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-typedef struct key_resolver {
-    weir_ingest__catalog *catalog;
-    int (*compare)(const char *a, const char *b);
-    bool is_short_of_memory;
-} key_resolver;
-
-static void respell(key_resolver *r, char **name, const char *spelling) {
-    char *copy = weir__copy_text(r->catalog->env, spelling, strlen(spelling));
-    r->is_short_of_memory = r->is_short_of_memory || !copy;
-    if (!copy)
-        return;
-    weir__release(r->catalog->env, *name);
-    *name = copy;
-}
-
-static const weir_ingest__catalog_table *find_parent(const key_resolver *r, const char *name) {
-    for (uint32_t i = 0; i < r->catalog->table_count; i++)
-        if (r->compare(r->catalog->tables[i].name, name) == 0)
-            return &r->catalog->tables[i];
-    return NULL;
-}
-
 /* Whether a key leads to columns that are there. Table and columns take the spelling of the declaration. */
-static bool resolve_key(key_resolver *r, const weir_ingest__catalog_table *table,
-                        weir_ingest__catalog_key *key) {
-    const weir_ingest__catalog_table *parent = find_parent(r, key->parent_table);
+static bool resolve_key(weir_ingest__catalog *catalog, int (*compare)(const char *a, const char *b),
+                        const weir_ingest__catalog_table *table, weir_ingest__catalog_key *key) {
+    uint32_t t = 0;
+    while (t < catalog->table_count && compare(catalog->tables[t].name, key->parent_table) != 0)
+        t++;
     for (uint32_t i = 0; i < key->column_count; i++)
         if (key->columns[i] >= table->column_count)
             return false;
-    if (!parent)
+    if (t == catalog->table_count)
         return false;
+    const weir_ingest__catalog_table *parent = &catalog->tables[t];
     for (uint32_t i = 0; key->parent_column_count == i && i < parent->primary_key_count; i++)
-        if (!add_parent_column(r->catalog, key, parent->columns[parent->primary_key[i]].name))
-            r->is_short_of_memory = true;
-    bool is_there = key->column_count > 0 && key->parent_column_count == key->column_count;
-    for (uint32_t i = 0; i < key->parent_column_count && is_there; i++) {
-        uint32_t c = 0;
-        while (c < parent->column_count && r->compare(parent->columns[c].name, key->parent_columns[i]) != 0)
-            c++;
-        is_there = c < parent->column_count;
-        if (is_there)
-            respell(r, &key->parent_columns[i], parent->columns[c].name);
+        add_parent_column(catalog, key, parent->columns[parent->primary_key[i]].name);
+    if (key->column_count == 0 || key->parent_column_count != key->column_count || catalog->memory.is_short)
+        return false;
+    for (uint32_t i = 0; i < key->parent_column_count; i++) {
+        uint32_t c = weir_ingest__catalog_find_named(parent, key->parent_columns[i], compare);
+        if (c == UINT32_MAX)
+            return false;
+        key->parent_columns[i] = parent->columns[c].name;
     }
-    if (is_there)
-        respell(r, &key->parent_table, parent->name);
-    return is_there && !r->is_short_of_memory;
+    key->parent_table = parent->name;
+    return true;
 }
 
 /* By the columns' places, one after the other. */
@@ -303,25 +252,20 @@ static bool is_repeated(const weir_ingest__catalog_key *keys, uint32_t count,
     return false;
 }
 
-weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
-                                              int (*compare)(const char *a, const char *b),
-                                              weir_error *error) {
-    key_resolver r = {.catalog = catalog, .compare = compare};
-    for (uint32_t t = 0; t < catalog->table_count; t++) {
+void weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
+                                       int (*compare)(const char *a, const char *b)) {
+    for (uint32_t t = 0; t < catalog->table_count && !catalog->memory.is_short; t++) {
         weir_ingest__catalog_table *table = &catalog->tables[t];
         uint32_t kept = 0;
         for (uint32_t i = 0; i < table->foreign_key_count; i++) {
             weir_ingest__catalog_key key = table->foreign_keys[i];
-            if (resolve_key(&r, table, &key) && !is_repeated(table->foreign_keys, kept, &key))
+            if (resolve_key(catalog, compare, table, &key) && !is_repeated(table->foreign_keys, kept, &key))
                 table->foreign_keys[kept++] = key;
-            else
-                release_key(catalog->env, &key);
         }
         table->foreign_key_count = kept;
         if (kept > 0)
             qsort(table->foreign_keys, kept, sizeof *table->foreign_keys, compare_keys);
     }
-    return r.is_short_of_memory ? weir_ingest__source_no_memory(error, 1) : WEIR_OK;
 }
 
 /* ---- For drafts ---------------------------------------------------------------------------------- */
@@ -352,14 +296,10 @@ weir_status weir_ingest__catalog_keep_drafted(weir_ingest__catalog *catalog, wei
         for (uint32_t i = 0; i < table->foreign_key_count; i++)
             if (is_drafted(catalog, table->foreign_keys[i].parent_table))
                 table->foreign_keys[kept_keys++] = table->foreign_keys[i];
-            else
-                release_key(catalog->env, &table->foreign_keys[i]);
         table->foreign_key_count = kept_keys;
     }
     for (uint32_t t = 0; t < catalog->table_count; t++)
-        if (catalog->tables[t].is_hidden)
-            release_table(catalog->env, &catalog->tables[t]);
-        else
+        if (!catalog->tables[t].is_hidden)
             catalog->tables[kept++] = catalog->tables[t];
     catalog->table_count = kept;
     if (kept > 0)

@@ -133,26 +133,23 @@ typedef struct weir_ingest__folder_value {
 typedef struct weir_ingest__data_file {
     char *path;
     weir_ingest__folder_value *values;
-    size_t value_count;
+    uint32_t value_count;
 } weir_ingest__data_file;
 
 typedef struct weir_ingest__data_table {
     char *name;
     bool is_csv;                   /* else Parquet */
     weir_ingest__data_file *files; /* bytewise by path */
-    size_t file_count;
-    size_t capacity;
+    uint32_t file_count;
 } weir_ingest__data_table;
 
 typedef struct weir_ingest__data_files {
-    const weir_env *env;
+    weir__arena memory;              /* of everything here */
     char *name;                      /* what a draft calls the source */
     weir_ingest__data_table *tables; /* bytewise by name */
-    size_t count;
-    size_t capacity;
+    uint32_t count;
     char **skipped; /* paths of files that are not read, bytewise */
-    size_t skipped_count;
-    size_t skipped_capacity;
+    uint32_t skipped_count;
     bool has_csv;
     bool has_parquet;
 } weir_ingest__data_files;
@@ -164,11 +161,13 @@ bool weir_ingest__is_data_files(const weir_env *env, const char *location);
 WEIR_CHECKED weir_status weir_ingest__find_data_files(const weir_env *env, const char *location,
                                                       weir_ingest__data_files *out, weir_error *error);
 void weir_ingest__data_files_release(weir_ingest__data_files *files);
+/* Name, size and skipped files of a catalog. */
+void weir_ingest__data_files_describe(const weir_ingest__data_files *files, weir_ingest__catalog *out);
 
 /* ---- The source -------------------------------------------------------------------------------- */
 
-/* The kind's own `open`. Tables of Parquet files are listed without columns: DuckDB reads them, and asks here
- * what else there is. */
+/* The kind's own `open`. Tables of Parquet files are listed without columns: DuckDB reads them, and asks what
+ * the sessions share what else there is. */
 WEIR_CHECKED weir_status weir_ingest__csv_source_open(const weir_env *env,
                                                       const weir_ingest__source_options *options,
                                                       weir_ingest__source **out, weir_error *error);
@@ -193,16 +192,11 @@ typedef struct weir_ingest__csv_table {
 
 /* What all sessions of a source share. */
 typedef struct weir_ingest__csv_source {
-    const weir_env *env;
-    const weir_ingest__source_options *options;
+    weir_ingest__table_source base;
     weir_ingest__data_files files;
     weir_ingest__csv_table *tables; /* as files.tables */
     const char *found_nulls[WEIR_INGEST__CSV_MARKERS];
     uint32_t found_null_count;
-    weir_ingest__table_query query;
 } weir_ingest__csv_source;
-
-/* Of an open source of files. */
-const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source);
 
 #endif

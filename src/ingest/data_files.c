@@ -81,143 +81,88 @@ typedef struct entry {
 } entry;
 
 typedef struct entries {
-    const weir_env *env;
+    weir__arena memory;
     const char *pattern; /* NULL: all */
     entry *list;
-    size_t count;
-    size_t capacity;
-    bool is_short_of_memory;
+    uint32_t count;
 } entries;
 
-static bool take_entry(void *argument, const char *name, bool folder, bool file) {
+static bool take_entry(void *argument, const char *name, bool is_folder, bool is_file) {
     entries *all = argument;
     if (name[0] == '.' || name[0] == '_' || (all->pattern && fnmatch(all->pattern, name, 0) != 0))
         return true;
-    char *copy = weir__copy_text(all->env, name, strlen(name));
-    void *list = all->list;
-    if (!copy || !weir__grow(all->env, &list, &all->capacity, all->count + 1, sizeof *all->list)) {
-        weir__release(all->env, copy);
-        all->is_short_of_memory = true;
-        return false;
-    }
-    all->list = list;
-    all->list[all->count++] = (entry){copy, folder, file};
-    return true;
+    entry *added = weir__arena_append(&all->memory, &all->list, &all->count, sizeof *added);
+    if (added)
+        *added = (entry){weir__arena_text(&all->memory, name, strlen(name)), is_folder, is_file};
+    return !all->memory.is_short;
 }
 
-static int compare_entries(const void *a, const void *b) {
-    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+/* By a text, or the text that a struct begins with. */
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void entries_release(entries *all) {
-    for (size_t i = 0; i < all->count; i++)
-        weir__release(all->env, all->list[i].name);
-    weir__release(all->env, all->list);
-}
-
-/* The entries of a folder, bytewise by name. */
+/* The entries of a folder, bytewise by name. Their memory is to be released, also after a failure. */
 static weir_status list_folder(const weir_env *env, const char *path, const char *pattern, entries *out,
                                weir_error *error) {
-    *out = (entries){.env = env, .pattern = pattern};
+    *out = (entries){.memory = {.env = env}, .pattern = pattern};
     int failure = env->list ? env->list(env->context, path, take_entry, out) : (errno = ENOSYS, -1);
-    if (out->is_short_of_memory)
+    if (out->memory.is_short)
         return no_memory(error);
     if (failure != 0)
         return WEIR_INGEST__SOURCE_ERROR(error, "%s cannot be listed: %m", path);
     if (out->count > 0)
-        qsort(out->list, out->count, sizeof *out->list, compare_entries);
+        qsort(out->list, out->count, sizeof *out->list, compare_texts);
     return WEIR_OK;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 typedef struct finder {
+    const weir_env *env;
     weir_ingest__data_files *files;
     weir_error *error;
-    weir_ingest__folder_value values[DEPTH_MAX]; /* of the folders on the way; not owned */
-    size_t value_count;
+    weir_ingest__folder_value values[DEPTH_MAX]; /* of the folders on the way */
+    uint32_t value_count;
 } finder;
 
-static weir_status skip(finder *f, const char *path) {
+/* A file that was found. `*number` is its table's, or -1: then it begins one, called `table_name` or, if that
+ * is NULL, like the file. What weir does not read is noted. */
+static weir_status take_file(finder *f, const char *path, const entry *found, const char *table_name,
+                             ptrdiff_t *number) {
     weir_ingest__data_files *files = f->files;
-    char *copy = weir__copy_text(files->env, path, strlen(path));
-    void *list = files->skipped;
-    if (!copy || !weir__grow(files->env, &list, &files->skipped_capacity, files->skipped_count + 1,
-                             sizeof *files->skipped)) {
-        weir__release(files->env, copy);
-        return no_memory(f->error);
+    weir__arena *memory = &files->memory;
+    size_t stem;
+    file_kind kind = found->is_file ? kind_of(found->name, &stem) : NOT_DATA;
+    char *copy = weir__arena_text(memory, path, strlen(path));
+    if (kind == NOT_DATA) {
+        char **skipped = weir__arena_append(memory, &files->skipped, &files->skipped_count, sizeof *skipped);
+        if (skipped)
+            *skipped = copy;
+        return memory->is_short ? no_memory(f->error) : WEIR_OK;
     }
-    files->skipped = list;
-    files->skipped[files->skipped_count++] = copy;
+    if (*number < 0) {
+        weir_ingest__data_table *begun =
+            weir__arena_append(memory, &files->tables, &files->count, sizeof *begun);
+        if (!begun)
+            return no_memory(f->error);
+        begun->is_csv = kind == CSV_FILE;
+        begun->name = weir__arena_text(memory, table_name ? table_name : found->name,
+                                       table_name ? strlen(table_name) : stem);
+        *number = (ptrdiff_t)files->count - 1;
+    }
+    weir_ingest__data_table *table = &files->tables[*number];
+    if (table->is_csv != (kind == CSV_FILE))
+        return WEIR_INGEST__SOURCE_ERROR(
+            f->error, "table %s has both CSV and Parquet files, such as %s; keep one kind", table_name, path);
+    weir_ingest__data_file *file =
+        weir__arena_append(memory, &table->files, &table->file_count, sizeof *file);
+    weir_ingest__folder_value *values = weir__arena_take_zero(memory, f->value_count, sizeof *values);
+    if (memory->is_short)
+        return no_memory(f->error);
+    memcpy(values, f->values, f->value_count * sizeof *values);
+    *file = (weir_ingest__data_file){.path = copy, .values = values, .value_count = f->value_count};
     return WEIR_OK;
-}
-
-static void release_values(const weir_env *env, weir_ingest__folder_value *values, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        weir__release(env, values[i].key);
-        weir__release(env, values[i].value);
-    }
-}
-
-static weir_ingest__data_table *add_table(finder *f, const char *name, size_t size, file_kind kind) {
-    weir_ingest__data_files *files = f->files;
-    void *list = files->tables;
-    if (!weir__grow(files->env, &list, &files->capacity, files->count + 1, sizeof *files->tables))
-        return NULL;
-    files->tables = list;
-    weir_ingest__data_table *table = &files->tables[files->count];
-    *table = (weir_ingest__data_table){.is_csv = kind == CSV_FILE,
-                                       .name = weir__copy_text(files->env, name, size)};
-    if (!table->name)
-        return NULL;
-    files->count++;
-    return table;
-}
-
-static weir_status add_file(finder *f, weir_ingest__data_table *table, const char *path) {
-    const weir_env *env = f->files->env;
-    void *list = table->files;
-    if (!weir__grow(env, &list, &table->capacity, table->file_count + 1, sizeof *table->files))
-        return no_memory(f->error);
-    table->files = list;
-    weir_ingest__data_file *file = &table->files[table->file_count++];
-    *file =
-        (weir_ingest__data_file){.path = weir__copy_text(env, path, strlen(path)),
-                                 .values = weir__allocate_zero(env, f->value_count, sizeof *file->values)};
-    bool is_fine = file->path && file->values;
-    for (size_t i = 0; i < f->value_count && is_fine; i++) {
-        file->value_count = i + 1;
-        const weir_ingest__folder_value *from = &f->values[i];
-        weir_ingest__folder_value *to = &file->values[i];
-        to->key = weir__copy_text(env, from->key, strlen(from->key));
-        to->value = from->value ? weir__copy_text(env, from->value, strlen(from->value)) : NULL;
-        is_fine = to->key && (to->value || !from->value);
-    }
-    return is_fine ? WEIR_OK : no_memory(f->error);
-}
-
-/* ---- Folders that are one table -------------------------------------------------------------- */
-
-/* "key=value", with %XX for a byte in the value; false if memory is short. */
-static bool read_folder_value(const weir_env *env, const char *name, weir_ingest__folder_value *out) {
-    const char *equals = strchr(name, '=');
-    out->key = weir__copy_text(env, name, (size_t)(equals - name));
-    out->value = NULL;
-    if (!out->key || strcmp(equals + 1, "__HIVE_DEFAULT_PARTITION__") == 0)
-        return out->key != NULL;
-    char *value = weir__copy_text(env, equals + 1, strlen(equals + 1));
-    if (!value)
-        return false;
-    char *to = value;
-    for (const char *at = value; *at; at++) {
-        uint8_t byte = 0;
-        bool is_coded = at[0] == '%' && at[1] && weir__hex_decode(at + 1, 2, &byte, 1) && byte != 0;
-        *to++ = is_coded ? WEIR__LOW(char, byte) : *at;
-        at += is_coded ? 2 : 0;
-    }
-    *to = 0;
-    out->value = value;
-    return true;
 }
 
 static bool has_value_name(const char *name) {
@@ -225,63 +170,56 @@ static bool has_value_name(const char *name) {
     return equals && equals > name;
 }
 
-static weir_status refuse(finder *f, const char *format, const char *a, const char *b) {
-    char message[2 * PATH_CAPACITY];
-    snprintf(message, sizeof message, format, a, b);
-    return WEIR_INGEST__SOURCE_ERROR(f->error, "%s", message);
+/* "key=value", with %XX for a byte in the value. */
+static weir_status enter_value(finder *f, const char *name) {
+    weir__arena *memory = &f->files->memory;
+    const char *equals = strchr(name, '=');
+    weir_ingest__folder_value *out = &f->values[f->value_count++];
+    out->key = weir__arena_text(memory, name, (size_t)(equals - name));
+    out->value = NULL;
+    if (strcmp(equals + 1, "__HIVE_DEFAULT_PARTITION__") != 0)
+        out->value = weir__arena_text(memory, equals + 1, strlen(equals + 1));
+    char *to = out->value;
+    for (const char *at = out->value; at && *at; at++) {
+        uint8_t byte = 0;
+        bool is_coded = at[0] == '%' && at[1] && weir__hex_decode(at + 1, 2, &byte, 1) && byte != 0;
+        *to++ = is_coded ? WEIR__LOW(char, byte) : *at;
+        at += is_coded ? 2 : 0;
+    }
+    if (to)
+        *to = 0;
+    return memory->is_short ? no_memory(f->error) : WEIR_OK;
 }
 
 static weir_status join_path(finder *f, const char *folder, const char *name, char out[PATH_CAPACITY]) {
     size_t size = strlen(folder);
     bool has_slash = size > 0 && folder[size - 1] == '/';
     int needed = snprintf(out, PATH_CAPACITY, "%s%s%s", folder, has_slash || size == 0 ? "" : "/", name);
-    return needed < PATH_CAPACITY ? WEIR_OK : refuse(f, "the path %.100s… is too long%s", out, "");
+    if (needed < PATH_CAPACITY)
+        return WEIR_OK;
+    return WEIR_INGEST__SOURCE_ERROR(f->error, "the path %.100s… is too long", out);
 }
 
-/* All files below a folder are one table's. `number` is the table's, or -1 until its first file is found. */
-static weir_status collect(finder *f, const char *folder, const char *name, int depth, ptrdiff_t *number);
-
-static weir_status collect_entry(finder *f, const char *folder, const entry *found, const char *name,
-                                 int depth, ptrdiff_t *number) {
-    char path[PATH_CAPACITY];
-    size_t stem;
-    weir_status status = join_path(f, folder, found->name, path);
-    if (status != WEIR_OK)
-        return status;
-    if (found->is_folder) {
-        bool is_value = has_value_name(found->name);
-        if (is_value && !read_folder_value(f->files->env, found->name, &f->values[f->value_count])) {
-            release_values(f->files->env, &f->values[f->value_count], 1);
-            return no_memory(f->error);
-        }
-        f->value_count += is_value ? 1 : 0;
-        status = collect(f, path, name, depth + 1, number);
-        if (is_value)
-            release_values(f->files->env, &f->values[--f->value_count], 1);
-        return status;
-    }
-    file_kind kind = found->is_file ? kind_of(found->name, &stem) : NOT_DATA;
-    if (kind == NOT_DATA)
-        return skip(f, path);
-    if (*number < 0) {
-        if (!add_table(f, name, strlen(name), kind))
-            return no_memory(f->error);
-        *number = (ptrdiff_t)f->files->count - 1;
-    }
-    weir_ingest__data_table *table = &f->files->tables[*number];
-    if (table->is_csv != (kind == CSV_FILE))
-        return refuse(f, "table %s has both CSV and Parquet files, such as %s; keep one kind", name, path);
-    return add_file(f, table, path);
-}
-
+/* All files below a folder are one table's. */
 static weir_status collect(finder *f, const char *folder, const char *name, int depth, ptrdiff_t *number) {
     entries found;
+    char path[PATH_CAPACITY];
     if (depth >= DEPTH_MAX)
-        return refuse(f, "%s: folders are nested too deep to be one table%s", folder, "");
-    weir_status status = list_folder(f->files->env, folder, NULL, &found, f->error);
-    for (size_t i = 0; i < found.count && status == WEIR_OK; i++)
-        status = collect_entry(f, folder, &found.list[i], name, depth, number);
-    entries_release(&found);
+        return WEIR_INGEST__SOURCE_ERROR(f->error, "%s: folders are nested too deep to be one table", folder);
+    weir_status status = list_folder(f->env, folder, NULL, &found, f->error);
+    for (uint32_t i = 0; i < found.count && status == WEIR_OK; i++) {
+        const entry *one = &found.list[i];
+        uint32_t value_count = f->value_count;
+        status = join_path(f, folder, one->name, path);
+        if (status == WEIR_OK && !one->is_folder)
+            status = take_file(f, path, one, name, number);
+        if (status == WEIR_OK && one->is_folder && has_value_name(one->name))
+            status = enter_value(f, one->name);
+        if (status == WEIR_OK && one->is_folder)
+            status = collect(f, path, name, depth + 1, number);
+        f->value_count = value_count;
+    }
+    weir__arena_release(&found.memory);
     return status;
 }
 
@@ -290,38 +228,33 @@ static weir_status collect(finder *f, const char *folder, const char *name, int 
 /* One entry of the source's folder: a file that is a table, or a folder that is one. */
 static weir_status take_top(finder *f, const char *folder, const entry *found) {
     char path[PATH_CAPACITY];
-    size_t stem;
     ptrdiff_t number = -1;
     WEIR__TRY(join_path(f, folder, found->name, path));
-    if (found->is_folder)
-        return collect(f, path, found->name, 0, &number);
-    file_kind kind = found->is_file ? kind_of(found->name, &stem) : NOT_DATA;
-    if (kind == NOT_DATA)
-        return skip(f, path);
-    weir_ingest__data_table *table = add_table(f, found->name, stem, kind);
-    return table ? add_file(f, table, path) : no_memory(f->error);
+    return found->is_folder ? collect(f, path, found->name, 0, &number)
+                            : take_file(f, path, found, NULL, &number);
 }
 
 static weir_status take_folder(finder *f, const char *folder, const char *pattern) {
     entries found;
     bool has_values = false;
     ptrdiff_t number = -1;
-    weir_status status = list_folder(f->files->env, *folder ? folder : ".", pattern, &found, f->error);
-    for (size_t i = 0; i < found.count; i++)
+    const char *shown = *folder ? folder : ".";
+    weir_status status = list_folder(f->env, shown, pattern, &found, f->error);
+    for (uint32_t i = 0; i < found.count; i++)
         has_values = has_values || (found.list[i].is_folder && has_value_name(found.list[i].name));
     if (has_values && status == WEIR_OK)
-        status = collect(f, *folder ? folder : ".", f->files->name, 0, &number);
-    for (size_t i = 0; i < found.count && status == WEIR_OK && !has_values; i++)
+        status = collect(f, shown, f->files->name, 0, &number);
+    for (uint32_t i = 0; i < found.count && status == WEIR_OK && !has_values; i++)
         status = take_top(f, folder, &found.list[i]);
-    entries_release(&found);
+    weir__arena_release(&found.memory);
     return status;
 }
 
 /* What a draft calls the source: the last name of the path that has no wildcard, without its ending. */
-static bool name_source(weir_ingest__data_files *files, const char *location) {
+static void name_source(const weir_env *env, weir_ingest__data_files *files, const char *location) {
     size_t end = strlen(location), stem = 0;
     const char *wildcard = strpbrk(location, "*?[");
-    bool has_wildcard = wildcard && !is_folder(files->env, location) && !is_there(files->env, location);
+    bool has_wildcard = wildcard && !is_folder(env, location) && !is_there(env, location);
     if (has_wildcard)
         for (end = (size_t)(wildcard - location); end > 0 && location[end - 1] != '/';)
             end--;
@@ -330,37 +263,48 @@ static bool name_source(weir_ingest__data_files *files, const char *location) {
     size_t start = end;
     while (start > 0 && location[start - 1] != '/')
         start--;
-    char *name = weir__copy_text(files->env, location + start, end - start);
-    if (!name)
-        return false;
-    if (kind_of(name, &stem) != NOT_DATA)
-        name[stem] = 0;
-    if (*name == 0 || *name == '.') { /* ".", "..", "/" or nothing */
-        weir__release(files->env, name);
-        name = weir__copy_text(files->env, "data", 4);
+    files->name = weir__arena_text(&files->memory, location + start, end - start);
+    if (!files->name)
+        return;
+    if (kind_of(files->name, &stem) != NOT_DATA)
+        files->name[stem] = 0;
+    if (*files->name == 0 || *files->name == '.') /* ".", "..", "/" or nothing */
+        files->name = weir__arena_text(&files->memory, "data", 4);
+}
+
+/* Puts what was found in order, and looks at it as a whole. */
+static weir_status check_found(weir_ingest__data_files *found, weir_error *error) {
+    qsort(found->tables, found->count, sizeof *found->tables, compare_texts);
+    if (found->skipped_count > 0)
+        qsort(found->skipped, found->skipped_count, sizeof *found->skipped, compare_texts);
+    for (uint32_t i = 0; i < found->count; i++) {
+        weir_ingest__data_table *table = &found->tables[i];
+        qsort(table->files, table->file_count, sizeof *table->files, compare_texts);
+        found->has_csv = found->has_csv || table->is_csv;
+        found->has_parquet = found->has_parquet || !table->is_csv;
+        if (i > 0 && strcmp(table->name, table[-1].name) == 0)
+            return WEIR_INGEST__SOURCE_ERROR(error, "%s and %s would both be table %s; rename one",
+                                             table[-1].files[0].path, table->files[0].path, table->name);
+        for (uint32_t k = 1; k < table->file_count; k++) {
+            const weir_ingest__data_file *file = &table->files[k];
+            bool is_alike = file->value_count == table->files[0].value_count;
+            for (uint32_t v = 0; v < file->value_count && is_alike; v++)
+                is_alike = strcmp(file->values[v].key, table->files[0].values[v].key) == 0;
+            if (!is_alike)
+                return WEIR_INGEST__SOURCE_ERROR(
+                    error, "%s and %s are parts of one table, but their folders name other columns",
+                    table->files[0].path, file->path);
+        }
     }
-    files->name = name;
-    return name != NULL;
-}
-
-static int compare_tables(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__data_table *)a)->name, ((const weir_ingest__data_table *)b)->name);
-}
-
-static int compare_files(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__data_file *)a)->path, ((const weir_ingest__data_file *)b)->path);
-}
-
-static int compare_texts(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__find_data_files(const weir_env *env, const char *location,
                                          weir_ingest__data_files *out, weir_error *error) {
-    finder f = {.files = out, .error = error};
-    env = weir__env_or_default(env);
-    *out = (weir_ingest__data_files){.env = env};
-    if (!name_source(out, location))
+    finder f = {.env = env, .files = out, .error = error};
+    *out = (weir_ingest__data_files){.memory = {.env = env}};
+    name_source(env, out, location);
+    if (!out->name)
         return no_memory(error);
     weir_status status;
     if (is_folder(env, location)) {
@@ -375,59 +319,31 @@ weir_status weir_ingest__find_data_files(const weir_env *env, const char *locati
         int size = snprintf(folder, sizeof folder, "%.*s", WEIR__NARROW(int, shown), location);
         bool is_file = is_there(env, location);
         if (size < 0 || size >= PATH_CAPACITY)
-            status = refuse(&f, "the path %.100s… is too long%s", location, "");
+            status = WEIR_INGEST__SOURCE_ERROR(error, "the path %.100s… is too long", location);
         else if (is_file)
             status = take_top(&f, folder, &(entry){.name = (char *)name, .is_file = true});
         else if (is_pattern(folder))
-            status = refuse(&f, "%s: a pattern may stand in the last name of a path only%s", location, "");
+            status = WEIR_INGEST__SOURCE_ERROR(
+                error, "%s: a pattern may stand in the last name of a path only", location);
         else
             status = take_folder(&f, folder, name);
     }
     WEIR__TRY(status);
     if (out->count == 0)
-        return refuse(&f, "%s has no .parquet, .csv or .tsv file%s", location, "");
-    qsort(out->tables, out->count, sizeof *out->tables, compare_tables);
-    if (out->skipped_count > 0)
-        qsort(out->skipped, out->skipped_count, sizeof *out->skipped, compare_texts);
-    for (size_t i = 0; i < out->count; i++) {
-        weir_ingest__data_table *table = &out->tables[i];
-        qsort(table->files, table->file_count, sizeof *table->files, compare_files);
-        out->has_csv = out->has_csv || table->is_csv;
-        out->has_parquet = out->has_parquet || !table->is_csv;
-        if (i > 0 && strcmp(table->name, table[-1].name) == 0)
-            return WEIR_INGEST__SOURCE_ERROR(f.error, "%s and %s would both be table %s; rename one",
-                                             table[-1].files[0].path, table->files[0].path, table->name);
-        for (size_t k = 1; k < table->file_count; k++) {
-            const weir_ingest__data_file *file = &table->files[k];
-            bool is_alike = file->value_count == table->files[0].value_count;
-            for (size_t v = 0; v < file->value_count && is_alike; v++)
-                is_alike = strcmp(file->values[v].key, table->files[0].values[v].key) == 0;
-            if (!is_alike)
-                return refuse(&f, "%s and %s are parts of one table, but their folders name other columns",
-                              table->files[0].path, file->path);
-        }
-    }
-    return WEIR_OK;
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s has no .parquet, .csv or .tsv file", location);
+    return check_found(out, error);
+}
+
+void weir_ingest__data_files_describe(const weir_ingest__data_files *files, weir_ingest__catalog *out) {
+    weir_ingest__catalog_set_name(out, files->name);
+    for (uint32_t i = 0; i < files->skipped_count; i++)
+        weir_ingest__catalog_add_skipped(out, files->skipped[i]);
+    for (uint32_t t = 0; t < files->count; t++)
+        for (uint32_t i = 0; i < files->tables[t].file_count; i++)
+            out->size_bytes += weir_ingest__file_size(files->memory.env, files->tables[t].files[i].path);
 }
 
 void weir_ingest__data_files_release(weir_ingest__data_files *files) {
-    const weir_env *env = files->env;
-    if (!env)
-        return;
-    for (size_t i = 0; i < files->count; i++) {
-        weir_ingest__data_table *table = &files->tables[i];
-        for (size_t k = 0; k < table->file_count; k++) {
-            release_values(env, table->files[k].values, table->files[k].value_count);
-            weir__release(env, table->files[k].values);
-            weir__release(env, table->files[k].path);
-        }
-        weir__release(env, table->files);
-        weir__release(env, table->name);
-    }
-    for (size_t i = 0; i < files->skipped_count; i++)
-        weir__release(env, files->skipped[i]);
-    weir__release(env, files->tables);
-    weir__release(env, files->skipped);
-    weir__release(env, files->name);
+    weir__arena_release(&files->memory);
     *files = (weir_ingest__data_files){0};
 }

@@ -107,8 +107,8 @@ static weir_status find_functions(void *library, weir_ingest__duck_api *out, wei
     const char *missing = weir__find_functions(library, functions, sizeof functions / sizeof *functions, out);
     if (!missing)
         return WEIR_OK;
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                      "the DuckDB library lacks the function %s; " HOW_TO_GET_IT, missing);
+    return WEIR_INGEST__SOURCE_ERROR(error, "the DuckDB library lacks the function %s; " HOW_TO_GET_IT,
+                                     missing);
 }
 
 static weir_status check_version(const weir_ingest__duck_api *api, weir_error *error) {
@@ -117,8 +117,8 @@ static weir_status check_version(const weir_ingest__duck_api *api, weir_error *e
     bool is_read = version && sscanf(version, "v%u.%u", &major, &minor) == 2;
     if (is_read && ((major == 1 && minor >= 2) || major == 2))
         return WEIR_OK;
-    return weir__fail(
-        error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
+    return WEIR_INGEST__SOURCE_ERROR(
+        error,
         "the DuckDB library has version %s, but weir reads with 1.2 or later of 1, or 2; " HOW_TO_GET_IT,
         version ? version : "?");
 }
@@ -131,9 +131,9 @@ weir_status weir_ingest__duck_load(weir_ingest__duck_api *out, weir_error *error
         char reason[256] = "it is in none of the usual places";
         if (is_named)
             weir__one_line(dlerror(), reason, sizeof reason);
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "this source needs the DuckDB library, which cannot be loaded (%s); " HOW_TO_GET_IT,
-                          reason);
+        return WEIR_INGEST__SOURCE_ERROR(
+            error, "this source needs the DuckDB library, which cannot be loaded (%s); " HOW_TO_GET_IT,
+            reason);
     }
     weir_status status = find_functions(library, out, error);
     return status ? status : check_version(out, error);

@@ -113,11 +113,9 @@ typedef struct weir_ingest__duck_session {
     weir_ingest__duck_api api;
     weir_ingest__duck_database database;
     weir_ingest__duck_connection connection;
-    atomic_bool is_interrupted;
     bool is_fork;               /* the database is the origin's to close */
     bool has_files;             /* views of files in an in-memory database; else a database file */
     weir_ingest__source *files; /* what is known of them; NULL in a fork */
-    const weir_ingest__source_options *options;
 } weir_ingest__duck_session;
 
 /* A catalog table's detail: rows that the parts of a scan share out by rowid; 0: it cannot be shared. */
@@ -125,18 +123,13 @@ typedef struct weir_ingest__duck_table {
     uint64_t shared_rows;
 } weir_ingest__duck_table;
 
-/* Starts a statement that gives rows, one of the user's where `is_query`. `what` is for messages and
- * copied. */
+/* Starts a statement that gives rows, one of the user's where `is_query`. Messages call it "KIND NAME". */
 WEIR_CHECKED weir_status weir_ingest__duck_start(weir_ingest__duck_session *session, const char *statement,
-                                                 bool is_query, const char *what, weir_ingest__cursor **out,
-                                                 weir_error *error);
+                                                 bool is_query, const char *kind, const char *name,
+                                                 weir_ingest__cursor **out, weir_error *error);
 
-WEIR_CHECKED weir_status weir_ingest__duck_describe(weir_ingest__source *source, weir_ingest__catalog *out,
-                                                    weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__duck_describe_query(weir_ingest__source *source, const char *sql,
-                                                          weir_ingest__catalog *catalog,
-                                                          weir_ingest__catalog_table *table,
-                                                          weir_error *error);
+weir_ingest__describe_method weir_ingest__duck_describe;
+weir_ingest__describe_query_method weir_ingest__duck_describe_query;
 /* Runs a statement whose rows do not matter. `what` is for messages. */
 WEIR_CHECKED weir_status weir_ingest__duck_run(weir_ingest__duck_session *session, const char *statement,
                                                const char *what, weir_error *error);

@@ -103,7 +103,7 @@ static weir_status view_table(weir_ingest__duck_session *session, const weir_ing
     weir_ingest__sql_add(&sql, " FROM ");
     add_reader(&sql, table);
     weir_status status = sql.failed
-                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+                             ? weir_ingest__source_no_memory(error, sql.size)
                              : weir_ingest__duck_run(session, sql.data, table->files->files[0].path, error);
     weir_ingest__sql_release(&sql);
     return status;
@@ -111,10 +111,10 @@ static weir_status view_table(weir_ingest__duck_session *session, const weir_ing
 
 weir_status weir_ingest__duck_view_files(weir_ingest__duck_session *session, weir_error *error) {
     weir_status status =
-        weir_ingest__csv_source_open(session->base.env, session->options, &session->files, error);
+        weir_ingest__csv_source_open(session->base.env, session->base.options, &session->files, error);
     if (status)
         return status;
-    const weir_ingest__csv_source *files = weir_ingest__csv_source_of(session->files);
+    const weir_ingest__csv_source *files = weir_ingest__table_shared(session->files);
     for (size_t t = 0; t < files->files.count && !status; t++)
         status = view_table(session, &files->tables[t], error);
     return status;

@@ -1,6 +1,6 @@
-/* The list of embedders. */
+/* The list of embedders, and how each is opened. */
 
-#include "ingest/embed.h"
+#include "ingest/settings.h"
 
 static const weir_ingest__embedder_kind *const kinds[] = {
     &weir_ingest__embedder_hash,
@@ -29,10 +29,29 @@ weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_valu
     if (!kind)
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__EMBED_OPERATOR,
                           "the schema's $.embedding.provider is not one that weir has");
-    return kind->open(env, settings, out, error);
+    size_t size = kind->shape ? kind->shape->size : sizeof(weir_ingest__embedder);
+    weir_ingest__embedder *self = weir__allocate_zero(env, 1, size);
+    if (!self)
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
+    *self = (weir_ingest__embedder){.kind = kind, .env = env, .batch_max = kind->batch_max};
+    weir_status status = WEIR_OK;
+    if (kind->shape)
+        status = weir_ingest__settings_read(self, settings, kind->shape, error);
+    if (!status && kind->open)
+        status = kind->open(self, error);
+    if (status)
+        weir_ingest__embedder_close(self);
+    else
+        *out = self;
+    return status;
 }
 
 void weir_ingest__embedder_close(weir_ingest__embedder *embedder) {
-    if (embedder)
+    if (!embedder)
+        return;
+    const weir_env *env = embedder->env;
+    if (embedder->kind->close)
         embedder->kind->close(embedder);
+    weir__arena_release(&embedder->arena);
+    weir__release(env, embedder);
 }

@@ -19,11 +19,15 @@ typedef struct weir_ingest__embedder weir_ingest__embedder;
 typedef struct weir_ingest__embedder_kind {
     const char *provider; /* the schema's embedding.provider */
 
-    /* `settings` is the schema's "embedding" object (checked CBOR, valid during the call), or NULL. An
-     * unknown or bad key is SCHEMA_INVALID with its path ("$.embedding.url"). Relative paths in it are the
-     * process's. */
-    weir_status (*open)(const weir_env *env, const weir_cbor_value *settings, weir_ingest__embedder **out,
-                        weir_error *error);
+    /* What the schema's "embedding" object may say, and the embedder's own struct, which it is read into.
+     * Relative paths in it are the process's. NULL: this build lacks the provider, as `open` says. */
+    const struct weir__shape *shape;
+    size_t batch_max; /* the most texts in a call, unless `open` says otherwise */
+    uint32_t callers; /* threads that should call embed at once; 0: as many as ingest has */
+
+    /* After the settings; NULL: there is nothing more to do. */
+    weir_status (*open)(weir_ingest__embedder *embedder, weir_error *error);
+    /* Of what `open` took, also after its failure; NULL: nothing. */
     void (*close)(weir_ingest__embedder *embedder);
 
     /* The vectors of `count` texts (at most `batch_max`), row by row into `out` (count * dim, f16 bits in
@@ -40,13 +44,14 @@ struct weir_ingest__embedder {
     weir__arena arena; /* of its settings' texts */
     uint32_t dim;
     size_t batch_max; /* the most texts in a call */
-    uint32_t callers; /* threads that should call embed at once; 0: as many as ingest has */
 };
 
 /* Whether a schema's embedding.provider is one of the list. */
 bool weir_ingest__embedder_is_known(const weir_cbor_value *provider);
 
-/* Opens the provider that the settings name (NULL settings: hash_v1 of 256 dimensions). */
+/* Opens the provider that the settings name (the schema's checked "embedding" object, valid during the call;
+ * NULL: hash_v1 of 256 dimensions). An unknown or bad key is SCHEMA_INVALID with its path
+ * ("$.embedding.url"). */
 WEIR_CHECKED weir_status weir_ingest__embedder_open(const weir_env *env, const weir_cbor_value *settings,
                                                     weir_ingest__embedder **out, weir_error *error);
 void weir_ingest__embedder_close(weir_ingest__embedder *embedder);

@@ -92,25 +92,6 @@ void weir_ingest__hash_v1(const char *text, size_t size, uint32_t dim, int32_t *
 static const weir__field fields[] = {WEIR_INGEST__EMBED_FIELDS};
 static const weir__shape shape = WEIR__SHAPE(weir_ingest__embedder, fields);
 
-static void close_hash(weir_ingest__embedder *embedder) {
-    weir__arena_release(&embedder->arena);
-    weir__release(embedder->env, embedder);
-}
-
-static weir_status open_hash(const weir_env *env, const weir_cbor_value *settings,
-                             weir_ingest__embedder **out, weir_error *error) {
-    weir_ingest__embedder *self = weir__allocate_zero(env, 1, sizeof *self);
-    if (!self)
-        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
-    *self = (weir_ingest__embedder){.kind = &weir_ingest__embedder_hash, .env = env, .batch_max = 1024};
-    weir_status status = weir_ingest__settings_read(self, settings, &shape, error);
-    if (status == WEIR_OK)
-        *out = self;
-    else
-        close_hash(self);
-    return status;
-}
-
 static weir_status embed_texts(weir_ingest__embedder *embedder, const weir_ingest__bytes *texts, size_t count,
                                uint16_t *out, weir_error *error) {
     int32_t *sums = weir__allocate(embedder->env, embedder->dim, sizeof *sums);
@@ -124,7 +105,7 @@ static weir_status embed_texts(weir_ingest__embedder *embedder, const weir_inges
 
 const weir_ingest__embedder_kind weir_ingest__embedder_hash = {
     .provider = "hash_v1",
-    .open = open_hash,
-    .close = close_hash,
+    .shape = &shape,
+    .batch_max = 1024,
     .embed = embed_texts,
 };

@@ -66,7 +66,6 @@ static weir_status check_url(weir__reader *r, void *object) {
 /* Null is no cache; if nothing is said, there is one. */
 static weir_status read_cache(weir__reader *r, const weir__field *field, const weir_cbor_value *value,
                               void *object) {
-    ((weir_ingest__http_embedder *)object)->cache_path = NULL;
     return value->type == WEIR_CBOR_NULL ? WEIR_OK : weir__read_plain(r, field, value, object);
 }
 
@@ -77,7 +76,7 @@ static const weir__field fields[] = {
     WEIR_INGEST__EMBED_FIELDS,
     {"url", TEXT(url), .flags = WEIR__REQUIRED},
     {"model", TEXT(model), .flags = WEIR__REQUIRED},
-    {"cache", TEXT(cache_path), .read = read_cache},
+    {"cache", TEXT(cache_path), .read = read_cache, .has = offsetof(weir_ingest__http_embedder, says_cache)},
     {"batch_size", NUMBER(texts_a_request, 1, 2048), .otherwise = 64},
     {"concurrency", NUMBER(concurrency, 1, 64), .otherwise = 8},
     {"text_bytes", NUMBER(text_bytes_max, 4, 1 << 24), .otherwise = 8192},
@@ -89,49 +88,31 @@ static const weir__shape shape = WEIR__SHAPE(weir_ingest__http_embedder, fields,
 
 static void close_http(weir_ingest__embedder *base) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
-    const weir_env *env = base->env;
     weir_ingest__http_close_slots(self);
-    curl_global_cleanup();
+    if (self->has_curl)
+        curl_global_cleanup();
     weir_ingest__vector_cache_close(self->cache);
     if (self->key)
         explicit_bzero(self->key, strlen(self->key));
-    weir__release(env, self->key);
-    weir__arena_release(&base->arena);
-    weir__release(env, self->numbers);
-    weir__release(env, self);
+    weir__release(base->env, self->key);
+    weir__release(base->env, self->numbers);
 }
 
-static weir_status open_http(const weir_env *env, const weir_cbor_value *map, weir_ingest__embedder **out,
-                             weir_error *error) {
-    env = weir__env_or_default(env);
-    *out = NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+static weir_status open_http(weir_ingest__embedder *base, weir_error *error) {
+    weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
+    const char *cache = self->says_cache ? self->cache_path : "weir-embeddings.sqlite";
+    base->batch_max = 4 * self->texts_a_request * self->concurrency;
+    self->has_curl = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    if (!self->has_curl)
         return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR, "libcurl cannot be used");
-    weir_ingest__http_embedder *self = weir__allocate_zero(env, 1, sizeof *self);
-    if (!self) {
-        curl_global_cleanup();
-        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, sizeof *self);
-    }
-    self->base = (weir_ingest__embedder){.kind = &weir_ingest__embedder_http, .env = env, .callers = 1};
-    self->cache_path = "weir-embeddings.sqlite";
-    weir_status status = weir_ingest__settings_read(&self->base, map, &shape, error);
-    if (!status)
-        status = complete_url(self, error);
-    if (!status)
-        status = read_key(self, error);
-    if (!status && self->cache_path)
-        status = weir_ingest__vector_cache_open(env, self->cache_path, self->base.dim, &self->cache, error);
-    self->numbers = status ? NULL : weir__allocate(env, self->base.dim, sizeof *self->numbers);
-    if (!status && !self->numbers)
-        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, self->base.dim);
-    if (!status)
-        status = weir_ingest__http_open_slots(self, error);
-    self->base.batch_max = 4 * self->texts_a_request * self->concurrency;
-    if (status)
-        close_http(&self->base);
-    else
-        *out = &self->base;
-    return status;
+    WEIR__TRY(complete_url(self, error));
+    WEIR__TRY(read_key(self, error));
+    if (cache)
+        WEIR__TRY(weir_ingest__vector_cache_open(base->env, cache, base->dim, &self->cache, error));
+    self->numbers = weir__allocate(base->env, base->dim, sizeof *self->numbers);
+    if (!self->numbers)
+        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, base->dim);
+    return weir_ingest__http_open_slots(self, error);
 }
 
 /* ---- Embedding ------------------------------------------------------------------------------- */
@@ -146,12 +127,12 @@ static weir_ingest__bytes cut(const weir_ingest__http_embedder *self, weir_inges
     return text;
 }
 
-/* Whether the text needs no request: it is empty, or in the cache. */
-static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__http_text *text, bool *out,
-                            weir_error *error) {
-    *out = text->text.size == 0;
+/* Whether the text needs no request: it is empty, or in the cache. Else it has its key then. */
+static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__bytes text,
+                            weir_ingest__cached_vector *vector, bool *out, weir_error *error) {
+    *out = text.size == 0;
     if (*out)
-        memset(text->out, 0, self->base.dim * sizeof *text->out);
+        memset(vector->vector, 0, self->base.dim * sizeof *vector->vector);
     if (*out || !self->cache)
         return WEIR_OK;
     weir__sha256 sha;
@@ -163,32 +144,38 @@ static weir_status is_known(weir_ingest__http_embedder *self, weir_ingest__http_
     weir_cbor_text(&w, self->url);
     weir_cbor_text(&w, self->model);
     weir_cbor_uint(&w, self->base.dim);
-    weir_cbor_text_n(&w, text->text.data, text->text.size);
-    weir_status status = weir_cbor_finish(&w, error);
-    weir__sha256_final(&sha, text->key);
-    return status ? status : weir_ingest__vector_cache_get(self->cache, text->key, text->out, out, error);
+    weir_cbor_text_n(&w, text.data, text.size);
+    WEIR__TRY(weir_cbor_finish(&w, error));
+    weir__sha256_final(&sha, vector->key);
+    return weir_ingest__vector_cache_get(self->cache, vector->key, vector->vector, out, error);
 }
 
 static weir_status embed_by_http(weir_ingest__embedder *base, const weir_ingest__bytes *texts, size_t count,
                                  uint16_t *out, weir_error *error) {
     weir_ingest__http_embedder *self = (weir_ingest__http_embedder *)base;
-    weir_ingest__http_text *asked = weir__allocate(base->env, count, sizeof *asked);
-    if (!asked)
-        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, count * sizeof *asked);
+    weir_ingest__bytes *asked = weir__allocate(base->env, count, sizeof *asked);
+    weir_ingest__cached_vector *vectors = weir__allocate(base->env, count, sizeof *vectors);
     size_t asked_count = 0;
     weir_status status = WEIR_OK;
+    if (!asked || !vectors)
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, count * sizeof *vectors);
     for (size_t i = 0; i < count && !status; i++) {
         bool known = false;
-        asked[asked_count] =
-            (weir_ingest__http_text){.text = cut(self, texts[i]), .out = out + i * base->dim};
-        status = is_known(self, &asked[asked_count], &known, error);
+        asked[asked_count] = cut(self, texts[i]);
+        vectors[asked_count].vector = out + i * base->dim;
+        status = is_known(self, asked[asked_count], &vectors[asked_count], &known, error);
         asked_count += known ? 0 : 1;
     }
     if (!status && asked_count > 0)
-        status = weir_ingest__http_embed(self, asked, asked_count, error);
+        status = weir_ingest__http_embed(self, asked, vectors, asked_count, error);
     weir__release(base->env, asked);
+    weir__release(base->env, vectors);
     return status;
 }
 
-const weir_ingest__embedder_kind weir_ingest__embedder_http = {
-    .provider = "http", .open = open_http, .close = close_http, .embed = embed_by_http};
+const weir_ingest__embedder_kind weir_ingest__embedder_http = {.provider = "http",
+                                                               .shape = &shape,
+                                                               .callers = 1,
+                                                               .open = open_http,
+                                                               .close = close_http,
+                                                               .embed = embed_by_http};

@@ -132,7 +132,7 @@ static embed_batch *make_batches(const weir_env *env, weir_ingest__embedder *emb
 weir_status weir_ingest__write_embeddings(const weir_ingest__encoder *e, weir_ingest__embedder *embedder,
                                           weir_error *error) {
     const weir_store_info *info = &e->description->info;
-    uint32_t callers = embedder->callers ? embedder->callers : e->context->threads;
+    uint32_t callers = embedder->kind->callers ? embedder->kind->callers : e->context->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
     embed_batch *batches = make_batches(e->context->env, embedder, callers);
     if (!batches)

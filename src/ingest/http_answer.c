@@ -1,53 +1,49 @@
 /* Answers of an OpenAI-style server: {"data": [{"index": 0, "embedding": [numbers]}, …]}, in any order, one
  * for each text; an index that is missing is the place in the array. Failures: {"error": {"message": "…"}},
  * or a text, or anything at all, of which the first line is shown. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/http_embed.h"
-#include "ingest/sql.h"
 
-static weir_status refuse(const weir_ingest__http_embedder *self, const char *what, weir_error *error) {
+static weir_status refuse(const weir_ingest__http_embedder *self, const char *what, const char *fault,
+                          weir_error *error) {
     return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__EMBED_OPERATOR,
-                      "%s gives an answer that cannot be used: %s", self->url, what);
+                      "%s gives an answer that cannot be used: %s%s", self->url, what, fault);
 }
 
 static weir_status read_item(weir_ingest__http_embedder *self, const weir_cbor_value *item, uint64_t place,
-                             const weir_ingest__http_text *texts, size_t count, bool *is_seen,
+                             const weir_ingest__cached_vector *vectors, size_t count, bool *is_seen,
                              weir_error *error) {
     weir_cbor_value value, vector;
     uint64_t index = place;
     if (weir_cbor_get(item, "index", &value) && !weir_cbor_get_uint(&value, &index))
-        return refuse(self, "an index is no whole number", error);
+        return refuse(self, "an index is no whole number", "", error);
     if (index >= count || is_seen[index])
-        return refuse(self, "an index repeats or is that of no text", error);
+        return refuse(self, "an index repeats or is that of no text", "", error);
     if (!weir_cbor_get(item, "embedding", &vector))
-        return refuse(self, "a part has no embedding", error);
+        return refuse(self, "a part has no embedding", "", error);
     const char *fault =
-        weir_ingest__vector_read(&vector, self->base.dim, false, self->numbers, texts[index].out);
-    if (fault) {
-        char what[160];
-        snprintf(what, sizeof what, "an embedding %s", fault);
-        return refuse(self, what, error);
-    }
+        weir_ingest__vector_read(&vector, self->base.dim, false, self->numbers, vectors[index].vector);
+    if (fault)
+        return refuse(self, "an embedding ", fault, error);
     is_seen[index] = true;
     return WEIR_OK;
 }
 
 static weir_status read_document(weir_ingest__http_embedder *self, const weir_cbor_value *document,
-                                 const weir_ingest__http_text *texts, size_t count, weir_error *error) {
+                                 const weir_ingest__cached_vector *vectors, size_t count, weir_error *error) {
     weir_cbor_value data, item;
     if (!weir_cbor_get(document, "data", &data) || data.type != WEIR_CBOR_ARRAY)
-        return refuse(self, "it has no array \"data\"", error);
+        return refuse(self, "it has no array \"data\"", "", error);
     if (data.number != count)
-        return refuse(self, "it does not have as many embeddings as the request had texts", error);
+        return refuse(self, "it does not have as many embeddings as the request had texts", "", error);
     bool *is_seen = weir__allocate_zero(self->base.env, count, sizeof *is_seen);
     if (!is_seen)
         return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, count);
     weir_cbor_iterator it = weir_cbor_children(&data);
     weir_status status = WEIR_OK;
     for (uint64_t place = 0; !status && weir_cbor_next(&it, NULL, &item); place++)
-        status = read_item(self, &item, place, texts, count, is_seen, error);
+        status = read_item(self, &item, place, vectors, count, is_seen, error);
     weir__release(self->base.env, is_seen);
     return status;
 }
@@ -61,7 +57,7 @@ static weir_status read_json(const weir_env *env, const char *body, size_t size,
 }
 
 weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const char *body, size_t size,
-                                          const weir_ingest__http_text *texts, size_t count,
+                                          const weir_ingest__cached_vector *vectors, size_t count,
                                           weir_error *error) {
     weir_cbor_writer w;
     weir_error why;
@@ -69,10 +65,10 @@ weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, cons
     if (status == WEIR_OUT_OF_MEMORY) {
         status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, size);
     } else if (status) {
-        status = refuse(self, why.message, error);
+        status = refuse(self, why.message, "", error);
     } else {
         weir_cbor_value document = weir_cbor_view(w.data);
-        status = read_document(self, &document, texts, count, error);
+        status = read_document(self, &document, vectors, count, error);
     }
     weir_cbor_release(&w);
     return status;

@@ -15,8 +15,9 @@ typedef struct weir_ingest__http_embedder {
     weir_ingest__embedder base;
     const char *url;
     const char *model;
-    const char *cache_path; /* NULL: none */
-    char *key;              /* of the server's interface, from the environment; NULL: none */
+    const char *cache_path; /* NULL: none, if that is said */
+    bool says_cache;
+    char *key; /* of the server's interface, from the environment; NULL: none */
     size_t texts_a_request;
     uint32_t concurrency;
     uint32_t retries;
@@ -24,18 +25,12 @@ typedef struct weir_ingest__http_embedder {
     uint64_t timeout_s;
     size_t text_bytes_max;
     weir_ingest__vector_cache *cache; /* NULL: none */
+    bool has_curl;                    /* it was prepared */
     CURLM *multi;
     struct curl_slist *headers;
     struct weir_ingest__http_slot *slots; /* `concurrency` of them */
     double *numbers;                      /* room for a vector */
 } weir_ingest__http_embedder;
-
-/* A text that is not in the cache, and where its vector belongs. */
-typedef struct weir_ingest__http_text {
-    weir_ingest__bytes text;
-    uint8_t key[WEIR_HASH_SIZE];
-    uint16_t *out;
-} weir_ingest__http_text;
 
 enum { WEIR_INGEST__HTTP_MESSAGE_SIZE = 256 };
 
@@ -43,16 +38,17 @@ enum { WEIR_INGEST__HTTP_MESSAGE_SIZE = 256 };
 WEIR_CHECKED weir_status weir_ingest__http_open_slots(weir_ingest__http_embedder *self, weir_error *error);
 void weir_ingest__http_close_slots(weir_ingest__http_embedder *self);
 
-/* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once. Returns
- * after all are done, or after the first that fails for good. */
+/* Embeds the texts in requests of texts_a_request each; each answer goes to the cache at once, by the keys of
+ * the vectors. Returns after all are done, or after the first that fails for good. */
 WEIR_CHECKED weir_status weir_ingest__http_embed(weir_ingest__http_embedder *self,
-                                                 const weir_ingest__http_text *texts, size_t count,
+                                                 const weir_ingest__bytes *texts,
+                                                 const weir_ingest__cached_vector *vectors, size_t count,
                                                  weir_error *error);
 
 /* The vectors of an answer to a request of `count` texts. SOURCE_ERROR if it is not what the interface
  * gives. */
 WEIR_CHECKED weir_status weir_ingest__http_read_answer(weir_ingest__http_embedder *self, const char *body,
-                                                       size_t size, const weir_ingest__http_text *texts,
+                                                       size_t size, const weir_ingest__cached_vector *vectors,
                                                        size_t count, weir_error *error);
 
 /* What the server says of a failure, in one line, without the key. */

@@ -36,7 +36,8 @@ typedef struct weir_ingest__http_slot {
 
 typedef struct transfer {
     weir_ingest__http_embedder *self;
-    const weir_ingest__http_text *texts;
+    const weir_ingest__bytes *texts;
+    const weir_ingest__cached_vector *vectors;
     request *requests;
     size_t request_count;
     size_t done_count;
@@ -135,7 +136,7 @@ static weir_status start(transfer *all, http_slot *slot, request *r, weir_error 
     weir_json_key(w, "input");
     weir_json_array(w);
     for (size_t i = 0; i < r->count; i++)
-        weir_json_text_n(w, all->texts[r->first + i].text.data, all->texts[r->first + i].text.size);
+        weir_json_text_n(w, all->texts[r->first + i].data, all->texts[r->first + i].size);
     weir_json_end_array(w);
     weir_json_key(w, "encoding_format");
     weir_json_text(w, "float");
@@ -177,29 +178,6 @@ static weir_status give_up(const transfer *all, const http_slot *slot, CURLcode 
                       self->url, code, tries, message);
 }
 
-/* Keeps the request's vectors, so that nobody pays for them twice. */
-static weir_status keep(const transfer *all, const request *r, weir_error *error) {
-    weir_ingest__http_embedder *self = all->self;
-    const weir_env *env = self->base.env;
-    if (!self->cache)
-        return WEIR_OK;
-    uint8_t(*keys)[WEIR_HASH_SIZE] = weir__allocate(env, r->count, sizeof *keys);
-    const uint16_t **vectors = weir__allocate(env, r->count, sizeof *vectors);
-    weir_status status = WEIR_OK;
-    if (!keys || !vectors)
-        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, r->count * sizeof *keys);
-    for (size_t i = 0; i < r->count && !status; i++) {
-        memcpy(keys[i], all->texts[r->first + i].key, sizeof *keys);
-        vectors[i] = all->texts[r->first + i].out;
-    }
-    if (!status)
-        status = weir_ingest__vector_cache_put(self->cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors,
-                                               r->count, error);
-    weir__release(env, keys);
-    weir__release(env, vectors);
-    return status;
-}
-
 static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_error *error) {
     const weir_env *env = all->self->base.env;
     request *r = slot->request;
@@ -212,9 +190,11 @@ static weir_status finish(transfer *all, http_slot *slot, CURLcode result, weir_
     }
     if (result != CURLE_OK || code != 200)
         return give_up(all, slot, result, code, error);
+    const weir_ingest__cached_vector *vectors = all->vectors + r->first;
     WEIR__TRY(weir_ingest__http_read_answer(all->self, slot->answer ? slot->answer : "", slot->answer_size,
-                                            all->texts + r->first, r->count, error));
-    WEIR__TRY(keep(all, r, error));
+                                            vectors, r->count, error));
+    if (all->self->cache) /* at once, so that nobody pays for them twice */
+        WEIR__TRY(weir_ingest__vector_cache_put(all->self->cache, vectors, r->count, error));
     r->is_done = true;
     all->done_count++;
     return WEIR_OK;
@@ -277,9 +257,10 @@ static weir_status run(transfer *all, weir_error *error) {
     return WEIR_OK;
 }
 
-weir_status weir_ingest__http_embed(weir_ingest__http_embedder *self, const weir_ingest__http_text *texts,
-                                    size_t count, weir_error *error) {
-    transfer all = {.self = self, .texts = texts};
+weir_status weir_ingest__http_embed(weir_ingest__http_embedder *self, const weir_ingest__bytes *texts,
+                                    const weir_ingest__cached_vector *vectors, size_t count,
+                                    weir_error *error) {
+    transfer all = {.self = self, .texts = texts, .vectors = vectors};
     all.request_count = (count + self->texts_a_request - 1) / self->texts_a_request;
     all.requests = weir__allocate_zero(self->base.env, all.request_count, sizeof *all.requests);
     if (!all.requests)

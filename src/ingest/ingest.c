@@ -201,8 +201,7 @@ static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *erro
     if (options->search_path)
         WEIR__TRY(split_search_path(ingest, options->search_path, error));
     WEIR__TRY(open_sessions(ingest, error));
-    WEIR__TRY(
-        ingest->context.sessions[0]->kind->describe(ingest->context.sessions[0], &ingest->catalog, error));
+    WEIR__TRY(weir_ingest__source_describe(ingest->context.sessions[0], &ingest->catalog, error));
     return check_csv(ingest, error);
 }
 

@@ -48,7 +48,8 @@ static weir_status add_table(weir_ingest__catalog *catalog, const weir_ingest__t
     table->is_view = table->is_hidden = strstr(kind, "VIEW") != NULL;
     table->row_estimate = weir_ingest__text_rows_estimate(rows, row, 4);
     catalog->size_bytes += weir_ingest__text_rows_estimate(rows, row, 5);
-    weir_ingest__my_table *detail = table->detail = weir__allocate_zero(catalog->env, 1, sizeof *detail);
+    weir_ingest__my_table *detail = table->detail =
+        weir__arena_take_zero(&catalog->memory, 1, sizeof *detail);
     if (!detail)
         return out_of_memory(error);
     detail->has_snapshots = strcmp(weir_ingest__text_rows_cell(rows, row, 3), "YES") == 0;
@@ -89,11 +90,9 @@ static weir_status add_key_column(weir_ingest__catalog *catalog, const weir_inge
     if (!table)
         return WEIR_OK;
     uint32_t column = weir_ingest__catalog_find_column(table, weir_ingest__text_rows_cell(rows, row, 2));
-    if (!*parent_name)
-        return column == UINT32_MAX || weir_ingest__catalog_add_primary_key(catalog, table, column)
-                   ? WEIR_OK
-                   : out_of_memory(error);
-    if (!parent)
+    if (!*parent_name && column != UINT32_MAX)
+        weir_ingest__catalog_add_primary_key(catalog, table, column);
+    if (!*parent_name || !parent)
         return WEIR_OK;
     bool is_first = strcmp(weir_ingest__text_rows_cell(rows, row, 3), "1") == 0;
     if (is_first && !weir_ingest__catalog_add_foreign_key(catalog, table, parent->name))
@@ -101,10 +100,8 @@ static weir_status add_key_column(weir_ingest__catalog *catalog, const weir_inge
     if (table->foreign_key_count == 0)
         return bad_answer(error);
     weir_ingest__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
-    return weir_ingest__catalog_add_key_columns(catalog, key, column,
-                                                weir_ingest__text_rows_cell(rows, row, 5))
-               ? WEIR_OK
-               : out_of_memory(error);
+    weir_ingest__catalog_add_key_columns(catalog, key, column, weir_ingest__text_rows_cell(rows, row, 5));
+    return WEIR_OK;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -138,26 +135,18 @@ static weir_status add_all(weir_ingest__my_session *session, const char *stateme
     WEIR__TRY(weir_ingest__my_read_rows(session, statement, cells, describing, &rows, error));
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < rows.row_count && !status; i++)
-        status = add(catalog, &rows, i, error);
+        status = catalog->memory.is_short ? out_of_memory(error) : add(catalog, &rows, i, error);
     weir_ingest__text_rows_release(&rows);
     return status;
 }
 
-static weir_status fill(weir_ingest__my_session *session, weir_ingest__catalog *catalog, weir_error *error) {
-    catalog->name = weir__copy_text(catalog->env, session->database, strlen(session->database));
-    if (!catalog->name)
-        return out_of_memory(error);
-    WEIR__TRY(add_all(session, tables_statement, TABLE_CELLS, add_table, catalog, error));
-    WEIR__TRY(add_all(session, columns_statement, COLUMN_CELLS, add_column, catalog, error));
-    WEIR__TRY(add_all(session, keys_statement, KEY_CELLS, add_key_column, catalog, error));
-    return weir_ingest__catalog_resolve_keys(catalog, strcmp, error);
-}
-
 weir_status weir_ingest__my_describe(weir_ingest__source *source, weir_ingest__catalog *out,
                                      weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
-    weir_status status = fill((weir_ingest__my_session *)source, out, error);
-    if (status)
-        weir_ingest__catalog_release(out);
-    return status;
+    weir_ingest__my_session *session = (weir_ingest__my_session *)source;
+    weir_ingest__catalog_set_name(out, session->database);
+    WEIR__TRY(add_all(session, tables_statement, TABLE_CELLS, add_table, out, error));
+    WEIR__TRY(add_all(session, columns_statement, COLUMN_CELLS, add_column, out, error));
+    WEIR__TRY(add_all(session, keys_statement, KEY_CELLS, add_key_column, out, error));
+    weir_ingest__catalog_resolve_keys(out, strcmp);
+    return WEIR_OK;
 }

@@ -6,7 +6,6 @@
  * What has no exact text is converted by the server: a FLOAT (of which MySQL writes six digits) as the DOUBLE
  * that it is, a GEOMETRY as its well-known text. In a query the former needs a query around it, which needs
  * columns of different names; the latter is refused, with what to write instead. */
-#include <stdio.h>
 #include <string.h>
 
 #include "ingest/mysql.h"
@@ -14,19 +13,17 @@
 enum { BATCH_BYTES = 1 << 20 };
 
 typedef struct column {
-    char *name; /* for messages and for the names of a query's columns */
-    char *from; /* of a query: the table and the column there that it passes on, each terminated; or NULL */
+    const char *from_table; /* of a query: that it passes on a column of, or NULL, */
+    const char *from_name;  /* and which */
     weir_ingest__my_form form;
 } column;
 
 typedef struct my_cursor {
     weir_ingest__cursor base;
     weir_ingest__my_session *session;
-    char *what; /* "table orders" or "the query", for messages */
     weir_ingest__my_result result;
     bool is_ended;
     column *columns;
-    const char **names;
     size_t batch_rows;
     weir_ingest__value *cells;
     void *text; /* of the batch's cells */
@@ -36,37 +33,15 @@ typedef struct my_cursor {
 
 static void close_cursor(weir_ingest__cursor *base) {
     my_cursor *cursor = (my_cursor *)base;
-    const weir_env *env = cursor->session->base.env;
     if (cursor->result)
         weir_ingest__my_leave(cursor->session, cursor->result, cursor->is_ended);
     cursor->session->base.is_reading = false;
-    for (uint32_t i = 0; cursor->columns && i < base->column_count; i++) {
-        weir__release(env, cursor->columns[i].name);
-        weir__release(env, cursor->columns[i].from);
-    }
-    weir__release(env, cursor->columns);
-    weir__release(env, cursor->names);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor->text);
-    weir__release(env, cursor->what);
-    weir__release(env, cursor);
+    weir__release(base->memory.env, cursor->text);
+    weir_ingest__cursor_free(base);
 }
-
-/* ---- Messages -------------------------------------------------------------------------------- */
 
 static weir_status server_failure(const my_cursor *cursor, weir_error *error) {
-    char what[256];
-    snprintf(what, sizeof what, "cannot read %s", cursor->what);
-    return weir_ingest__my_fail(error, cursor->session, NULL, what);
-}
-
-static weir_status refuse_column(const my_cursor *cursor, uint32_t number, const char *type, const char *form,
-                                 weir_error *error) {
-    char instead[2 * WEIR_INGEST__MY_NAME_MAX];
-    snprintf(instead, sizeof instead, form, cursor->columns[number].name);
-    return WEIR_INGEST__SOURCE_ERROR(error,
-                                     "column %s of %s is a %s, which weir does not read; write %s instead",
-                                     cursor->columns[number].name, cursor->what, type, instead);
+    return weir_ingest__my_fail(error, cursor->session, NULL, cursor->base.failure);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -96,7 +71,7 @@ static weir_status read_row(my_cursor *cursor, const unsigned long *sizes, weir_
                 error,
                 "a value of column %s of %s %s; change it in the database, leave the column out of the "
                 "schema, or read it by a query that has NULL in its place",
-                cursor->columns[i].name, cursor->what, fault);
+                cursor->base.column_names[i], cursor->base.what, fault);
     }
     return WEIR_OK;
 }
@@ -117,8 +92,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
         for (uint32_t i = 0; i < cursor->base.column_count; i++)
             if (cursor->pending[i] && is_kept(cursor->columns[i].form))
                 needed += sizes[i];
-        if (row == 0 &&
-            !weir__grow(cursor->session->base.env, &cursor->text, &cursor->text_capacity, needed, 1))
+        if (row == 0 && !weir__grow(base->memory.env, &cursor->text, &cursor->text_capacity, needed, 1))
             return weir_ingest__source_no_memory(error, needed);
         if (needed > cursor->text_capacity)
             break;
@@ -131,42 +105,32 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static weir_status make_cursor(weir_ingest__my_session *session, const char *what, my_cursor **out,
-                               weir_error *error) {
-    const weir_env *env = session->base.env;
-    if (session->base.is_reading)
-        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
-                                         what);
-    my_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+static weir_status make_cursor(weir_ingest__source *session, const char *kind, const char *name,
+                               my_cursor **out, weir_error *error) {
+    assert(!session->is_reading && "a session has one cursor at a time");
+    my_cursor *cursor =
+        weir_ingest__server_cursor_make(session->env, sizeof *cursor, kind, name, next_rows, close_cursor);
     if (!cursor)
         return weir_ingest__source_no_memory(error, sizeof *cursor);
-    session->base.is_reading = true;
-    cursor->session = session;
-    cursor->base = (weir_ingest__cursor){.next = next_rows, .close = close_cursor};
-    cursor->what = weir__copy_text(env, what, strlen(what));
-    if (!cursor->what) {
-        close_cursor(&cursor->base);
-        return weir_ingest__source_no_memory(error, strlen(what));
-    }
+    session->is_reading = true;
+    cursor->session = (weir_ingest__my_session *)session;
     *out = cursor;
     return WEIR_OK;
 }
 
 static bool make_columns(my_cursor *cursor, uint32_t count) {
-    const weir_env *env = cursor->session->base.env;
+    weir__arena *memory = &cursor->base.memory;
     cursor->batch_rows = weir_ingest__batch_rows(count);
-    cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
-    cursor->base.column_count = cursor->columns ? count : 0;
-    cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
-    cursor->cells = weir__allocate(env, cursor->batch_rows * count, sizeof *cursor->cells);
-    return cursor->columns && cursor->names && cursor->cells &&
-           weir__grow(env, &cursor->text, &cursor->text_capacity, BATCH_BYTES, 1);
+    cursor->columns = weir__arena_take_zero(memory, count, sizeof *cursor->columns);
+    cursor->base.column_names = weir__arena_take_zero(memory, count, sizeof *cursor->base.column_names);
+    cursor->cells = weir__arena_take_zero(memory, cursor->batch_rows * count, sizeof *cursor->cells);
+    cursor->base.column_count = memory->is_short ? 0 : count;
+    return !memory->is_short &&
+           weir__grow(memory->env, &cursor->text, &cursor->text_capacity, BATCH_BYTES, 1);
 }
 
-static bool set_name(my_cursor *cursor, uint32_t number, const char *name) {
-    cursor->columns[number].name = weir__copy_text(cursor->session->base.env, name, strlen(name));
-    cursor->names[number] = cursor->columns[number].name;
-    return cursor->names[number] != NULL;
+static const char *copy(my_cursor *cursor, const char *text) {
+    return weir__arena_text(&cursor->base.memory, text, strlen(text));
 }
 
 /* Runs the statement; after this only next and close are called. */
@@ -203,7 +167,6 @@ weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest_
                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
     const weir_ingest__my_table *detail = table->detail;
-    char what[WEIR_INGEST__MY_NAME_MAX + 8];
     my_cursor *cursor = NULL;
     (void)part_count;
     if (!detail->has_snapshots)
@@ -212,82 +175,75 @@ weir_status weir_ingest__my_scan(weir_ingest__source *source, const weir_ingest_
             "table %s is kept by %s, which has no snapshots, so its rows could change while they "
             "are read; ALTER TABLE %s ENGINE = InnoDB, or leave it out of the schema",
             table->name, *detail->engine ? detail->engine : "an engine", table->name);
-    snprintf(what, sizeof what, "table %s", table->name);
-    WEIR__TRY(make_cursor((weir_ingest__my_session *)source, what, &cursor, error));
+    WEIR__TRY(make_cursor(source, "table", table->name, &cursor, error));
     /* A table is not shared out: part 0 has all rows, and there is one session. */
-    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    weir_ingest__sql sql = {.env = source->env};
     bool has_memory = make_columns(cursor, column_count);
     for (uint32_t i = 0; i < column_count && has_memory; i++) {
         const weir_ingest__catalog_column *from = &table->columns[columns[i]];
-        has_memory = set_name(cursor, i, from->name);
+        cursor->base.column_names[i] = copy(cursor, from->name);
         add_column(&sql, from->name, (weir_ingest__my_form)from->source_type, i == 0);
     }
     if (column_count == 0)
         weir_ingest__sql_add(&sql, "SELECT 1"); /* rows without cells are counted */
     weir_ingest__sql_add(&sql, " FROM %s%s", table->sql_name, part > 0 ? " WHERE 1 = 0" : "");
-    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
-                                                   : start(cursor, sql.data, error);
+    bool is_short = !has_memory || cursor->base.memory.is_short || sql.failed;
+    weir_status status =
+        is_short ? weir_ingest__source_no_memory(error, sql.size) : start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 static bool origin_of(const weir_ingest__cursor *base, uint32_t number, const weir_ingest__catalog *catalog,
                       weir_ingest__origin *out) {
-    const char *table = ((const my_cursor *)base)->columns[number].from;
-    for (uint32_t t = 0; table && t < catalog->table_count; t++) {
-        const weir_ingest__catalog_table *candidate = &catalog->tables[t];
-        if (candidate->query || candidate->is_view || strcmp(candidate->bare, table) != 0)
-            continue;
-        *out = (weir_ingest__origin){candidate,
-                                     weir_ingest__catalog_find_column(candidate, table + strlen(table) + 1)};
-        return out->column != UINT32_MAX;
-    }
-    return false;
-}
-
-/* Where a column comes from, if that is a table of this database. */
-static bool set_origin(my_cursor *cursor, uint32_t number, const weir_ingest__my_field *field) {
-    if (!*field->org_table || !*field->org_name || strcmp(field->db, cursor->session->database) != 0)
-        return true;
-    size_t table_size = strlen(field->org_table) + 1, name_size = strlen(field->org_name) + 1;
-    char *from = weir__allocate(cursor->session->base.env, table_size + name_size, 1);
-    if (!from)
-        return false;
-    memcpy(from, field->org_table, table_size);
-    memcpy(from + table_size, field->org_name, name_size);
-    cursor->columns[number].from = from;
-    return true;
+    const column *asked = &((const my_cursor *)base)->columns[number];
+    return weir_ingest__catalog_find_origin(catalog, asked->from_table, asked->from_name, strcmp, out);
 }
 
 static weir_status set_query_columns(my_cursor *cursor, const weir_ingest__my_columns *described,
                                      weir_error *error) {
-    const weir_ingest__my_field *fields = described->fields;
-    uint32_t count = described->count;
-    if (count == 0)
+    if (described->count == 0)
         return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
-    bool has_memory = make_columns(cursor, count);
-    for (uint32_t i = 0; i < count && has_memory; i++) {
-        has_memory = set_name(cursor, i, fields[i].name) && set_origin(cursor, i, &fields[i]);
-        cursor->columns[i].form = weir_ingest__my_type_of(&fields[i]).form;
+    bool has_memory = make_columns(cursor, described->count);
+    for (uint32_t i = 0; i < described->count && has_memory; i++) {
+        const weir_ingest__my_field *field = &described->fields[i];
+        column *to = &cursor->columns[i];
+        cursor->base.column_names[i] = copy(cursor, field->name);
+        to->form = weir_ingest__my_type_of(field).form;
+        /* Where it comes from, if that is a table of this database. */
+        if (*field->org_table && *field->org_name && strcmp(field->db, cursor->session->database) == 0) {
+            to->from_table = copy(cursor, field->org_table);
+            to->from_name = copy(cursor, field->org_name);
+        }
     }
-    cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;
-    return has_memory ? WEIR_OK : weir_ingest__source_no_memory(error, count);
+    return has_memory && !cursor->base.memory.is_short
+               ? WEIR_OK
+               : weir_ingest__source_no_memory(error, described->count);
 }
 
 /* Names of columns are equal in MySQL whatever their case. */
 static bool has_repeated_name(const my_cursor *cursor) {
     for (uint32_t i = 1; i < cursor->base.column_count; i++)
         for (uint32_t k = 0; k < i; k++)
-            if (strcasecmp(cursor->names[i], cursor->names[k]) == 0)
+            if (strcasecmp(cursor->base.column_names[i], cursor->base.column_names[k]) == 0)
                 return true;
     return false;
 }
 
+/* What to write instead of a column: its name between two texts. */
+static weir_status refuse_column(const my_cursor *cursor, uint32_t number, const char *type,
+                                 const char *before, const char *after, weir_error *error) {
+    const char *name = cursor->base.column_names[number];
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "column %s of %s is a %s, which weir does not read; write %s%s%s instead", name,
+        cursor->base.what, type, before, name, after);
+}
+
 static weir_status start_query(my_cursor *cursor, const char *query, weir_error *error) {
-    weir_ingest__sql sql = {.env = cursor->session->base.env};
+    weir_ingest__sql sql = {.env = cursor->base.memory.env};
     weir_ingest__my_columns described;
     bool needs_more = false; /* a query around it */
     WEIR__TRY(weir_ingest__my_columns_read(cursor->session, query, &described, error));
@@ -297,15 +253,15 @@ static weir_status start_query(my_cursor *cursor, const char *query, weir_error 
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         bool is_float = cursor->columns[i].form == WEIR_INGEST__MY_AS_FLOAT;
         if (cursor->columns[i].form == WEIR_INGEST__MY_AS_GEOMETRY)
-            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(%s)", error);
+            return refuse_column(cursor, i, "GEOMETRY", "ST_AsText(", ")", error);
         if (is_float && has_repeated_name(cursor))
-            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "%s * 1e0", error);
+            return refuse_column(cursor, i, "FLOAT beside columns that share a name", "", " * 1e0", error);
         needs_more = needs_more || is_float;
     }
     /* The line breaks end a comment that the query may end with. */
     size_t size = weir_ingest__sql_trimmed_size(query);
     for (uint32_t i = 0; i < cursor->base.column_count && needs_more; i++)
-        add_column(&sql, cursor->names[i], cursor->columns[i].form, i == 0);
+        add_column(&sql, cursor->base.column_names[i], cursor->columns[i].form, i == 0);
     if (needs_more)
         weir_ingest__sql_add(&sql, " FROM (\n");
     weir_ingest__sql_add_text(&sql, query, size);
@@ -320,8 +276,8 @@ static weir_status start_query(my_cursor *cursor, const char *query, weir_error 
 weir_status weir_ingest__my_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                                   weir_error *error) {
     my_cursor *cursor = NULL;
-    WEIR__TRY(make_cursor((weir_ingest__my_session *)source, "the query", &cursor, error));
-    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out);
+    WEIR__TRY(make_cursor(source, "the query", "", &cursor, error));
+    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out, error);
 }
 
 weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const char *sql,
@@ -330,11 +286,9 @@ weir_status weir_ingest__my_describe_query(weir_ingest__source *source, const ch
     weir_ingest__my_session *session = (weir_ingest__my_session *)source;
     weir_ingest__my_columns described;
     WEIR__TRY(weir_ingest__my_columns_read(session, sql, &described, error));
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; i < described.count && !status; i++)
-        if (!weir_ingest__catalog_add_column(catalog, table, described.fields[i].name,
-                                             weir_ingest__my_type_of(&described.fields[i]).declared))
-            status = weir_ingest__source_no_memory(error, 1);
+    for (uint32_t i = 0; i < described.count; i++)
+        weir_ingest__catalog_add_column(catalog, table, described.fields[i].name,
+                                        weir_ingest__my_type_of(&described.fields[i]).declared);
     weir_ingest__my_columns_release(session, &described);
-    return status;
+    return WEIR_OK;
 }

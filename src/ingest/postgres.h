@@ -107,17 +107,9 @@ typedef struct weir_ingest__pg_table {
     uint32_t block_count; /* pages that the parts of a scan share out; 0: it cannot be shared */
 } weir_ingest__pg_table;
 
-WEIR_CHECKED weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,
-                                                  weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__pg_scan(weir_ingest__source *source,
-                                              const weir_ingest__catalog_table *table,
-                                              const uint32_t *columns, uint32_t column_count, uint32_t part,
-                                              uint32_t part_count, weir_ingest__cursor **out,
-                                              weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql,
-                                               weir_ingest__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const char *sql,
-                                                        weir_ingest__catalog *catalog,
-                                                        weir_ingest__catalog_table *table, weir_error *error);
+weir_ingest__describe_method weir_ingest__pg_describe;
+weir_ingest__scan_method weir_ingest__pg_scan;
+weir_ingest__query_method weir_ingest__pg_query;
+weir_ingest__describe_query_method weir_ingest__pg_describe_query;
 
 #endif

@@ -66,7 +66,7 @@ typedef struct listing {
     weir_ingest__pg_session *session;
     weir_ingest__catalog *catalog;
     derived_type *types; /* ascending */
-    size_t type_count, type_capacity;
+    uint32_t type_count;
 } listing;
 
 static uint32_t oid_of(const weir_ingest__catalog_table *table) {
@@ -122,218 +122,162 @@ static uint32_t base_type(const listing *list, uint32_t type, bool *is_enum) {
 
 /* ---- Filling --------------------------------------------------------------------------------- */
 
-static weir_status add_tables(listing *list, weir_error *error) {
-    weir_ingest__text_rows rows;
-    WEIR__TRY(weir_ingest__pg_read_rows(
-        list->session,
-        "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
-        "c.relkind " LISTED_TABLES "ORDER BY c.oid",
-        6, describing, &rows, error));
-    weir_status status = WEIR_OK;
-    uint32_t oid, last = 0;
-    for (size_t i = 0; i < rows.row_count && !status; i++, last = oid) {
-        bool is_visible = *weir_ingest__text_rows_cell(&rows, i, 4) == 't';
-        if (!number_at(&rows, i, 0, &oid) || (i > 0 && oid <= last)) {
-            status = bad_number(error);
-            break;
-        }
-        weir_ingest__catalog_table *table =
-            weir_ingest__catalog_add_table_of(list->catalog, weir_ingest__text_rows_cell(&rows, i, 2),
-                                              weir_ingest__text_rows_cell(&rows, i, 1), is_visible);
-        weir_ingest__pg_table *detail =
-            table ? weir__allocate_zero(list->catalog->env, 1, sizeof *detail) : NULL;
-        if (!detail) {
-            status = weir_ingest__source_no_memory(error, sizeof *table);
-            break;
-        }
-        detail->oid = oid;
-        table->detail = detail;
-        table->row_estimate = weir_ingest__text_rows_estimate(&rows, i, 3);
-        table->is_view = *weir_ingest__text_rows_cell(&rows, i, 5) == 'v';
-        table->is_hidden = table->is_hidden || table->is_view;
-    }
-    weir_ingest__text_rows_release(&rows);
-    return status;
-}
-
-/* Adds (type, base) or, of enums, (type). */
-static weir_status add_types(listing *list, const char *statement, uint32_t cells, weir_error *error) {
+/* Reads rows about the catalog, and takes each into the list. */
+static weir_status for_each_row(listing *list, const char *statement, uint32_t cells,
+                                weir_status (*take)(listing *list, const weir_ingest__text_rows *rows,
+                                                    size_t row, weir_error *error),
+                                weir_error *error) {
     weir_ingest__text_rows rows;
     WEIR__TRY(weir_ingest__pg_read_rows(list->session, statement, cells, describing, &rows, error));
     weir_status status = WEIR_OK;
-    if (!weir__grow(list->catalog->env, (void **)&list->types, &list->type_capacity,
-                    list->type_count + rows.row_count, sizeof *list->types))
-        status = weir_ingest__source_no_memory(error, rows.row_count * sizeof *list->types);
     for (size_t i = 0; i < rows.row_count && !status; i++) {
-        derived_type *added = &list->types[list->type_count++];
-        *added = (derived_type){0};
-        if (!number_at(&rows, i, 0, &added->type) || (cells > 1 && !number_at(&rows, i, 1, &added->base)))
-            status = bad_number(error);
-    }
-    if (!status && list->type_count > 0)
-        qsort(list->types, list->type_count, sizeof *list->types, compare_types);
-    weir_ingest__text_rows_release(&rows);
-    return status;
-}
-
-static weir_status add_columns(listing *list, weir_error *error) {
-    weir_ingest__text_rows rows;
-    WEIR__TRY(weir_ingest__pg_read_rows(
-        list->session,
-        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
-        "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
-        "AND c.relkind <> 'v') "
-        "ORDER BY a.attrelid, a.attnum",
-        4, describing, &rows, error));
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; !status && i < rows.row_count; i++) {
-        uint32_t oid, attribute, type;
-        bool is_enum;
-        if (!number_at(&rows, i, 0, &oid) || !number_at(&rows, i, 1, &attribute) ||
-            !number_at(&rows, i, 3, &type)) {
-            status = bad_number(error);
-            break;
-        }
-        weir_ingest__catalog_table *table = find_table(list, oid);
-        if (!table)
-            continue;
-        if (table->column_count > 0 && attribute <= table->columns[table->column_count - 1].source_number) {
-            status = bad_number(error);
-            break;
-        }
-        type = base_type(list, type, &is_enum);
-        weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
-            list->catalog, table, weir_ingest__text_rows_cell(&rows, i, 2),
-            is_enum ? WEIR_INGEST__DECLARED_ENUM : weir_ingest__pg_type_of(type).declared);
-        if (column) {
-            column->source_type = type;
-            column->source_number = attribute;
-        } else {
-            status = weir_ingest__source_no_memory(error, sizeof *column);
-        }
+        status = take(list, &rows, i, error);
+        if (!status && list->catalog->memory.is_short)
+            status = weir_ingest__source_no_memory(error, 0);
     }
     weir_ingest__text_rows_release(&rows);
     return status;
 }
 
-enum { KEY_COLUMNS_MAX = 32 }; /* of PostgreSQL */
+static const char tables[] =
+    "SELECT c.oid, c.relname, n.nspname, c.reltuples, pg_catalog.pg_table_is_visible(c.oid), "
+    "c.relkind " LISTED_TABLES "ORDER BY c.oid";
 
-static bool add_primary_key(const listing *list, weir_ingest__catalog_table *table, const char *attributes) {
-    uint32_t numbers[KEY_COLUMNS_MAX];
-    uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
-    for (uint32_t i = 0; i < count && count <= KEY_COLUMNS_MAX; i++) {
+static weir_status take_table(listing *list, const weir_ingest__text_rows *rows, size_t row,
+                              weir_error *error) {
+    uint32_t oid, count = list->catalog->table_count;
+    bool is_visible = *weir_ingest__text_rows_cell(rows, row, 4) == 't';
+    if (!number_at(rows, row, 0, &oid) || (count > 0 && oid <= oid_of(&list->catalog->tables[count - 1])))
+        return bad_number(error);
+    weir_ingest__catalog_table *table =
+        weir_ingest__catalog_add_table_of(list->catalog, weir_ingest__text_rows_cell(rows, row, 2),
+                                          weir_ingest__text_rows_cell(rows, row, 1), is_visible);
+    weir_ingest__pg_table *detail = weir__arena_take_zero(&list->catalog->memory, 1, sizeof *detail);
+    if (!table || !detail)
+        return WEIR_OK; /* memory is short */
+    detail->oid = oid;
+    table->detail = detail;
+    table->row_estimate = weir_ingest__text_rows_estimate(rows, row, 3);
+    table->is_view = *weir_ingest__text_rows_cell(rows, row, 5) == 'v';
+    table->is_hidden = table->is_hidden || table->is_view;
+    return WEIR_OK;
+}
+
+/* Of an enum the base is 0. */
+static const char types[] = "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype IN ('d', 'e')";
+
+static weir_status take_type(listing *list, const weir_ingest__text_rows *rows, size_t row,
+                             weir_error *error) {
+    derived_type *added =
+        weir__arena_append(&list->catalog->memory, &list->types, &list->type_count, sizeof *list->types);
+    bool is_number = added && number_at(rows, row, 0, &added->type) && number_at(rows, row, 1, &added->base);
+    return is_number || !added ? WEIR_OK : bad_number(error);
+}
+
+static const char columns[] =
+    "SELECT a.attrelid, a.attnum, a.attname, a.atttypid FROM pg_catalog.pg_attribute a "
+    "WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid IN (SELECT c.oid " LISTED_TABLES
+    "AND c.relkind <> 'v') "
+    "ORDER BY a.attrelid, a.attnum";
+
+static weir_status take_column(listing *list, const weir_ingest__text_rows *rows, size_t row,
+                               weir_error *error) {
+    uint32_t oid, attribute, type;
+    bool is_enum;
+    if (!number_at(rows, row, 0, &oid) || !number_at(rows, row, 1, &attribute) ||
+        !number_at(rows, row, 3, &type))
+        return bad_number(error);
+    weir_ingest__catalog_table *table = find_table(list, oid);
+    if (!table)
+        return WEIR_OK;
+    if (table->column_count > 0 && attribute <= table->columns[table->column_count - 1].source_number)
+        return bad_number(error);
+    type = base_type(list, type, &is_enum);
+    weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
+        list->catalog, table, weir_ingest__text_rows_cell(rows, row, 2),
+        is_enum ? WEIR_INGEST__DECLARED_ENUM : weir_ingest__pg_type_of(type).declared);
+    if (column) {
+        column->source_type = type;
+        column->source_number = attribute;
+    }
+    return WEIR_OK;
+}
+
+static const char keys[] =
+    "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
+    "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid";
+
+static weir_status take_key(listing *list, const weir_ingest__text_rows *rows, size_t row,
+                            weir_error *error) {
+    enum { COLUMNS_MAX = 32 }; /* of PostgreSQL */
+    uint32_t oid, parent_oid = 0, numbers[COLUMNS_MAX], parent_numbers[COLUMNS_MAX];
+    bool is_primary = *weir_ingest__text_rows_cell(rows, row, 1) == 'p';
+    if (!number_at(rows, row, 0, &oid) || (!is_primary && !number_at(rows, row, 3, &parent_oid)))
+        return bad_number(error);
+    weir_ingest__catalog_table *table = find_table(list, oid);
+    uint32_t count = read_numbers(weir_ingest__text_rows_cell(rows, row, 2), numbers, COLUMNS_MAX);
+    if (!table || count > COLUMNS_MAX)
+        return WEIR_OK;
+    for (uint32_t i = 0; i < count && is_primary; i++) {
         uint32_t column = find_column(table, numbers[i]);
-        if (column != UINT32_MAX && !weir_ingest__catalog_add_primary_key(list->catalog, table, column))
-            return false;
+        if (column != UINT32_MAX)
+            weir_ingest__catalog_add_primary_key(list->catalog, table, column);
     }
-    return true;
-}
-
-static bool add_foreign_key(const listing *list, weir_ingest__catalog_table *table, const char *attributes,
-                            uint32_t parent_oid, const char *parent_attributes) {
-    uint32_t numbers[KEY_COLUMNS_MAX], parent_numbers[KEY_COLUMNS_MAX];
-    const weir_ingest__catalog_table *parent = find_table(list, parent_oid);
-    uint32_t count = read_numbers(attributes, numbers, KEY_COLUMNS_MAX);
-    if (count > KEY_COLUMNS_MAX ||
-        count != read_numbers(parent_attributes, parent_numbers, KEY_COLUMNS_MAX) || !parent)
-        return true;
+    const weir_ingest__catalog_table *parent = is_primary ? NULL : find_table(list, parent_oid);
+    if (!parent ||
+        count != read_numbers(weir_ingest__text_rows_cell(rows, row, 4), parent_numbers, COLUMNS_MAX))
+        return WEIR_OK;
     weir_ingest__catalog_key *key = weir_ingest__catalog_add_foreign_key(list->catalog, table, parent->name);
     for (uint32_t i = 0; i < count && key; i++) {
         uint32_t column = find_column(table, numbers[i]);
         uint32_t to_column = find_column(parent, parent_numbers[i]);
         bool is_there = column != UINT32_MAX && to_column != UINT32_MAX;
-        if (!weir_ingest__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
-                                                  is_there ? parent->columns[to_column].name : ""))
-            return false;
+        weir_ingest__catalog_add_key_columns(list->catalog, key, is_there ? column : UINT32_MAX,
+                                             is_there ? parent->columns[to_column].name : "");
     }
-    return key != NULL;
-}
-
-static weir_status add_keys(const listing *list, weir_error *error) {
-    weir_ingest__text_rows rows;
-    WEIR__TRY(weir_ingest__pg_read_rows(
-        list->session,
-        "SELECT k.conrelid, k.contype, k.conkey, k.confrelid, k.confkey FROM pg_catalog.pg_constraint k "
-        "WHERE k.contype IN ('p', 'f') ORDER BY k.conrelid, k.oid",
-        5, describing, &rows, error));
-    weir_status status = WEIR_OK;
-    for (size_t i = 0; !status && i < rows.row_count; i++) {
-        uint32_t oid, parent = 0;
-        bool is_primary = *weir_ingest__text_rows_cell(&rows, i, 1) == 'p';
-        if (!number_at(&rows, i, 0, &oid) || (!is_primary && !number_at(&rows, i, 3, &parent))) {
-            status = bad_number(error);
-            break;
-        }
-        weir_ingest__catalog_table *table = find_table(list, oid);
-        if (!table)
-            continue;
-        const char *attributes = weir_ingest__text_rows_cell(&rows, i, 2);
-        if (!(is_primary ? add_primary_key(list, table, attributes)
-                         : add_foreign_key(list, table, attributes, parent,
-                                           weir_ingest__text_rows_cell(&rows, i, 4))))
-            status = weir_ingest__source_no_memory(error, sizeof(weir_ingest__catalog_key));
-    }
-    weir_ingest__text_rows_release(&rows);
-    return status;
-}
-
-/* A guess for tables that were never analysed. */
-enum { ROWS_A_BLOCK = 60 };
-
-/* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
- * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
-static weir_status add_sizes(const listing *list, weir_error *error) {
-    weir_ingest__text_rows rows;
-    WEIR__TRY(weir_ingest__pg_read_rows(
-        list->session,
-        "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
-        "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
-        "FROM (SELECT c.oid, c.relkind " LISTED_TABLES "AND c.relkind <> 'v') t CROSS JOIN LATERAL ("
-        "SELECT t.oid AS leaf WHERE t.relkind <> 'p' UNION ALL SELECT p.relid "
-        "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
-        "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
-        "GROUP BY t.oid",
-        4, describing, &rows, error));
-    for (size_t i = 0; i < rows.row_count; i++) {
-        uint32_t oid;
-        weir_ingest__catalog_table *table = number_at(&rows, i, 0, &oid) ? find_table(list, oid) : NULL;
-        if (!table)
-            continue;
-        if (!table->is_hidden)
-            list->catalog->size_bytes += weir_ingest__text_rows_estimate(&rows, i, 2);
-        weir_ingest__pg_table *detail = table->detail;
-        if (*weir_ingest__text_rows_cell(&rows, i, 3) == 't' && !number_at(&rows, i, 1, &detail->block_count))
-            detail->block_count = 0;
-        if (table->row_estimate == 0)
-            table->row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
-    }
-    weir_ingest__text_rows_release(&rows);
     return WEIR_OK;
 }
 
-static weir_status fill(listing *list, weir_error *error) {
-    const char *name = PQdb(list->session->connection);
-    name = name ? name : "";
-    list->catalog->name = weir__copy_text(list->catalog->env, name, strlen(name));
-    if (!list->catalog->name)
-        return weir_ingest__source_no_memory(error, strlen(name));
-    WEIR__TRY(add_tables(list, error));
-    WEIR__TRY(
-        add_types(list, "SELECT oid, typbasetype FROM pg_catalog.pg_type WHERE typtype = 'd'", 2, error));
-    WEIR__TRY(add_types(list, "SELECT oid FROM pg_catalog.pg_type WHERE typtype = 'e'", 1, error));
-    WEIR__TRY(add_columns(list, error));
-    WEIR__TRY(add_keys(list, error));
-    WEIR__TRY(weir_ingest__catalog_resolve_keys(list->catalog, strcmp, error));
-    return list->session->can_share ? add_sizes(list, error) : WEIR_OK;
+/* Sizes in blocks, of heaps: of a partitioned table the largest partition's, because ranges of ctid hold in
+ * each partition. Inexact sizes share unevenly but lose no row, since the last part has no upper end. */
+static const char sizes[] =
+    "SELECT t.oid, max(pg_catalog.pg_relation_size(l.oid)) / current_setting('block_size')::int8, "
+    "sum(pg_catalog.pg_table_size(l.oid)), bool_and(m.amname IS NOT NULL AND m.amname = 'heap') "
+    "FROM (SELECT c.oid, c.relkind " LISTED_TABLES "AND c.relkind <> 'v') t CROSS JOIN LATERAL ("
+    "SELECT t.oid AS leaf WHERE t.relkind <> 'p' UNION ALL SELECT p.relid "
+    "FROM pg_catalog.pg_partition_tree(t.oid) p WHERE t.relkind = 'p' AND p.isleaf) x "
+    "JOIN pg_catalog.pg_class l ON l.oid = x.leaf LEFT JOIN pg_catalog.pg_am m ON m.oid = l.relam "
+    "GROUP BY t.oid";
+
+static weir_status take_size(listing *list, const weir_ingest__text_rows *rows, size_t row,
+                             weir_error *error) {
+    enum { ROWS_A_BLOCK = 60 }; /* a guess for tables that were never analysed */
+    uint32_t oid;
+    weir_ingest__catalog_table *table = number_at(rows, row, 0, &oid) ? find_table(list, oid) : NULL;
+    (void)error;
+    if (!table)
+        return WEIR_OK;
+    if (!table->is_hidden)
+        list->catalog->size_bytes += weir_ingest__text_rows_estimate(rows, row, 2);
+    weir_ingest__pg_table *detail = table->detail;
+    if (*weir_ingest__text_rows_cell(rows, row, 3) == 't' && !number_at(rows, row, 1, &detail->block_count))
+        detail->block_count = 0;
+    if (table->row_estimate == 0)
+        table->row_estimate = (uint64_t)ROWS_A_BLOCK * detail->block_count;
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__pg_describe(weir_ingest__source *source, weir_ingest__catalog *out,
                                      weir_error *error) {
-    *out = (weir_ingest__catalog){.env = source->env};
     listing list = {.session = (weir_ingest__pg_session *)source, .catalog = out};
-    weir_status status = fill(&list, error);
-    weir__release(source->env, list.types);
-    if (status)
-        weir_ingest__catalog_release(out);
-    return status;
+    const char *name = PQdb(list.session->connection);
+    weir_ingest__catalog_set_name(out, name ? name : "");
+    WEIR__TRY(for_each_row(&list, tables, 6, take_table, error));
+    WEIR__TRY(for_each_row(&list, types, 2, take_type, error));
+    if (list.type_count > 0)
+        qsort(list.types, list.type_count, sizeof *list.types, compare_types);
+    WEIR__TRY(for_each_row(&list, columns, 4, take_column, error));
+    WEIR__TRY(for_each_row(&list, keys, 5, take_key, error));
+    weir_ingest__catalog_resolve_keys(out, strcmp);
+    return list.session->can_share ? for_each_row(&list, sizes, 4, take_size, error) : WEIR_OK;
 }

@@ -10,7 +10,6 @@
  *
  * A statement runs inside a savepoint, so that a cursor that is closed early, or a query of the user's that
  * fails, leaves the session's transaction (and so the snapshot) whole. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -21,7 +20,6 @@ enum { LEFT_BYTES_MAX = 64 << 20 };
 enum { EMPTY_MESSAGES_MAX = 1000 }; /* a header and a trailer have no row; nothing else should */
 
 typedef struct column {
-    char *name; /* for messages and for the names of a query's columns */
     weir_ingest__pg_type type;
     uint32_t uuid;  /* its number among the columns that are uuids */
     uint32_t table; /* of a query: the table and attribute that it passes on, 0 if it is computed */
@@ -31,14 +29,12 @@ typedef struct column {
 typedef struct pg_cursor {
     weir_ingest__cursor base;
     weir_ingest__pg_session *session;
-    char *what; /* "table orders" or "the query", for messages */
     bool is_copy;
     bool has_savepoint;
     bool is_started; /* the statement runs */
     bool is_ended;   /* the server has said so */
     bool has_header; /* the binary header was read */
     column *columns;
-    const char **names;
     uint32_t uuid_count;
     size_t batch_rows;
     weir_ingest__value *cells;
@@ -96,7 +92,6 @@ static void leave_statement(pg_cursor *cursor) {
 static void close_cursor(weir_ingest__cursor *base) {
     pg_cursor *cursor = (pg_cursor *)base;
     weir_ingest__pg_session *session = cursor->session;
-    const weir_env *env = session->base.env;
     release_batch(cursor);
     PQfreemem(cursor->pending);
     if (cursor->is_started && !cursor->is_ended)
@@ -106,35 +101,19 @@ static void close_cursor(weir_ingest__cursor *base) {
         weir_ingest__pg_run(session, "RELEASE SAVEPOINT weir_statement"))
         cursor->has_savepoint = false;
     session->base.is_reading = false;
-    for (uint32_t i = 0; cursor->columns && i < cursor->base.column_count; i++)
-        weir__release(env, cursor->columns[i].name);
-    weir__release(env, cursor->columns);
-    weir__release(env, cursor->names);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor->uuids);
-    weir__release(env, cursor->kept);
-    weir__release(env, cursor->results);
-    weir__release(env, cursor->what);
-    weir__release(env, cursor);
+    weir__release(base->memory.env, cursor->kept);
+    weir_ingest__cursor_free(base);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 static weir_status server_failure(const pg_cursor *cursor, const PGresult *result, weir_error *error) {
-    char what[256];
-    snprintf(what, sizeof what, "cannot read %s", cursor->what);
-    return weir_ingest__pg_fail(error, cursor->session, result, what);
-}
-
-static weir_status bad_value(const pg_cursor *cursor, uint32_t number, const char *fault, weir_error *error) {
-    return WEIR_INGEST__SOURCE_ERROR(
-        error, "a value of column %s of %s %s; leave it out of the schema or change it in the database",
-        cursor->columns[number].name, cursor->what, fault);
+    return weir_ingest__pg_fail(error, cursor->session, result, cursor->base.failure);
 }
 
 static weir_status bad_stream(const pg_cursor *cursor, weir_error *error) {
-    return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the server's binary COPY stream is malformed",
-                                     cursor->what);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: the server's binary COPY stream is malformed",
+                                     cursor->base.failure);
 }
 
 /* ---- Binary COPY ----------------------------------------------------------------------------- */
@@ -161,7 +140,7 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
         const char *fault = weir_ingest__pg_decode_binary(
             from->type.form, at, (size_t)size, uuids + from->uuid * WEIR_INGEST__PG_UUID_SIZE, &cells[i]);
         if (fault)
-            return bad_value(cursor, i, fault, error);
+            return weir_ingest__cursor_refuse(&cursor->base, i, fault, error);
         at += size;
     }
     cursor->pending_offset = (size_t)(at - cursor->pending);
@@ -174,7 +153,7 @@ static weir_status read_row(pg_cursor *cursor, size_t row, weir_error *error) {
 static weir_status receive(pg_cursor *cursor, weir_error *error) {
     static const char signature[11] = "PGCOPY\n\377\r\n";
     enum { HEADER_SIZE = sizeof signature + 8 };
-    if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
+    if (!weir__grow(cursor->base.memory.env, (void **)&cursor->kept, &cursor->kept_capacity,
                     cursor->kept_count + 1, sizeof *cursor->kept))
         return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
     int size = weir_ingest__pg_copy_data(cursor->session, &cursor->pending);
@@ -258,7 +237,7 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
         size_t size = (size_t)PQgetlength(result, 0, WEIR__NARROW(int, i));
         *bytes += size;
         if (cursor->columns[i].type.form == WEIR_INGEST__PG_BYTEA) {
-            if (!weir__grow(cursor->session->base.env, (void **)&cursor->kept, &cursor->kept_capacity,
+            if (!weir__grow(cursor->base.memory.env, (void **)&cursor->kept, &cursor->kept_capacity,
                             cursor->kept_count + 1, sizeof *cursor->kept))
                 return weir_ingest__source_no_memory(error, sizeof *cursor->kept);
             unsigned char *raw = PQunescapeBytea((const unsigned char *)text, &size);
@@ -271,7 +250,7 @@ static weir_status read_text_row(pg_cursor *cursor, const PGresult *result, size
         }
         const char *fault = weir_ingest__pg_decode_text(cursor->columns[i].type.form, text, size, &cells[i]);
         if (fault)
-            return bad_value(cursor, i, fault, error);
+            return weir_ingest__cursor_refuse(&cursor->base, i, fault, error);
     }
     return WEIR_OK;
 }
@@ -313,47 +292,45 @@ static weir_status next_single(weir_ingest__cursor *base, weir_ingest__rows *row
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static weir_status make_cursor(weir_ingest__pg_session *session, uint32_t column_count, const char *what,
+static weir_status make_cursor(weir_ingest__source *session, const char *kind, const char *name,
                                pg_cursor **out, weir_error *error) {
-    const weir_env *env = session->base.env;
-    if (session->base.is_reading)
-        return WEIR_INGEST__SOURCE_ERROR(error, "cannot read %s: the session's last cursor is still open",
-                                         what);
-    pg_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+    assert(!session->is_reading && "a session has one cursor at a time");
+    pg_cursor *cursor =
+        weir_ingest__server_cursor_make(session->env, sizeof *cursor, kind, name, NULL, close_cursor);
     if (!cursor)
         return weir_ingest__source_no_memory(error, sizeof *cursor);
-    session->base.is_reading = true;
-    cursor->session = session;
-    cursor->base = (weir_ingest__cursor){.column_count = column_count, .close = close_cursor};
-    cursor->columns = weir__allocate_zero(env, column_count, sizeof *cursor->columns);
-    cursor->what = weir__copy_text(env, what, strlen(what));
-    if (!cursor->columns || !cursor->what) {
-        close_cursor(&cursor->base);
-        return weir_ingest__source_no_memory(error, column_count);
-    }
+    session->is_reading = true;
+    cursor->session = (weir_ingest__pg_session *)session;
     *out = cursor;
     return WEIR_OK;
 }
 
-static bool set_column(pg_cursor *cursor, uint32_t number, const char *name, uint32_t type) {
+static weir_status make_columns(pg_cursor *cursor, uint32_t count, weir_error *error) {
+    weir__arena *memory = &cursor->base.memory;
+    cursor->columns = weir__arena_take_zero(memory, count, sizeof *cursor->columns);
+    cursor->base.column_names = weir__arena_take_zero(memory, count, sizeof *cursor->base.column_names);
+    cursor->base.column_count = memory->is_short ? 0 : count;
+    return memory->is_short ? weir_ingest__source_no_memory(error, count) : WEIR_OK;
+}
+
+static void set_column(pg_cursor *cursor, uint32_t number, const char *name, uint32_t type) {
     column *to = &cursor->columns[number];
-    to->name = weir__copy_text(cursor->session->base.env, name, strlen(name));
+    cursor->base.column_names[number] = weir__arena_text(&cursor->base.memory, name, strlen(name));
     to->type = weir_ingest__pg_type_of(type);
     if (to->type.form == WEIR_INGEST__PG_UUID)
         to->uuid = cursor->uuid_count++;
-    return to->name != NULL;
 }
 
 /* Runs the statement; after this only next and close are called. */
 static weir_status start(pg_cursor *cursor, const char *statement, weir_error *error) {
     weir_ingest__pg_session *session = cursor->session;
-    const weir_env *env = session->base.env;
+    weir__arena *memory = &cursor->base.memory;
     size_t columns = cursor->base.column_count, rows = weir_ingest__batch_rows(columns);
     cursor->batch_rows = rows;
-    cursor->cells = weir__allocate(env, rows * columns, sizeof *cursor->cells);
-    cursor->uuids = weir__allocate(env, rows * cursor->uuid_count, WEIR_INGEST__PG_UUID_SIZE);
-    cursor->results = weir__allocate(env, rows, sizeof *cursor->results);
-    if (!cursor->cells || !cursor->uuids || !cursor->results)
+    cursor->cells = weir__arena_take_zero(memory, rows * columns, sizeof *cursor->cells);
+    cursor->uuids = weir__arena_take_zero(memory, rows * cursor->uuid_count, WEIR_INGEST__PG_UUID_SIZE);
+    cursor->results = weir__arena_take_zero(memory, rows, sizeof *cursor->results);
+    if (memory->is_short)
         return weir_ingest__source_no_memory(error, rows * columns * sizeof *cursor->cells);
     cursor->base.next = cursor->is_copy ? next_copied : next_single;
     if (!cursor->is_copy) {
@@ -399,7 +376,7 @@ static void add_scan(weir_ingest__sql *sql, const pg_cursor *cursor, const weir_
     for (uint32_t i = 0; i < cursor->base.column_count; i++) {
         if (i > 0)
             weir_ingest__sql_add(sql, ", ");
-        weir_ingest__sql_add_identifier(sql, cursor->columns[i].name);
+        weir_ingest__sql_add_identifier(sql, cursor->base.column_names[i]);
         add_cast(sql, cursor, i);
     }
     weir_ingest__sql_add(sql, " FROM %s", table->sql_name);
@@ -421,26 +398,23 @@ static void add_scan(weir_ingest__sql *sql, const pg_cursor *cursor, const weir_
 weir_status weir_ingest__pg_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                                  const uint32_t *columns, uint32_t column_count, uint32_t part,
                                  uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
-    weir_ingest__pg_session *session = (weir_ingest__pg_session *)source;
-    char what[160];
-    snprintf(what, sizeof what, "table %s", table->name);
     pg_cursor *cursor = NULL;
-    WEIR__TRY(make_cursor(session, column_count, what, &cursor, error));
-    cursor->is_copy = session->can_copy;
-    bool has_memory = true;
-    for (uint32_t i = 0; i < column_count && has_memory; i++) {
-        const weir_ingest__catalog_column *from = &table->columns[columns[i]];
-        has_memory = set_column(cursor, i, from->name, from->source_type);
-    }
+    WEIR__TRY(make_cursor(source, "table", table->name, &cursor, error));
+    weir_status status = make_columns(cursor, column_count, error);
+    cursor->is_copy = cursor->session->can_copy;
+    for (uint32_t i = 0; i < cursor->base.column_count; i++)
+        set_column(cursor, i, table->columns[columns[i]].name, table->columns[columns[i]].source_type);
     weir_ingest__sql sql = {.env = source->env};
-    if (has_memory)
+    if (!cursor->base.memory.is_short)
         add_scan(&sql, cursor, table, part, part_count);
-    weir_status status = !has_memory || sql.failed ? weir_ingest__source_no_memory(error, sql.size)
-                                                   : set_savepoint(cursor, error);
+    if (!status && sql.failed)
+        status = weir_ingest__source_no_memory(error, sql.size);
+    if (!status)
+        status = set_savepoint(cursor, error);
     if (!status)
         status = start(cursor, sql.data, error);
     weir_ingest__sql_release(&sql);
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -485,25 +459,16 @@ static bool origin_of(const weir_ingest__cursor *base, uint32_t number, const we
 }
 
 static weir_status set_query_columns(pg_cursor *cursor, const PGresult *described, weir_error *error) {
-    const weir_env *env = cursor->session->base.env;
     uint32_t count = WEIR__NARROW(uint32_t, PQnfields(described));
     if (count == 0)
         return WEIR_INGEST__SOURCE_ERROR(error, "the query returns no columns");
-    weir__release(env, cursor->columns);
-    cursor->columns = weir__allocate_zero(env, count, sizeof *cursor->columns);
-    cursor->names = weir__allocate_zero(env, count, sizeof *cursor->names);
-    cursor->base.column_count = cursor->columns ? count : 0;
-    if (!cursor->columns || !cursor->names)
-        return weir_ingest__source_no_memory(error, count);
+    WEIR__TRY(make_columns(cursor, count, error));
     for (uint32_t i = 0; i < count; i++) {
-        if (!set_column(cursor, i, PQfname(described, WEIR__NARROW(int, i)),
-                        PQftype(described, WEIR__NARROW(int, i))))
-            return weir_ingest__source_no_memory(error, count);
-        cursor->names[i] = cursor->columns[i].name;
-        cursor->columns[i].table = PQftable(described, WEIR__NARROW(int, i));
-        cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, WEIR__NARROW(int, i)));
+        int number = WEIR__NARROW(int, i);
+        set_column(cursor, i, PQfname(described, number), PQftype(described, number));
+        cursor->columns[i].table = PQftable(described, number);
+        cursor->columns[i].attribute = WEIR__LOW(uint32_t, PQftablecol(described, number));
     }
-    cursor->base.column_names = cursor->names;
     cursor->base.origin = origin_of;
     return WEIR_OK;
 }
@@ -544,12 +509,11 @@ weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const ch
                                            weir_error *error) {
     pg_cursor *cursor = NULL;
     PGresult *described = NULL;
-    WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
+    WEIR__TRY(make_cursor(source, "the query", "", &cursor, error));
     weir_status status = describe_query(cursor, sql, &described, error);
-    for (int i = 0; !status && i < PQnfields(described); i++)
-        if (!weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
-                                             weir_ingest__pg_type_of(PQftype(described, i)).declared))
-            status = weir_ingest__source_no_memory(error, 1);
+    for (int i = 0; i < PQnfields(described); i++)
+        weir_ingest__catalog_add_column(catalog, table, PQfname(described, i),
+                                        weir_ingest__pg_type_of(PQftype(described, i)).declared);
     PQclear(described);
     close_cursor(&cursor->base);
     return status;
@@ -558,6 +522,6 @@ weir_status weir_ingest__pg_describe_query(weir_ingest__source *source, const ch
 weir_status weir_ingest__pg_query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                                   weir_error *error) {
     pg_cursor *cursor = NULL;
-    WEIR__TRY(make_cursor((weir_ingest__pg_session *)source, 0, "the query", &cursor, error));
-    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out);
+    WEIR__TRY(make_cursor(source, "the query", "", &cursor, error));
+    return weir_ingest__cursor_give(&cursor->base, start_query(cursor, sql, error), out, error);
 }

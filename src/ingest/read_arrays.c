@@ -6,13 +6,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "ingest/spans.h"
 
-static bool bit_at(const uint8_t *bits, size_t position) {
-    return bits[position / 8] >> (position % 8) & 1;
-}
+#define LOAD WEIR_INGEST__LOAD
 
 static bool is_null(const weir_ingest__array *array, size_t row) {
-    return array->validity && !bit_at(array->validity, array->first + row);
+    return array->validity && !weir_ingest__bit_at(array->validity, array->first + row);
 }
 
 /* Where no value is null, which is most often, 64 bits are looked at in one go. */
@@ -30,13 +29,6 @@ static uint32_t count_nulls(const weir_ingest__array *array, uint32_t count) {
     }
     return nulls;
 }
-
-#define LOAD(type_name, from, row)                                                                           \
-    ({                                                                                                       \
-        type_name loaded_;                                                                                   \
-        memcpy(&loaded_, (from) + (row) * sizeof loaded_, sizeof loaded_);                                   \
-        loaded_;                                                                                             \
-    })
 
 /* Where text `row` begins, and the one before it ends. */
 static int64_t offset_at(const weir_ingest__array *array, size_t row) {
@@ -68,8 +60,9 @@ void weir_ingest__array_value(const weir_ingest__array *array, size_t row, weir_
                                     .integer = LOAD(int64_t, array->values, row)};
         break;
     case WEIR_INGEST__ARRAY_BITS:
-        *out = (weir_ingest__value){.type = WEIR_INGEST__BOOL,
-                                    .integer = bit_at((const uint8_t *)array->values, array->first + row)};
+        *out = (weir_ingest__value){
+            .type = WEIR_INGEST__BOOL,
+            .integer = weir_ingest__bit_at((const uint8_t *)array->values, array->first + row)};
         break;
     case WEIR_INGEST__ARRAY_TEXT32:
     case WEIR_INGEST__ARRAY_TEXT64:
@@ -169,7 +162,7 @@ static bool store_booleans(const weir_ingest__array *array, uint32_t count, uint
             spread_bits(bits[position / 8], out + i);
             i += 8;
         } else {
-            out[i++] = bit_at(bits, position);
+            out[i++] = weir_ingest__bit_at(bits, position);
         }
     }
     PUT_NULLS(array, count, nulls, out, 2);

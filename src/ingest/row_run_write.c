@@ -196,7 +196,7 @@ static weir_status open_table(table_writer *w, weir_error *error) {
     weir_ingest__source_options from = {
         .arrow_tables = w->options->table, .arrow_table_count = 1, .arrow_is_read_once = true};
     WEIR__TRY(weir_ingest__source_open(w->env, &from, &w->source, error));
-    WEIR__TRY(w->source->kind->describe(w->source, &w->catalog, error));
+    WEIR__TRY(weir_ingest__source_describe(w->source, &w->catalog, error));
     WEIR__TRY(find_key(w, error));
     WEIR__TRY(tell_columns(w, error));
     uint32_t count = w->table.column_count;
@@ -235,7 +235,6 @@ weir_status weir_row_run_write(const weir_env *env, const weir_row_run_options *
     if (options.columns)
         *options.columns = (weir_bytes){0};
     table_writer w = {.env = weir__env_or_default(env), .options = &options};
-    w.catalog.env = w.env;
     w.out = (weir_ingest__run_writer){.env = w.env,
                                       .table = &w.table,
                                       .failure_operator = OPERATOR,

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ingest/source.h"
-#include "ingest/sql.h"
 
 static const weir_ingest__source_kind *const kinds[] = {
     &weir_ingest__source_postgres, &weir_ingest__source_mysql,  &weir_ingest__source_runs,
@@ -24,6 +23,7 @@ static bool is_stream(const weir_env *env, const char *location) {
 weir_status weir_ingest__source_open(const weir_env *env, const weir_ingest__source_options *options,
                                      weir_ingest__source **out, weir_error *error) {
     *out = NULL;
+    env = weir__env_or_default(env);
     if (options->arrow_table_count > 0)
         return weir_ingest__source_arrow.open(env, options, out, error);
     if (is_stream(env, options->location))
@@ -45,6 +45,17 @@ void weir_ingest__source_close(weir_ingest__source *source) {
         source->kind->close(source);
 }
 
+weir_status weir_ingest__source_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                         weir_error *error) {
+    *out = (weir_ingest__catalog){.memory = {.env = source->env}};
+    weir_status status = source->kind->describe(source, out, error);
+    if (status == WEIR_OK && out->memory.is_short)
+        status = weir_ingest__source_no_memory(error, 0);
+    if (status != WEIR_OK)
+        weir_ingest__catalog_release(out);
+    return status;
+}
+
 /* ---- What sources share ------------------------------------------------------------------------ */
 
 weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
@@ -56,8 +67,61 @@ weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status s
     return status;
 }
 
+void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t *columns,
+                               uint32_t column_count,
+                               weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
+                                                   weir_error *error),
+                               void (*close)(weir_ingest__cursor *cursor)) {
+    weir__arena memory;
+    weir__arena_init(&memory, env);
+    weir_ingest__cursor *cursor = weir__arena_take_zero(&memory, 1, size);
+    uint32_t *copy = weir__arena_take_zero(&memory, column_count, sizeof *copy);
+    if (memory.is_short) {
+        weir__arena_release(&memory);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < column_count; i++)
+        copy[i] = columns ? columns[i] : i;
+    *cursor = (weir_ingest__cursor){
+        .memory = memory, .column_count = column_count, .columns = copy, .next = next, .close = close};
+    return cursor;
+}
+
+void *weir_ingest__server_cursor_make(const weir_env *env, size_t size, const char *kind, const char *name,
+                                      weir_status (*next)(weir_ingest__cursor *cursor,
+                                                          weir_ingest__rows *rows, weir_error *error),
+                                      void (*close)(weir_ingest__cursor *cursor)) {
+    static const char verb[] = "cannot read ";
+    weir_ingest__cursor *cursor = weir_ingest__cursor_make(env, size, NULL, 0, next, close);
+    char *failure =
+        cursor ? weir__arena_take(&cursor->memory, sizeof verb + strlen(kind) + 1 + strlen(name)) : NULL;
+    if (!failure) {
+        if (cursor)
+            weir_ingest__cursor_free(cursor);
+        return NULL;
+    }
+    stpcpy(stpcpy(stpcpy(stpcpy(failure, verb), kind), *name ? " " : ""), name);
+    cursor->failure = failure;
+    cursor->what = failure + sizeof verb - 1;
+    return cursor;
+}
+
+weir_status weir_ingest__cursor_refuse(const weir_ingest__cursor *cursor, uint32_t column, const char *fault,
+                                       weir_error *error) {
+    return WEIR_INGEST__SOURCE_ERROR(
+        error, "a value of column %s of %s %s; leave it out of the schema or change it in the database",
+        cursor->column_names[column], cursor->what, fault);
+}
+
+void weir_ingest__cursor_free(weir_ingest__cursor *cursor) {
+    weir__arena memory = cursor->memory;
+    weir__arena_release(&memory);
+}
+
 weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
-                                     weir_ingest__cursor **out) {
+                                     weir_ingest__cursor **out, weir_error *error) {
+    if (status == WEIR_OK && cursor->memory.is_short)
+        status = weir_ingest__source_no_memory(error, 0);
     if (status != WEIR_OK)
         cursor->close(cursor);
     else
@@ -89,9 +153,7 @@ size_t weir_ingest__batch_rows(size_t column_count) {
 
 typedef struct chosen_cursor {
     weir_ingest__cursor base;
-    const weir_env *env;
     weir_ingest__cursor *query; /* NULL: no rows */
-    uint32_t *columns;          /* of the query */
     weir_ingest__value *cells;
     size_t cell_capacity;
 } chosen_cursor;
@@ -104,12 +166,12 @@ static weir_status next_chosen(weir_ingest__cursor *base, weir_ingest__rows *row
         return WEIR_OK;
     WEIR__TRY(cursor->query->next(cursor->query, &all, error));
     uint32_t count = base->column_count;
-    if (!weir__grow(cursor->env, (void **)&cursor->cells, &cursor->cell_capacity, all.row_count * count + 1,
-                    sizeof *cursor->cells))
+    if (!weir__grow(base->memory.env, (void **)&cursor->cells, &cursor->cell_capacity,
+                    all.row_count * count + 1, sizeof *cursor->cells))
         return weir_ingest__source_no_memory(error, all.row_count * sizeof *cursor->cells);
     for (size_t r = 0; r < all.row_count; r++)
         for (uint32_t c = 0; c < count; c++)
-            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + cursor->columns[c]];
+            cursor->cells[r * count + c] = all.cells[r * cursor->query->column_count + base->columns[c]];
     *rows = (weir_ingest__rows){.row_count = all.row_count, .cells = cursor->cells};
     return WEIR_OK;
 }
@@ -118,24 +180,8 @@ static void close_chosen(weir_ingest__cursor *base) {
     chosen_cursor *cursor = (chosen_cursor *)base;
     if (cursor->query)
         cursor->query->close(cursor->query);
-    weir__release(cursor->env, cursor->columns);
-    weir__release(cursor->env, cursor->cells);
-    weir__release(cursor->env, cursor);
-}
-
-static weir_status start_chosen(chosen_cursor *cursor, weir_ingest__source *source,
-                                const weir_ingest__catalog_table *table, const uint32_t *columns,
-                                uint32_t column_count, weir_error *error) {
-    cursor->columns = weir__allocate(cursor->env, column_count, sizeof *columns);
-    if (!cursor->columns)
-        return weir_ingest__source_no_memory(error, column_count * sizeof *columns);
-    if (column_count > 0)
-        memcpy(cursor->columns, columns, column_count * sizeof *columns);
-    weir_status status = source->kind->query(source, table->query, &cursor->query, error);
-    if (status == WEIR_OK && cursor->query->column_count != table->column_count)
-        status = WEIR_INGEST__SOURCE_ERROR(
-            error, "the query of table %s gives other columns than it did before", table->name);
-    return status;
+    weir__release(base->memory.env, cursor->cells);
+    weir_ingest__cursor_free(base);
 }
 
 weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
@@ -144,15 +190,17 @@ weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ing
     assert(part < part_count && "a part beyond the last");
     if (!table->query)
         return source->kind->scan(source, table, columns, column_count, part, part_count, out, error);
-    chosen_cursor *cursor = weir__allocate_zero(source->env, 1, sizeof *cursor);
+    chosen_cursor *cursor = weir_ingest__cursor_make(source->env, sizeof *cursor, columns, column_count,
+                                                     next_chosen, close_chosen);
     if (!cursor)
         return weir_ingest__source_no_memory(error, sizeof *cursor);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_chosen, .close = close_chosen};
-    cursor->env = source->env;
-    weir_status status =
-        part == 0 ? start_chosen(cursor, source, table, columns, column_count, error) : WEIR_OK;
-    return weir_ingest__cursor_give(&cursor->base, status, out);
+    weir_status status = WEIR_OK;
+    if (part == 0)
+        status = source->kind->query(source, table->query, &cursor->query, error);
+    if (status == WEIR_OK && cursor->query && cursor->query->column_count != table->column_count)
+        status = WEIR_INGEST__SOURCE_ERROR(
+            error, "the query of table %s gives other columns than it did before", table->name);
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Views and queries as tables --------------------------------------------------------------- */
@@ -160,6 +208,8 @@ weir_status weir_ingest__source_scan(weir_ingest__source *source, const weir_ing
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *catalog,
                             weir_ingest__catalog_table *table, weir_error *error) {
     WEIR__TRY(source->kind->describe_query(source, table->query, catalog, table, error));
+    if (catalog->memory.is_short)
+        return weir_ingest__source_no_memory(error, 0);
     if (table->column_count == 0)
         return WEIR_INGEST__SOURCE_ERROR(error, "it gives no columns");
     for (uint32_t i = 1; i < table->column_count; i++)
@@ -176,21 +226,19 @@ weir_status weir_ingest__catalog_add_query(weir_ingest__source *source, weir_ing
     if (!table)
         return weir_ingest__source_no_memory(error, sizeof *table);
     table->is_given = table->is_hidden = true;
-    table->query = weir__copy_text(catalog->env, sql, strlen(sql));
+    table->query = weir__arena_text(&catalog->memory, sql, strlen(sql));
     return table->query ? describe(source, catalog, table, error)
                         : weir_ingest__source_no_memory(error, strlen(sql));
 }
 
 weir_status weir_ingest__catalog_complete(weir_ingest__source *source, weir_ingest__catalog *catalog,
                                           weir_ingest__catalog_table *table, weir_error *error) {
+    static const char all_of[] = "SELECT * FROM ";
     if (!table->is_view || table->query)
         return WEIR_OK;
-    weir_ingest__sql sql = {.env = catalog->env};
-    weir_ingest__sql_add(&sql, "SELECT * FROM %s", table->sql_name);
-    if (sql.failed) {
-        weir_ingest__sql_release(&sql);
+    table->query = weir__arena_take(&catalog->memory, sizeof all_of + strlen(table->sql_name));
+    if (!table->query)
         return weir_ingest__source_no_memory(error, strlen(table->sql_name));
-    }
-    table->query = sql.data;
+    stpcpy(stpcpy(table->query, all_of), table->sql_name);
     return describe(source, catalog, table, error);
 }

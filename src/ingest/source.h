@@ -23,7 +23,7 @@
 
 #include <stdatomic.h>
 
-#include "base/internal.h"
+#include "base/arena.h"
 
 #define WEIR_INGEST__SOURCE_OPERATOR "weir.ingest.source"
 
@@ -148,13 +148,12 @@ typedef struct weir_ingest__catalog_table {
     bool is_one_part;      /* scan would give all rows to part 0 */
     const struct weir_ingest__csv_table
         *csv;     /* of CSV files: what was found of them, while the source is open */
-    void *detail; /* the source's own, one block from the catalog's env, freed with it */
+    void *detail; /* the source's own, in the catalog's memory */
 } weir_ingest__catalog_table;
 
-/* Owned by whoever called weir_ingest__source_describe; everything in it is from `env`. Tables in any order.
- */
+/* Owned by whoever called weir_ingest__source_describe. Tables in any order. */
 typedef struct weir_ingest__catalog {
-    const weir_env *env;
+    weir__arena memory; /* of everything here */
     weir_ingest__catalog_table *tables;
     uint32_t table_count;
     char *name;          /* what a draft calls the database: a file's name without folder and ending */
@@ -163,18 +162,21 @@ typedef struct weir_ingest__catalog {
     uint32_t skipped_count;
 } weir_ingest__catalog;
 
-/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is
- * short. weir_ingest__catalog_release frees a catalog that is filled in part. */
+/* For sources that fill a catalog: each appends a zeroed entry and copies the name; NULL if memory is short.
+ * Those that give nothing leave it to the catalog's memory to say that it was short: then names may be
+ * missing, and nothing is to be looked for. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_table(weir_ingest__catalog *catalog, const char *name);
 /* As weir_ingest__catalog_add_table; the source's number of the table is its detail, a uint32_t. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_numbered(weir_ingest__catalog *catalog, const char *name,
                                                               uint32_t number);
 const char *weir_ingest__last_name(const char *path);                 /* what stands after its last slash */
 bool weir_ingest__name_ends_in(const char *name, const char *ending); /* in any case */
-/* What a database in a file is called and how large it is: "folder/shop.sqlite" is called shop. The size is
- * 0 if it cannot be had. */
-char *weir_ingest__file_stem(const weir_env *env, const char *path);
-uint64_t weir_ingest__file_size(const weir_env *env, const char *path);
+/* The first bytes of a file; how many there are, -1 if it cannot be read. */
+ssize_t weir_ingest__file_head(const weir_env *env, const char *path, void *out, size_t size);
+uint64_t weir_ingest__file_size(const weir_env *env, const char *path); /* 0 if it cannot be had */
+void weir_ingest__catalog_set_name(weir_ingest__catalog *catalog, const char *name);
+/* Name and size of a database in a file: "folder/shop.sqlite" is called shop. */
+void weir_ingest__catalog_set_file(weir_ingest__catalog *catalog, const char *path);
 /* As weir_ingest__catalog_add_table; the table's name has the schema in it where `is_visible` is false. */
 weir_ingest__catalog_table *weir_ingest__catalog_add_table_of(weir_ingest__catalog *catalog,
                                                               const char *schema, const char *bare,
@@ -183,24 +185,23 @@ weir_ingest__catalog_column *weir_ingest__catalog_add_column(weir_ingest__catalo
                                                              weir_ingest__catalog_table *table,
                                                              const char *name,
                                                              weir_ingest__declared declared);
-bool weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
+void weir_ingest__catalog_add_primary_key(weir_ingest__catalog *catalog, weir_ingest__catalog_table *table,
                                           uint32_t column);
 /* A key without columns; weir_ingest__catalog_add_key_columns adds one (UINT32_MAX: one that is not there, so
  * that the key leads nowhere), and the parent's if it is given. */
 weir_ingest__catalog_key *weir_ingest__catalog_add_foreign_key(weir_ingest__catalog *catalog,
                                                                weir_ingest__catalog_table *table,
                                                                const char *parent_table);
-bool weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
+void weir_ingest__catalog_add_key_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_key *key,
                                           uint32_t column, const char *parent_column);
-bool weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path);
+void weir_ingest__catalog_add_skipped(weir_ingest__catalog *catalog, const char *path);
 void weir_ingest__catalog_release(weir_ingest__catalog *catalog);
 
 /* Brings the foreign keys of all tables into their final form, sorted by their columns: the parent's
  * primary key if no parent columns are named; without keys that lead nowhere; of several keys of the same
  * columns the first. Names match as `compare` says (strcmp, or without case). */
-WEIR_CHECKED weir_status weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
-                                                           int (*compare)(const char *a, const char *b),
-                                                           weir_error *error);
+void weir_ingest__catalog_resolve_keys(weir_ingest__catalog *catalog,
+                                       int (*compare)(const char *a, const char *b));
 
 /* The table or view that a name of the schema means: one that is called so, else the one for which schema,
  * dot and bare name make up the name. *count is how many there are of the latter: NULL if it is not 1. */
@@ -208,6 +209,19 @@ weir_ingest__catalog_table *weir_ingest__catalog_find_table(const weir_ingest__c
                                                             const char *name, uint32_t *count);
 /* UINT32_MAX if there is none. */
 uint32_t weir_ingest__catalog_find_column(const weir_ingest__catalog_table *table, const char *name);
+uint32_t weir_ingest__catalog_find_named(const weir_ingest__catalog_table *table, const char *name,
+                                         int (*compare)(const char *a, const char *b));
+
+/* A column of a table of the catalog. */
+typedef struct weir_ingest__origin {
+    const weir_ingest__catalog_table *table;
+    uint32_t column; /* number in it */
+} weir_ingest__origin;
+
+/* That of bare names, which are NULL where the source knows none; false if there is no such table. */
+bool weir_ingest__catalog_find_origin(const weir_ingest__catalog *catalog, const char *table,
+                                      const char *column, int (*compare)(const char *a, const char *b),
+                                      weir_ingest__origin *out);
 
 /* For drafts: takes out what is hidden from them, and keys that lead there. SOURCE_ERROR if nothing is
  * left; the message names the schemas that have tables. */
@@ -242,6 +256,29 @@ typedef enum weir_ingest__selects {
     WEIR_INGEST__SELECTS_BYTES, /* integers, and texts bytewise */
 } weir_ingest__selects;
 
+/* The methods of a source, so that its files can declare them. */
+
+/* Fills an empty catalog. Called by weir_ingest__source_describe, which sees whether memory was short. */
+typedef weir_status weir_ingest__describe_method(weir_ingest__source *source, weir_ingest__catalog *out,
+                                                 weir_error *error);
+
+/* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share of the
+ * rows that no other part has; a source that cannot share gives all rows to part 0. */
+typedef weir_status weir_ingest__scan_method(weir_ingest__source *source,
+                                             const weir_ingest__catalog_table *table, const uint32_t *columns,
+                                             uint32_t column_count, uint32_t part, uint32_t part_count,
+                                             weir_ingest__cursor **out, weir_error *error);
+
+/* Runs a query of the user's, read-only; the cursor's columns are known at once. */
+typedef weir_status weir_ingest__query_method(weir_ingest__source *source, const char *sql,
+                                              weir_ingest__cursor **out, weir_error *error);
+
+/* Adds the columns of a query to a table of the catalog, as they are named and typed, without running it.
+ * Who calls it sees whether memory was short. */
+typedef weir_status weir_ingest__describe_query_method(weir_ingest__source *source, const char *sql,
+                                                       weir_ingest__catalog *catalog,
+                                                       weir_ingest__catalog_table *table, weir_error *error);
+
 typedef struct weir_ingest__source_kind {
     const char *name; /* "sqlite", "postgresql", "mysql", "duckdb", "csv", "runs", "arrow" */
     weir_ingest__selects selects;
@@ -259,31 +296,14 @@ typedef struct weir_ingest__source_kind {
      * error, where the source cannot have one now. NULL method: never. */
     weir_status (*fork)(weir_ingest__source *source, weir_ingest__source **out, weir_error *error);
 
-    weir_status (*describe)(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error);
-
-    /* Reads columns (numbers in the table's declared order) of a table. `part` of `part_count` is a share
-     * of the rows that no other part has; a source that cannot share gives all rows to part 0. */
-    weir_status (*scan)(weir_ingest__source *source, const weir_ingest__catalog_table *table,
-                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
-                        weir_ingest__cursor **out, weir_error *error);
-
-    /* Runs a query of the user's, read-only; the cursor's columns are known at once. */
-    weir_status (*query)(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
-                         weir_error *error);
-
-    /* Adds the columns of a query to a table of the catalog, as they are named and typed, without running
-     * it. */
-    weir_status (*describe_query)(weir_ingest__source *source, const char *sql, weir_ingest__catalog *catalog,
-                                  weir_ingest__catalog_table *table, weir_error *error);
+    weir_ingest__describe_method *describe;
+    weir_ingest__scan_method *scan;
+    weir_ingest__query_method *query;
+    weir_ingest__describe_query_method *describe_query;
 
     /* Ends what the session is doing: from another thread, any number of times. */
     void (*interrupt)(weir_ingest__source *source);
 } weir_ingest__source_kind;
-
-typedef struct weir_ingest__origin {
-    const weir_ingest__catalog_table *table;
-    uint32_t column; /* number in it */
-} weir_ingest__origin;
 
 /* The base of every session and cursor: the first member of the source's own struct. */
 struct weir_ingest__source {
@@ -298,9 +318,13 @@ struct weir_ingest__source {
 };
 
 struct weir_ingest__cursor {
+    weir__arena memory; /* of the cursor, and of what it keeps until it is closed */
     uint32_t column_count;
-    const char *const *column_names; /* of a query; NULL for a scan */
-    bool takes_arrays;               /* set by whoever reads: columns may come as arrays */
+    const uint32_t *columns;   /* their numbers in the table or query */
+    const char **column_names; /* of a query; of a scan where the source has a use for them */
+    bool takes_arrays;         /* set by whoever reads: columns may come as arrays */
+    const char *failure;       /* of servers, for messages: "cannot read table orders", */
+    const char *what;          /* and the end of that: "table orders" or "the query" */
 
     /* The next rows; row_count 0 at the end. */
     weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows, weir_error *error);
@@ -324,12 +348,32 @@ WEIR_CHECKED weir_status weir_ingest__source_open(const weir_env *env,
 #define WEIR_INGEST__SOURCE_OPENING_NS (60 * UINT64_C(1000000000))
 void weir_ingest__source_close(weir_ingest__source *source);
 
-/* For sources: a session or a cursor that was made goes to the caller, unless `status` says that it failed:
- * then it is closed. */
+/* For sources: a session that was made goes to the caller, unless `status` says that it failed: then it is
+ * closed. */
 weir_status weir_ingest__source_give(weir_ingest__source *session, weir_status status,
                                      weir_ingest__source **out);
+
+/* For sources: a cursor of `size` bytes (the source's own struct), zeroed but for what is given here.
+ * `columns` are copied; NULL are all. NULL if memory is short. */
+void *weir_ingest__cursor_make(const weir_env *env, size_t size, const uint32_t *columns,
+                               uint32_t column_count,
+                               weir_status (*next)(weir_ingest__cursor *cursor, weir_ingest__rows *rows,
+                                                   weir_error *error),
+                               void (*close)(weir_ingest__cursor *cursor));
+/* The same for servers, which know the columns later; what is read is called "KIND NAME". */
+void *weir_ingest__server_cursor_make(const weir_env *env, size_t size, const char *kind, const char *name,
+                                      weir_status (*next)(weir_ingest__cursor *cursor,
+                                                          weir_ingest__rows *rows, weir_error *error),
+                                      void (*close)(weir_ingest__cursor *cursor));
+/* SOURCE_ERROR for a value of a column; `fault` says what is wrong with it. */
+weir_status weir_ingest__cursor_refuse(const weir_ingest__cursor *cursor, uint32_t column, const char *fault,
+                                       weir_error *error);
+/* The end of a cursor's `close`: it and its memory go. */
+void weir_ingest__cursor_free(weir_ingest__cursor *cursor);
+/* A cursor goes to the caller, unless `status` says that it failed or its memory was short: then it is
+ * closed. */
 weir_status weir_ingest__cursor_give(weir_ingest__cursor *cursor, weir_status status,
-                                     weir_ingest__cursor **out);
+                                     weir_ingest__cursor **out, weir_error *error);
 
 /* For servers: `interrupt` as they have it, and why a wait that began then is to end, NULL if it is not. */
 void weir_ingest__server_interrupt(weir_ingest__source *source);
@@ -352,6 +396,10 @@ WEIR_CHECKED weir_status weir_ingest__refuse_location(const weir_env *env, const
  * (a library quotes what it cannot read). */
 weir_status weir_ingest__source_fail(weir_error *error, const char *location, const char *what,
                                      const char *text);
+
+/* The catalog of a source; release it after success. */
+WEIR_CHECKED weir_status weir_ingest__source_describe(weir_ingest__source *source, weir_ingest__catalog *out,
+                                                      weir_error *error);
 
 /* Reads columns of a table, view or query: as the kind's scan does, or by running the query. A query is not
  * shared out: part 0 has all rows. */

@@ -21,6 +21,7 @@ typedef struct feed feed;
 
 typedef struct arrow_table {
     const weir_env *env;
+    weir__arena *memory; /* of the source, for columns */
     const weir_arrow_table *given;
     weir_ingest__arrow_column *columns;
     uint32_t column_count;
@@ -46,14 +47,13 @@ struct feed {
 };
 
 typedef struct arrow_source {
-    const weir_env *env;
+    weir_ingest__table_source base;
     arrow_table *tables;
     uint32_t table_count;
-    weir_ingest__table_query query;
 } arrow_source;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Streams --------------------------------------------------------------------------------- */
@@ -126,8 +126,8 @@ static void describe_type(weir_ingest__arrow_column *column) {
         return;
     column->index = weir_ingest__arrow_type_of(column->format);
     bool is_integer = column->index.layout == WEIR_INGEST__ARROW_FIXED && strlen(column->format) == 1 &&
-                      (column->index.meaning == WEIR_INGEST__ARROW_SIGNED ||
-                       column->index.meaning == WEIR_INGEST__ARROW_UNSIGNED);
+                      column->index.meaning == WEIR_INGEST__ARROW_NUMBER &&
+                      column->index.number != WEIR_INGEST__NUMBER_FLOAT;
     if (!is_integer)
         column->refused = "a dictionary whose indices are no integers";
 }
@@ -143,12 +143,12 @@ static weir_status add_column(arrow_table *table, const struct ArrowSchema *from
             return weir_ingest__arrow_fail(error, table->given->name, name,
                                            "is there twice; rename one of the two");
     table->column_count++;
-    column->name = weir__copy_text(table->env, name, strlen(name));
-    column->format = weir__copy_text(table->env, from->format, strlen(from->format));
+    column->name = weir__arena_text(table->memory, name, strlen(name));
+    column->format = weir__arena_text(table->memory, from->format, strlen(from->format));
     if (from->dictionary)
         column->dictionary_format =
-            weir__copy_text(table->env, from->dictionary->format, strlen(from->dictionary->format));
-    if (!column->name || !column->format || (from->dictionary && !column->dictionary_format))
+            weir__arena_text(table->memory, from->dictionary->format, strlen(from->dictionary->format));
+    if (table->memory->is_short)
         return no_memory(error);
     describe_type(column);
     if (from->dictionary && from->dictionary->dictionary)
@@ -162,7 +162,7 @@ static weir_status take_columns(arrow_table *table, const struct ArrowSchema *sc
         return weir_ingest__arrow_fail(error, table->given->name, NULL, "has no columns");
     if (schema->n_children > INT32_MAX)
         return weir_ingest__arrow_fail(error, table->given->name, NULL, "has more columns than anything can");
-    table->columns = weir__allocate_zero(table->env, (size_t)schema->n_children, sizeof *table->columns);
+    table->columns = weir__arena_take_zero(table->memory, (size_t)schema->n_children, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
     for (int64_t i = 0; i < schema->n_children && status == WEIR_OK; i++)
@@ -327,7 +327,6 @@ typedef struct arrow_cursor {
     feed *feed;
     struct ArrowArray *batch; /* that is read, or NULL */
     size_t row;               /* of it, that comes next */
-    uint32_t *columns;
     weir_ingest__value *cells;
     weir_ingest__array *arrays;
     char *forms; /* of all columns that need some */
@@ -346,15 +345,10 @@ static void drop_batch(arrow_cursor *cursor) {
 
 static void close_cursor(weir_ingest__cursor *base) {
     arrow_cursor *cursor = (arrow_cursor *)base;
-    const weir_env *env = cursor->table->env;
     drop_batch(cursor);
     if (cursor->feed)
         leave_feed(cursor->feed);
-    weir__release(env, cursor->columns);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor->arrays);
-    weir__release(env, cursor->forms);
-    weir__release(env, cursor);
+    weir_ingest__cursor_free(base);
 }
 
 static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
@@ -368,7 +362,7 @@ static weir_status take_batch(arrow_cursor *cursor, weir_error *error) {
     const struct ArrowArray *batch = cursor->batch;
     status = weir_ingest__arrow_check_batch(table->given->name, table->column_count, batch, error);
     for (uint32_t i = 0; i < cursor->base.column_count && status == WEIR_OK; i++) {
-        uint32_t c = cursor->columns[i];
+        uint32_t c = cursor->base.columns[i];
         status = weir_ingest__arrow_check_column(table->given->name, &table->columns[c], batch,
                                                  batch->children[c], error);
     }
@@ -380,7 +374,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     arrow_table *table = cursor->table;
     weir_status status = WEIR_OK;
     *rows = (weir_ingest__rows){.cells = cursor->cells, .arrays = base->takes_arrays ? cursor->arrays : NULL};
-    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
+    if (weir_ingest__table_is_interrupted(&cursor->source->base))
         return weir_ingest__arrow_fail(error, table->given->name, NULL,
                                        "is no longer read: it was interrupted");
     while (!cursor->batch || cursor->row == (size_t)cursor->batch->length) {
@@ -391,7 +385,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     size_t left = (size_t)cursor->batch->length - cursor->row;
     size_t count = left < ARRAY_ROWS ? left : ARRAY_ROWS;
     for (uint32_t i = 0; i < base->column_count && status == WEIR_OK; i++) {
-        uint32_t c = cursor->columns[i];
+        uint32_t c = base->columns[i];
         if (base->takes_arrays &&
             weir_ingest__arrow_array(&table->columns[c], cursor->batch, cursor->batch->children[c],
                                      cursor->row, count, &cursor->arrays[i]))
@@ -408,8 +402,13 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     return status;
 }
 
-static weir_status check_wanted(const arrow_table *table, const uint32_t *columns, uint32_t column_count,
-                                bool *needs_forms, weir_error *error) {
+static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
+                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
+                        weir_ingest__cursor **out, weir_error *error) {
+    arrow_source *shared = weir_ingest__table_shared(source);
+    arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
+    bool needs_forms = false;
+    (void)part; /* whoever is free takes the next batch */
     for (uint32_t i = 0; i < column_count; i++) {
         const weir_ingest__arrow_column *column = &table->columns[columns[i]];
         if (column->refused)
@@ -418,84 +417,42 @@ static weir_status check_wanted(const arrow_table *table, const uint32_t *column
                 "is %s (Arrow format %.40s), which is not read; leave it out of the table, or turn it into "
                 "text or columns of their own",
                 column->refused, column->dictionary_format ? column->dictionary_format : column->format);
-        *needs_forms = *needs_forms || column->type.meaning == WEIR_INGEST__ARROW_CLOCK;
+        needs_forms = needs_forms || column->type.meaning == WEIR_INGEST__ARROW_CLOCK;
     }
-    return WEIR_OK;
-}
-
-static weir_status fill_cursor(arrow_cursor *cursor, const uint32_t *columns, bool needs_forms,
-                               uint32_t part_count, weir_error *error) {
-    const weir_env *env = cursor->table->env;
-    uint32_t count = cursor->base.column_count;
-    cursor->columns = weir__allocate(env, count, sizeof *columns);
-    cursor->cells = weir__allocate_zero(env, (size_t)count * PIECE_ROWS, sizeof *cursor->cells);
-    cursor->arrays = weir__allocate_zero(env, count, sizeof *cursor->arrays);
-    if (needs_forms)
-        cursor->forms = weir__allocate(env, (size_t)count * PIECE_ROWS, WEIR_INGEST__ARROW_FORM_SIZE);
-    if (!cursor->columns || !cursor->cells || !cursor->arrays || (needs_forms && !cursor->forms))
-        return no_memory(error);
-    for (uint32_t i = 0; i < count; i++)
-        cursor->columns[i] = columns[i];
-    pthread_mutex_lock(&cursor->table->lock);
-    weir_status status = join_feed(cursor->table, part_count, &cursor->feed, error);
-    pthread_mutex_unlock(&cursor->table->lock);
-    return status;
-}
-
-static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *from,
-                        const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
-                        weir_ingest__cursor **out, weir_error *error) {
-    arrow_source *shared = weir_ingest__table_shared(source);
-    arrow_table *table = &shared->tables[*(const uint32_t *)from->detail];
-    bool needs_forms = false;
-    (void)part; /* whoever is free takes the next batch */
-    WEIR__TRY(check_wanted(table, columns, column_count, &needs_forms, error));
-    arrow_cursor *cursor = weir__allocate_zero(table->env, 1, sizeof *cursor);
+    arrow_cursor *cursor =
+        weir_ingest__cursor_make(table->env, sizeof *cursor, columns, column_count, next_rows, close_cursor);
     if (!cursor)
         return no_memory(error);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    weir__arena *memory = &cursor->base.memory;
+    size_t most = (size_t)column_count * PIECE_ROWS;
     cursor->source = shared;
     cursor->table = table;
-    weir_status status = fill_cursor(cursor, columns, needs_forms, part_count, error);
-    if (status != WEIR_OK) {
-        close_cursor(&cursor->base);
-        return status;
+    cursor->cells = weir__arena_take_zero(memory, most, sizeof *cursor->cells);
+    cursor->arrays = weir__arena_take_zero(memory, column_count, sizeof *cursor->arrays);
+    cursor->forms = needs_forms ? weir__arena_take_zero(memory, most, WEIR_INGEST__ARROW_FORM_SIZE) : NULL;
+    weir_status status = memory->is_short ? no_memory(error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        pthread_mutex_lock(&table->lock);
+        status = join_feed(table, part_count, &cursor->feed, error);
+        pthread_mutex_unlock(&table->lock);
     }
-    *out = &cursor->base;
-    return WEIR_OK;
+    return weir_ingest__cursor_give(&cursor->base, status, out, error);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void release_table(arrow_table *table) {
-    const weir_env *env = table->env;
-    if (table->shared) /* a scan that ended before all of its parts were open */
-        release_feed(table->shared);
-    for (size_t i = 0; i < table->kept_count; i++)
-        release_batch(env, table->kept[i]);
-    weir__release(env, table->kept);
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        weir__release(env, table->columns[c].name);
-        weir__release(env, table->columns[c].format);
-        weir__release(env, table->columns[c].dictionary_format);
+static void release(weir_ingest__table_source *source) {
+    const arrow_source *self = (arrow_source *)source;
+    for (uint32_t t = 0; t < self->table_count; t++) {
+        arrow_table *table = &self->tables[t];
+        if (table->shared) /* a scan that ended before all of its parts were open */
+            release_feed(table->shared);
+        for (size_t i = 0; i < table->kept_count; i++)
+            release_batch(table->env, table->kept[i]);
+        weir__release(table->env, table->kept);
+        pthread_mutex_destroy(&table->lock);
     }
-    weir__release(env, table->columns);
-    pthread_mutex_destroy(&table->lock);
 }
-
-static void release_shared(void *shared) {
-    arrow_source *source = shared;
-    weir_ingest__table_query_close(&source->query);
-    for (uint32_t t = 0; t < source->table_count; t++)
-        release_table(&source->tables[t]);
-    weir__release(source->env, source->tables);
-    weir__release(source->env, source);
-}
-
-static bool fill(const void *shared, weir_ingest__catalog *out);
-
-static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status check_given(const arrow_source *source, const weir_arrow_table *given, weir_error *error) {
     if (!given->name || !*given->name || !weir__utf8_is_valid(given->name, strlen(given->name)))
@@ -528,35 +485,27 @@ static weir_status read_columns(arrow_table *table, weir_error *error) {
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
+    weir_ingest__source *session;
+    WEIR__TRY(weir_ingest__table_source_make(env, options, &weir_ingest__source_arrow, sizeof(arrow_source),
+                                             release, "Arrow tables have no schemas", &session, error));
+    arrow_source *self = weir_ingest__table_shared(session);
+    weir__arena *memory = &self->base.memory;
     weir_status status = WEIR_OK;
-    env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; Arrow tables have no schemas");
-    arrow_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
-    if (!shared)
-        return no_memory(error);
-    shared->env = env;
-    weir_ingest__table_query_init(&shared->query);
-    shared->tables = weir__allocate_zero(env, options->arrow_table_count, sizeof *shared->tables);
-    if (!shared->tables)
+    self->tables = weir__arena_take_zero(memory, options->arrow_table_count, sizeof *self->tables);
+    if (!self->tables)
         status = no_memory(error);
     for (uint32_t t = 0; t < options->arrow_table_count && status == WEIR_OK; t++) {
-        status = check_given(shared, &options->arrow_tables[t], error);
+        const weir_arrow_table *given = &options->arrow_tables[t];
+        status = check_given(self, given, error);
         if (status != WEIR_OK)
             break;
-        arrow_table *table = &shared->tables[shared->table_count++];
+        arrow_table *table = &self->tables[self->table_count++];
         *table = (arrow_table){
-            .env = env, .given = &options->arrow_tables[t], .keeps = !options->arrow_is_read_once};
+            .env = env, .memory = memory, .given = given, .keeps = !options->arrow_is_read_once};
         pthread_mutex_init(&table->lock, NULL);
         status = read_columns(table, error);
     }
-    if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_arrow, &methods, shared,
-                                                 &shared->query, out, error);
-    if (status != WEIR_OK)
-        release_shared(shared);
-    return status;
+    return weir_ingest__source_give(session, status, out);
 }
 
 /* Arrow tables have no location. */
@@ -566,30 +515,26 @@ static bool accepts(const weir_env *env, const char *location) {
     return false;
 }
 
-/* ---- The catalog and queries ----------------------------------------------------------------- */
+/* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
-    const arrow_source *source = shared;
-    static const char name[] = "tables";
-    out->name = weir__copy_text(out->env, name, strlen(name));
-    if (!out->name)
-        return false;
+static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
+    const arrow_source *source = weir_ingest__table_shared(session);
+    weir_ingest__catalog_set_name(out, "tables");
     for (uint32_t t = 0; t < source->table_count; t++) {
         const arrow_table *from = &source->tables[t];
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->given->name, t);
         if (!table)
-            return false;
+            return no_memory(error);
         table->row_estimate = from->given->row_estimate;
         for (uint32_t c = 0; c < from->column_count; c++) {
             const weir_ingest__arrow_type *type = &from->columns[c].type;
             weir_ingest__catalog_column *column = weir_ingest__catalog_add_column(
                 out, table, from->columns[c].name, weir_ingest__arrow_declared(type));
-            if (!column)
-                return false;
-            column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
+            if (column)
+                column->is_date = type->layout == WEIR_INGEST__ARROW_FIXED && type->is_date;
         }
     }
-    return true;
+    return WEIR_OK;
 }
 
 /* An interrupt cannot wake a producer that does not answer. */
@@ -599,7 +544,7 @@ const weir_ingest__source_kind weir_ingest__source_arrow = {
     .open = open_source,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = weir_ingest__table_session_describe,
+    .describe = describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,

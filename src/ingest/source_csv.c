@@ -31,17 +31,16 @@ static weir_ingest__bytes trimmed(weir_ingest__bytes text) {
 }
 
 /* A column of that name, or of the first name that is free. A NUL in a name would end it early. */
-static weir_status add_column(const weir_env *env, weir_ingest__csv_table *table, weir_ingest__bytes name,
+static weir_status add_column(weir__arena *memory, weir_ingest__csv_table *table, weir_ingest__bytes name,
                               weir_error *error) {
     size_t capacity = name.size + 24;
-    char *copy = weir__allocate(env, capacity, 1);
+    char *copy = weir__arena_take_zero(memory, capacity, 1);
     if (!copy)
         return no_memory(error);
     if (name.size == 0)
         snprintf(copy, capacity, "column%u", table->column_count);
     else
         memcpy(copy, name.data, name.size);
-    copy[name.size == 0 ? capacity - 1 : name.size] = 0;
     size_t size = strlen(copy);
     for (unsigned number = 1; is_name_taken(table, copy); number++)
         snprintf(copy + size, capacity - size, "_%u", number);
@@ -50,21 +49,22 @@ static weir_status add_column(const weir_env *env, weir_ingest__csv_table *table
 }
 
 /* The columns that folders' names give come after those of the file. */
-static weir_status name_folder_columns(const weir_env *env, weir_ingest__csv_table *table,
+static weir_status name_folder_columns(weir__arena *memory, weir_ingest__csv_table *table,
                                        weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
     table->file_column_count = table->column_count;
-    for (size_t i = 0; i < file->value_count; i++) {
+    for (uint32_t i = 0; i < file->value_count; i++) {
         const char *name = file->values[i].key;
-        WEIR__TRY(add_column(env, table, (weir_ingest__bytes){name, strlen(name)}, error));
+        WEIR__TRY(add_column(memory, table, (weir_ingest__bytes){name, strlen(name)}, error));
     }
     return WEIR_OK;
 }
 
-static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *table,
+static weir_status name_columns(weir__arena *memory, weir_ingest__csv_table *table,
                                 const weir_ingest__csv_record *first, weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[0];
-    table->columns = weir__allocate_zero(env, first->field_count + file->value_count, sizeof *table->columns);
+    table->columns =
+        weir__arena_take_zero(memory, (size_t)first->field_count + file->value_count, sizeof *table->columns);
     if (!table->columns)
         return no_memory(error);
     for (uint32_t i = 0; i < first->field_count; i++) {
@@ -76,18 +76,20 @@ static weir_status name_columns(const weir_env *env, weir_ingest__csv_table *tab
                 "%s: the name of column %u is not UTF-8 or has a NUL in it; convert the file, "
                 "for example with iconv",
                 file->path, i + 1);
-        WEIR__TRY(add_column(env, table, name, error));
+        WEIR__TRY(add_column(memory, table, name, error));
     }
-    return name_folder_columns(env, table, error);
+    return name_folder_columns(memory, table, error);
 }
 
 /* Where the columns of a further file are. Its names must be those of the first. */
-static weir_status place_columns(const weir_env *env, weir_ingest__csv_table *table, size_t number,
+static weir_status place_columns(weir__arena *memory, weir_ingest__csv_table *table, uint32_t number,
                                  const weir_ingest__csv_record *header, weir_error *error) {
     const weir_ingest__data_file *file = &table->files->files[number];
     weir_ingest__csv_table own = {.files = table->files, .dialect = table->dialect};
-    uint32_t *places = weir__allocate(env, table->file_column_count, sizeof *places);
-    weir_status status = places ? name_columns(env, &own, header, error) : no_memory(error);
+    weir__arena of_own;
+    weir__arena_init(&of_own, memory->env);
+    uint32_t *places = weir__arena_take_zero(memory, table->file_column_count, sizeof *places);
+    weir_status status = places ? name_columns(&of_own, &own, header, error) : no_memory(error);
     for (uint32_t i = 0; i < table->file_column_count && status == WEIR_OK; i++) {
         uint32_t found = 0;
         while (found < own.file_column_count && strcmp(own.columns[found].name, table->columns[i].name) != 0)
@@ -99,9 +101,7 @@ static weir_status place_columns(const weir_env *env, weir_ingest__csv_table *ta
         else
             places[i] = found;
     }
-    for (uint32_t i = 0; i < own.column_count; i++)
-        weir__release(env, own.columns[i].name);
-    weir__release(env, own.columns);
+    weir__arena_release(&of_own);
     table->places[number] = places;
     return status;
 }
@@ -130,39 +130,30 @@ static void see_folders(weir_ingest__csv_table *table, const weir_ingest__data_f
     }
 }
 
-/* Of a Parquet file only the folders are looked at: it says itself what is in it. */
-static weir_status look_at_folders(const weir_env *env, weir_ingest__csv_table *table, weir_error *error) {
-    table->columns = weir__allocate_zero(env, table->files->files[0].value_count, sizeof *table->columns);
-    WEIR__TRY(table->columns ? name_folder_columns(env, table, error) : no_memory(error));
-    for (size_t i = 0; i < table->files->file_count; i++)
-        see_folders(table, &table->files->files[i]);
-    return WEIR_OK;
-}
-
 /* What was asked to end, while it is opened or read. */
 static weir_status interrupted(const weir_ingest__csv_source *source, weir_error *error) {
     return WEIR_INGEST__SOURCE_ERROR(error, "reading %s was interrupted", source->files.name);
 }
 
-static weir_status look_at_file(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
-                                size_t number, weir_error *error) {
-    const weir_env *env = source->env;
+static weir_status look_at_file(weir_ingest__csv_source *source, weir_ingest__csv_table *table,
+                                uint32_t number, weir_error *error) {
+    weir__arena *memory = &source->base.memory;
     const weir_ingest__data_file *file = &table->files->files[number];
     weir_ingest__csv_reader *reader;
     weir_ingest__csv_record record = {0};
-    WEIR__TRY(weir_ingest__csv_open(env, file->path, &table->dialect, &reader, error));
+    WEIR__TRY(weir_ingest__csv_open(memory->env, file->path, &table->dialect, &reader, error));
     weir_status status = weir_ingest__csv_next(reader, &record, error);
     if (status == WEIR_OK && record.field_count == 0)
         status = WEIR_INGEST__SOURCE_ERROR(
             error, "%s is empty; delete it, or give it a line with the names of its columns", file->path);
     if (status == WEIR_OK && number == 0)
-        status = name_columns(env, table, &record, error);
+        status = name_columns(memory, table, &record, error);
     else if (status == WEIR_OK && table->dialect.has_header)
-        status = place_columns(env, table, number, &record, error);
+        status = place_columns(memory, table, number, &record, error);
     if (status == WEIR_OK && table->dialect.has_header)
         status = weir_ingest__csv_next(reader, &record, error);
     while (status == WEIR_OK && record.field_count > 0) {
-        status = weir_ingest__source_is_cancelled(source->options)
+        status = weir_ingest__source_is_cancelled(source->base.options)
                      ? interrupted(source, error)
                      : check_count(table, file->path, &record, error);
         if (status == WEIR_OK) {
@@ -180,15 +171,24 @@ static weir_status look_at_file(const weir_ingest__csv_source *source, weir_inge
     return status;
 }
 
-static weir_status look_at_table(const weir_ingest__csv_source *source, weir_ingest__csv_table *table,
+/* Of a Parquet file only the folders are looked at: it says itself what is in it. */
+static weir_status look_at_table(weir_ingest__csv_source *source, weir_ingest__csv_table *table,
                                  weir_error *error) {
-    const weir_env *env = source->env;
-    table->places = weir__allocate_zero(env, table->files->file_count, sizeof *table->places);
+    weir__arena *memory = &source->base.memory;
+    const weir_ingest__data_table *files = table->files;
+    if (!files->is_csv) {
+        table->columns = weir__arena_take_zero(memory, files->files[0].value_count, sizeof *table->columns);
+        WEIR__TRY(table->columns ? name_folder_columns(memory, table, error) : no_memory(error));
+        for (uint32_t i = 0; i < files->file_count; i++)
+            see_folders(table, &files->files[i]);
+        return WEIR_OK;
+    }
+    table->places = weir__arena_take_zero(memory, files->file_count, sizeof *table->places);
     if (!table->places)
         return no_memory(error);
-    WEIR__TRY(weir_ingest__csv_find_dialect(env, table->files->files[0].path, &table->options,
+    WEIR__TRY(weir_ingest__csv_find_dialect(memory->env, files->files[0].path, &table->options,
                                             &table->dialect, error));
-    for (size_t i = 0; i < table->files->file_count; i++)
+    for (uint32_t i = 0; i < files->file_count; i++)
         WEIR__TRY(look_at_file(source, table, i, error));
     return WEIR_OK;
 }
@@ -218,31 +218,13 @@ static void find_types(weir_ingest__csv_source *source, bool looks_for_nulls) {
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void release_shared(void *shared) {
-    weir_ingest__csv_source *source = shared;
-    const weir_env *env = source->env;
-    weir_ingest__table_query_close(&source->query);
-    for (size_t t = 0; source->tables && t < source->files.count; t++) {
-        weir_ingest__csv_table *table = &source->tables[t];
-        for (uint32_t c = 0; c < table->column_count; c++)
-            weir__release(env, table->columns[c].name);
-        for (size_t i = 0; table->places && i < table->files->file_count; i++)
-            weir__release(env, table->places[i]);
-        weir__release(env, table->columns);
-        weir__release(env, table->places);
-    }
-    weir__release(env, source->tables);
-    weir_ingest__data_files_release(&source->files);
-    weir__release(env, source);
+static void release(weir_ingest__table_source *source) {
+    weir_ingest__data_files_release(&((weir_ingest__csv_source *)source)->files);
 }
-
-static bool fill(const void *shared, weir_ingest__catalog *out);
-
-static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status look_at_all(weir_ingest__csv_source *source, const weir_ingest__csv_settings *settings,
                                weir_error *error) {
-    source->tables = weir__allocate_zero(source->env, source->files.count, sizeof *source->tables);
+    source->tables = weir__arena_take_zero(&source->base.memory, source->files.count, sizeof *source->tables);
     if (!source->tables)
         return no_memory(error);
     for (size_t t = 0; t < source->files.count; t++) {
@@ -254,8 +236,7 @@ static weir_status look_at_all(weir_ingest__csv_source *source, const weir_inges
         source->tables[t].options = weir_ingest__csv_options_join(&settings->line, &options);
     }
     for (size_t t = 0; t < source->files.count; t++)
-        WEIR__TRY(source->files.tables[t].is_csv ? look_at_table(source, &source->tables[t], error)
-                                                 : look_at_folders(source->env, &source->tables[t], error));
+        WEIR__TRY(look_at_table(source, &source->tables[t], error));
     find_types(source, !settings->has_schema);
     return WEIR_OK;
 }
@@ -263,27 +244,15 @@ static weir_status look_at_all(weir_ingest__csv_source *source, const weir_inges
 weir_status weir_ingest__csv_source_open(const weir_env *env, const weir_ingest__source_options *options,
                                          weir_ingest__source **out, weir_error *error) {
     static const weir_ingest__csv_settings nothing;
-    env = weir__env_or_default(env);
-    WEIR__TRY(weir_ingest__refuse_search_path(options, "files have no schemas", error));
-    weir_ingest__csv_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
-    if (!shared)
-        return no_memory(error);
-    shared->env = env;
-    shared->options = options;
-    weir_ingest__table_query_init(&shared->query);
-    weir_status status = weir_ingest__find_data_files(env, options->location, &shared->files, error);
+    weir_ingest__source *session;
+    WEIR__TRY(weir_ingest__table_source_make(env, options, &weir_ingest__source_csv,
+                                             sizeof(weir_ingest__csv_source), release,
+                                             "files have no schemas", &session, error));
+    weir_ingest__csv_source *self = weir_ingest__table_shared(session);
+    weir_status status = weir_ingest__find_data_files(env, options->location, &self->files, error);
     if (status == WEIR_OK)
-        status = look_at_all(shared, options->csv ? options->csv : &nothing, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_csv, &methods, shared,
-                                                 &shared->query, out, error);
-    if (status != WEIR_OK)
-        release_shared(shared);
-    return status;
-}
-
-const weir_ingest__csv_source *weir_ingest__csv_source_of(const weir_ingest__source *source) {
-    return weir_ingest__table_shared(source);
+        status = look_at_all(self, options->csv ? options->csv : &nothing, error);
+    return weir_ingest__source_give(session, status, out);
 }
 
 /* Parquet files, and CSV files beside them, are DuckDB's. */
@@ -299,31 +268,23 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
-    const weir_ingest__csv_source *source = shared;
+static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
     static const weir_ingest__declared declared[] = {WEIR_INGEST__DECLARED_INTEGER,
                                                      WEIR_INGEST__DECLARED_REAL, WEIR_INGEST__DECLARED_TEXT};
-    out->name = weir__copy_text(out->env, source->files.name, strlen(source->files.name));
-    if (!out->name)
-        return false;
-    for (size_t i = 0; i < source->files.skipped_count; i++)
-        if (!weir_ingest__catalog_add_skipped(out, source->files.skipped[i]))
-            return false;
+    const weir_ingest__csv_source *source = weir_ingest__table_shared(session);
+    weir_ingest__data_files_describe(&source->files, out);
     for (uint32_t t = 0; t < source->files.count; t++) {
         const weir_ingest__csv_table *from = &source->tables[t];
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->files->name, t);
         if (!table)
-            return false;
+            return no_memory(error);
         table->row_estimate = from->row_count;
         table->csv = from;
         for (uint32_t c = 0; c < from->column_count; c++)
-            if (!weir_ingest__catalog_add_column(out, table, from->columns[c].name,
-                                                 declared[from->columns[c].type]))
-                return false;
-        for (size_t i = 0; i < from->files->file_count; i++)
-            out->size_bytes += weir_ingest__file_size(out->env, from->files->files[i].path);
+            weir_ingest__catalog_add_column(out, table, from->columns[c].name,
+                                            declared[from->columns[c].type]);
     }
-    return true;
+    return WEIR_OK;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -335,17 +296,12 @@ typedef struct csv_cursor {
     size_t file; /* that is read, or the next one */
     size_t step;
     weir_ingest__csv_reader *reader; /* NULL between files */
-    uint32_t *columns;
     weir_ingest__value *row;
 } csv_cursor;
 
 static void close_cursor(weir_ingest__cursor *cursor) {
-    csv_cursor *self = (csv_cursor *)cursor;
-    const weir_env *env = self->source->env;
-    weir_ingest__csv_close(self->reader);
-    weir__release(env, self->columns);
-    weir__release(env, self->row);
-    weir__release(env, self);
+    weir_ingest__csv_close(((csv_cursor *)cursor)->reader);
+    weir_ingest__cursor_free(cursor);
 }
 
 static bool is_null(const weir_ingest__csv_options *options, weir_ingest__bytes field) {
@@ -393,8 +349,8 @@ static bool to_value(const weir_ingest__csv_options *options, weir_ingest__csv_t
 static weir_status open_file(csv_cursor *self, weir_error *error) {
     weir_ingest__csv_record header;
     const weir_ingest__csv_table *table = self->table;
-    WEIR__TRY(weir_ingest__csv_open(self->source->env, table->files->files[self->file].path, &table->dialect,
-                                    &self->reader, error));
+    WEIR__TRY(weir_ingest__csv_open(self->base.memory.env, table->files->files[self->file].path,
+                                    &table->dialect, &self->reader, error));
     return table->dialect.has_header ? weir_ingest__csv_next(self->reader, &header, error) : WEIR_OK;
 }
 
@@ -404,7 +360,7 @@ static weir_status fill_row(csv_cursor *self, const weir_ingest__csv_record *rec
     const uint32_t *places = table->places[self->file];
     bool fits = record->field_count == table->file_column_count;
     for (uint32_t i = 0; i < self->base.column_count && fits; i++) {
-        uint32_t c = self->columns[i];
+        uint32_t c = self->base.columns[i];
         weir_ingest__bytes field;
         if (c < table->file_column_count) {
             field = record->fields[places ? places[c] : c];
@@ -424,7 +380,7 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
     csv_cursor *self = (csv_cursor *)cursor;
     weir_ingest__csv_record record = {0};
     *rows = (weir_ingest__rows){.cells = self->row};
-    if (atomic_load_explicit(&self->source->query.is_interrupted, memory_order_relaxed))
+    if (weir_ingest__table_is_interrupted(&self->source->base))
         return interrupted(self->source, error);
     while (self->file < self->table->files->file_count) {
         if (!self->reader)
@@ -446,20 +402,16 @@ static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
     const weir_ingest__csv_source *from = weir_ingest__table_shared(source);
-    csv_cursor *self = weir__allocate_zero(from->env, 1, sizeof *self);
+    csv_cursor *self = weir_ingest__cursor_make(from->base.memory.env, sizeof *self, columns, column_count,
+                                                next_row, close_cursor);
     if (!self)
         return no_memory(error);
-    *self = (csv_cursor){.base = {.column_count = column_count, .next = next_row, .close = close_cursor},
-                         .source = from,
-                         .table = &from->tables[*(const uint32_t *)table->detail],
-                         .file = part,
-                         .step = part_count,
-                         .columns = weir__allocate(from->env, column_count, sizeof *self->columns),
-                         .row = weir__allocate_zero(from->env, column_count, sizeof *self->row)};
-    bool has_memory = self->columns && self->row;
-    for (uint32_t i = 0; i < column_count && has_memory; i++)
-        self->columns[i] = columns[i];
-    return weir_ingest__cursor_give(&self->base, has_memory ? WEIR_OK : no_memory(error), out);
+    self->source = from;
+    self->table = &from->tables[*(const uint32_t *)table->detail];
+    self->file = part;
+    self->step = part_count;
+    self->row = weir__arena_take_zero(&self->base.memory, column_count, sizeof *self->row);
+    return weir_ingest__cursor_give(&self->base, WEIR_OK, out, error);
 }
 
 const weir_ingest__source_kind weir_ingest__source_csv = {
@@ -468,7 +420,7 @@ const weir_ingest__source_kind weir_ingest__source_csv = {
     .open = weir_ingest__csv_source_open,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = weir_ingest__table_session_describe,
+    .describe = describe,
     .scan = scan,
     .query = weir_ingest__table_query_run,
     .describe_query = weir_ingest__table_query_describe,

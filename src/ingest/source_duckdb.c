@@ -3,7 +3,6 @@
  *
  * One snapshot: a database file is opened read-only, which keeps writers out for as long as it is open.
  * Files of a folder have no such guard: they must not change while they are read. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,29 +13,21 @@
 weir_status weir_ingest__duck_fail(weir_error *error, const char *what, const char *message) {
     char line[512];
     weir__one_line(message ? message : "DuckDB gave no reason", line, sizeof line);
-    return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR, "%s: %s", what, line);
+    return WEIR_INGEST__SOURCE_ERROR(error, "%s: %s", what, line);
 }
 
 /* ---- Which locations ------------------------------------------------------------------------- */
 
 /* A checksum of 8 bytes, then "DUCK". */
-static bool has_magic(const weir_env *env, const char *path) {
-    char start[12];
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return false;
-    ssize_t size = env->pread(env->context, file, start, sizeof start, 0);
-    env->close(env->context, file);
-    return size == sizeof start && memcmp(start + 8, "DUCK", 4) == 0;
-}
-
 static bool is_database(const weir_env *env, const char *location) {
+    char start[12];
     size_t size = strlen(location);
-    return (size > 7 && strcmp(location + size - 7, ".duckdb") == 0) || has_magic(env, location);
+    return (size > 7 && strcmp(location + size - 7, ".duckdb") == 0) ||
+           (weir_ingest__file_head(env, location, start, sizeof start) == (ssize_t)sizeof start &&
+            memcmp(start + 8, "DUCK", 4) == 0);
 }
 
 static bool accepts(const weir_env *env, const char *location) {
-    env = weir__env_or_default(env);
     return is_database(env, location) || weir_ingest__is_data_files(env, location);
 }
 
@@ -46,11 +37,12 @@ static weir_status configure(weir_ingest__duck_session *session, weir_ingest__du
                              weir_error *error) {
     const weir_ingest__duck_api *api = &session->api;
     char memory[40];
-    snprintf(memory, sizeof memory, "%lluMiB", (unsigned long long)(session->options->memory >> 20));
-    bool is_done = api->create_config(out) == 0 &&
-                   (session->options->memory == 0 || api->set_config(*out, "memory_limit", memory) == 0) &&
-                   (session->has_files || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
-                   api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
+    snprintf(memory, sizeof memory, "%lluMiB", (unsigned long long)(session->base.options->memory >> 20));
+    bool is_done =
+        api->create_config(out) == 0 &&
+        (session->base.options->memory == 0 || api->set_config(*out, "memory_limit", memory) == 0) &&
+        (session->has_files || api->set_config(*out, "access_mode", "READ_ONLY") == 0) &&
+        api->set_config(*out, "autoinstall_known_extensions", "false") == 0;
     return is_done ? WEIR_OK : weir_ingest__duck_fail(error, "cannot configure DuckDB", NULL);
 }
 
@@ -58,11 +50,11 @@ static weir_status open_database(weir_ingest__duck_session *session, weir_error 
     const weir_ingest__duck_api *api = &session->api;
     weir_ingest__duck_config config = NULL;
     char what[1024];
-    snprintf(what, sizeof what, "cannot open %s", session->options->location);
+    snprintf(what, sizeof what, "cannot open %s", session->base.options->location);
     weir_status status = configure(session, &config, error);
     if (!status) {
         char *message = NULL;
-        const char *path = session->has_files ? ":memory:" : session->options->location;
+        const char *path = session->has_files ? ":memory:" : session->base.options->location;
         if (api->open_ext(path, &session->database, config, &message) != 0) {
             status = weir_ingest__duck_fail(error, what, message);
             session->database = NULL;
@@ -104,14 +96,14 @@ static weir_ingest__duck_session *make_session(const weir_env *env,
     weir_ingest__duck_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return NULL;
-    session->base = (weir_ingest__source){.kind = &weir_ingest__source_duckdb, .env = env};
-    session->options = options;
+    session->base =
+        (weir_ingest__source){.kind = &weir_ingest__source_duckdb, .env = env, .options = options};
     return session;
 }
 
 /* The names in one literal, with commas between them. */
 static weir_status set_search_path(weir_ingest__duck_session *session, weir_error *error) {
-    const weir_ingest__source_options *options = session->options;
+    const weir_ingest__source_options *options = session->base.options;
     weir_ingest__sql path = {.env = session->base.env}, sql = {.env = session->base.env};
     if (options->search_path_count == 0)
         return WEIR_OK;
@@ -123,7 +115,7 @@ static weir_status set_search_path(weir_ingest__duck_session *session, weir_erro
     if (!path.failed)
         weir_ingest__sql_add_literal(&sql, path.data);
     weir_status status = path.failed || sql.failed
-                             ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, path.size)
+                             ? weir_ingest__source_no_memory(error, path.size)
                              : weir_ingest__duck_run(session, sql.data, "cannot set the search path", error);
     weir_ingest__sql_release(&path);
     weir_ingest__sql_release(&sql);
@@ -132,10 +124,9 @@ static weir_status set_search_path(weir_ingest__duck_session *session, weir_erro
 
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
-    env = weir__env_or_default(env);
     weir_ingest__duck_session *session = make_session(env, options);
     if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     session->has_files = !is_database(env, options->location);
     weir_status status = weir_ingest__duck_load(&session->api, error);
     if (!status)
@@ -157,9 +148,9 @@ static weir_status open_session(const weir_env *env, const weir_ingest__source_o
 static weir_status fork_session(weir_ingest__source *source, weir_ingest__source **out, weir_error *error) {
     const weir_ingest__duck_session *origin = (const weir_ingest__duck_session *)source;
     *out = NULL;
-    weir_ingest__duck_session *session = make_session(source->env, origin->options);
+    weir_ingest__duck_session *session = make_session(source->env, source->options);
     if (!session)
-        return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sizeof *session);
+        return weir_ingest__source_no_memory(error, sizeof *session);
     session->api = origin->api;
     session->database = origin->database;
     session->is_fork = true;
@@ -208,29 +199,26 @@ static void add_scan(weir_ingest__sql *sql, const weir_ingest__catalog_table *ta
 static weir_status scan(weir_ingest__source *source, const weir_ingest__catalog_table *table,
                         const uint32_t *columns, uint32_t column_count, uint32_t part, uint32_t part_count,
                         weir_ingest__cursor **out, weir_error *error) {
-    char what[160];
-    snprintf(what, sizeof what, "table %s", table->name);
     weir_ingest__sql sql = {.env = source->env};
     add_scan(&sql, table, columns, column_count, part, part_count);
-    weir_status status = sql.failed ? weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, sql.size)
+    weir_status status = sql.failed ? weir_ingest__source_no_memory(error, sql.size)
                                     : weir_ingest__duck_start((weir_ingest__duck_session *)source, sql.data,
-                                                              false, what, out, error);
+                                                              false, "table", table->name, out, error);
     weir_ingest__sql_release(&sql);
-    if (status)
-        return status;
-    (*out)->column_count = column_count;
-    (*out)->column_names = NULL;
-    return WEIR_OK;
+    if (!status)
+        (*out)->column_count = column_count;
+    return status;
 }
 
 static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
                          weir_error *error) {
-    return weir_ingest__duck_start((weir_ingest__duck_session *)source, sql, true, "the query", out, error);
+    return weir_ingest__duck_start((weir_ingest__duck_session *)source, sql, true, "the query", "", out,
+                                   error);
 }
 
 static void interrupt(weir_ingest__source *source) {
     weir_ingest__duck_session *session = (weir_ingest__duck_session *)source;
-    atomic_store_explicit(&session->is_interrupted, true, memory_order_relaxed);
+    weir_ingest__server_interrupt(source);
     session->api.interrupt(session->connection);
 }
 

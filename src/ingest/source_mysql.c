@@ -105,7 +105,6 @@ static weir_status open_session(const weir_env *env, const weir_ingest__source_o
                                 weir_ingest__source **out, weir_error *error) {
     WEIR__TRY(
         weir_ingest__refuse_search_path(options, "the URL of a MySQL server names the database", error));
-    env = weir__env_or_default(env);
     weir_ingest__my_session *session = weir__allocate_zero(env, 1, sizeof *session);
     if (!session)
         return weir_ingest__source_no_memory(error, sizeof *session);

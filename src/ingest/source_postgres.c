@@ -251,7 +251,7 @@ static weir_status make_session(const weir_env *env, const weir_ingest__source_o
 static weir_status open_session(const weir_env *env, const weir_ingest__source_options *options,
                                 weir_ingest__source **out, weir_error *error) {
     weir_ingest__pg_session *session;
-    WEIR__TRY(make_session(weir__env_or_default(env), options, &session, error));
+    WEIR__TRY(make_session(env, options, &session, error));
     return weir_ingest__source_give(&session->base, take_snapshot(session, error), out);
 }
 

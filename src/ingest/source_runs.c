@@ -16,13 +16,12 @@
 enum { PIECE_ROWS = 1024 };
 
 typedef struct runs_source {
-    const weir_env *env;
+    weir_ingest__table_source base;
     weir_ingest__run_list list;
-    weir_ingest__table_query query;
 } runs_source;
 
 static weir_status no_memory(weir_error *error) {
-    return weir__out_of_memory(error, WEIR_INGEST__SOURCE_OPERATOR, 1);
+    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Merging --------------------------------------------------------------------------------- */
@@ -40,8 +39,6 @@ typedef struct runs_cursor {
     open_run *heap; /* the smallest row first; one without a row is smaller than all */
     size_t heap_capacity;
     uint32_t open_count;
-    uint32_t *columns;
-    const char **names; /* of a query */
     weir_ingest__value *cells;
 } runs_cursor;
 
@@ -67,7 +64,7 @@ static void sink(runs_cursor *cursor) {
 static weir_status open_next(runs_cursor *cursor, weir_error *error) {
     const weir_ingest__run_file *file = &cursor->table->files[cursor->next_file];
     open_run run = {0};
-    if (!weir__grow(cursor->source->env, (void **)&cursor->heap, &cursor->heap_capacity,
+    if (!weir__grow(cursor->base.memory.env, (void **)&cursor->heap, &cursor->heap_capacity,
                     cursor->open_count + 1, sizeof *cursor->heap))
         return no_memory(error);
     WEIR__TRY(weir_ingest__run_reader_open(&cursor->source->list, cursor->table, file, &run.reader, error));
@@ -107,9 +104,9 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
     runs_cursor *cursor = (runs_cursor *)base;
     size_t count = 0;
     *rows = (weir_ingest__rows){.cells = cursor->cells};
-    if (atomic_load_explicit(&cursor->source->query.is_interrupted, memory_order_relaxed))
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                          "table %s is no longer read: it was interrupted", cursor->table->name);
+    if (weir_ingest__table_is_interrupted(&cursor->source->base))
+        return WEIR_INGEST__SOURCE_ERROR(error, "table %s is no longer read: it was interrupted",
+                                         cursor->table->name);
     while (count < PIECE_ROWS) {
         if (is_due(cursor)) {
             WEIR__TRY(open_next(cursor, error));
@@ -125,7 +122,7 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
             continue;
         }
         for (uint32_t c = 0; c < base->column_count; c++)
-            cursor->cells[count * base->column_count + c] = run->row[cursor->columns[c]];
+            cursor->cells[count * base->column_count + c] = run->row[base->columns[c]];
         count++;
         if (weir_ingest__run_reader_has_more(run->reader))
             WEIR__TRY(advance(cursor, error));
@@ -138,42 +135,32 @@ static weir_status next_rows(weir_ingest__cursor *base, weir_ingest__rows *rows,
 
 static void close_cursor(weir_ingest__cursor *base) {
     runs_cursor *cursor = (runs_cursor *)base;
-    const weir_env *env = cursor->source->env;
     for (uint32_t i = 0; i < cursor->open_count; i++)
         weir_ingest__run_reader_close(cursor->heap[i].reader);
-    weir__release(env, cursor->heap);
-    weir__release(env, cursor->columns);
-    weir__release(env, (void *)cursor->names);
-    weir__release(env, cursor->cells);
-    weir__release(env, cursor);
+    weir__release(base->memory.env, cursor->heap);
+    weir_ingest__cursor_free(base);
 }
 
-/* A cursor over a stretch of a table's files; `columns` NULL: all of them, with their names. */
+/* A cursor over part of a table's files, in the order of their first keys; `columns` NULL: all. */
 static weir_status open_cursor(runs_source *source, const weir_ingest__run_table *table,
-                               const uint32_t *columns, uint32_t column_count, weir_ingest__cursor **out,
-                               weir_error *error) {
-    const weir_env *env = source->env;
-    runs_cursor *cursor = weir__allocate_zero(env, 1, sizeof *cursor);
+                               const uint32_t *columns, uint32_t column_count, uint32_t part,
+                               uint32_t part_count, weir_ingest__cursor **out, weir_error *error) {
+    runs_cursor *cursor = weir_ingest__cursor_make(source->base.memory.env, sizeof *cursor, columns,
+                                                   column_count, next_rows, close_cursor);
     if (!cursor)
         return no_memory(error);
-    cursor->base =
-        (weir_ingest__cursor){.column_count = column_count, .next = next_rows, .close = close_cursor};
+    weir__arena *memory = &cursor->base.memory;
+    uint64_t files = table->file_count;
     cursor->source = source;
     cursor->table = table;
-    cursor->end_file = table->file_count;
-    cursor->columns = weir__allocate(env, column_count, sizeof *cursor->columns);
-    cursor->names = weir__allocate(env, column_count, sizeof *cursor->names);
-    cursor->cells = weir__allocate(env, (size_t)column_count * PIECE_ROWS, sizeof *cursor->cells);
-    if (!cursor->columns || !cursor->names || !cursor->cells) {
-        close_cursor(&cursor->base);
-        return no_memory(error);
-    }
-    for (uint32_t c = 0; c < column_count; c++) {
-        cursor->columns[c] = columns ? columns[c] : c;
-        cursor->names[c] = table->columns[cursor->columns[c]].name;
-    }
-    *out = &cursor->base;
-    return WEIR_OK;
+    cursor->next_file = WEIR__NARROW(uint32_t, files * part / part_count);
+    cursor->end_file = WEIR__NARROW(uint32_t, files * ((uint64_t)part + 1) / part_count);
+    cursor->cells = weir__arena_take_zero(memory, (size_t)column_count * PIECE_ROWS, sizeof *cursor->cells);
+    cursor->base.column_names =
+        weir__arena_take_zero(memory, column_count, sizeof *cursor->base.column_names);
+    for (uint32_t c = 0; cursor->base.column_names && c < column_count; c++)
+        cursor->base.column_names[c] = table->columns[cursor->base.columns[c]].name;
+    return weir_ingest__cursor_give(&cursor->base, WEIR_OK, out, error);
 }
 
 static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog_table *from,
@@ -181,12 +168,7 @@ static weir_status scan(weir_ingest__source *session, const weir_ingest__catalog
                         weir_ingest__cursor **out, weir_error *error) {
     runs_source *source = weir_ingest__table_shared(session);
     const weir_ingest__run_table *table = &source->list.tables[*(const uint32_t *)from->detail];
-    WEIR__TRY(open_cursor(source, table, columns, column_count, out, error));
-    runs_cursor *cursor = (runs_cursor *)*out;
-    uint64_t files = table->file_count;
-    cursor->next_file = WEIR__NARROW(uint32_t, files * part / part_count);
-    cursor->end_file = WEIR__NARROW(uint32_t, files * ((uint64_t)part + 1) / part_count);
-    return WEIR_OK;
+    return open_cursor(source, table, columns, column_count, part, part_count, out, error);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -204,21 +186,17 @@ static weir_status query(weir_ingest__source *session, const char *sql, weir_ing
     const weir_ingest__run_table *table = find_query(source, sql);
     if (!table)
         return weir_ingest__table_query_run(session, sql, out, error);
-    WEIR__TRY(open_cursor(source, table, NULL, table->column_count, out, error));
-    (*out)->column_names = ((runs_cursor *)*out)->names;
-    return WEIR_OK;
+    return open_cursor(source, table, NULL, table->column_count, 0, 1, out, error);
 }
 
-static bool add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,
+static void add_columns(weir_ingest__catalog *catalog, weir_ingest__catalog_table *to,
                         const weir_ingest__run_table *from) {
     for (uint32_t c = 0; c < from->column_count; c++) {
         weir_ingest__catalog_column *column =
             weir_ingest__catalog_add_column(catalog, to, from->columns[c].name, from->columns[c].declared);
-        if (!column)
-            return false;
-        column->is_date = from->columns[c].is_date;
+        if (column)
+            column->is_date = from->columns[c].is_date;
     }
-    return true;
 }
 
 static weir_status describe_query(weir_ingest__source *session, const char *sql,
@@ -227,7 +205,8 @@ static weir_status describe_query(weir_ingest__source *session, const char *sql,
     const weir_ingest__run_table *found = find_query(weir_ingest__table_shared(session), sql);
     if (!found)
         return weir_ingest__table_query_describe(session, sql, catalog, table, error);
-    return add_columns(catalog, table, found) ? WEIR_OK : no_memory(error);
+    add_columns(catalog, table, found);
+    return WEIR_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -241,14 +220,13 @@ static int compare_files(const void *a, const void *b, void *context) {
 }
 
 /* Looks at every file, so that the merge knows where each begins. */
-static weir_status inspect_files(runs_source *source, const weir_ingest__source_options *options,
-                                 weir_error *error) {
+static weir_status inspect_files(runs_source *source, weir_error *error) {
     for (uint32_t t = 0; t < source->list.table_count; t++) {
         weir_ingest__run_table *table = &source->list.tables[t];
         for (uint32_t f = 0; f < table->file_count; f++) {
-            if (weir_ingest__source_is_cancelled(options))
-                return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__SOURCE_OPERATOR,
-                                  "%s is no longer read: it was interrupted", source->list.folder);
+            if (weir_ingest__source_is_cancelled(source->base.options))
+                return WEIR_INGEST__SOURCE_ERROR(error, "%s is no longer read: it was interrupted",
+                                                 source->list.folder);
             WEIR__TRY(weir_ingest__run_inspect(&source->list, table, &table->files[f], error));
         }
         if (table->key_count > 0 && table->file_count > 1)
@@ -257,37 +235,20 @@ static weir_status inspect_files(runs_source *source, const weir_ingest__source_
     return WEIR_OK;
 }
 
-static void release_shared(void *shared) {
-    runs_source *source = shared;
-    weir_ingest__table_query_close(&source->query);
-    weir_ingest__run_list_release(&source->list);
-    weir__release(source->env, source);
+static void release(weir_ingest__table_source *source) {
+    weir_ingest__run_list_release(&((runs_source *)source)->list);
 }
-
-static bool fill(const void *shared, weir_ingest__catalog *out);
-
-static const weir_ingest__table_methods methods = {.release = release_shared, .fill = fill};
 
 static weir_status open_source(const weir_env *env, const weir_ingest__source_options *options,
                                weir_ingest__source **out, weir_error *error) {
-    env = weir__env_or_default(env);
-    if (options->search_path_count > 0)
-        return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SOURCE_OPERATOR,
-                          "$.search_path is for PostgreSQL and DuckDB; runs of rows have no schemas");
-    runs_source *shared = weir__allocate_zero(env, 1, sizeof *shared);
-    if (!shared)
-        return no_memory(error);
-    shared->env = env;
-    weir_ingest__table_query_init(&shared->query);
-    weir_status status = weir_ingest__run_list_open(&shared->list, env, options->location, error);
+    weir_ingest__source *session;
+    WEIR__TRY(weir_ingest__table_source_make(env, options, &weir_ingest__source_runs, sizeof(runs_source),
+                                             release, "runs of rows have no schemas", &session, error));
+    runs_source *self = weir_ingest__table_shared(session);
+    weir_status status = weir_ingest__run_list_open(&self->list, env, options->location, error);
     if (status == WEIR_OK)
-        status = inspect_files(shared, options, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__table_session_open(env, &weir_ingest__source_runs, &methods, shared,
-                                                 &shared->query, out, error);
-    if (status != WEIR_OK)
-        release_shared(shared);
-    return status;
+        status = inspect_files(self, error);
+    return weir_ingest__source_give(session, status, out);
 }
 
 const weir_ingest__run_list *weir_ingest__runs_list(const weir_ingest__source *session) {
@@ -308,7 +269,6 @@ static bool accepts(const weir_env *env, const char *location) {
     char path[4096];
     bool is_found = false;
     int size = snprintf(path, sizeof path, "%s/%s", location, WEIR_ROW_RUN_LIST);
-    env = weir__env_or_default(env);
     if (size < 0 || (size_t)size >= sizeof path)
         return false;
     int file = env->open(env->context, path, O_RDONLY | O_NONBLOCK, 0);
@@ -321,27 +281,23 @@ static bool accepts(const weir_env *env, const char *location) {
 
 /* ---- The catalog ----------------------------------------------------------------------------- */
 
-static bool fill(const void *shared, weir_ingest__catalog *out) {
-    const runs_source *source = shared;
-    const weir_ingest__run_list *list = &source->list;
-    out->name = weir__copy_text(out->env, list->name, strlen(list->name));
-    if (!out->name)
-        return false;
+static weir_status describe(weir_ingest__source *session, weir_ingest__catalog *out, weir_error *error) {
+    const weir_ingest__run_list *list = weir_ingest__runs_list(session);
+    weir_ingest__catalog_set_name(out, list->name);
     for (uint32_t t = 0; t < list->table_count; t++) {
         const weir_ingest__run_table *from = &list->tables[t];
         if (from->sql)
             continue;
         weir_ingest__catalog_table *table = weir_ingest__catalog_add_numbered(out, from->name, t);
         if (!table)
-            return false;
+            return no_memory(error);
         for (uint32_t f = 0; f < from->file_count; f++) {
             table->row_estimate += from->files[f].said.rows;
             out->size_bytes += from->files[f].said.size;
         }
-        if (!add_columns(out, table, from))
-            return false;
+        add_columns(out, table, from);
     }
-    return true;
+    return WEIR_OK;
 }
 
 const weir_ingest__source_kind weir_ingest__source_runs = {
@@ -350,7 +306,7 @@ const weir_ingest__source_kind weir_ingest__source_runs = {
     .open = open_source,
     .close = weir_ingest__table_session_close,
     .fork = weir_ingest__table_session_fork,
-    .describe = weir_ingest__table_session_describe,
+    .describe = describe,
     .scan = scan,
     .query = query,
     .describe_query = describe_query,

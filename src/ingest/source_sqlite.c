@@ -3,7 +3,6 @@
  * A session is a read-only connection inside a transaction. In the rollback journal modes its shared lock
  * keeps writers from committing, so that sessions that join it see the same data; in WAL mode that does not
  * hold, and the source has one session only. A table with a rowid is shared out by ranges of it. */
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,34 +16,23 @@ enum { SMALLEST_ROW = 4 }; /* bytes in the file, about */
 typedef struct sqlite_source {
     weir_ingest__source base;
     sqlite3 *connection;
-    char *path;
+    const char *path;  /* for messages too; borrowed */
     bool is_shareable; /* other sessions see the same snapshot */
 } sqlite_source;
 
 typedef struct sqlite_cursor {
     weir_ingest__cursor base;
-    const weir_env *env;
     sqlite_source *source;   /* outlives the cursor */
     sqlite3_stmt *statement; /* NULL: no rows at all */
     weir_ingest__value *row;
-    const char **names;
 } sqlite_cursor;
-
-/* The first bytes of a file; how many there are, -1 if it cannot be read. */
-static ssize_t read_head(const weir_env *env, const char *path, void *out, size_t size) {
-    int file = env->open(env->context, path, O_RDONLY, 0);
-    if (file < 0)
-        return -1;
-    ssize_t got = env->read(env->context, file, out, size);
-    env->close(env->context, file);
-    return got;
-}
 
 /* In WAL mode even a reader writes beside the file; bytes 18 and 19 of the file say that it is in that
  * mode. */
 static bool is_in_wal_mode(const weir_env *env, const char *path) {
     uint8_t head[20];
-    return read_head(env, path, head, sizeof head) == (ssize_t)sizeof head && head[18] == 2 && head[19] == 2;
+    return weir_ingest__file_head(env, path, head, sizeof head) == (ssize_t)sizeof head && head[18] == 2 &&
+           head[19] == 2;
 }
 
 /* Every message names the file: a caller may read many. */
@@ -66,14 +54,13 @@ static weir_status fail_with_message(const sqlite_source *self, const char *verb
 
 static bool accepts(const weir_env *env, const char *location) {
     char magic[16];
-    ssize_t got = read_head(env, location, magic, sizeof magic);
+    ssize_t got = weir_ingest__file_head(env, location, magic, sizeof magic);
     return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, "SQLite format 3", 16) == 0);
 }
 
 static void close_source(weir_ingest__source *source) {
     sqlite_source *self = (sqlite_source *)source;
     sqlite3_close_v2(self->connection);
-    weir__release(source->env, self->path);
     weir__release(source->env, self);
 }
 
@@ -129,17 +116,14 @@ static weir_status open_file(const weir_env *env, const char *location, weir_ing
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
     if (!self)
         return weir_ingest__source_no_memory(error, sizeof *self);
-    self->base = (weir_ingest__source){.kind = &weir_ingest__source_sqlite, .env = env};
-    self->path = weir__copy_text(env, location, strlen(location));
-    weir_status status = WEIR_OK;
-    if (!self->path)
-        status = weir_ingest__source_no_memory(error, strlen(location));
-    else if (sqlite3_open_v2(location, &self->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
-             SQLITE_OK)
-        status = fail_with_message(self, "open", "it", error);
-    if (status == WEIR_OK) {
+    *self = (sqlite_source){.base = {.kind = &weir_ingest__source_sqlite, .env = env}, .path = location};
+    weir_status status;
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(location, &self->connection, flags, NULL) == SQLITE_OK) {
         sqlite3_busy_timeout(self->connection, 10000);
         status = take_snapshot(self, error);
+    } else {
+        status = fail_with_message(self, "open", "it", error);
     }
     return weir_ingest__source_give(&self->base, status, out);
 }
@@ -147,15 +131,12 @@ static weir_status open_file(const weir_env *env, const char *location, weir_ing
 weir_status weir_ingest__sqlite_adopt(const weir_env *env, sqlite3 *connection, const char *name,
                                       weir_ingest__source **out, weir_error *error) {
     sqlite_source *self = weir__allocate_zero(env, 1, sizeof *self);
-    char *path = weir__copy_text(env, name, strlen(name));
-    if (!self || !path) {
-        weir__release(env, self);
-        weir__release(env, path);
+    if (!self) {
         sqlite3_close_v2(connection);
         return weir_ingest__source_no_memory(error, sizeof *self);
     }
     *self = (sqlite_source){
-        .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = path};
+        .base = {.kind = &weir_ingest__source_sqlite, .env = env}, .connection = connection, .path = name};
     *out = &self->base;
     return WEIR_OK;
 }
@@ -229,6 +210,10 @@ typedef struct catalog_builder {
     weir_error *error;
 } catalog_builder;
 
+static weir_status no_memory(catalog_builder *builder) {
+    return weir_ingest__source_no_memory(builder->error, 1);
+}
+
 /* Calls `each` for every row of a statement about a table. */
 static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_table *table,
                                 const char *format,
@@ -241,16 +226,15 @@ static weir_status for_each_row(catalog_builder *builder, weir_ingest__catalog_t
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
     int step = SQLITE_DONE;
-    while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW)
+    while (status == WEIR_OK && (step = sqlite3_step(statement)) == SQLITE_ROW) {
         status = each(builder, table, statement);
+        if (status == WEIR_OK && builder->catalog->memory.is_short)
+            status = no_memory(builder);
+    }
     if (status == WEIR_OK && step != SQLITE_DONE)
         status = fail_with_message(builder->self, "list", "the tables", builder->error);
     sqlite3_finalize(statement);
     return status;
-}
-
-static weir_status no_memory(catalog_builder *builder) {
-    return weir_ingest__source_no_memory(builder->error, 1);
 }
 
 static const char *text_of(sqlite3_stmt *row, int column) {
@@ -260,54 +244,33 @@ static const char *text_of(sqlite3_stmt *row, int column) {
 
 static weir_status add_column(catalog_builder *builder, weir_ingest__catalog_table *table,
                               sqlite3_stmt *row) {
-    return weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0),
-                                           declared_as(text_of(row, 1)))
-               ? WEIR_OK
-               : no_memory(builder);
+    weir_ingest__catalog_add_column(builder->catalog, table, text_of(row, 0), declared_as(text_of(row, 1)));
+    return WEIR_OK;
 }
 
-static uint32_t column_number(const weir_ingest__catalog_table *table, const char *name) {
-    for (uint32_t c = 0; c < table->column_count; c++)
-        if (sqlite3_stricmp(table->columns[c].name, name) == 0)
-            return c;
-    return UINT32_MAX;
+/* SQLite's names differ in case only by mistake. */
+static int compare_without_case(const char *a, const char *b) {
+    return sqlite3_stricmp(a, b);
 }
 
 static weir_status add_primary_key(catalog_builder *builder, weir_ingest__catalog_table *table,
                                    sqlite3_stmt *row) {
-    uint32_t column = column_number(table, text_of(row, 0));
-    if (column == UINT32_MAX || weir_ingest__catalog_add_primary_key(builder->catalog, table, column))
-        return WEIR_OK;
-    return no_memory(builder);
+    uint32_t column = weir_ingest__catalog_find_named(table, text_of(row, 0), compare_without_case);
+    if (column != UINT32_MAX)
+        weir_ingest__catalog_add_primary_key(builder->catalog, table, column);
+    return WEIR_OK;
 }
 
 /* One column of a key; the key itself begins at its first. */
 static weir_status add_foreign_key(catalog_builder *builder, weir_ingest__catalog_table *table,
                                    sqlite3_stmt *row) {
-    uint32_t column = column_number(table, text_of(row, 0));
+    uint32_t column = weir_ingest__catalog_find_named(table, text_of(row, 0), compare_without_case);
     const char *parent_column = sqlite3_column_type(row, 2) != SQLITE_NULL ? text_of(row, 2) : NULL;
     bool is_first = sqlite3_column_int(row, 3) == 0;
     if (is_first && !weir_ingest__catalog_add_foreign_key(builder->catalog, table, text_of(row, 1)))
         return no_memory(builder);
     weir_ingest__catalog_key *key = &table->foreign_keys[table->foreign_key_count - 1];
-    return weir_ingest__catalog_add_key_columns(builder->catalog, key, column, parent_column)
-               ? WEIR_OK
-               : no_memory(builder);
-}
-
-static weir_status add_range(catalog_builder *builder, weir_ingest__catalog_table *table, sqlite3_stmt *row) {
-    rowid_range *range = weir__allocate_zero(builder->catalog->env, 1, sizeof *range);
-    if (!range)
-        return no_memory(builder);
-    table->detail = range;
-    range->name = rowid_name(table);
-    range->is_empty = sqlite3_column_type(row, 0) == SQLITE_NULL;
-    range->first = sqlite3_column_int64(row, 0);
-    range->last = sqlite3_column_int64(row, 1);
-    uint64_t rowids = (uint64_t)range->last - (uint64_t)range->first;
-    uint64_t most = builder->catalog->size_bytes / SMALLEST_ROW;
-    if (!range->is_empty)
-        table->row_estimate = rowids < most ? rowids + 1 : most; /* rowids may have any gaps */
+    weir_ingest__catalog_add_key_columns(builder->catalog, key, column, parent_column);
     return WEIR_OK;
 }
 
@@ -325,8 +288,20 @@ static weir_status find_range(catalog_builder *builder, weir_ingest__catalog_tab
         return no_memory(builder);
     weir_status status = prepare(builder->self, sql, &statement, builder->error);
     sqlite3_free(sql);
+    rowid_range *range = NULL;
     if (status == WEIR_OK && sqlite3_step(statement) == SQLITE_ROW)
-        status = add_range(builder, table, statement);
+        range = weir__arena_take_zero(&builder->catalog->memory, 1, sizeof *range);
+    if (range) {
+        range->name = name;
+        range->is_empty = sqlite3_column_type(statement, 0) == SQLITE_NULL;
+        range->first = sqlite3_column_int64(statement, 0);
+        range->last = sqlite3_column_int64(statement, 1);
+        uint64_t rowids = (uint64_t)range->last - (uint64_t)range->first;
+        uint64_t most = builder->catalog->size_bytes / SMALLEST_ROW;
+        if (!range->is_empty)
+            table->row_estimate = rowids < most ? rowids + 1 : most; /* rowids may have any gaps */
+        table->detail = range;
+    }
     sqlite3_finalize(statement);
     return status;
 }
@@ -337,13 +312,13 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     (void)unused;
     bool has_rowid = sqlite3_column_int(row, 1) == 0;
     weir_ingest__catalog_table *table = weir_ingest__catalog_add_table(builder->catalog, text_of(row, 0));
-    weir_ingest__sql name = {.env = builder->catalog->env};
+    weir_ingest__sql name = {.env = builder->self->base.env};
     weir_ingest__sql_add_identifier(&name, text_of(row, 0));
-    if (!table || name.failed) {
-        weir_ingest__sql_release(&name);
+    if (table && !name.failed)
+        table->sql_name = weir__arena_text(&builder->catalog->memory, name.data, name.size);
+    weir_ingest__sql_release(&name);
+    if (!table || !table->sql_name)
         return no_memory(builder);
-    }
-    table->sql_name = name.data;
     table->is_view = table->is_hidden = strcmp(text_of(row, 2), "view") == 0;
     if (table->is_view)
         return WEIR_OK;
@@ -359,31 +334,19 @@ static weir_status add_table(catalog_builder *builder, weir_ingest__catalog_tabl
     return has_rowid ? find_range(builder, table) : WEIR_OK;
 }
 
-/* SQLite's names differ in case only by mistake. */
-static int compare_without_case(const char *a, const char *b) {
-    return sqlite3_stricmp(a, b);
-}
-
 static weir_status describe(weir_ingest__source *source, weir_ingest__catalog *out, weir_error *error) {
     sqlite_source *self = (sqlite_source *)source;
-    *out = (weir_ingest__catalog){.env = source->env};
     catalog_builder builder = {self, out, error};
-    out->name = weir_ingest__file_stem(source->env, self->path);
-    weir_status status = out->name ? WEIR_OK : no_memory(&builder);
-    out->size_bytes = weir_ingest__file_size(source->env, self->path);
-    if (status == WEIR_OK)
-        status = for_each_row(&builder, NULL,
-                              "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
-                              "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
-                              "%Q = '' ORDER BY name",
-                              add_table);
-    if (status == WEIR_OK)
-        status = weir_ingest__catalog_resolve_keys(out, compare_without_case, error);
-    if (status == WEIR_OK && out->table_count == 0)
-        status = WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
-    if (status != WEIR_OK)
-        weir_ingest__catalog_release(out);
-    return status;
+    weir_ingest__catalog_set_file(out, self->path);
+    WEIR__TRY(for_each_row(&builder, NULL,
+                           "SELECT name, wr, type FROM pragma_table_list WHERE schema = 'main' "
+                           "AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%%' ESCAPE '\\' AND "
+                           "%Q = '' ORDER BY name",
+                           add_table));
+    weir_ingest__catalog_resolve_keys(out, compare_without_case);
+    if (out->table_count == 0)
+        return WEIR_INGEST__SOURCE_ERROR(error, "%s has no tables", self->path);
+    return WEIR_OK;
 }
 
 /* ---- Cursors --------------------------------------------------------------------------------- */
@@ -431,9 +394,7 @@ static weir_status next_row(weir_ingest__cursor *cursor, weir_ingest__rows *rows
 static void close_cursor(weir_ingest__cursor *cursor) {
     sqlite_cursor *self = (sqlite_cursor *)cursor;
     sqlite3_finalize(self->statement);
-    weir__release(self->env, self->row);
-    weir__release(self->env, self->names);
-    weir__release(self->env, self);
+    weir_ingest__cursor_free(cursor);
 }
 
 /* Debian's SQLite knows columns' origins; one that was built without that lacks the functions. */
@@ -447,41 +408,28 @@ static bool origin_of(const weir_ingest__cursor *cursor, uint32_t number, const 
         return false;
     const char *table = sqlite3_column_table_name(statement, WEIR__NARROW(int, number));
     const char *column = sqlite3_column_origin_name(statement, WEIR__NARROW(int, number));
-    for (uint32_t t = 0; table && column && t < catalog->table_count; t++) {
-        const weir_ingest__catalog_table *found = &catalog->tables[t];
-        if (found->query || sqlite3_stricmp(found->name, table) != 0)
-            continue;
-        *out = (weir_ingest__origin){found, column_number(found, column)};
-        return out->column != UINT32_MAX;
-    }
-    return false;
+    return weir_ingest__catalog_find_origin(catalog, table, column, compare_without_case, out);
 }
 
 /* Takes the statement over, also on failure. */
 static weir_status open_cursor(sqlite_source *source, sqlite3_stmt *statement, uint32_t column_count,
-                               bool wants_names, weir_ingest__cursor **out, weir_error *error) {
-    const weir_env *env = source->base.env;
-    sqlite_cursor *self = weir__allocate_zero(env, 1, sizeof *self);
+                               bool is_query, weir_ingest__cursor **out, weir_error *error) {
+    sqlite_cursor *self =
+        weir_ingest__cursor_make(source->base.env, sizeof *self, NULL, column_count, next_row, close_cursor);
     if (!self) {
         sqlite3_finalize(statement);
         return weir_ingest__source_no_memory(error, sizeof *self);
     }
-    self->base = (weir_ingest__cursor){.column_count = column_count, .next = next_row, .close = close_cursor};
-    self->env = env;
     self->source = source;
     self->statement = statement;
-    self->row = weir__allocate_zero(env, column_count, sizeof *self->row);
-    self->names = wants_names ? weir__allocate_zero(env, column_count, sizeof *self->names) : NULL;
-    if (!self->row || (wants_names && !self->names)) {
-        close_cursor(&self->base);
-        return weir_ingest__source_no_memory(error, column_count * sizeof *self->row);
-    }
-    for (uint32_t c = 0; wants_names && c < column_count; c++)
-        self->names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
-    self->base.column_names = self->names;
-    self->base.origin = wants_names ? origin_of : NULL;
-    *out = &self->base;
-    return WEIR_OK;
+    self->row = weir__arena_take_zero(&self->base.memory, column_count, sizeof *self->row);
+    const char **names =
+        is_query ? weir__arena_take_zero(&self->base.memory, column_count, sizeof *names) : NULL;
+    for (uint32_t c = 0; names && c < column_count; c++)
+        names[c] = sqlite3_column_name(statement, WEIR__NARROW(int, c));
+    self->base.column_names = names;
+    self->base.origin = is_query ? origin_of : NULL;
+    return weir_ingest__cursor_give(&self->base, WEIR_OK, out, error);
 }
 
 static weir_status query(weir_ingest__source *source, const char *sql, weir_ingest__cursor **out,
@@ -499,9 +447,8 @@ static weir_status describe_query(weir_ingest__source *source, const char *sql, 
     sqlite3_stmt *statement = NULL;
     weir_status status = prepare(self, sql, &statement, error);
     for (int c = 0; status == WEIR_OK && c < sqlite3_column_count(statement); c++)
-        if (!weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
-                                             declared_as(sqlite3_column_decltype(statement, c))))
-            status = weir_ingest__source_no_memory(error, 1);
+        weir_ingest__catalog_add_column(catalog, table, sqlite3_column_name(statement, c),
+                                        declared_as(sqlite3_column_decltype(statement, c)));
     sqlite3_finalize(statement);
     return status;
 }

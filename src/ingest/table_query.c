@@ -12,11 +12,10 @@
 
 struct weir_ingest__table_database {
     weir_ingest__source *sqlite;
-    sqlite3 *connection; /* the source's */
-    weir_ingest__catalog catalog;
-    bool *is_loaded; /* a table */
+    sqlite3 *connection;          /* the source's */
+    weir_ingest__catalog catalog; /* in whose memory is the rest of this */
+    bool *is_loaded;              /* a table */
     bool *is_wanted;
-    const weir_env *env;
 };
 
 typedef struct weir_ingest__table_database database;
@@ -26,55 +25,6 @@ static weir_status fail(const database *d, sqlite3 *connection, const char *what
         return weir_ingest__source_no_memory(error, 0);
     return WEIR_INGEST__SOURCE_ERROR(error, "%s: SQLite cannot %s: %s", d->catalog.name, what,
                                      sqlite3_errmsg(connection));
-}
-
-/* ---- Sessions --------------------------------------------------------------------------------- */
-
-static weir_status make_session(const weir_env *env, const weir_ingest__table_session *like,
-                                weir_ingest__source **out, weir_error *error) {
-    weir_ingest__table_session *session = weir__allocate_zero(env, 1, sizeof *session);
-    if (!session)
-        return weir_ingest__source_no_memory(error, sizeof *session);
-    *session = *like;
-    *out = &session->base;
-    return WEIR_OK;
-}
-
-weir_status weir_ingest__table_session_open(const weir_env *env, const weir_ingest__source_kind *kind,
-                                            const weir_ingest__table_methods *methods, void *shared,
-                                            weir_ingest__table_query *query, weir_ingest__source **out,
-                                            weir_error *error) {
-    weir_ingest__table_session first = {
-        .base = {.kind = kind, .env = env}, .methods = methods, .query = query, .shared = shared};
-    return make_session(env, &first, out, error);
-}
-
-weir_status weir_ingest__table_session_fork(weir_ingest__source *source, weir_ingest__source **out,
-                                            weir_error *error) {
-    const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
-    weir_ingest__table_session fork = {.base = {.kind = source->kind, .env = source->env},
-                                       .methods = session->methods,
-                                       .query = session->query,
-                                       .shared = session->shared,
-                                       .is_fork = true};
-    return make_session(source->env, &fork, out, error);
-}
-
-void weir_ingest__table_session_close(weir_ingest__source *source) {
-    weir_ingest__table_session *session = (weir_ingest__table_session *)source;
-    if (!session->is_fork)
-        session->methods->release(session->shared);
-    weir__release(source->env, session);
-}
-
-weir_status weir_ingest__table_session_describe(weir_ingest__source *source, weir_ingest__catalog *out,
-                                                weir_error *error) {
-    const weir_ingest__table_session *session = (weir_ingest__table_session *)source;
-    *out = (weir_ingest__catalog){.env = source->env};
-    if (session->methods->fill(session->shared, out))
-        return WEIR_OK;
-    weir_ingest__catalog_release(out);
-    return weir_ingest__source_no_memory(error, 1);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -177,12 +127,12 @@ static weir_status load_table(database *d, weir_ingest__source *session, uint32_
     const weir_ingest__catalog_table *table = &d->catalog.tables[number];
     sqlite3_stmt *insert = NULL;
     weir_ingest__cursor *cursor = NULL;
-    uint32_t *columns = weir__allocate(d->env, table->column_count, sizeof *columns);
+    uint32_t *columns = weir__allocate(session->env, table->column_count, sizeof *columns);
     if (!columns)
         return weir_ingest__source_no_memory(error, table->column_count * sizeof *columns);
     for (uint32_t c = 0; c < table->column_count; c++)
         columns[c] = c;
-    weir_ingest__sql sql = {.env = d->env};
+    weir_ingest__sql sql = {.env = session->env};
     weir_status status = WEIR_OK;
     weir_ingest__sql_add(&sql, "INSERT INTO ");
     weir_ingest__sql_add_identifier(&sql, table->name);
@@ -201,7 +151,7 @@ static weir_status load_table(database *d, weir_ingest__source *session, uint32_
     if (cursor)
         cursor->close(cursor);
     sqlite3_finalize(insert);
-    weir__release(d->env, columns);
+    weir__release(session->env, columns);
     d->is_loaded[number] = status == WEIR_OK;
     return status;
 }
@@ -209,24 +159,8 @@ static weir_status load_table(database *d, weir_ingest__source *session, uint32_
 /* ---- The database ---------------------------------------------------------------------------- */
 
 static void close_database(database *d) {
-    const weir_env *env = d->env;
     weir_ingest__source_close(d->sqlite);
     weir_ingest__catalog_release(&d->catalog);
-    weir__release(env, d->is_loaded);
-    weir__release(env, d->is_wanted);
-    weir__release(env, d);
-}
-
-void weir_ingest__table_query_init(weir_ingest__table_query *query) {
-    *query = (weir_ingest__table_query){0};
-    pthread_mutex_init(&query->lock, NULL);
-}
-
-void weir_ingest__table_query_close(weir_ingest__table_query *query) {
-    if (query->database)
-        close_database(query->database);
-    query->database = NULL;
-    pthread_mutex_destroy(&query->lock);
 }
 
 static weir_status connect(database *d, weir_error *error) {
@@ -238,24 +172,20 @@ static weir_status connect(database *d, weir_error *error) {
         return status;
     }
     d->connection = connection;
-    return weir_ingest__sqlite_adopt(d->env, connection, d->catalog.name, &d->sqlite, error);
+    return weir_ingest__sqlite_adopt(d->catalog.memory.env, connection, d->catalog.name, &d->sqlite, error);
 }
 
-static weir_status open_database(weir_ingest__table_query *query, weir_ingest__source *session,
+static weir_status open_database(weir_ingest__table_source *source, weir_ingest__source *session,
                                  weir_error *error) {
-    const weir_env *env = session->env;
-    database *d = weir__allocate_zero(env, 1, sizeof *d);
+    database *d = weir__arena_take_zero(&source->memory, 1, sizeof *d);
     if (!d)
         return weir_ingest__source_no_memory(error, sizeof *d);
-    d->env = env;
-    d->catalog.env = env;
-    weir_status status = session->kind->describe(session, &d->catalog, error);
-    uint32_t count = status == WEIR_OK ? d->catalog.table_count : 0;
-    d->is_loaded = weir__allocate_zero(env, count, sizeof *d->is_loaded);
-    d->is_wanted = weir__allocate_zero(env, count, sizeof *d->is_wanted);
-    if (status == WEIR_OK)
-        status =
-            d->is_loaded && d->is_wanted ? connect(d, error) : weir_ingest__source_no_memory(error, count);
+    WEIR__TRY(weir_ingest__source_describe(session, &d->catalog, error));
+    uint32_t count = d->catalog.table_count;
+    d->is_loaded = weir__arena_take_zero(&d->catalog.memory, count, sizeof *d->is_loaded);
+    d->is_wanted = weir__arena_take_zero(&d->catalog.memory, count, sizeof *d->is_wanted);
+    weir_status status =
+        d->catalog.memory.is_short ? weir_ingest__source_no_memory(error, count) : connect(d, error);
     if (status == WEIR_OK &&
         sqlite3_exec(d->connection,
                      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536", NULL,
@@ -263,7 +193,7 @@ static weir_status open_database(weir_ingest__table_query *query, weir_ingest__s
         status = fail(d, d->connection, "set up a temporary database", error);
     for (uint32_t t = 0; t < count && status == WEIR_OK; t++) {
         const weir_ingest__catalog_table *table = &d->catalog.tables[t];
-        weir_ingest__sql sql = {.env = d->env};
+        weir_ingest__sql sql = {.env = session->env};
         weir_ingest__sql_add(&sql, "CREATE TABLE ");
         weir_ingest__sql_add_identifier(&sql, table->name);
         for (uint32_t c = 0; c < table->column_count; c++) {
@@ -282,9 +212,75 @@ static weir_status open_database(weir_ingest__table_query *query, weir_ingest__s
         close_database(d);
         return status;
     }
-    query->database = d;
-    atomic_store(&query->connection, d->connection);
+    source->database = d;
+    atomic_store(&source->connection, d->connection);
     return WEIR_OK;
+}
+
+/* ---- Sources and sessions -------------------------------------------------------------------- */
+
+typedef struct table_session {
+    weir_ingest__source base;
+    weir_ingest__table_source *shared; /* released with the first session */
+    bool is_fork;                      /* it is not the first */
+} table_session;
+
+static weir_status make_session(const table_session *like, weir_ingest__source **out, weir_error *error) {
+    table_session *session = weir__allocate_zero(like->base.env, 1, sizeof *session);
+    if (!session)
+        return weir_ingest__source_no_memory(error, sizeof *session);
+    *session = *like;
+    *out = &session->base;
+    return WEIR_OK;
+}
+
+static void release_source(weir_ingest__table_source *source) {
+    if (source->database)
+        close_database(source->database);
+    pthread_mutex_destroy(&source->lock);
+    if (source->release)
+        source->release(source);
+    weir__arena memory = source->memory;
+    weir__arena_release(&memory);
+}
+
+weir_status weir_ingest__table_source_make(const weir_env *env, const weir_ingest__source_options *options,
+                                           const weir_ingest__source_kind *kind, size_t size,
+                                           void (*release)(weir_ingest__table_source *source),
+                                           const char *nature, weir_ingest__source **out, weir_error *error) {
+    weir__arena memory;
+    WEIR__TRY(weir_ingest__refuse_search_path(options, nature, error));
+    weir__arena_init(&memory, env);
+    weir_ingest__table_source *source = weir__arena_take_zero(&memory, 1, size);
+    if (!source)
+        return weir_ingest__source_no_memory(error, size);
+    source->memory = memory;
+    source->options = options;
+    source->release = release;
+    pthread_mutex_init(&source->lock, NULL);
+    table_session first = {.base = {.kind = kind, .env = env}, .shared = source};
+    weir_status status = make_session(&first, out, error);
+    if (status != WEIR_OK)
+        release_source(source);
+    return status;
+}
+
+weir_status weir_ingest__table_session_fork(weir_ingest__source *session, weir_ingest__source **out,
+                                            weir_error *error) {
+    table_session fork = {.base = {.kind = session->kind, .env = session->env},
+                          .shared = weir_ingest__table_shared(session),
+                          .is_fork = true};
+    return make_session(&fork, out, error);
+}
+
+void weir_ingest__table_session_close(weir_ingest__source *session) {
+    if (!((table_session *)session)->is_fork)
+        release_source(weir_ingest__table_shared(session));
+    weir__release(session->env, session);
+}
+
+void *weir_ingest__table_shared(const weir_ingest__source *session) {
+    return ((const table_session *)session)->shared;
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -305,12 +301,12 @@ static int authorize(void *context, int action, const char *table, const char *c
 }
 
 /* A database that is ready for a query: with all tables, and the rows and indexes of those that it reads. */
-static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source *session, const char *sql,
+static weir_status prepare(weir_ingest__table_source *source, weir_ingest__source *session, const char *sql,
                            bool needs_rows, weir_error *error) {
     sqlite3_stmt *statement = NULL;
-    if (!query->database)
-        WEIR__TRY(open_database(query, session, error));
-    database *d = query->database;
+    if (!source->database)
+        WEIR__TRY(open_database(source, session, error));
+    database *d = source->database;
     memset(d->is_wanted, 0, d->catalog.table_count * sizeof *d->is_wanted);
     sqlite3_set_authorizer(d->connection, authorize, d);
     int result = sqlite3_prepare_v2(d->connection, sql, -1, &statement, NULL);
@@ -326,38 +322,34 @@ static weir_status prepare(weir_ingest__table_query *query, weir_ingest__source 
     return weir_ingest__query_indexes_make(session->env, d->connection, &d->catalog, sql, error);
 }
 
-static weir_ingest__table_query *query_of(weir_ingest__source *session) {
-    return ((weir_ingest__table_session *)session)->query;
-}
-
 weir_status weir_ingest__table_query_run(weir_ingest__source *session, const char *sql,
                                          weir_ingest__cursor **out, weir_error *error) {
-    weir_ingest__table_query *query = query_of(session);
-    pthread_mutex_lock(&query->lock);
-    weir_status status = prepare(query, session, sql, true, error);
+    weir_ingest__table_source *source = weir_ingest__table_shared(session);
+    pthread_mutex_lock(&source->lock);
+    weir_status status = prepare(source, session, sql, true, error);
     if (status == WEIR_OK)
-        status = query->database->sqlite->kind->query(query->database->sqlite, sql, out, error);
-    pthread_mutex_unlock(&query->lock);
+        status = source->database->sqlite->kind->query(source->database->sqlite, sql, out, error);
+    pthread_mutex_unlock(&source->lock);
     return status;
 }
 
 weir_status weir_ingest__table_query_describe(weir_ingest__source *session, const char *sql,
                                               weir_ingest__catalog *catalog,
                                               weir_ingest__catalog_table *table, weir_error *error) {
-    weir_ingest__table_query *query = query_of(session);
-    pthread_mutex_lock(&query->lock);
-    weir_status status = prepare(query, session, sql, false, error);
+    weir_ingest__table_source *source = weir_ingest__table_shared(session);
+    pthread_mutex_lock(&source->lock);
+    weir_status status = prepare(source, session, sql, false, error);
     if (status == WEIR_OK)
-        status = query->database->sqlite->kind->describe_query(query->database->sqlite, sql, catalog, table,
-                                                               error);
-    pthread_mutex_unlock(&query->lock);
+        status = source->database->sqlite->kind->describe_query(source->database->sqlite, sql, catalog, table,
+                                                                error);
+    pthread_mutex_unlock(&source->lock);
     return status;
 }
 
 void weir_ingest__table_query_interrupt(weir_ingest__source *session) {
-    weir_ingest__table_query *query = query_of(session);
-    atomic_store_explicit(&query->is_interrupted, true, memory_order_relaxed);
-    sqlite3 *connection = atomic_load(&query->connection);
+    weir_ingest__table_source *source = weir_ingest__table_shared(session);
+    atomic_store_explicit(&source->is_interrupted, true, memory_order_relaxed);
+    sqlite3 *connection = atomic_load(&source->connection);
     if (connection)
         sqlite3_interrupt(connection);
 }

@@ -1,5 +1,6 @@
-/* SQL over a source that has none of its own (CSV files, Arrow tables, runs of rows): the tables that a query
- * reads are loaded into a temporary SQLite database by the source's own `describe` and `scan`. */
+/* Sources that have all of their tables at hand and no SQL of their own (CSV files, Arrow tables, runs of
+ * rows): what their sessions share, and SQL over them. The tables that a query reads are loaded into a
+ * temporary SQLite database by the source's own `describe` and `scan`. */
 #ifndef WEIR_INGEST_TABLE_QUERY_H
 #define WEIR_INGEST_TABLE_QUERY_H
 
@@ -7,57 +8,42 @@
 
 #include "ingest/source.h"
 
-/* Lies in what all sessions of such a source share. */
-typedef struct weir_ingest__table_query {
+/* What all sessions of such a source share: the first member of its own struct. */
+typedef struct weir_ingest__table_source {
+    weir__arena memory; /* of this struct, and of what the source keeps until it is closed */
+    const weir_ingest__source_options *options;
+    void (*release)(struct weir_ingest__table_source *source); /* what is not in that memory; or NULL */
     pthread_mutex_t lock;
     struct weir_ingest__table_database *database; /* NULL until a query needs it */
     _Atomic(void *) connection;                   /* the database's, for who interrupts */
     atomic_bool is_interrupted;                   /* the source's scans end when they see it */
-} weir_ingest__table_query;
+} weir_ingest__table_source;
 
-/* What such a source does with what its sessions share. */
-typedef struct weir_ingest__table_methods {
-    void (*release)(void *shared);
-    bool (*fill)(const void *shared, weir_ingest__catalog *out); /* false: memory is short */
-} weir_ingest__table_methods;
+/* A source in a struct of `size` bytes, zeroed but for its base, with its first session; `nature` says why it
+ * has no search path. SCHEMA_INVALID, OUT_OF_MEMORY. */
+WEIR_CHECKED weir_status weir_ingest__table_source_make(const weir_env *env,
+                                                        const weir_ingest__source_options *options,
+                                                        const weir_ingest__source_kind *kind, size_t size,
+                                                        void (*release)(weir_ingest__table_source *source),
+                                                        const char *nature, weir_ingest__source **out,
+                                                        weir_error *error);
 
-/* What a session of such a source begins with. */
-typedef struct weir_ingest__table_session {
-    weir_ingest__source base;
-    const weir_ingest__table_methods *methods;
-    weir_ingest__table_query *query;
-    void *shared; /* by all sessions of the source, and with the query in it; released with the first one */
-    bool is_fork; /* it is not the first */
-} weir_ingest__table_session;
-
-/* A source's first session, or one more like `source` (a kind's `fork`). OUT_OF_MEMORY. */
-WEIR_CHECKED weir_status weir_ingest__table_session_open(const weir_env *env,
-                                                         const weir_ingest__source_kind *kind,
-                                                         const weir_ingest__table_methods *methods,
-                                                         void *shared, weir_ingest__table_query *query,
+/* A kind's `fork`, and its `close`, which releases what is shared with the first session. */
+WEIR_CHECKED weir_status weir_ingest__table_session_fork(weir_ingest__source *session,
                                                          weir_ingest__source **out, weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__table_session_fork(weir_ingest__source *source,
-                                                         weir_ingest__source **out, weir_error *error);
-/* A kind's `close`, which releases what is shared with the first session, and `describe`. */
-void weir_ingest__table_session_close(weir_ingest__source *source);
-WEIR_CHECKED weir_status weir_ingest__table_session_describe(weir_ingest__source *source,
-                                                             weir_ingest__catalog *out, weir_error *error);
+void weir_ingest__table_session_close(weir_ingest__source *session);
 
-static inline void *weir_ingest__table_shared(const weir_ingest__source *source) {
-    return ((const weir_ingest__table_session *)(const void *)source)->shared;
+/* What a session shares with the others. */
+void *weir_ingest__table_shared(const weir_ingest__source *session);
+
+static inline bool weir_ingest__table_is_interrupted(const weir_ingest__table_source *source) {
+    return atomic_load_explicit(&source->is_interrupted, memory_order_relaxed);
 }
-
-void weir_ingest__table_query_init(weir_ingest__table_query *query);
-void weir_ingest__table_query_close(weir_ingest__table_query *query);
 
 /* A kind's `query`, `describe_query` and `interrupt`, of sessions as above. Any thread. All sessions end
  * together when one is interrupted. */
-WEIR_CHECKED weir_status weir_ingest__table_query_run(weir_ingest__source *session, const char *sql,
-                                                      weir_ingest__cursor **out, weir_error *error);
-WEIR_CHECKED weir_status weir_ingest__table_query_describe(weir_ingest__source *session, const char *sql,
-                                                           weir_ingest__catalog *catalog,
-                                                           weir_ingest__catalog_table *table,
-                                                           weir_error *error);
+weir_ingest__query_method weir_ingest__table_query_run;
+weir_ingest__describe_query_method weir_ingest__table_query_describe;
 void weir_ingest__table_query_interrupt(weir_ingest__source *session);
 
 #endif

@@ -129,17 +129,17 @@ weir_status weir_ingest__vector_cache_get(weir_ingest__vector_cache *cache, cons
 }
 
 weir_status weir_ingest__vector_cache_put(weir_ingest__vector_cache *cache,
-                                          const uint8_t (*keys)[WEIR_HASH_SIZE],
-                                          const uint16_t *const *vectors, size_t count, weir_error *error) {
+                                          const weir_ingest__cached_vector *vectors, size_t count,
+                                          weir_error *error) {
     if (sqlite3_exec(cache->database, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return fail(cache, error);
+    int size = WEIR__NARROW(int, cache->dim * sizeof *cache->scratch);
     bool is_fine = true;
     for (size_t i = 0; i < count && is_fine; i++) {
         for (uint32_t d = 0; d < cache->dim; d++)
-            weir__store16(&cache->scratch[d], vectors[i][d]);
-        sqlite3_bind_blob(cache->put, 1, keys[i], WEIR_HASH_SIZE, SQLITE_STATIC);
-        sqlite3_bind_blob(cache->put, 2, cache->scratch, WEIR__NARROW(int, cache->dim * sizeof *vectors[i]),
-                          SQLITE_STATIC);
+            weir__store16(&cache->scratch[d], vectors[i].vector[d]);
+        sqlite3_bind_blob(cache->put, 1, vectors[i].key, WEIR_HASH_SIZE, SQLITE_STATIC);
+        sqlite3_bind_blob(cache->put, 2, cache->scratch, size, SQLITE_STATIC);
         is_fine = sqlite3_step(cache->put) == SQLITE_DONE;
         sqlite3_reset(cache->put);
     }

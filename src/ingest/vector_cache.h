@@ -7,6 +7,12 @@
 
 typedef struct weir_ingest__vector_cache weir_ingest__vector_cache;
 
+/* A vector, and the hash of all that it depends on. */
+typedef struct weir_ingest__cached_vector {
+    uint8_t key[WEIR_HASH_SIZE];
+    uint16_t *vector;
+} weir_ingest__cached_vector;
+
 /* SOURCE_ERROR with the path where the file cannot be had or is no cache. */
 WEIR_CHECKED weir_status weir_ingest__vector_cache_open(const weir_env *env, const char *path, uint32_t dim,
                                                         weir_ingest__vector_cache **out, weir_error *error);
@@ -17,10 +23,9 @@ WEIR_CHECKED weir_status weir_ingest__vector_cache_get(weir_ingest__vector_cache
                                                        const uint8_t key[WEIR_HASH_SIZE], uint16_t *out,
                                                        bool *is_found, weir_error *error);
 
-/* Keeps `count` vectors in one transaction; vector i is vectors[i]. */
+/* Keeps vectors in one transaction. */
 WEIR_CHECKED weir_status weir_ingest__vector_cache_put(weir_ingest__vector_cache *cache,
-                                                       const uint8_t (*keys)[WEIR_HASH_SIZE],
-                                                       const uint16_t *const *vectors, size_t count,
-                                                       weir_error *error);
+                                                       const weir_ingest__cached_vector *vectors,
+                                                       size_t count, weir_error *error);
 
 #endif

@@ -282,12 +282,16 @@ class Door(unittest.TestCase):
         self.assertEqual(call.findall(text), ["malloc"])
 
     def test_no_global_state_that_changes(self):
+        headers = "\n".join(path.read_text() for path in sources("src/*/*.h"))
+        functions = re.findall(r"^typedef [\w ]+ \**(\w+)\(", headers, re.M)  # what has such a type is no variable
         for path in sources("src/*/*.[ch]"):
             if str(path.relative_to(ROOT)) == PROCESS_STATE:
                 continue
             text = without_comments(path.read_text())
             for line in re.findall(r"^(?:static )?(?:[\w*]+ )+[\w*]+(?:\[[^\]]*\])*(?: =.*)?;$", text, re.M):
                 if line.startswith(("typedef", "struct", "union", "enum", "return", "extern const")):
+                    continue
+                if line.split()[0] in functions:
                     continue
                 with self.subTest(file=str(path.relative_to(ROOT)), line=line):
                     self.assertRegex(line, r"\bconst\b")

@@ -72,19 +72,18 @@ static weir_status use_cache(const weir_env *env, void *context, weir_error *err
     weir_status status = weir_ingest__vector_cache_open(env, context, 2, &cache, error);
     if (status)
         return status;
-    uint8_t keys[2][WEIR_HASH_SIZE] = {{1}, {2}};
-    const uint16_t first[] = {10, 20}, second[] = {30, 40};
-    const uint16_t *vectors[] = {first, second};
+    uint16_t first[] = {10, 20}, second[] = {30, 40};
+    weir_ingest__cached_vector vectors[] = {{{1}, first}, {{2}, second}};
     uint16_t out[2] = {0};
     bool is_found = false;
-    status = weir_ingest__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, vectors, 2, error);
+    status = weir_ingest__vector_cache_put(cache, vectors, 2, error);
     if (!status)
-        status = weir_ingest__vector_cache_get(cache, keys[1], out, &is_found, error);
+        status = weir_ingest__vector_cache_get(cache, vectors[1].key, out, &is_found, error);
     if (!status)
         assert_true(is_found && memcmp(out, second, sizeof second) == 0);
-    keys[0][0] = 9;
+    vectors[0].key[0] = 9;
     if (!status)
-        status = weir_ingest__vector_cache_get(cache, keys[0], out, &is_found, error);
+        status = weir_ingest__vector_cache_get(cache, vectors[0].key, out, &is_found, error);
     if (!status)
         assert_false(is_found);
     weir_ingest__vector_cache_close(cache);

@@ -127,7 +127,7 @@ static void a_scan_merges(void **state) {
     const weir_ingest__source_options options = {.location = s->runs};
     assert_int_equal(weir_ingest__source_open(weir_env_default(), &options, &source, NULL), WEIR_OK);
     assert_string_equal(source->kind->name, "runs");
-    assert_int_equal(source->kind->describe(source, &catalog, NULL), WEIR_OK);
+    assert_int_equal(weir_ingest__source_describe(source, &catalog, NULL), WEIR_OK);
     assert_int_equal(catalog.tables[0].row_estimate, ROWS);
     assert_int_equal(weir_ingest__source_scan(source, &catalog.tables[0], (const uint32_t[]){1, 0}, 2, 0, 1,
                                               &cursor, NULL),

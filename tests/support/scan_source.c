@@ -254,7 +254,7 @@ static void open_sessions(scanner *s, const char *location, uint32_t count) {
             break;
         s->sessions[s->session_count++] = session;
     }
-    stop_if(s->sessions[0]->kind->describe(s->sessions[0], &s->catalog, &error), &error);
+    stop_if(weir_ingest__source_describe(s->sessions[0], &s->catalog, &error), &error);
     stop_if(complete_views(s->sessions[0], &s->catalog, &error), &error);
 }
 
@@ -302,7 +302,7 @@ static weir_status use_source(const weir_env *env, void *location, weir_error *e
     if (!status && session->kind->fork)
         status = session->kind->fork(session, &second, error);
     if (!status)
-        status = session->kind->describe(session, &catalog, error);
+        status = weir_ingest__source_describe(session, &catalog, error);
     if (!status)
         status = complete_views(session, &catalog, error);
     if (!status)

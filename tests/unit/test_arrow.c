@@ -31,7 +31,7 @@ static weir_status scan_table(made_table *table, bool is_stream, bool is_read_on
     uint32_t column = 0;
     weir_status status = weir_ingest__source_open(NULL, &options, &source, error);
     if (status == WEIR_OK) {
-        assert_ok(source->kind->describe(source, &catalog, error), error);
+        assert_ok(weir_ingest__source_describe(source, &catalog, error), error);
         for (uint32_t p = 0; p < part_count && status == WEIR_OK; p++)
             status = weir_ingest__source_scan(source, &catalog.tables[0], &column, 1, p, part_count,
                                               &cursors[p], error);
@@ -396,7 +396,7 @@ static void a_stream_is_read_once_or_kept(void **state) {
         uint32_t column = 0;
         assert_int_equal(made_open(&table, &stream), 0);
         assert_ok(weir_ingest__source_open(NULL, &options, &source, &error), &error);
-        assert_ok(source->kind->describe(source, &catalog, &error), &error);
+        assert_ok(weir_ingest__source_describe(source, &catalog, &error), &error);
         for (int turn = 0; turn < 3; turn++) {
             size_t found = 0;
             weir_status status =

@@ -386,6 +386,28 @@ static void an_arena_remembers_that_it_was_short(void **state) {
     weir__arena_release(&arena);
 }
 
+static void a_list_grows_in_an_arena(void **state) {
+    weir__arena arena;
+    uint64_t *list = NULL;
+    uint32_t count = 0;
+    (void)state;
+    weir__arena_init(&arena, weir_env_default());
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t *item = weir__arena_append(&arena, &list, &count, sizeof *list);
+        assert_ptr_equal(item, &list[i]);
+        assert_int_equal(*item, 0);
+        *item = i;
+    }
+    assert_int_equal(count, 100);
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(list[i], i);
+    list[50] = 1;
+    count = 50; /* the rest goes, and what comes anew is zeroed */
+    assert_int_equal(*(uint64_t *)weir__arena_append(&arena, &list, &count, sizeof *list), 0);
+    assert_int_equal(list[49], 49);
+    weir__arena_release(&arena);
+}
+
 static void text_is_copied_with_a_terminator(void **state) {
     (void)state;
     char *copy = weir__copy_text(weir_env_default(), "abcdef", 3);
@@ -601,6 +623,7 @@ int main(void) {
         cmocka_unit_test(zeroed_memory_is_zero),
         cmocka_unit_test(growing_keeps_what_is_there),
         cmocka_unit_test(an_arena_remembers_that_it_was_short),
+        cmocka_unit_test(a_list_grows_in_an_arena),
         cmocka_unit_test(text_is_copied_with_a_terminator),
         cmocka_unit_test(every_code_point_is_utf8_unless_it_is_none),
         cmocka_unit_test(every_pair_of_bytes_is_judged_rightly),

@@ -48,7 +48,7 @@ static void a_query_reads_what_it_names(void **state) {
     env.open = count_opens;
     weir_ingest__source_options options = {.location = folder};
     assert_ok(weir_ingest__source_open(&env, &options, &source, &error), &error);
-    assert_ok(source->kind->describe(source, &catalog, &error), &error);
+    assert_ok(weir_ingest__source_describe(source, &catalog, &error), &error);
     assert_ok(weir_ingest__catalog_add_query(source, &catalog, "c", "SELECT y FROM b", &error), &error);
     opened before = count;
     read_all(source, "SELECT x FROM a", 2);
@@ -68,7 +68,7 @@ static void indexes_after(weir_ingest__source *source, const char *sql, size_t r
     sqlite3 *connection = NULL;
     sqlite3_stmt *statement = NULL;
     read_all(source, sql, row_count);
-    connection = atomic_load(&((weir_ingest__table_session *)source)->query->connection);
+    connection = atomic_load(&((weir_ingest__table_source *)weir_ingest__table_shared(source))->connection);
     assert_non_null(connection);
     const char *list =
         "SELECT coalesce(group_concat(one, ' '), '') FROM (SELECT m.tbl_name || '(' || "

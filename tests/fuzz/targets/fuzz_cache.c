@@ -55,25 +55,24 @@ static size_t add_entries(sqlite3 *database, unsigned count, const uint8_t **dat
 }
 
 static void use(weir_ingest__vector_cache *cache, uint32_t dim, bool is_sound) {
-    uint8_t keys[2][WEIR_HASH_SIZE];
+    uint8_t key[WEIR_HASH_SIZE];
     uint16_t vectors[2][DIM_MAX], found[DIM_MAX];
-    const uint16_t *const given[] = {vectors[0], vectors[1]};
+    weir_ingest__cached_vector given[] = {{.vector = vectors[0]}, {.vector = vectors[1]}};
     bool is_found;
     weir_error error;
     for (uint8_t i = 0; i < KEYS; i++) {
-        key_of(i, keys[0]);
-        weir_status status = weir_ingest__vector_cache_get(cache, keys[0], found, &is_found, &error);
+        key_of(i, key);
+        weir_status status = weir_ingest__vector_cache_get(cache, key, found, &is_found, &error);
         require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
     }
     for (uint16_t i = 0; i < 2 * DIM_MAX; i++)
         vectors[i / DIM_MAX][i % DIM_MAX] = (uint16_t)(0x1234 * i);
-    key_of(1, keys[0]);
-    key_of(200, keys[1]);
-    weir_status status =
-        weir_ingest__vector_cache_put(cache, (const uint8_t(*)[WEIR_HASH_SIZE])keys, given, 2, &error);
+    key_of(1, given[0].key);
+    key_of(200, given[1].key);
+    weir_status status = weir_ingest__vector_cache_put(cache, given, 2, &error);
     require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
     for (int i = 0; i < 2; i++) {
-        status = weir_ingest__vector_cache_get(cache, keys[i], found, &is_found, &error);
+        status = weir_ingest__vector_cache_get(cache, given[i].key, found, &is_found, &error);
         require(status == WEIR_OK || (status == WEIR_SOURCE_ERROR && !is_sound));
         require(!is_sound || (is_found && memcmp(found, vectors[i], dim * sizeof *found) == 0));
     }
