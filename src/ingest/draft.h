@@ -184,6 +184,7 @@ struct weir_ingest__draft_table {
     uint32_t time;             /* column, or WEIR_NONE */
     bool has_late_time;        /* its own candidates are later than what refers to the row */
     uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */
+    uint32_t time_key_count;   /* through how many foreign keys it comes in all */
     weir_ingest__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
 };
 

@@ -414,8 +414,10 @@ static bool counts_as_time(const weir_ingest__draft *draft, uint32_t t, uint32_t
     for (uint32_t i = 0; i < key->column_count; i++)
         if (table->columns[key->columns[i]].values < values)
             values = table->columns[key->columns[i]].values;
-    return key->parent != t && weir_ingest__draft_has_time(&draft->tables[key->parent]) &&
-           key->coverage >= 0.9 && (table->row_count - values) * 10 <= table->row_count;
+    const weir_ingest__draft_table *parent = &draft->tables[key->parent];
+    return key->parent != t && weir_ingest__draft_has_time(parent) &&
+           parent->time_key_count < WEIR_INGEST__TIME_KEYS_MAX && key->coverage >= 0.9 &&
+           (table->row_count - values) * 10 <= table->row_count;
 }
 
 /* The one foreign key that a table's time can come through; WEIR_NONE, with their number, if there is no
@@ -504,6 +506,7 @@ static weir_status settle_through_key(weir_ingest__draft *draft, uint32_t t, wei
             count);
         return WEIR_OK;
     }
+    table->time_key_count = draft->tables[table->keys[table->time_key].parent].time_key_count + 1;
     weir_status status = check_time_key(draft, t, &is_late, error);
     if (is_late)
         table->time_key = WEIR_NONE;
