@@ -177,6 +177,12 @@ void weir_json_text_n(weir_json_writer *w, const char *text, size_t size);
 void weir_json_hex(weir_json_writer *w, const void *data, size_t size); /* as lower-case hex text */
 void weir_json_uint_text(weir_json_writer *w, uint64_t value);          /* as a decimal string */
 
+/* A key and its value; a text that is NULL is left out with its key. */
+void weir_json_put_text(weir_json_writer *w, const char *key, const char *text);
+void weir_json_put_uint(weir_json_writer *w, const char *key, uint64_t value);
+void weir_json_put_double(weir_json_writer *w, const char *key, double value);
+void weir_json_put_bool(weir_json_writer *w, const char *key, bool value);
+
 /* A checked CBOR value as JSON: bytes as {"bytes": hex}, integers in full, floats always with a point or
  * exponent, NaN and infinities as {"float": bits in hex}. */
 void weir_json_value(weir_json_writer *w, const weir_cbor_value *value);

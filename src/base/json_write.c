@@ -311,6 +311,28 @@ void weir_json_value(weir_json_writer *w, const weir_cbor_value *value) {
     }
 }
 
+void weir_json_put_text(weir_json_writer *w, const char *key, const char *text) {
+    if (!text)
+        return;
+    weir_json_key(w, key);
+    weir_json_text(w, text);
+}
+
+void weir_json_put_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+void weir_json_put_double(weir_json_writer *w, const char *key, double value) {
+    weir_json_key(w, key);
+    weir_json_double(w, value);
+}
+
+void weir_json_put_bool(weir_json_writer *w, const char *key, bool value) {
+    weir_json_key(w, key);
+    weir_json_bool(w, value);
+}
+
 weir_status weir_json_finish(weir_json_writer *w, weir_error *error) {
     if (w->status == WEIR_OK && (w->depth != 0 || w->after_key))
         w->status = WEIR_CONTRACT_VIOLATION;

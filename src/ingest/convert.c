@@ -204,8 +204,7 @@ static bool to_integer(const weir_ingest__value *value, int64_t *out) {
         *out = value->integer;
         return true;
     }
-    bool is_integer = value->type == WEIR_INGEST__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
-                      value->real == floor(value->real);
+    bool is_integer = value->type == WEIR_INGEST__REAL && weir_ingest__is_whole(value->real);
     *out = is_integer ? (int64_t)value->real : 0;
     return is_integer;
 }

@@ -25,7 +25,7 @@ static weir_ingest__key key_from_real(double real) {
         return (weir_ingest__key){WEIR_INGEST__KEY_NULL, 0};
     if (real == 0 && signbit(real))
         return (weir_ingest__key){WEIR_INGEST__KEY_NEGATIVE_ZERO, 0};
-    if (real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real)
+    if (weir_ingest__is_whole(real))
         return (weir_ingest__key){WEIR_INGEST__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
     memcpy(&key.payload, &real, sizeof real);
     return key;

@@ -162,16 +162,14 @@ bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const we
 typedef bool (*weir_ingest__is_table)(const void *context, const char *name, size_t size);
 
 /* Writes "table.column" as the value of foreign_key or an item of drop_columns; as ["table", "column"] if
- * the text would be read as another table's. False if memory is short. */
-WEIR_CHECKED bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
-                                                const char *column, weir_ingest__is_table is_table,
-                                                const void *context);
+ * the text would be read as another table's. The arena remembers if it is short of memory. */
+void weir_ingest__json_joined_name(weir_json_writer *w, weir__arena *arena, const char *table,
+                                   const char *column, weir_ingest__is_table is_table, const void *context);
 
 /* Writes a time through foreign keys as the value of temporal_column or known_at: keys[0] is a foreign key
  * of the table itself and leads to tables[0], keys[1] one of tables[0], …; `column` is one of the last
- * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False if
- * memory is short. */
-WEIR_CHECKED bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
-                                         const char *const *tables, uint32_t key_count, const char *column);
+ * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. */
+void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char *const *keys,
+                            const char *const *tables, uint32_t key_count, const char *column);
 
 #endif

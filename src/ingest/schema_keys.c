@@ -270,12 +270,12 @@ bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const we
 
 /* ---- Writing ------------------------------------------------------------------------------------- */
 
-bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
+void weir_ingest__json_joined_name(weir_json_writer *w, weir__arena *arena, const char *table,
                                    const char *column, weir_ingest__is_table is_table, const void *context) {
     size_t table_size = strlen(table), size = table_size + strlen(column) + 1;
-    char *text = weir__allocate(env, size + 1, 1);
+    char *text = weir__arena_take(arena, size + 1);
     if (!text)
-        return false;
+        return;
     stpcpy(stpcpy(stpcpy(text, table), "."), column);
     if (find_dot(text, size, is_table, context) == table_size) {
         weir_json_text(w, text);
@@ -285,8 +285,6 @@ bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, con
         weir_json_text(w, column);
         weir_json_end_array(w);
     }
-    weir__release(env, text);
-    return true;
 }
 
 /* Whether a name reads back from the text form: no arrow in it, no blank at its ends. */
@@ -296,7 +294,7 @@ static bool is_plain(const char *name) {
            name[0] != '>' && name[size - 1] != '-';
 }
 
-bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
+void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char *const *keys,
                             const char *const *tables, uint32_t key_count, const char *column) {
     bool can_be_text = is_plain(column);
     size_t size = strlen(column) + 1;
@@ -310,17 +308,15 @@ bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char
             weir_json_text(w, keys[i]);
         weir_json_text(w, column);
         weir_json_end_array(w);
-        return true;
+        return;
     }
-    char *text = weir__allocate(env, size, 1), *at = text;
+    char *text = weir__arena_take(arena, size), *at = text;
     if (!text)
-        return false;
+        return;
     for (uint32_t i = 0; i < key_count; i++) {
         at = stpcpy(at, keys[i]);
         at = stpcpy(stpcpy(stpcpy(at, " -> "), tables[i]), ".");
     }
     stpcpy(at, column);
     weir_json_text(w, text);
-    weir__release(env, text);
-    return true;
 }
