@@ -19,7 +19,7 @@ static lead lead_in_schema(const weir_ingest__plan *plan, uint32_t anchor, uint3
         const weir_ingest__edge_plan *edge = &plan->edges[e];
         const weir_ingest__table_plan *child = &plan->tables[edge->table];
         for (uint32_t i = 0; child->source == origin->table && i < edge->key->column_count; i++) {
-            if (child->columns[edge->columns[i]].position != origin->column)
+            if (child->positions[edge->columns[i]] != origin->column)
                 continue;
             bool is_key = edge->parent_table == anchor && edge->parent_columns[i] == key;
             found = better(found, is_key ? LEADS_TO_KEY : LEADS_ELSEWHERE);
@@ -50,7 +50,7 @@ static bool is_key_of_its_table(const weir_ingest__plan *plan, const weir_ingest
     for (uint32_t t = 0; t < plan->table_count; t++) {
         const weir_ingest__table_plan *table = &plan->tables[t];
         if (table->source == origin->table && table->primary_key_count == 1 &&
-            table->columns[table->primary_key[0]].position == origin->column)
+            table->positions[table->primary_key[0]] == origin->column)
             return true;
     }
     return false;
@@ -77,7 +77,7 @@ static weir_status check_column(const weir_ingest__plan *plan, const weir_ingest
     uint32_t named = weir_ingest__catalog_find_column(anchor->source, given);
     if (origin) {
         bool is_own = origin->table == anchor->source;
-        if (is_own && origin->column == column->position)
+        if (is_own && origin->column == anchor->positions[key])
             return WEIR_OK;
         lead found = better(lead_in_schema(plan, asked->table, key, origin),
                             lead_in_source(anchor, column->name, origin));
@@ -88,7 +88,7 @@ static weir_status check_column(const weir_ingest__plan *plan, const weir_ingest
         if (is_own || found == LEADS_ELSEWHERE || is_another_key)
             return refuse(task, asked->role, anchor, given, column->name, origin, error);
     }
-    if (named == WEIR_NONE || named == column->position)
+    if (named == WEIR_NONE || named == anchor->positions[key])
         return WEIR_OK;
     return refuse(task, asked->role, anchor, given, column->name,
                   &(weir_ingest__origin){anchor->source, named}, error);

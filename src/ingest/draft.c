@@ -35,7 +35,7 @@ void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32
         why[0] = 0;
     va_end(arguments);
     weir_json_object(w);
-    weir_json_put_text(w, "table", of ? of->source->name : NULL);
+    weir_json_put_text(w, "table", of ? of->name : NULL);
     weir_json_put_text(w, "column", of && column != WEIR_NONE ? of->columns[column].name : NULL);
     weir_json_put_text(w, "topic", topic);
     weir_json_put_text(w, "choice", choice);

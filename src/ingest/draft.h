@@ -173,6 +173,7 @@ typedef struct weir_ingest__draft_key {
 } weir_ingest__draft_key;
 
 struct weir_ingest__draft_table {
+    const char *name;
     const weir_ingest__catalog_table *source;
     weir_ingest__words stem;
     uint64_t row_count;
@@ -210,7 +211,6 @@ typedef struct weir_ingest__draft_task {
     int64_t val, test;
     uint32_t *dropped; /* columns of the table that give the target away */
     uint32_t dropped_count;
-    const char *name; /* given when it is written */
 } weir_ingest__draft_task;
 
 enum { WEIR_INGEST__DRAFT_TASKS_MAX = 6 };

@@ -197,7 +197,7 @@ static void add_key(weir_ingest__draft *draft, uint32_t t, const weir_ingest__dr
 static const char *target_of(weir_ingest__draft *draft, const weir_ingest__draft_key *key) {
     const char *columns = names_of(draft, key->parent, key->parent_columns, key->column_count);
     return weir_ingest__draft_text(draft, key->column_count == 1 ? "%s.%s" : "%s (%s)",
-                                   draft->tables[key->parent].source->name, columns);
+                                   draft->tables[key->parent].name, columns);
 }
 
 static void take_foreign_keys(weir_ingest__draft *draft, uint32_t t) {
@@ -205,8 +205,7 @@ static void take_foreign_keys(weir_ingest__draft *draft, uint32_t t) {
     for (uint32_t i = 0; i < source->foreign_key_count; i++) {
         const weir_ingest__catalog_key *from = &source->foreign_keys[i];
         uint32_t parent = 0;
-        while (parent < draft->table_count &&
-               strcmp(draft->tables[parent].source->name, from->parent_table) != 0)
+        while (parent < draft->table_count && strcmp(draft->tables[parent].name, from->parent_table) != 0)
             parent++;
         if (parent == draft->table_count || from->column_count > WEIR_INGEST__KEY_COLUMNS_MAX)
             continue;

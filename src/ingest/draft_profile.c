@@ -2,13 +2,11 @@
  * only ever go out, and a sample of its values; where its name makes uniqueness matter, the hashes of all of
  * them until one comes twice. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "ingest/draft.h"
 #include "weir_tool/store_tools.h"
-
-enum { ADVANCE_EVERY = 4096 };
 
 /* What texts are tried for as times, in this order; the last also reads integers. */
 static const char *const patterns[] = {"%Y-%m-%dT%H:%M:%S.%f%z",
@@ -216,21 +214,16 @@ static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *ses
                              weir_error *error) {
     weir_ingest__cursor *cursor = NULL;
     weir_ingest__rows rows;
-    uint64_t unreported = 0;
+    uint64_t uncounted = 0;
     weir_status status =
         weir_ingest__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
     if (status != WEIR_OK)
         return status;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+    while ((status = weir_ingest__next_rows(draft->context, cursor, &uncounted, &rows, error)) == WEIR_OK &&
+           rows.row_count > 0) {
         for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++)
             if (!see(context, rows.cells + r * column_count))
                 status = weir_ingest__no_memory(error, 1);
-        unreported += rows.row_count;
-        if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
-            if (!weir_ingest__advance(draft->context, unreported))
-                status = weir_ingest__cancelled(error);
-            unreported = 0;
-        }
         if (status != WEIR_OK)
             break;
     }
@@ -259,11 +252,6 @@ static weir_status profile_table(void *argument, size_t index, uint32_t worker, 
     return WEIR_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__draft_table *)a)->source->name,
-                  ((const weir_ingest__draft_table *)b)->source->name);
-}
-
 weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error) {
     const weir_ingest__catalog *catalog = draft->catalog;
     uint64_t total = 0;
@@ -279,9 +267,9 @@ weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *er
     for (uint32_t c = 0; c < widest; c++)
         draft->all_columns[c] = c;
     for (uint32_t t = 0; t < catalog->table_count; t++)
-        draft->tables[t].source = &catalog->tables[t];
-    if (catalog->table_count > 0)
-        qsort(draft->tables, catalog->table_count, sizeof *draft->tables, compare_names);
+        draft->tables[t] =
+            (weir_ingest__draft_table){.name = catalog->tables[t].name, .source = &catalog->tables[t]};
+    weir__sort_by_name(draft->tables, catalog->table_count, sizeof *draft->tables);
     for (; draft->table_count < catalog->table_count; draft->table_count++)
         if (!prepare_table(draft, &draft->tables[draft->table_count]))
             return weir_ingest__no_memory(error, widest * sizeof *draft->tables->columns);

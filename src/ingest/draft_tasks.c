@@ -201,7 +201,7 @@ static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
             const weir_ingest__draft_column *column = &draft->tables[t].columns[c];
-            if (strcmp(draft->tables[t].source->name, table_name) != 0 ||
+            if (strcmp(draft->tables[t].name, table_name) != 0 ||
                 strcmp(column->name, options->target_column) != 0)
                 continue;
             bool can_be = weir_store__stype_can_be_target(column->stype);

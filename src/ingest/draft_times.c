@@ -294,7 +294,7 @@ static weir_status find_late(weir_ingest__draft *draft, uint32_t t, const candid
                 weir_ingest__draft_reason(
                     draft, t, found ? found->columns[i] : WEIR_NONE, "time", !found, "not the row's time",
                     "it is later than the rows of %s that refer to it in %llu of %llu rows looked at",
-                    child->source->name, (unsigned long long)view.late[i], (unsigned long long)view.both[i]);
+                    child->name, (unsigned long long)view.late[i], (unsigned long long)view.both[i]);
             }
         }
     }
@@ -421,7 +421,7 @@ static const char *time_text(weir_ingest__draft *draft, const weir_ingest__draft
         const weir_ingest__draft_key *key = &table->keys[table->time_key];
         const char *name = weir_ingest__draft_names(draft, table, key->columns, key->column_count, "+");
         table = &draft->tables[key->parent];
-        text = weir_ingest__draft_text(draft, "%s%s -> %s.", text, name, table->source->name);
+        text = weir_ingest__draft_text(draft, "%s%s -> %s.", text, name, table->name);
     }
     return weir_ingest__draft_text(draft, "%s%s", text, table->columns[table->time].name);
 }

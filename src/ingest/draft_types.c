@@ -175,27 +175,6 @@ static void decide_text(const column_at *at) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static void decide_by_kind(const column_at *at) {
-    const weir_ingest__draft_column *column = at->column;
-    switch (column->kind) {
-    case WEIR_INGEST__DRAFT_BOOLEAN:
-        decide(at, WEIR_BOOLEAN, "the source's own type");
-        break;
-    case WEIR_INGEST__DRAFT_TIME:
-        decide(at, WEIR_TIMESTAMP, "the source's own type");
-        break;
-    case WEIR_INGEST__DRAFT_INTEGER:
-    case WEIR_INGEST__DRAFT_NUMBER:
-        if (weir_ingest__draft_is_integral(column))
-            decide_integer(at);
-        else
-            decide(at, WEIR_NUMERICAL, "real numbers");
-        break;
-    default:
-        decide_text(at);
-    }
-}
-
 /* A key is presence alone, unless it is a time: an hour by which weather is found is still an hour. */
 static void decide_key(const column_at *at) {
     const weir_ingest__draft_column *column = at->column;
@@ -227,8 +206,16 @@ static void decide_column(const column_at *at) {
         decide(at, WEIR_BOOLEAN, "declared, and every value is one");
     else if (column->declared == WEIR_INGEST__DECLARED_ENUM)
         decide(at, WEIR_CATEGORICAL, "an enum");
+    else if (column->kind == WEIR_INGEST__DRAFT_BOOLEAN)
+        decide(at, WEIR_BOOLEAN, "the source's own type");
+    else if (column->kind == WEIR_INGEST__DRAFT_TIME)
+        decide(at, WEIR_TIMESTAMP, "the source's own type");
+    else if (weir_ingest__draft_is_integral(column))
+        decide_integer(at);
+    else if (column->kind == WEIR_INGEST__DRAFT_NUMBER)
+        decide(at, WEIR_NUMERICAL, "real numbers");
     else
-        decide_by_kind(at);
+        decide_text(at);
 }
 
 void weir_ingest__draft_types(weir_ingest__draft *draft) {

@@ -8,7 +8,7 @@
 static bool is_table(const void *context, const char *name, size_t size) {
     const weir_ingest__draft *draft = context;
     for (uint32_t t = 0; t < draft->table_count; t++) {
-        const char *own = draft->tables[t].source->name;
+        const char *own = draft->tables[t].name;
         if (strlen(own) == size && memcmp(own, name, size) == 0)
             return true;
     }
@@ -46,7 +46,7 @@ static void put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_
         assert(count < WEIR_INGEST__TIME_KEYS_MAX && "a time that comes through too many keys");
         keys[count] = weir_ingest__draft_names(draft, table, key->columns, key->column_count, "+");
         table = &draft->tables[key->parent];
-        tables[count] = table->source->name;
+        tables[count] = table->name;
     }
     const char *column = table->columns[table->time].name;
     if (count > 0)
@@ -69,7 +69,7 @@ static void put_column(weir_ingest__draft *draft, weir_json_writer *w, const wei
             continue;
         const weir_ingest__draft_table *parent = &draft->tables[key->parent];
         weir_json_key(w, "foreign_key");
-        weir_ingest__json_joined_name(w, &draft->arena, parent->source->name,
+        weir_ingest__json_joined_name(w, &draft->arena, parent->name,
                                       parent->columns[key->parent_columns[0]].name, is_table, draft);
     }
     if (column->stype == WEIR_TIMESTAMP && column->form.format)
@@ -99,7 +99,7 @@ static void put_joint_keys(const weir_ingest__draft *draft, weir_json_writer *w,
         weir_json_object(w);
         weir_json_key(w, "columns");
         put_names(w, table, key->columns, key->column_count);
-        weir_json_put_text(w, "table", draft->tables[key->parent].source->name);
+        weir_json_put_text(w, "table", draft->tables[key->parent].name);
         weir_json_key(w, "to");
         put_names(w, &draft->tables[key->parent], key->parent_columns, key->column_count);
         weir_json_end_object(w);
@@ -109,13 +109,6 @@ static void put_joint_keys(const weir_ingest__draft *draft, weir_json_writer *w,
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
-
-static bool has_nulls(const weir_ingest__csv_options *a, const weir_ingest__csv_options *b) {
-    bool are_equal = a->null_count == b->null_count;
-    for (uint32_t i = 0; i < a->null_count && are_equal; i++)
-        are_equal = strcmp(a->nulls[i], b->nulls[i]) == 0;
-    return are_equal;
-}
 
 static void put_character(weir_json_writer *w, const char *key, char character) {
     char text[2] = {character, 0};
@@ -129,7 +122,8 @@ static void put_csv(weir_json_writer *w, const weir_ingest__csv_table *table,
     bool says_delimiter = !first || dialect->delimiter != first->dialect.delimiter;
     bool says_quote = !first || dialect->quote != first->dialect.quote;
     bool says_header = !first || dialect->has_header != first->dialect.has_header;
-    bool says_nulls = !first || !has_nulls(&table->options, &first->options);
+    bool says_nulls = !first || !weir_ingest__names_equal(table->options.nulls, table->options.null_count,
+                                                          first->options.nulls, first->options.null_count);
     if (!says_delimiter && !says_quote && !says_header && !says_nulls)
         return;
     weir_json_key(w, "csv");
@@ -156,7 +150,7 @@ static const weir_ingest__csv_table *first_csv(const weir_ingest__draft *draft) 
 /* ---- Tables, whole ---------------------------------------------------------------------------- */
 
 static void put_table(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
-    weir_json_key(w, table->source->name);
+    weir_json_key(w, table->name);
     weir_json_object(w);
     if (table->primary_key_count > 0) {
         weir_json_key(w, "primary_key");
@@ -182,31 +176,12 @@ static void put_moment(weir_json_writer *w, const char *key, int64_t micros) {
     weir_json_put_text(w, key, text);
 }
 
-static bool is_name_of_earlier(const weir_ingest__draft *draft, uint32_t number, const char *name) {
-    for (uint32_t i = 0; i < number; i++)
-        if (strcmp(draft->tasks[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* table.column, followed by #2, #3, … if names of earlier tasks read the same. */
-static const char *task_name(weir_ingest__draft *draft, uint32_t number) {
-    weir_ingest__draft_task *task = &draft->tasks[number];
-    const char *table = draft->tables[task->table].source->name;
-    const char *column = draft->tables[task->table].columns[task->column].name;
-    const char *name = weir_ingest__draft_text(draft, "%s.%s", table, column);
-    for (unsigned i = 2; !draft->arena.is_short && is_name_of_earlier(draft, number, name); i++)
-        name = weir_ingest__draft_text(draft, "%s.%s#%u", table, column, i);
-    task->name = name;
-    return name;
-}
-
-static void put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t number) {
-    const weir_ingest__draft_task *task = &draft->tasks[number];
+static void put_task(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_task *task,
+                     const char *name) {
     const weir_ingest__draft_table *table = &draft->tables[task->table];
-    weir_json_key(w, task_name(draft, number));
+    weir_json_key(w, name);
     weir_json_object(w);
-    weir_json_put_text(w, "anchor_table", table->source->name);
+    weir_json_put_text(w, "anchor_table", table->name);
     weir_json_put_text(w, "target_column", table->columns[task->column].name);
     weir_json_put_text(w, "target_stype", weir_stype_name(table->columns[task->column].stype));
     if (task->has_split) {
@@ -221,7 +196,7 @@ static void put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t nu
         weir_json_key(w, "drop_columns");
         weir_json_array(w);
         for (uint32_t i = 0; i < task->dropped_count; i++)
-            weir_ingest__json_joined_name(w, &draft->arena, table->source->name,
+            weir_ingest__json_joined_name(w, &draft->arena, table->name,
                                           table->columns[task->dropped[i]].name, is_table, draft);
         weir_json_end_array(w);
     }
@@ -229,6 +204,7 @@ static void put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t nu
 }
 
 void weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
+    const char *names[WEIR_INGEST__DRAFT_TASKS_MAX];
     bool has_split = false;
     weir_json_object(w);
     weir_json_put_text(w, "name", draft->catalog->name);
@@ -245,7 +221,12 @@ void weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
     weir_json_key(w, "tasks");
     weir_json_object(w);
     for (uint32_t i = 0; i < draft->task_count; i++) {
-        put_task(draft, w, i);
+        const weir_ingest__draft_task *task = &draft->tasks[i];
+        const weir_ingest__draft_table *table = &draft->tables[task->table];
+        const char *name =
+            weir_ingest__task_name(&draft->arena, table->name, table->columns[task->column].name, names, i);
+        names[i] = name ? name : "";
+        put_task(draft, w, task, names[i]);
         has_split = has_split || draft->tasks[i].has_split;
     }
     weir_json_end_object(w);

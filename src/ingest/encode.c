@@ -179,8 +179,8 @@ static void write_targets(weir_store__writer *w, const weir_ingest__task *task, 
             bits = 0;
         else if (task->numbers)
             bits = bits_of_float(weir_normalise(task->numbers[i], &column->statistics));
-        else if (task->category_ranks)
-            bits = column->category_start + task->category_ranks[task->integers[i]];
+        else if (task->categories.ranks)
+            bits = column->category_start + task->categories.ranks[task->integers[i]];
         else
             bits = (uint64_t)task->integers[i];
         weir_store__writer_put_long(w, bits);
@@ -257,10 +257,11 @@ static const weir_ingest__string *category_at(const weir_ingest__encoder *e, uin
     return e->category_texts[index];
 }
 
-/* A dictionary's strings in their bytewise order, from `start` on. */
+/* Categories in their bytewise order, from `start` on. */
 static void list_categories(weir_ingest__encoder *e, uint32_t column_idx,
-                            const weir_ingest__dictionary *dictionary, const uint32_t *ranks,
-                            uint32_t *start) {
+                            const weir_ingest__categories *categories, uint32_t *start) {
+    const weir_ingest__dictionary *dictionary = &categories->dictionary;
+    const uint32_t *ranks = categories->ranks;
     e->description->columns[column_idx].category_start = *start;
     e->description->columns[column_idx].category_count = dictionary->count;
     for (uint32_t i = 0; i < dictionary->count; i++) {
@@ -278,9 +279,9 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
     uint32_t start = 0;
     for (uint32_t t = 0; t < e->plan->table_count; t++)
         for (uint32_t c = 0; c < e->plan->tables[t].column_count; c++)
-            count += e->ordered->tables[t].categories[c].count;
+            count += e->ordered->tables[t].columns[c].categories.dictionary.count;
     for (uint32_t i = 0; i < e->plan->task_count; i++)
-        count += e->tasks->list[i].categories.count;
+        count += e->tasks->list[i].categories.dictionary.count;
     if (count >= UINT32_MAX)
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the categorical columns have more than 2^32-2 values; make some of them text");
@@ -293,13 +294,12 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
             const weir_ingest__column_plan *column = &e->plan->tables[t].columns[c];
             const weir_ingest__table *table = &e->ordered->tables[t];
             if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
-                list_categories(e, column->column_idx, &table->categories[c], table->category_ranks[c],
-                                &start);
+                list_categories(e, column->column_idx, &table->columns[c].categories, &start);
         }
     for (uint32_t i = 0; i < e->plan->task_count; i++) {
         const weir_ingest__task *task = &e->tasks->list[i];
-        if (task->category_ranks)
-            list_categories(e, task->plan->column_idx, &task->categories, task->category_ranks, &start);
+        if (task->categories.ranks)
+            list_categories(e, task->plan->column_idx, &task->categories, &start);
     }
     e->description->info.category_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;

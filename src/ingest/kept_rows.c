@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "ingest/base_rows.h"
 #include "weir_tool/documents.h"
 
@@ -76,10 +77,6 @@ static bool is_kept_name(const char *name) {
            strcmp(digits + DIGITS, ending) == 0;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* What a folder's list names, sorted. */
 typedef struct sweep {
     const keeper *keeper;
@@ -91,7 +88,8 @@ static bool remove_unlisted(void *context, const char *name, bool is_folder, boo
     const sweep *s = context;
     (void)is_folder;
     if (!is_file || !is_kept_name(name) ||
-        (s->listed_count > 0 && bsearch(&name, s->listed, s->listed_count, sizeof *s->listed, compare_names)))
+        (s->listed_count > 0 &&
+         bsearch(&name, s->listed, s->listed_count, sizeof *s->listed, weir__compare_by_name)))
         return true;
     char *path = path_in(s->keeper, name);
     if (path)
@@ -112,8 +110,7 @@ static void sweep_with(const keeper *k, const weir_ingest__run_list *list) {
     for (uint32_t t = 0; t < list->table_count; t++)
         for (uint32_t f = 0; f < list->tables[t].file_count; f++)
             s.listed[s.listed_count++] = list->tables[t].files[f].path;
-    if (count > 0)
-        qsort(s.listed, count, sizeof *s.listed, compare_names);
+    weir__sort_by_name(s.listed, count, sizeof *s.listed);
     (void)!k->env->list(k->env->context, k->folder, remove_unlisted, &s);
     weir__release(k->env, (void *)s.listed);
 }

@@ -112,7 +112,5 @@ typedef struct weir_ingest__sort_item {
 WEIR_CHECKED bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint64_t count,
                                     int (*tie)(const void *context, uint64_t a, uint64_t b),
                                     const void *context);
-/* Dictionary number -> place in bytewise order; NULL if memory is short. */
-uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary);
 
 #endif

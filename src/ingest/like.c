@@ -129,7 +129,7 @@ static void trim_tasks(const trimmer *by) {
 
 /* Whether a path still leads to a timestamp column. */
 static bool resolves(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
-                     const weir_ingest__schema_time *path) {
+                     const weir_time_path *path) {
     for (uint32_t i = 0; i + 1 < path->count; i++) {
         const weir_ingest__schema_key *key = weir_ingest__schema_find_key(table, path->names[i]);
         table = key ? weir_ingest__schema_find_table(schema, key->table) : NULL;
@@ -231,25 +231,12 @@ static bool is_same_text(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
-static bool is_same_path(const weir_time_path *a, const weir_time_path *b) {
-    bool is_same = a->count == b->count;
-    for (uint32_t i = 0; is_same && i < a->count; i++)
-        is_same = is_same_text(a->names[i], b->names[i]);
-    return is_same;
-}
-
 /* Two times of a table's rows, each a ColumnIdx or a stored time. */
 static bool is_same_time(const weir_table *a, uint32_t column_a, uint32_t time_a, const weir_table *b,
                          uint32_t column_b, uint32_t time_b) {
     if (column_a != column_b || (time_a == WEIR_NONE) != (time_b == WEIR_NONE))
         return false;
-    if (time_a == WEIR_NONE)
-        return true;
-    const weir_stored_time *x = &a->times[time_a], *y = &b->times[time_b];
-    bool is_same = x->path_count == y->path_count;
-    for (uint32_t i = 0; is_same && i < x->path_count; i++)
-        is_same = is_same_path(&x->paths[i], &y->paths[i]);
-    return is_same;
+    return time_a == WEIR_NONE || weir_ingest__stored_times_equal(&a->times[time_a], &b->times[time_b]);
 }
 
 static weir_status check_columns(const weir_ingest__like *like, const weir_ingest__description *is,
@@ -364,10 +351,11 @@ weir_status weir_ingest__like_check_embeddings(const weir_ingest__like *like, co
 /* ---- Categories ------------------------------------------------------------------------------ */
 
 weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t column_idx,
-                                         weir_ingest__dictionary *dictionary, weir__arena *arena,
-                                         uint32_t *count, weir_error *error) {
+                                         const weir_env *env, weir_ingest__categories *out,
+                                         weir__arena *arena, weir_error *error) {
     weir_text before = {"", 0};
-    *count = WEIR_NONE;
+    *out = (weir_ingest__categories){.like_count = WEIR_NONE};
+    weir_ingest__dictionary_init(&out->dictionary, env);
     if (!like->store || column_idx == WEIR_NONE ||
         weir_value_of(earlier(like)->columns[column_idx].stype) != WEIR_VALUE_CATEGORY)
         return WEIR_OK;
@@ -382,20 +370,12 @@ weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t
                               "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
                               "on it",
                               column->name, like->path);
-        if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
+        if (!weir_ingest__dictionary_intern(&out->dictionary, arena, text.data, text.size, &number))
             return weir_ingest__no_memory(error, text.size);
         before = text;
     }
-    *count = column->category_count;
+    out->like_count = column->category_count;
     return WEIR_OK;
-}
-
-uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *dictionary, uint32_t count) {
-    uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
-    for (uint32_t i = 0; ranks && i < dictionary->count; i++)
-        ranks[i] = i < count ? i : WEIR_NONE;
-    dictionary->count = ranks ? count : dictionary->count;
-    return ranks;
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -506,23 +486,24 @@ weir_status weir_ingest__like_report(weir_ingest__context *context, const weir_i
         const weir_ingest__table *table = &tasks->ordered->tables[t];
         for (uint32_t c = 0; c < table->plan->column_count; c++) {
             const char *name = table->plan->name, *column = table->plan->columns[c].name;
-            if (table->new_categories[c] > 0)
+            uint64_t new_count = table->columns[c].categories.new_count;
+            if (new_count > 0)
                 weir_ingest__warn(
                     context, "like_new_categories", name, column, NULL,
                     "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
                     "null, as the model knows no others",
-                    (unsigned long long)table->new_categories[c], table->row_count, name, column, like->path);
+                    (unsigned long long)new_count, table->row_count, name, column, like->path);
         }
     }
     for (uint32_t i = 0; i < tasks->plan->task_count; i++) {
         const weir_ingest__task *task = &tasks->list[i];
         const weir_ingest__schema_task *schema = task->plan->schema;
         bool has_keys = earlier(like)->tables[task->plan->anchor_table].key_form != WEIR_KEYS_NONE;
-        if (task->new_categories > 0)
+        if (task->categories.new_count > 0)
             weir_ingest__warn(
                 context, "like_new_categories", NULL, NULL, schema->name,
                 "%llu targets of task %.150s are categories that %.300s does not have: they are null",
-                (unsigned long long)task->new_categories, schema->name, like->path);
+                (unsigned long long)task->categories.new_count, schema->name, like->path);
         if (!has_keys && schema->split.method != WEIR_INGEST__SPLIT_HASH)
             weir_ingest__note(
                 context, "like_splits",

@@ -32,8 +32,7 @@ typedef struct followed_path {
     const int64_t *times;
 } followed_path;
 
-static followed_path follow(const weir_ingest__linked *linked, uint32_t table,
-                            const weir_ingest__schema_time *path) {
+static followed_path follow(const weir_ingest__linked *linked, uint32_t table, const weir_time_path *path) {
     followed_path out = {.count = path->count - 1};
     for (uint32_t i = 0; i < out.count; i++) {
         /* The edge type of a table that has a name. */
@@ -89,7 +88,7 @@ static void look_up_block(void *argument, size_t index, uint32_t worker) {
 }
 
 static weir_status look_up_time(const weir_ingest__context *context, const weir_ingest__linked *linked,
-                                uint32_t t, const weir_ingest__time_plan *time, weir_ingest__row_times *out,
+                                uint32_t t, const weir_stored_time *time, weir_ingest__row_times *out,
                                 weir_error *error) {
     uint32_t row_count = linked->ordered->tables[t].row_count;
     out->values = weir__allocate(linked->env, row_count, sizeof *out->values);
@@ -383,17 +382,15 @@ static weir_status make_children(void *argument, size_t index, uint32_t worker, 
 weir_status weir_ingest__link_rows(weir_ingest__context *context, const weir_ingest__ordered *ordered,
                                    weir_ingest__linked *out, weir_error *error) {
     const weir_ingest__plan *plan = ordered->plan;
-    weir_status status = WEIR_OK;
     uint64_t total = 0;
     *out = (weir_ingest__linked){.plan = plan, .ordered = ordered, .env = context->env};
     weir__arena_init(&out->arena, context->env);
-    out->edges = weir_ingest__take(&out->arena, plan->edge_count, sizeof *out->edges, &status, error);
-    out->times = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->times, &status, error);
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++)
-        out->times[t] =
-            weir_ingest__take(&out->arena, plan->tables[t].time_count, sizeof **out->times, &status, error);
-    if (status != WEIR_OK)
-        return status;
+    out->edges = weir__arena_take_zero(&out->arena, plan->edge_count, sizeof *out->edges);
+    out->times = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *out->times);
+    for (uint32_t t = 0; t < plan->table_count && out->times; t++)
+        out->times[t] = weir__arena_take_zero(&out->arena, plan->tables[t].time_count, sizeof **out->times);
+    if (out->arena.is_short)
+        return weir_ingest__no_memory(error, plan->edge_count * sizeof *out->edges);
     for (uint32_t e = 0; e < plan->edge_count; e++)
         total += 2 * (uint64_t)ordered->tables[plan->edges[e].table].row_count;
     weir_ingest__begin_phase(context, "match", total, 0);

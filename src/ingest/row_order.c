@@ -35,13 +35,14 @@ static bool renumber_part(const weir_env *env, weir_ingest__dictionary *texts, w
     bool is_fine = text_numbers != NULL;
     for (uint32_t c = 0; c < table->plan->column_count && is_fine; c++) {
         if (weir_value_of(table->plan->columns[c].stype) == WEIR_VALUE_TEXT && !part->owns_text_numbers)
-            renumber(part->columns[c].values, part->row_count, text_numbers);
+            renumber(part->data[c].values, part->row_count, text_numbers);
         if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
             continue;
-        uint32_t *numbers = adopt_strings(env, &part->dictionaries[c], &table->categories[c]);
+        uint32_t *numbers =
+            adopt_strings(env, &part->columns[c].dictionary, &table->columns[c].categories.dictionary);
         is_fine = numbers != NULL;
         if (is_fine)
-            renumber(part->columns[c].values, part->row_count, numbers);
+            renumber(part->data[c].values, part->row_count, numbers);
         weir__release(env, numbers);
     }
     weir__release(env, text_numbers);
@@ -55,11 +56,11 @@ static bool join_array(const weir_env *env, const weir_ingest__table_parts *part
     bool is_tags = offset == offsetof(weir_ingest__column_data, tags);
     bool is_there = false;
     for (uint32_t p = 0; p < parts->count; p++)
-        is_there = is_there || *(void **)((char *)&parts->list[p].columns[c] + offset);
+        is_there = is_there || *(void **)((char *)&parts->list[p].data[c] + offset);
     if (!is_there || size == 0)
         return true;
     if (parts->count == 1) {
-        void **in = (void **)((char *)&parts->list[0].columns[c] + offset);
+        void **in = (void **)((char *)&parts->list[0].data[c] + offset);
         *out = *in;
         *in = NULL;
         return true;
@@ -69,7 +70,7 @@ static bool join_array(const weir_env *env, const weir_ingest__table_parts *part
         return false;
     *out = whole;
     for (uint32_t p = 0; p < parts->count; p++) {
-        void **in = (void **)((char *)&parts->list[p].columns[c] + offset);
+        void **in = (void **)((char *)&parts->list[p].data[c] + offset);
         size_t bytes = parts->list[p].row_count * size;
         if (*in)
             memcpy(whole, *in, bytes);
@@ -95,7 +96,6 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
     const weir_env *env = out->env;
     weir__arena *arena = &out->arena;
     uint32_t count = table->plan->column_count;
-    weir_status status = WEIR_OK;
     uint64_t rows = 0;
     for (uint32_t p = 0; p < parts->count; p++)
         rows += parts->list[p].row_count;
@@ -103,29 +103,21 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
         return weir_ingest__too_many_rows(table->plan->name, error);
     table->row_count = WEIR__NARROW(uint32_t, rows);
     out->row_count += rows;
-    table->data = weir_ingest__take(arena, count, sizeof *table->data, &status, error);
-    table->categories = weir_ingest__take(arena, count, sizeof *table->categories, &status, error);
-    table->category_ranks = weir_ingest__take(arena, count, sizeof *table->category_ranks, &status, error);
-    table->like_categories = weir_ingest__take(arena, count, sizeof *table->like_categories, &status, error);
-    table->new_categories = weir_ingest__take(arena, count, sizeof *table->new_categories, &status, error);
-    table->nulls = weir_ingest__take(arena, count, sizeof *table->nulls, &status, error);
-    table->not_finite = weir_ingest__take(arena, count, sizeof *table->not_finite, &status, error);
-    table->strings = weir_ingest__take(arena, parts->count, sizeof *table->strings, &status, error);
-    if (status != WEIR_OK)
-        return status;
-    for (uint32_t c = 0; c < count; c++) {
-        weir_ingest__dictionary_init(&table->categories[c], env);
-        WEIR__TRY(weir_ingest__like_categories(out->plan->like, table->plan->columns[c].column_idx,
-                                               &table->categories[c], arena, &table->like_categories[c],
-                                               error));
-    }
+    table->data = weir__arena_take_zero(arena, count, sizeof *table->data);
+    table->columns = weir__arena_take_zero(arena, count, sizeof *table->columns);
+    table->strings = weir__arena_take_zero(arena, parts->count, sizeof *table->strings);
+    if (arena->is_short)
+        return weir_ingest__no_memory(error, count * sizeof *table->columns);
+    for (uint32_t c = 0; c < count; c++)
+        WEIR__TRY(weir_ingest__like_categories(out->plan->like, table->plan->columns[c].column_idx, env,
+                                               &table->columns[c].categories, arena, error));
     bool is_fine = true;
     for (uint32_t p = 0; p < parts->count && is_fine; p++) {
         weir_ingest__part *part = &parts->list[p];
         is_fine = renumber_part(env, &out->texts, table, part);
         for (uint32_t c = 0; c < count; c++) {
-            table->nulls[c] += part->nulls[c];
-            table->not_finite[c] += part->not_finite[c];
+            table->columns[c].nulls += part->columns[c].nulls;
+            table->columns[c].not_finite += part->columns[c].not_finite;
         }
         table->strings[table->string_count++] = part->strings;
         weir__arena_init(&part->strings, env);
@@ -314,38 +306,30 @@ static int compare_strings(const void *context, uint64_t a, uint64_t b) {
     return weir_ingest__string_compare(dictionary->strings[a], dictionary->strings[b]);
 }
 
-uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary) {
-    uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
-    weir_ingest__sort_item *items = weir__allocate(env, dictionary->count, sizeof *items);
+bool weir_ingest__rank_categories(const weir_env *env, weir_ingest__categories *categories) {
+    weir_ingest__dictionary *dictionary = &categories->dictionary;
+    uint32_t count = dictionary->count, *ranks = weir__allocate(env, count, sizeof *ranks);
+    categories->ranks = ranks;
+    if (categories->like_count != WEIR_NONE) { /* which are in order */
+        for (uint32_t i = 0; ranks && i < count; i++)
+            ranks[i] = i < categories->like_count ? i : WEIR_NONE;
+        dictionary->count = ranks ? categories->like_count : count;
+        return ranks != NULL;
+    }
+    weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     bool is_fine = ranks && items;
-    for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
+    for (uint32_t i = 0; is_fine && i < count; i++)
         items[i] = (weir_ingest__sort_item){first_bytes(dictionary->strings[i], 0), i};
-    is_fine = is_fine && weir_ingest__sort(env, items, dictionary->count, compare_strings, dictionary);
-    for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
+    is_fine = is_fine && weir_ingest__sort(env, items, count, compare_strings, dictionary);
+    for (uint32_t i = 0; is_fine && i < count; i++)
         ranks[items[i].index] = i;
     weir__release(env, items);
-    if (is_fine)
-        return ranks;
-    weir__release(env, ranks);
-    return NULL;
+    return is_fine;
 }
 
-static weir_status rank_categories(const weir_env *env, weir_ingest__table *table, weir_error *error) {
-    for (uint32_t c = 0; c < table->plan->column_count; c++) {
-        uint32_t known = table->like_categories[c];
-        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
-            continue;
-        const uint32_t *values = table->data[c].values;
-        for (uint32_t r = 0; known != WEIR_NONE && r < table->row_count; r++)
-            table->new_categories[c] += values[r] != WEIR_NONE && values[r] >= known;
-        table->category_ranks[c] = known == WEIR_NONE
-                                       ? weir_ingest__rank_strings(env, &table->categories[c])
-                                       : weir_ingest__like_ranks(env, &table->categories[c], known);
-        if (!table->category_ranks[c])
-            return weir_ingest__no_memory(error, 0);
-        renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
-    }
-    return WEIR_OK;
+void weir_ingest__categories_release(const weir_env *env, weir_ingest__categories *categories) {
+    weir_ingest__dictionary_release(&categories->dictionary);
+    weir__release(env, categories->ranks);
 }
 
 /* ---- All tables ------------------------------------------------------------------------------ */
@@ -363,8 +347,18 @@ static weir_status order_table(void *argument, size_t index, uint32_t worker, we
     (void)worker;
     if (!is_in_order(table))
         status = sort_rows(work->out->env, &work->parts->tables[index], table, error);
-    if (status == WEIR_OK)
-        status = rank_categories(work->out->env, table, error);
+    for (uint32_t c = 0; c < table->plan->column_count && status == WEIR_OK; c++) {
+        weir_ingest__categories *categories = &table->columns[c].categories;
+        uint32_t known = categories->like_count, *values = table->data[c].values;
+        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
+            continue;
+        for (uint32_t r = 0; known != WEIR_NONE && r < table->row_count; r++)
+            categories->new_count += values[r] != WEIR_NONE && values[r] >= known;
+        if (weir_ingest__rank_categories(work->out->env, categories))
+            renumber(values, table->row_count, categories->ranks);
+        else
+            status = weir_ingest__no_memory(error, 0);
+    }
     (void)weir_ingest__advance(work->context, table->row_count);
     return status;
 }
@@ -372,9 +366,9 @@ static weir_status order_table(void *argument, size_t index, uint32_t worker, we
 static weir_status order_parts(weir_ingest__context *context, weir_ingest__parts *parts,
                                weir_ingest__ordered *out, weir_error *error) {
     const weir_ingest__plan *plan = parts->plan;
-    weir_status status = WEIR_OK;
-    out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
-    WEIR__TRY(status);
+    out->tables = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *out->tables);
+    if (!out->tables)
+        return weir_ingest__no_memory(error, plan->table_count * sizeof *out->tables);
     WEIR__TRY(weir_ingest__join_texts(context, parts, &out->texts, error));
     for (uint32_t t = 0; t < plan->table_count; t++) {
         out->tables[t].plan = &plan->tables[t];
@@ -403,10 +397,8 @@ void weir_ingest__ordered_release(weir_ingest__ordered *ordered) {
         for (uint32_t c = 0; table->plan && c < table->plan->column_count; c++) {
             if (table->data)
                 weir_ingest__column_data_release(ordered->env, &table->data[c]);
-            if (table->categories)
-                weir_ingest__dictionary_release(&table->categories[c]);
-            if (table->category_ranks)
-                weir__release(ordered->env, table->category_ranks[c]);
+            if (table->columns)
+                weir_ingest__categories_release(ordered->env, &table->columns[c].categories);
         }
         for (uint32_t i = 0; i < table->string_count; i++)
             weir__arena_release(&table->strings[i]);

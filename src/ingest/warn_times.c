@@ -117,7 +117,7 @@ static void describe_way(const weir_ingest__plan *plan, const way *found, char *
         snprintf(out + used, size - used, "%s", last->columns[last->temporal.column].name);
         return;
     }
-    const weir_ingest__schema_time *path = &last->times[last->temporal.time].paths[0];
+    const weir_time_path *path = &last->times[last->temporal.time].paths[0];
     uint32_t table = found->table;
     for (uint32_t i = 0; i < path->count && used < size; i++) {
         const weir_ingest__schema_key *key =
