@@ -92,6 +92,16 @@ int weir_ingest__key_compare_values(weir_ingest__key a, weir_ingest__key b) {
     return class_a == 1 ? compare_numbers(a, b) : weir_ingest__string_compare(string_of(a), string_of(b));
 }
 
+int weir_ingest__key_compare_rows(const weir_ingest__column_data *a, uint32_t row_a,
+                                  const weir_ingest__column_data *b, uint32_t row_b, const uint32_t *columns,
+                                  uint32_t count) {
+    int order = 0;
+    for (uint32_t i = 0; i < count && order == 0; i++)
+        order = weir_ingest__key_compare_values(weir_ingest__key_at(&a[columns[i]], row_a),
+                                                weir_ingest__key_at(&b[columns[i]], row_b));
+    return order;
+}
+
 bool weir_ingest__key_equal(weir_ingest__key a, weir_ingest__key b) {
     if (class_of(a) != class_of(b) || class_of(a) == 0)
         return false;

@@ -105,19 +105,13 @@ typedef struct row_reader {
     bool is_short_of_memory;
 } row_reader;
 
-/* Whether row a of a part comes before row b in the table's order. */
+/* The order of two rows of parts in their table. */
 static int compare_rows(const weir_ingest__table_plan *table, const weir_ingest__part *a, uint32_t row_a,
                         const weir_ingest__part *b, uint32_t row_b) {
-    for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        uint32_t c = table->primary_key[i];
-        int order = weir_ingest__key_compare_values(weir_ingest__key_at(&a->data[c], row_a),
-                                                    weir_ingest__key_at(&b->data[c], row_b));
-        if (order != 0)
-            return order;
-    }
     if (table->primary_key_count == 0)
         return weir_ingest__string_compare(a->row_keys[row_a], b->row_keys[row_b]);
-    return 0;
+    return weir_ingest__key_compare_rows(a->data, row_a, b->data, row_b, table->primary_key,
+                                         table->primary_key_count);
 }
 
 /* Remembers a fault of a row; the first column counts. */

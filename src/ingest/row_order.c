@@ -49,32 +49,43 @@ static bool renumber_part(const weir_env *env, weir_ingest__dictionary *texts, w
     return is_fine;
 }
 
-/* The arrays of all parts end to end; of a single part they are taken over as they are. */
+/* The arrays of a column, and the size of their items: 0 if there are none. */
+enum { ARRAYS = 3 };
+static void **array_of(weir_ingest__column_data *column, int number) {
+    void **arrays[ARRAYS] = {&column->values, (void **)&column->keys, (void **)&column->tags};
+    return arrays[number];
+}
+
+static size_t item_size(const weir_ingest__table *table, uint32_t c, int number) {
+    size_t sizes[ARRAYS] = {weir_ingest__value_size(table->plan->columns[c].stype), sizeof(uint64_t), 1};
+    return sizes[number];
+}
+
+/* An array of all parts end to end; of a single part it is taken over as it is. */
 static bool join_array(const weir_env *env, const weir_ingest__table_parts *parts, weir_ingest__table *table,
-                       uint32_t c, size_t offset, size_t size) {
-    void **out = (void **)((char *)&table->data[c] + offset);
-    bool is_tags = offset == offsetof(weir_ingest__column_data, tags);
+                       uint32_t c, int number) {
+    size_t size = item_size(table, c, number);
+    void **out = array_of(&table->data[c], number);
     bool is_there = false;
     for (uint32_t p = 0; p < parts->count; p++)
-        is_there = is_there || *(void **)((char *)&parts->list[p].data[c] + offset);
+        is_there = is_there || *array_of(&parts->list[p].data[c], number);
     if (!is_there || size == 0)
         return true;
     if (parts->count == 1) {
-        void **in = (void **)((char *)&parts->list[0].data[c] + offset);
+        void **in = array_of(&parts->list[0].data[c], number);
         *out = *in;
         *in = NULL;
         return true;
     }
-    uint8_t *whole = weir__allocate(env, table->row_count, size);
+    uint8_t *whole = *out = weir__allocate(env, table->row_count, size);
     if (!whole)
         return false;
-    *out = whole;
     for (uint32_t p = 0; p < parts->count; p++) {
-        void **in = (void **)((char *)&parts->list[p].data[c] + offset);
+        void **in = array_of(&parts->list[p].data[c], number);
         size_t bytes = parts->list[p].row_count * size;
         if (*in)
             memcpy(whole, *in, bytes);
-        else if (is_tags)
+        else if (out == (void **)&table->data[c].tags)
             memset(whole, WEIR_INGEST__KEY_INT, bytes);
         whole += bytes;
         weir__release(env, *in);
@@ -122,12 +133,9 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
         table->strings[table->string_count++] = part->strings;
         weir__arena_init(&part->strings, env);
     }
-    for (uint32_t c = 0; c < count && is_fine; c++)
-        is_fine =
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, values),
-                       weir_ingest__value_size(table->plan->columns[c].stype)) &&
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, keys), sizeof(uint64_t)) &&
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, tags), 1);
+    for (uint32_t c = 0; c < count; c++)
+        for (int number = 0; number < ARRAYS && is_fine; number++)
+            is_fine = join_array(env, parts, table, c, number);
     return is_fine ? WEIR_OK : weir_ingest__no_memory(error, 0);
 }
 
@@ -140,14 +148,9 @@ typedef struct row_order {
 
 static int compare_primary_keys(const void *context, uint64_t a, uint64_t b) {
     const weir_ingest__table *table = ((const row_order *)context)->table;
-    for (uint32_t i = 0; i < table->plan->primary_key_count; i++) {
-        const weir_ingest__column_data *column = &table->data[table->plan->primary_key[i]];
-        int order = weir_ingest__key_compare_values(weir_ingest__key_at(column, WEIR__LOW(uint32_t, a)),
-                                                    weir_ingest__key_at(column, WEIR__LOW(uint32_t, b)));
-        if (order != 0)
-            return order;
-    }
-    return 0;
+    return weir_ingest__key_compare_rows(table->data, WEIR__LOW(uint32_t, a), table->data,
+                                         WEIR__LOW(uint32_t, b), table->plan->primary_key,
+                                         table->plan->primary_key_count);
 }
 
 static int compare_row_keys(const void *context, uint64_t a, uint64_t b) {
@@ -254,23 +257,6 @@ static bool permute(const weir_env *env, void **array, size_t size, const weir_i
     return true;
 }
 
-static bool permute_table(const weir_env *env, weir_ingest__table *table,
-                          const weir_ingest__sort_item *items) {
-    bool is_fine = true;
-    for (uint32_t c = 0; c < table->plan->column_count && is_fine; c++) {
-        weir_ingest__column_data *column = &table->data[c];
-        void *keys = column->keys;
-        void *tags = column->tags;
-        is_fine = permute(env, &column->values, weir_ingest__value_size(table->plan->columns[c].stype), items,
-                          table->row_count) &&
-                  permute(env, &keys, sizeof *column->keys, items, table->row_count) &&
-                  permute(env, &tags, sizeof *column->tags, items, table->row_count);
-        column->keys = keys;
-        column->tags = tags;
-    }
-    return is_fine;
-}
-
 static weir_status sort_rows(const weir_env *env, const weir_ingest__table_parts *parts,
                              weir_ingest__table *table, weir_error *error) {
     row_order order = {.table = table};
@@ -289,7 +275,11 @@ static weir_status sort_rows(const weir_env *env, const weir_ingest__table_parts
     is_fine = is_fine && (has_key ? sort_by_key(env, &order, items) : sort_by_row(env, &order, items));
     if (is_fine)
         status = check_duplicates(&order, items, error);
-    is_fine = is_fine && status == WEIR_OK && permute_table(env, table, items);
+    is_fine = is_fine && status == WEIR_OK;
+    for (uint32_t c = 0; c < table->plan->column_count; c++)
+        for (int number = 0; number < ARRAYS && is_fine; number++)
+            is_fine = permute(env, array_of(&table->data[c], number), item_size(table, c, number), items,
+                              table->row_count);
     for (uint32_t r = 0; !has_key && is_fine && r < table->row_count; r++)
         table->row_key_hashes[r] = order.row_keys[items[r].index]->hash;
     weir__release(env, order.row_keys);
