@@ -383,6 +383,12 @@ WEIR_CHECKED weir_status weir_ingest__make_tasks(weir_ingest__context *context,
                                                  const weir_ingest__linked *linked, weir_ingest__tasks *out,
                                                  weir_error *error);
 void weir_ingest__tasks_release(weir_ingest__tasks *tasks);
+/* Part of make_tasks: whether the columns of a query that a task calls the key of its anchor, or of its
+ * destination, are that key. TASK_INVALID, naming what a column is instead. */
+WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan,
+                                                      const weir_ingest__task_plan *task, bool is_destination,
+                                                      const weir_ingest__cursor *cursor,
+                                                      const uint32_t *columns, weir_error *error);
 /* Part of make_tasks: the lists of a task's labels by when they are known, from its seeds, split after split.
  */
 WEIR_CHECKED weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_rows,

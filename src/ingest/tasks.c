@@ -8,7 +8,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "ingest/anchor_key.h"
 #include "ingest/like.h"
 #include "weir_tool/philox.h"
 
@@ -58,22 +57,6 @@ static weir_status find_query_column(const seed_reader *r, const weir_ingest__cu
     if (name && *out == WEIR_NONE)
         return refuse(r, "the query has no column ", name, error);
     return WEIR_OK;
-}
-
-static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
-    const weir_ingest__schema_task *described = r->schema;
-    const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
-    const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
-    uint32_t *of_destination = r->key_columns + described->anchor_key_count;
-    for (uint32_t i = 0; i < described->anchor_key_count; i++)
-        WEIR__TRY(find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error));
-    for (uint32_t i = 0; i < described->destination_key_count; i++)
-        WEIR__TRY(find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error));
-    WEIR__TRY(find_query_column(r, cursor, target, &r->target_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->observation_time_column, &r->time_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->weight_column, &r->weight_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->label_known_column, &r->known_column, error));
-    return find_query_column(r, cursor, split, &r->split_column, error);
 }
 
 static weir_status refuse_value(const seed_reader *r, const char *column, const weir_ingest__value *value,
@@ -253,41 +236,45 @@ static weir_status blame_task(const seed_reader *r, weir_status status, weir_err
     return refuse(r, "the query failed: ", message, error);
 }
 
-static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir_error *error) {
-    weir_ingest__rows rows;
-    weir_status status;
-    uint64_t uncounted = 0;
-    while ((status = weir_ingest__next_rows(r->context, cursor, &uncounted, &rows, error)) == WEIR_OK &&
-           rows.row_count > 0)
-        for (size_t i = 0; i < rows.row_count; i++)
-            WEIR__TRY(read_seed(r, rows.cells + i * cursor->column_count, error));
-    return blame_task(r, status, error);
+static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
+    const weir_ingest__schema_task *described = r->schema;
+    const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
+    const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
+    uint32_t *of_destination = r->key_columns + described->anchor_key_count;
+    for (uint32_t i = 0; i < described->anchor_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error));
+    for (uint32_t i = 0; i < described->destination_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error));
+    WEIR__TRY(find_query_column(r, cursor, target, &r->target_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->observation_time_column, &r->time_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->weight_column, &r->weight_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->label_known_column, &r->known_column, error));
+    WEIR__TRY(find_query_column(r, cursor, split, &r->split_column, error));
+    const weir_ingest__plan *plan = r->linked->plan;
+    WEIR__TRY(weir_ingest__check_asked_key(plan, r->task->plan, false, cursor, r->key_columns, error));
+    return weir_ingest__check_asked_key(plan, r->task->plan, true, cursor, of_destination, error);
 }
 
 static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir_error *error) {
     weir_ingest__cursor *cursor = NULL;
-    const weir_ingest__schema_task *described = r->schema;
-    uint32_t key_count = described->anchor_key_count + described->destination_key_count;
-    weir_ingest__asked_key anchor = {"anchor", r->task->plan->anchor_table, described->anchor_key,
-                                     described->anchor_key_count};
-    weir_ingest__asked_key destination = {"destination", r->task->plan->link_table,
-                                          described->destination_key, described->destination_key_count};
-    r->keys = weir__allocate_zero(r->context->env, key_count, sizeof *r->keys);
-    r->key_columns = weir__allocate_zero(r->context->env, key_count, sizeof *r->key_columns);
+    weir_ingest__rows rows;
+    uint64_t uncounted = 0;
+    uint32_t key_count = r->schema->anchor_key_count + r->schema->destination_key_count;
+    r->keys = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->keys);
+    r->key_columns = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
         return weir_ingest__no_memory(error, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
-    if (status == WEIR_OK)
-        status =
-            weir_ingest__check_asked_key(r->linked->plan, r->schema, &anchor, cursor, r->key_columns, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__check_asked_key(r->linked->plan, r->schema, &destination, cursor,
-                                              r->key_columns + described->anchor_key_count, error);
-    if (status == WEIR_OK)
-        status = read_cursor(r, cursor, error);
+    while (status == WEIR_OK) {
+        status = blame_task(r, weir_ingest__next_rows(r->context, cursor, &uncounted, &rows, error), error);
+        if (status != WEIR_OK || rows.row_count == 0)
+            break;
+        for (size_t i = 0; i < rows.row_count && status == WEIR_OK; i++)
+            status = read_seed(r, rows.cells + i * cursor->column_count, error);
+    }
     cursor->close(cursor);
     return status;
 }
@@ -584,8 +571,6 @@ static weir_status run_task(void *argument, size_t index, uint32_t worker, weir_
     if (status != WEIR_OK && status != WEIR_TASK_INVALID)
         atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
     weir_ingest__dictionary_release(&r.key_texts);
-    weir__release(env, r.keys);
-    weir__release(env, r.key_columns);
     weir__release(env, r.seeds);
     return status;
 }
