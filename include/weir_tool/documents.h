@@ -60,6 +60,24 @@ void weir_cbor_null(weir_cbor_writer *w);
 void weir_cbor_array(weir_cbor_writer *w, uint64_t count);
 void weir_cbor_map(weir_cbor_writer *w, uint64_t pairs);
 
+/* A pair of a map: a key and its value at once. */
+static inline void weir_cbor_pair_uint(weir_cbor_writer *w, const char *key, uint64_t value) {
+    weir_cbor_text(w, key);
+    weir_cbor_uint(w, value);
+}
+static inline void weir_cbor_pair_text(weir_cbor_writer *w, const char *key, const char *text) {
+    weir_cbor_text(w, key);
+    weir_cbor_text(w, text);
+}
+static inline void weir_cbor_pair_bool(weir_cbor_writer *w, const char *key, bool value) {
+    weir_cbor_text(w, key);
+    weir_cbor_bool(w, value);
+}
+static inline void weir_cbor_pair_bytes(weir_cbor_writer *w, const char *key, const void *data, size_t size) {
+    weir_cbor_text(w, key);
+    weir_cbor_bytes(w, data, size);
+}
+
 /* One whole item that is canonical already (as weir_cbor_check accepts it), as the next item. */
 void weir_cbor_raw(weir_cbor_writer *w, const void *data, size_t size);
 
@@ -177,11 +195,15 @@ void weir_json_text_n(weir_json_writer *w, const char *text, size_t size);
 void weir_json_hex(weir_json_writer *w, const void *data, size_t size); /* as lower-case hex text */
 void weir_json_uint_text(weir_json_writer *w, uint64_t value);          /* as a decimal string */
 
-/* A key and its value; a text that is NULL is left out with its key. */
-void weir_json_put_text(weir_json_writer *w, const char *key, const char *text);
-void weir_json_put_uint(weir_json_writer *w, const char *key, uint64_t value);
-void weir_json_put_double(weir_json_writer *w, const char *key, double value);
-void weir_json_put_bool(weir_json_writer *w, const char *key, bool value);
+/* A key and its value at once; a text of NULL is null. An object or array is ended by the caller. */
+void weir_json_pair_object(weir_json_writer *w, const char *key);
+void weir_json_pair_array(weir_json_writer *w, const char *key);
+void weir_json_pair_text(weir_json_writer *w, const char *key, const char *text);
+void weir_json_pair_texts(weir_json_writer *w, const char *key, const char *const *texts, size_t count);
+void weir_json_pair_uint(weir_json_writer *w, const char *key, uint64_t value);
+void weir_json_pair_bool(weir_json_writer *w, const char *key, bool value);
+void weir_json_pair_double(weir_json_writer *w, const char *key, double value);
+void weir_json_pair_hex(weir_json_writer *w, const char *key, const void *data, size_t size);
 
 /* A checked CBOR value as JSON: bytes as {"bytes": hex}, integers in full, floats always with a point or
  * exponent, NaN and infinities as {"float": bits in hex}. */

@@ -1,5 +1,6 @@
 /* blake3.c: BLAKE3, the tree. The kernels (blake3_kernel.h) compute chaining values, here is decided of
- * what.
+ * what. The tree of a long input can also be made in two steps: its subtrees one by one, in any order, and
+ * then the tree over their values, in which they take the place of chunks.
  *
  * The input is cut into chunks of 1 KiB, the leaves of a binary tree whose left subtrees are always full.
  * Of what has been hashed, a hasher keeps the roots of the full subtrees in its stack, one for each bit of
@@ -15,9 +16,9 @@
  *     is more (halves_wait): the only time when the stack holds more nodes than chunk_counter has bits. */
 #include "base/hash.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "base/blake3_compress.h"
 #include "base/blake3_kernel.h"
 #include "base/bytes.h"
 
@@ -48,8 +49,12 @@ static uint32_t chunk_flags(const weir__blake3 *hasher) {
     return hasher->flags | (hasher->blocks_compressed == 0 ? WEIR__BLAKE3_CHUNK_START : 0u);
 }
 
+static uint64_t chunk_number(const weir__blake3 *hasher) {
+    return hasher->first_chunk + hasher->chunk_counter;
+}
+
 static void compress_inner_block(weir__blake3 *hasher, const uint8_t block[64]) {
-    weir__blake3_compress(hasher->chunk_value, block, BLOCK_SIZE, hasher->chunk_counter, chunk_flags(hasher));
+    weir__blake3_compress(hasher->chunk_value, block, BLOCK_SIZE, chunk_number(hasher), chunk_flags(hasher));
     hasher->blocks_compressed++;
 }
 
@@ -111,10 +116,6 @@ static void push(weir__blake3 *hasher, const uint8_t node[32]) {
     memcpy(hasher->stack[hasher->stack_depth++], node, VALUE_SIZE);
 }
 
-static void pop(weir__blake3 *hasher, uint8_t node[32]) {
-    memcpy(node, hasher->stack[--hasher->stack_depth], VALUE_SIZE);
-}
-
 static void hash_parents(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                          const uint8_t *children, size_t count, uint8_t *out) {
     weir__blake3_nodes parents = {
@@ -127,31 +128,36 @@ static void hash_parents(const weir__blake3_kernel *kernel, const weir__blake3 *
     kernel->hash(&parents, out);
 }
 
-static bool halves_wait(const weir__blake3 *hasher) {
-    return hasher->stack_depth > __builtin_popcountll(hasher->chunk_counter);
-}
-
 static void join_halves(const weir__blake3_kernel *kernel, weir__blake3 *hasher) {
+    bool halves_wait = hasher->stack_depth > __builtin_popcountll(hasher->chunk_counter);
+    if (!halves_wait)
+        return;
     uint8_t *halves = hasher->stack[hasher->stack_depth - 2];
     hash_parents(kernel, hasher, halves, 1, halves);
     hasher->stack_depth--;
 }
 
-/* Adds the chaining values of the next `count` chunks, which stand in `nodes` from its second place on: the
- * first is for a left sibling. Each turn takes a level of the tree to the next, in place. No halves may be
- * waiting. */
+/* How many of `count` chunks go into one run: up to a multiple of the longest. */
+static size_t run_of(const weir__blake3 *hasher, size_t count) {
+    size_t room = RUN_CHUNKS_MAX - (size_t)(hasher->chunk_counter % RUN_CHUNKS_MAX);
+    return count < room ? count : room;
+}
+
+/* Adds the chaining values of a run of `count` chunks, which stand in `nodes` from its second place on: the
+ * first is for a left sibling. Each turn takes a level of the tree to the next, in place. */
 static void add_chunk_values(const weir__blake3_kernel *kernel, weir__blake3 *hasher, uint8_t (*nodes)[32],
                              size_t count) {
     uint8_t unpaired[RUN_LEVELS_MAX][VALUE_SIZE];
     size_t unpaired_count = 0;
     uint64_t first = hasher->chunk_counter;
+    join_halves(kernel, hasher);
     hasher->chunk_counter += count;
     uint8_t(*level)[32];
     for (;;) {
         level = nodes + 1;
         if (first % 2 == 1) {
             level = nodes;
-            pop(hasher, level[0]);
+            memcpy(level[0], hasher->stack[--hasher->stack_depth], VALUE_SIZE);
             first--;
             count++;
         }
@@ -172,37 +178,24 @@ static void add_chunk_values(const weir__blake3_kernel *kernel, weir__blake3 *ha
 
 /* ---- Input ------------------------------------------------------------------------------------------ */
 
-static void close_chunk(const weir__blake3_kernel *kernel, weir__blake3 *hasher) {
-    uint8_t nodes[2][VALUE_SIZE];
-    weir__blake3_end end = end_of_chunk(hasher);
-    value_of_end(&end, hasher->chunk_counter, nodes[1]);
-    add_chunk_values(kernel, hasher, nodes, 1);
-    start_chunk(hasher);
-}
-
-/* Hashes whole chunks straight from the caller's memory, up to a multiple of the longest run, and returns
- * how many bytes that was. */
+/* Hashes whole chunks straight from the caller's memory, and returns how many bytes that was. */
 static size_t hash_run(const weir__blake3_kernel *kernel, weir__blake3 *hasher, const uint8_t *from,
                        size_t size) {
     uint8_t nodes[1 + RUN_CHUNKS_MAX][VALUE_SIZE];
-    size_t room = RUN_CHUNKS_MAX - (size_t)(hasher->chunk_counter % RUN_CHUNKS_MAX);
-    size_t count = size / CHUNK_SIZE < room ? size / CHUNK_SIZE : room;
     weir__blake3_nodes chunks = {
         .bytes = from,
-        .count = count,
+        .count = run_of(hasher, size / CHUNK_SIZE),
         .block_count = WEIR__BLAKE3_CHUNK_BLOCKS,
         .key = hasher->key,
-        .counter = hasher->chunk_counter,
+        .counter = chunk_number(hasher),
         .counter_step = 1,
         .flags = hasher->flags,
         .first_flags = WEIR__BLAKE3_CHUNK_START,
         .last_flags = WEIR__BLAKE3_CHUNK_END,
     };
     kernel->hash(&chunks, nodes[1]);
-    if (halves_wait(hasher))
-        join_halves(kernel, hasher);
-    add_chunk_values(kernel, hasher, nodes, count);
-    return count * CHUNK_SIZE;
+    add_chunk_values(kernel, hasher, nodes, chunks.count);
+    return chunks.count * CHUNK_SIZE;
 }
 
 void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir__blake3 *hasher, const void *data,
@@ -212,8 +205,13 @@ void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir__blake3 *h
         size_t taken = fill_chunk(hasher, from, size);
         from += taken;
         size -= taken;
-        if (size > 0)
-            close_chunk(kernel, hasher);
+        if (size > 0) {
+            uint8_t nodes[2][VALUE_SIZE];
+            weir__blake3_end end = end_of_chunk(hasher);
+            value_of_end(&end, chunk_number(hasher), nodes[1]);
+            add_chunk_values(kernel, hasher, nodes, 1);
+            start_chunk(hasher);
+        }
     }
     /* A lone chunk may be the root, and then it is not hashed as part of a run. */
     while (size > CHUNK_SIZE || (size == CHUNK_SIZE && hasher->chunk_counter > 0)) {
@@ -222,33 +220,42 @@ void weir__blake3_update_with(const weir__blake3_kernel *kernel, weir__blake3 *h
         size -= taken;
     }
     if (size > 0) {
-        if (halves_wait(hasher))
-            join_halves(kernel, hasher);
+        join_halves(kernel, hasher);
         fill_chunk(hasher, from, size);
+    }
+}
+
+void weir__blake3_join(weir__blake3 *hasher, const uint8_t *values, size_t count) {
+    uint8_t nodes[1 + RUN_CHUNKS_MAX][VALUE_SIZE];
+    while (count > 0) {
+        size_t part = run_of(hasher, count);
+        memcpy(nodes[1], values, part * VALUE_SIZE);
+        add_chunk_values(weir__blake3_kernel_best(), hasher, nodes, part);
+        values += part * VALUE_SIZE;
+        count -= part;
     }
 }
 
 /* ---- Output ----------------------------------------------------------------------------------------- */
 
 /* Joins the chunk in progress and the stack, from right to left, without changing them. */
-static weir__blake3_end find_root(const weir__blake3 *hasher) {
-    weir__blake3_end end = end_of_chunk(hasher);
+static void find_end(const weir__blake3 *hasher, weir__blake3_end *end) {
+    *end = end_of_chunk(hasher);
     size_t depth = hasher->stack_depth;
+    assert((depth != 1 || chunk_size(hasher) > 0) && "a tree of one value");
     if (depth > 0) {
         uint8_t right[VALUE_SIZE];
         if (chunk_size(hasher) > 0)
-            value_of_end(&end, hasher->chunk_counter, right);
+            value_of_end(end, chunk_number(hasher), right);
         else
             memcpy(right, hasher->stack[--depth], VALUE_SIZE);
         for (;;) {
-            end = end_of_parent(hasher, hasher->stack[--depth], right);
+            *end = end_of_parent(hasher, hasher->stack[--depth], right);
             if (depth == 0)
                 break;
-            value_of_end(&end, 0, right);
+            value_of_end(end, 0, right);
         }
     }
-    end.flags |= WEIR__BLAKE3_ROOT;
-    return end;
 }
 
 static void copy_part_of_block(const weir__blake3_end *root, uint64_t counter, size_t skip, uint8_t *out,
@@ -260,7 +267,9 @@ static void copy_part_of_block(const weir__blake3_end *root, uint64_t counter, s
 
 void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir__blake3 *hasher,
                                   uint64_t offset, void *out, size_t size) {
-    weir__blake3_end root = find_root(hasher);
+    weir__blake3_end root;
+    find_end(hasher, &root);
+    root.flags |= WEIR__BLAKE3_ROOT;
     uint8_t *to = out;
     uint64_t counter = offset / BLOCK_SIZE;
     size_t skip = (size_t)(offset % BLOCK_SIZE);
@@ -281,7 +290,7 @@ void weir__blake3_final_seek_with(const weir__blake3_kernel *kernel, const weir_
 
 static void init_with(weir__blake3 *hasher, const uint32_t key[8], uint8_t flags) {
     memcpy(hasher->key, key, sizeof hasher->key);
-    hasher->chunk_counter = 0;
+    hasher->first_chunk = hasher->chunk_counter = 0;
     hasher->flags = flags;
     hasher->stack_depth = 0;
     start_chunk(hasher);
@@ -327,4 +336,15 @@ void weir__blake3_of(const void *data, size_t size, uint8_t digest[32]) {
     weir__blake3_init(&hasher);
     weir__blake3_update(&hasher, data, size);
     weir__blake3_final(&hasher, digest, 32);
+}
+
+void weir__blake3_subtree(const void *data, size_t size, uint64_t index, uint8_t value[32]) {
+    weir__blake3 hasher;
+    assert(size > 0 && size <= WEIR__SUBTREE_SIZE);
+    weir__blake3_init(&hasher);
+    hasher.first_chunk = index * (WEIR__SUBTREE_SIZE / CHUNK_SIZE);
+    weir__blake3_update(&hasher, data, size);
+    weir__blake3_end end;
+    find_end(&hasher, &end);
+    value_of_end(&end, hasher.stack_depth > 0 ? 0 : hasher.first_chunk, value);
 }

@@ -18,7 +18,6 @@
  * them is dropped. */
 #include <string.h>
 
-#include "base/blake3_compress.h"
 #include "base/blake3_kernel.h"
 #include "base/bytes.h"
 

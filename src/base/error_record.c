@@ -36,24 +36,16 @@ static const char *operator_of(const weir_error *error) {
 
 void weir_error_cbor(const weir_error *error, weir_cbor_writer *w) {
     weir_cbor_map(w, 9);
-    weir_cbor_text(w, "t");
-    weir_cbor_uint(w, error->t);
-    weir_cbor_text(w, "rank");
-    weir_cbor_uint(w, error->rank);
-    weir_cbor_text(w, "code_id");
-    weir_cbor_text(w, weir_status_name(error->status));
-    weir_cbor_text(w, "message");
-    weir_cbor_text(w, error->message);
-    weir_cbor_text(w, "subsystem");
-    weir_cbor_text(w, weir_status_subsystem(error->status));
+    weir_cbor_pair_uint(w, "t", error->t);
+    weir_cbor_pair_uint(w, "rank", error->rank);
+    weir_cbor_pair_text(w, "code_id", weir_status_name(error->status));
+    weir_cbor_pair_text(w, "message", error->message);
+    weir_cbor_pair_text(w, "subsystem", weir_status_subsystem(error->status));
     weir_cbor_text(w, "diagnostics");
     write_diagnostics_cbor(error, w);
-    weir_cbor_text(w, "numeric_code");
-    weir_cbor_uint(w, (uint64_t)error->status);
-    weir_cbor_text(w, "replay_token");
-    weir_cbor_bytes(w, error->replay_token, error->replay_token_size);
-    weir_cbor_text(w, "failure_operator");
-    weir_cbor_text(w, operator_of(error));
+    weir_cbor_pair_uint(w, "numeric_code", (uint64_t)error->status);
+    weir_cbor_pair_bytes(w, "replay_token", error->replay_token, error->replay_token_size);
+    weir_cbor_pair_text(w, "failure_operator", operator_of(error));
 }
 
 static void write_diagnostics_json(const weir_error *error, weir_json_writer *w) {
@@ -73,22 +65,14 @@ static void write_diagnostics_json(const weir_error *error, weir_json_writer *w)
 
 void weir_error_json(const weir_error *error, weir_json_writer *w) {
     weir_json_object(w);
-    weir_json_key(w, "code_id");
-    weir_json_text(w, weir_status_name(error->status));
-    weir_json_key(w, "numeric_code");
-    weir_json_uint(w, (uint64_t)error->status);
-    weir_json_key(w, "subsystem");
-    weir_json_text(w, weir_status_subsystem(error->status));
-    weir_json_key(w, "t");
-    weir_json_uint(w, error->t);
-    weir_json_key(w, "rank");
-    weir_json_uint(w, error->rank);
-    weir_json_key(w, "failure_operator");
-    weir_json_text(w, operator_of(error));
-    weir_json_key(w, "replay_token");
-    weir_json_hex(w, error->replay_token, error->replay_token_size);
-    weir_json_key(w, "message");
-    weir_json_text(w, error->message);
+    weir_json_pair_text(w, "code_id", weir_status_name(error->status));
+    weir_json_pair_uint(w, "numeric_code", (uint64_t)error->status);
+    weir_json_pair_text(w, "subsystem", weir_status_subsystem(error->status));
+    weir_json_pair_uint(w, "t", error->t);
+    weir_json_pair_uint(w, "rank", error->rank);
+    weir_json_pair_text(w, "failure_operator", operator_of(error));
+    weir_json_pair_hex(w, "replay_token", error->replay_token, error->replay_token_size);
+    weir_json_pair_text(w, "message", error->message);
     weir_json_key(w, "diagnostics");
     write_diagnostics_json(error, w);
     weir_json_end_object(w);

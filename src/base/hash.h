@@ -32,6 +32,7 @@ void weir__cbor_writer_hash(weir_cbor_writer *w, weir__sha256 *sha);
 typedef struct weir__blake3 {
     uint32_t key[8];
     uint32_t chunk_value[8];
+    uint64_t first_chunk; /* the number of the first; above 0 in a subtree */
     uint64_t chunk_counter;
     uint8_t block[64];
     uint8_t block_size;
@@ -51,5 +52,19 @@ void weir__blake3_final(const weir__blake3 *hasher, void *out, size_t size);
 void weir__blake3_final_seek(const weir__blake3 *hasher, uint64_t offset, void *out, size_t size);
 
 void weir__blake3_of(const void *data, size_t size, uint8_t digest[32]);
+
+/* ---- BLAKE3 in two steps --------------------------------------------------------------------- */
+
+/* The hash of a long input is the root of a tree: its subtrees can be hashed one by one, in any order, and
+ * their chaining values be joined. So a part of an input can be checked without the rest. */
+enum { WEIR__SUBTREE_SIZE = 64 * 1024, WEIR__SUBTREE_VALUE = 32 };
+
+/* The chaining value of the index-th subtree of a longer input: `size` bytes, 1 to WEIR__SUBTREE_SIZE, and
+ * exactly that unless it is the last. */
+void weir__blake3_subtree(const void *data, size_t size, uint64_t index, uint8_t value[32]);
+
+/* Takes the values of the next subtrees, into a hash that takes nothing else. Its final is the hash of the
+ * input, which has at least two of them. */
+void weir__blake3_join(weir__blake3 *hasher, const uint8_t *values, size_t count);
 
 #endif

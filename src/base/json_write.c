@@ -1,5 +1,6 @@
 /* The JSON writer: unsigned integers in full, doubles in their shortest exact form, text escaped and always
- * valid UTF-8. It follows the caller's nesting and sets the commas; faults stick until weir_json_finish. */
+ * valid UTF-8. It follows the caller's nesting and sets the commas; faults stick until weir_json_finish. What
+ * it made in one line can be broken into many, for people. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,10 +252,58 @@ void weir_json_hex(weir_json_writer *w, const void *data, size_t size) {
     put(w, "\"", 1);
 }
 
-static void write_tagged_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
+/* ---- Pairs ----------------------------------------------------------------------------------- */
+
+void weir_json_pair_object(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
     weir_json_object(w);
+}
+
+void weir_json_pair_array(weir_json_writer *w, const char *key) {
+    weir_json_key(w, key);
+    weir_json_array(w);
+}
+
+void weir_json_pair_text(weir_json_writer *w, const char *key, const char *text) {
+    weir_json_key(w, key);
+    if (text)
+        weir_json_text(w, text);
+    else
+        weir_json_null(w);
+}
+
+void weir_json_pair_texts(weir_json_writer *w, const char *key, const char *const *texts, size_t count) {
+    weir_json_pair_array(w, key);
+    for (size_t i = 0; i < count; i++)
+        weir_json_text(w, texts[i]);
+    weir_json_end_array(w);
+}
+
+void weir_json_pair_uint(weir_json_writer *w, const char *key, uint64_t value) {
+    weir_json_key(w, key);
+    weir_json_uint(w, value);
+}
+
+void weir_json_pair_bool(weir_json_writer *w, const char *key, bool value) {
+    weir_json_key(w, key);
+    weir_json_bool(w, value);
+}
+
+void weir_json_pair_double(weir_json_writer *w, const char *key, double value) {
+    weir_json_key(w, key);
+    weir_json_double(w, value);
+}
+
+void weir_json_pair_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
     weir_json_key(w, key);
     weir_json_hex(w, data, size);
+}
+
+/* ---- Values of CBOR --------------------------------------------------------------------------- */
+
+static void write_tagged_hex(weir_json_writer *w, const char *key, const void *data, size_t size) {
+    weir_json_object(w);
+    weir_json_pair_hex(w, key, data, size);
     weir_json_end_object(w);
 }
 
@@ -311,28 +360,6 @@ void weir_json_value(weir_json_writer *w, const weir_cbor_value *value) {
     }
 }
 
-void weir_json_put_text(weir_json_writer *w, const char *key, const char *text) {
-    if (!text)
-        return;
-    weir_json_key(w, key);
-    weir_json_text(w, text);
-}
-
-void weir_json_put_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
-void weir_json_put_double(weir_json_writer *w, const char *key, double value) {
-    weir_json_key(w, key);
-    weir_json_double(w, value);
-}
-
-void weir_json_put_bool(weir_json_writer *w, const char *key, bool value) {
-    weir_json_key(w, key);
-    weir_json_bool(w, value);
-}
-
 weir_status weir_json_finish(weir_json_writer *w, weir_error *error) {
     if (w->status == WEIR_OK && (w->depth != 0 || w->after_key))
         w->status = WEIR_CONTRACT_VIOLATION;
@@ -359,4 +386,71 @@ void weir_json_release(weir_json_writer *w) {
         weir__release(w->env, w->data);
     w->data = NULL;
     w->size = w->capacity = 0;
+}
+
+/* ---- Lines for people ------------------------------------------------------------------------ */
+
+/* The length of the text's string at `at`, quotes included. */
+static size_t string_size(const char *at) {
+    size_t size = 1;
+    while (at[size] != '"')
+        size += at[size] == '\\' ? 2 : 1;
+    return size + 1;
+}
+
+/* The length of the object or array at `at`; whether an object stands inside it. */
+static size_t container_size(const char *at, bool *has_object) {
+    size_t size = 0;
+    int depth = 0;
+    *has_object = false;
+    do {
+        if (at[size] == '"') {
+            size += string_size(at + size);
+            continue;
+        }
+        depth += at[size] == '{' || at[size] == '[' ? 1 : at[size] == '}' || at[size] == ']' ? -1 : 0;
+        *has_object = *has_object || (at[size] == '{' && size > 0);
+        size++;
+    } while (depth > 0);
+    return size;
+}
+
+static void break_line(weir_json_writer *out, unsigned level) {
+    put(out, "\n", 1);
+    for (unsigned i = 0; i < level; i++)
+        put(out, "  ", 2);
+}
+
+weir_status weir_json_indent(weir_bytes *text, unsigned depth, weir_error *error) {
+    weir_json_writer out;
+    weir_bytes made;
+    unsigned level = 0;
+    weir_json_writer_memory(&out, text->env);
+    for (const char *at = text->data; *at && out.status == WEIR_OK;) {
+        bool opens = *at == '{' || *at == '[', has_object = false;
+        size_t whole = opens ? container_size(at, &has_object) : 0;
+        bool stays = opens && (whole == 2 || level >= depth || (*at == '[' && !has_object));
+        if (*at == '"' || stays) {
+            size_t size = stays ? whole : string_size(at);
+            put(&out, at, size);
+            at += size;
+        } else if (opens) {
+            put(&out, at++, 1);
+            break_line(&out, ++level);
+        } else if (*at == '}' || *at == ']') {
+            break_line(&out, --level);
+            put(&out, at++, 1);
+        } else if (*at == ',') {
+            put(&out, at++, 1);
+            break_line(&out, level);
+            at += *at == ' ' ? 1 : 0;
+        } else {
+            put(&out, at++, 1);
+        }
+    }
+    put(&out, "\n", 1);
+    WEIR__TRY(weir_json_give(&out, &made, error));
+    weir_bytes_release(text);
+    *text = made;
+    return WEIR_OK;
 }

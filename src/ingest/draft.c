@@ -35,13 +35,15 @@ void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32
         why[0] = 0;
     va_end(arguments);
     weir_json_object(w);
-    weir_json_put_text(w, "table", of ? of->name : NULL);
-    weir_json_put_text(w, "column", of && column != WEIR_NONE ? of->columns[column].name : NULL);
-    weir_json_put_text(w, "topic", topic);
-    weir_json_put_text(w, "choice", choice);
-    weir_json_put_text(w, "why", why);
+    if (of)
+        weir_json_pair_text(w, "table", of->name);
+    if (of && column != WEIR_NONE)
+        weir_json_pair_text(w, "column", of->columns[column].name);
+    weir_json_pair_text(w, "topic", topic);
+    weir_json_pair_text(w, "choice", choice);
+    weir_json_pair_text(w, "why", why);
     if (is_doubtful)
-        weir_json_put_bool(w, "check", true);
+        weir_json_pair_bool(w, "check", true);
     weir_json_end_object(w);
 }
 

@@ -268,8 +268,7 @@ static void put_value(weir_json_writer *w, const weir_key_value *value) {
         break;
     case WEIR_KEY_BYTES:
         weir_json_object(w);
-        weir_json_key(w, "bytes");
-        weir_json_hex(w, value->bytes.data, value->bytes.size);
+        weir_json_pair_hex(w, "bytes", value->bytes.data, value->bytes.size);
         weir_json_end_object(w);
         break;
     default:

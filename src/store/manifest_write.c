@@ -43,14 +43,10 @@ static weir_status put_dataset(const composer *c, const weir_task *task, int spl
     weir_json_key(w, key);
     weir__release(c->env, key);
     weir_json_object(w);
-    weir_json_key(w, "id");
-    weir_json_text(w, c->info->name);
-    weir_json_key(w, "version");
-    weir_json_text(w, "1");
-    weir_json_key(w, "hash");
-    weir_json_hex(w, hash, sizeof hash);
-    weir_json_key(w, "cardinality");
-    weir_json_uint(w, task->split_start[split + 1] - task->split_start[split]);
+    weir_json_pair_text(w, "id", c->info->name);
+    weir_json_pair_text(w, "version", "1");
+    weir_json_pair_hex(w, "hash", hash, sizeof hash);
+    weir_json_pair_uint(w, "cardinality", task->split_start[split + 1] - task->split_start[split]);
     weir_json_end_object(w);
     return WEIR_OK;
 }
@@ -136,16 +132,12 @@ static void put_batch_size(const composer *c) {
 /* A preset stands for the order of NextBatch_v2; without one the samples are mixed better. */
 static void put_data(const composer *c) {
     weir_json_writer *w = c->w;
-    weir_json_key(w, "data");
-    weir_json_object(w);
+    weir_json_pair_object(w, "data");
     if (c->settings->preset) {
-        weir_json_key(w, "preset");
-        weir_json_text(w, c->settings->preset);
+        weir_json_pair_text(w, "preset", c->settings->preset);
     } else {
-        weir_json_key(w, "intra_block");
-        weir_json_text(w, "feistel_v1");
-        weir_json_key(w, "rotate");
-        weir_json_bool(w, true);
+        weir_json_pair_text(w, "intra_block", "feistel_v1");
+        weir_json_pair_bool(w, "rotate", true);
     }
     weir_json_end_object(w);
 }
@@ -169,32 +161,22 @@ static void put_batch(const composer *c) {
         has_label_times |= c->info->tasks[i].has_label_times;
         has_blanks |= shows_label_alone(c->info, &c->info->tasks[i]);
     }
-    weir_json_key(w, "batch");
-    weir_json_object(w);
-    if (has_times) {
-        weir_json_key(w, "child_policy");
-        weir_json_text(w, "latest");
-    }
-    weir_json_key(w, "identifiers");
-    weir_json_text(w, "omit");
-    if (has_blanks) {
-        weir_json_key(w, "blank_rows");
-        weir_json_text(w, "omit");
-    }
-    if (has_label_times) {
-        weir_json_key(w, "labels");
-        weir_json_bool(w, true);
-    }
+    weir_json_pair_object(w, "batch");
+    if (has_times)
+        weir_json_pair_text(w, "child_policy", "latest");
+    weir_json_pair_text(w, "identifiers", "omit");
+    if (has_blanks)
+        weir_json_pair_text(w, "blank_rows", "omit");
+    if (has_label_times)
+        weir_json_pair_bool(w, "labels", true);
     weir_json_end_object(w);
 }
 
 static weir_status compose(const composer *c) {
     weir_json_writer *w = c->w;
     weir_json_object(w);
-    if (!put_given(c, "seed")) {
-        weir_json_key(w, "seed");
-        weir_json_uint(w, 0);
-    }
+    if (!put_given(c, "seed"))
+        weir_json_pair_uint(w, "seed", 0);
     put_batch_size(c);
     WEIR__TRY(put_datasets(c));
     if (!put_given(c, "data") && !c->settings->given)

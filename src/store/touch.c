@@ -92,13 +92,13 @@ static bool hashes_to(const weir_store__blocks *blocks, const uint8_t digest[WEI
 }
 
 bool weir_store__values_fit(const weir_store__blocks *blocks) {
-    weir__blake3_joiner joiner;
+    weir__blake3 joiner;
     uint8_t digest[WEIR_HASH_SIZE];
     if (!blocks->values)
         return true;
-    weir__blake3_join_begin(&joiner);
-    weir__blake3_join_add(&joiner, blocks->values, (size_t)weir_store__block_count(blocks->size));
-    weir__blake3_join_end(&joiner, digest);
+    weir__blake3_init(&joiner);
+    weir__blake3_join(&joiner, blocks->values, (size_t)weir_store__block_count(blocks->size));
+    weir__blake3_final(&joiner, digest, sizeof digest);
     return hashes_to(blocks, digest);
 }
 

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "base/blake3_tree.h"
+#include "base/hash.h"
 #include "store/format.h"
 
 enum { WEIR_STORE__BLOCK_SHIFT = 16 };

@@ -78,18 +78,19 @@ weir_status weir_store__writer_open(weir_store__writer *writer, const weir_env *
 
 /* ---- Hashing --------------------------------------------------------------------------------- */
 
+static uint8_t *value_at(const weir_store__writer *writer, size_t number) {
+    return (uint8_t *)writer->values + number * WEIR__SUBTREE_VALUE;
+}
+
 static void hash_block(weir_store__writer *writer, const uint8_t *data, size_t size) {
-    uint8_t value[WEIR__SUBTREE_VALUE];
     if (writer->status != WEIR_OK)
         return;
     if (!weir__grow(writer->env, &writer->values, &writer->value_capacity, writer->value_count + 1,
-                    sizeof value)) {
-        writer->status = weir__out_of_memory(writer->error, operator_name, sizeof value);
+                    WEIR__SUBTREE_VALUE)) {
+        writer->status = weir__out_of_memory(writer->error, operator_name, WEIR__SUBTREE_VALUE);
         return;
     }
-    weir__blake3_subtree(data, size, writer->block_count++, value);
-    weir__blake3_join_add(&writer->joiner, value, 1);
-    memcpy((uint8_t *)writer->values + writer->value_count++ * sizeof value, value, sizeof value);
+    weir__blake3_subtree(data, size, writer->block_count++, value_at(writer, writer->value_count++));
 }
 
 static void hash_bytes(weir_store__writer *writer, const uint8_t *data, size_t size) {
@@ -117,6 +118,7 @@ static uint64_t size_so_far(const weir_store__writer *writer) {
 }
 
 static void end_section(weir_store__writer *writer) {
+    weir__blake3 joiner;
     if (writer->section == 0)
         return;
     assert((writer->status != WEIR_OK ||
@@ -128,8 +130,12 @@ static void end_section(weir_store__writer *writer) {
         weir__blake3_of(writer->block, writer->block_size, hash);
     } else {
         hash_block(writer, writer->block, writer->block_size);
-        if (writer->status == WEIR_OK)
-            weir__blake3_join_end(&writer->joiner, hash);
+        if (writer->status == WEIR_OK) {
+            weir__blake3_init(&joiner);
+            weir__blake3_join(&joiner, value_at(writer, writer->value_count - writer->block_count),
+                              writer->block_count);
+            weir__blake3_final(&joiner, hash, WEIR_HASH_SIZE);
+        }
     }
     append_zeros_to(writer, weir__align(writer->position, WEIR_STORE__PAGE));
 }
@@ -144,7 +150,6 @@ void weir_store__writer_begin(weir_store__writer *writer, weir_store__section_ki
         writer->sections[writer->section].offset = writer->position;
         writer->block_size = 0;
         writer->block_count = 0;
-        weir__blake3_join_begin(&writer->joiner);
     }
 }
 

@@ -15,8 +15,8 @@
 #ifndef WEIR_STORE_WRITER_H
 #define WEIR_STORE_WRITER_H
 
-#include "base/blake3_tree.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "store/format.h"
 
 typedef struct weir_store__writer {
@@ -33,9 +33,8 @@ typedef struct weir_store__writer {
     int section;       /* the current kind, 0 before the first */
     uint8_t *block;    /* of the current section: what is not hashed yet, up to 64 KiB */
     size_t block_size;
-    uint64_t block_count;       /* that are hashed, of the current section */
-    weir__blake3_joiner joiner; /* of their values */
-    void *values;               /* of all sections, for the tail */
+    uint64_t block_count; /* that are hashed, of the current section */
+    void *values;         /* of the sections' blocks, for the tail */
     size_t value_count;
     size_t value_capacity;
     struct {

@@ -11,25 +11,16 @@
 
 /* ---- The chain ------------------------------------------------------------------------------- */
 
-void weir_trace__link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
+void weir_trace__link(const uint8_t *previous, const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]) {
     weir__sha256 sha;
     weir_cbor_writer w;
     weir__sha256_init(&sha);
     weir__cbor_writer_hash(&w, &sha);
     weir_cbor_array(&w, 2);
-    weir_cbor_text(&w, WEIR_TRACE_VERSION);
-    weir_cbor_raw(&w, body, size);
-    weir__sha256_final(&sha, link);
-}
-
-void weir_trace__link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
-                      uint8_t link[WEIR_HASH_SIZE]) {
-    weir__sha256 sha;
-    weir_cbor_writer w;
-    weir__sha256_init(&sha);
-    weir__cbor_writer_hash(&w, &sha);
-    weir_cbor_array(&w, 2);
-    weir_cbor_bytes(&w, previous, WEIR_HASH_SIZE);
+    if (previous)
+        weir_cbor_bytes(&w, previous, WEIR_HASH_SIZE);
+    else
+        weir_cbor_text(&w, WEIR_TRACE_VERSION);
     weir_cbor_raw(&w, body, size);
     weir__sha256_final(&sha, link);
 }
@@ -52,8 +43,7 @@ void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size,
     weir_cbor_value map = weir_cbor_view(body);
     assert(map.type == WEIR_CBOR_MAP && "a body that is not a map");
     weir_cbor_map(w, map.number + 1);
-    weir_cbor_text(w, "h");
-    weir_cbor_bytes(w, link, WEIR_HASH_SIZE);
+    weir_cbor_pair_bytes(w, "h", link, WEIR_HASH_SIZE);
     write_pairs(w, &map, (const uint8_t *)body + size);
 }
 
@@ -84,16 +74,6 @@ static void write_datasets(weir_cbor_writer *w, const weir_manifest *manifest) {
     }
 }
 
-static void write_shuffling(weir_cbor_writer *w) {
-    weir_cbor_map(w, 3);
-    weir_cbor_text(w, "eval");
-    weir_cbor_bool(w, false);
-    weir_cbor_text(w, "infer");
-    weir_cbor_bool(w, false);
-    weir_cbor_text(w, "train");
-    weir_cbor_bool(w, true);
-}
-
 void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     static const char *const schedules[] = {"cursor", "mix"};
     const weir_manifest *manifest = run->manifest;
@@ -103,10 +83,8 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
     weir_cbor_map(w, 17u + run->is_best_effort + (run->build != NULL) + is_v3);
     weir_cbor_text(w, "mix");
     weir_manifest_write_mix(manifest, w);
-    weir_cbor_text(w, "rank");
-    weir_cbor_uint(w, run->rank);
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "run_header");
+    weir_cbor_pair_uint(w, "rank", run->rank);
+    weir_cbor_pair_text(w, "type", "run_header");
     weir_cbor_text(w, "batch");
     weir_manifest_write_batch(manifest, w);
     if (run->build) {
@@ -117,42 +95,33 @@ void weir_trace__write_header(weir_cbor_writer *w, const weir_trace_run *run) {
             weir_cbor_text(w, run->build[i].version);
         }
     }
-    if (run->is_best_effort) {
-        weir_cbor_text(w, "policy");
-        weir_cbor_text(w, "best_effort");
-    }
+    if (run->is_best_effort)
+        weir_cbor_pair_text(w, "policy", "best_effort");
     weir_cbor_text(w, "datasets");
     write_datasets(w, manifest);
     weir_cbor_text(w, "manifest");
     weir_cbor_raw(w, info->normalised, info->normalised_size);
-    weir_cbor_text(w, "mix_hash");
-    weir_cbor_bytes(w, info->mix_hash, WEIR_HASH_SIZE);
-    if (is_v3) {
-        weir_cbor_text(w, "operator");
-        weir_cbor_text(w, operator_name);
-    }
-    weir_cbor_text(w, "schedule");
-    weir_cbor_text(w, schedules[run->schedule]);
-    weir_cbor_text(w, "world_size");
-    weir_cbor_uint(w, run->world_size);
-    weir_cbor_text(w, "replay_token");
-    weir_cbor_bytes(w, run->token ? run->token : info->token, run->token ? run->token_size : WEIR_TOKEN_SIZE);
+    weir_cbor_pair_bytes(w, "mix_hash", info->mix_hash, WEIR_HASH_SIZE);
+    if (is_v3)
+        weir_cbor_pair_text(w, "operator", operator_name);
+    weir_cbor_pair_text(w, "schedule", schedules[run->schedule]);
+    weir_cbor_pair_uint(w, "world_size", run->world_size);
+    weir_cbor_pair_bytes(w, "replay_token", run->token ? run->token : info->token,
+                         run->token ? run->token_size : WEIR_TOKEN_SIZE);
     weir_cbor_text(w, "store_hashes");
     weir_cbor_array(w, run->store_count);
     for (size_t i = 0; i < run->store_count; i++)
         weir_cbor_bytes(w, run->store_hashes[i], WEIR_HASH_SIZE);
-    weir_cbor_text(w, "weir_version");
-    weir_cbor_text(w, weir_version());
-    weir_cbor_text(w, "manifest_hash");
-    weir_cbor_bytes(w, info->hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "trace_version");
-    weir_cbor_text(w, WEIR_TRACE_VERSION);
-    weir_cbor_text(w, "batch_config_hash");
-    weir_cbor_bytes(w, info->batch_config_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "sampler_block_size");
-    weir_cbor_uint(w, info->data->sampler_block_size);
+    weir_cbor_pair_text(w, "weir_version", weir_version());
+    weir_cbor_pair_bytes(w, "manifest_hash", info->hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_text(w, "trace_version", WEIR_TRACE_VERSION);
+    weir_cbor_pair_bytes(w, "batch_config_hash", info->batch_config_hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_uint(w, "sampler_block_size", info->data->sampler_block_size);
     weir_cbor_text(w, "is_shuffled_per_stage");
-    write_shuffling(w);
+    weir_cbor_map(w, 3);
+    weir_cbor_pair_bool(w, "eval", false);
+    weir_cbor_pair_bool(w, "infer", false);
+    weir_cbor_pair_bool(w, "train", true);
 }
 
 static const weir__field cursor_fields[] = {
@@ -160,13 +129,6 @@ static const weir__field cursor_fields[] = {
     {"global_index", WEIR__UINT(weir_cursor, global_index, 0, UINT64_MAX), .flags = WEIR__REQUIRED},
 };
 const weir__shape weir_trace__cursor_shape = WEIR__SHAPE(weir_cursor, cursor_fields);
-
-static void write_indices(weir_cbor_writer *w, const weir_trace_iter *iter) {
-    weir_cbor_text(w, "indices");
-    weir_cbor_array(w, iter->step->count);
-    for (uint64_t i = 0; i < iter->step->count; i++)
-        weir_cbor_uint(w, iter->indices[i]);
-}
 
 /* XXH3-64 digests in their canonical, big-endian form. */
 static void write_sample_digests(weir_cbor_writer *w, const weir_trace_iter *iter) {
@@ -183,80 +145,57 @@ void weir_trace__write_iter(weir_cbor_writer *w, const weir_trace_iter *iter) {
     const weir_step *step = iter->step;
     weir_cbor_map(w, 18u + (iter->indices != NULL) + (iter->batch_digest != NULL) +
                          (iter->sample_digests != NULL));
-    weir_cbor_text(w, "t");
-    weir_cbor_uint(w, iter->t);
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "iter");
-    weir_cbor_text(w, "epoch");
-    weir_cbor_uint(w, step->cursor_before.epoch);
-    if (iter->indices)
-        write_indices(w, iter);
-    weir_cbor_text(w, "dataset_key");
-    weir_cbor_text(w, iter->dataset);
+    weir_cbor_pair_uint(w, "t", iter->t);
+    weir_cbor_pair_text(w, "type", "iter");
+    weir_cbor_pair_uint(w, "epoch", step->cursor_before.epoch);
+    if (iter->indices) {
+        weir_cbor_text(w, "indices");
+        weir_cbor_array(w, step->count);
+        for (uint64_t i = 0; i < step->count; i++)
+            weir_cbor_uint(w, iter->indices[i]);
+    }
+    weir_cbor_pair_text(w, "dataset_key", iter->dataset);
     weir_cbor_text(w, "effective_q");
     weir_cbor_double(w, step->effective_q);
-    weir_cbor_text(w, "is_shuffled");
-    weir_cbor_bool(w, step->is_shuffled);
-    weir_cbor_text(w, "valid_count");
-    weir_cbor_uint(w, step->valid_count);
-    if (iter->batch_digest) {
-        weir_cbor_text(w, "batch_digest");
-        weir_cbor_bytes(w, iter->batch_digest, 16);
-    }
+    weir_cbor_pair_bool(w, "is_shuffled", step->is_shuffled);
+    weir_cbor_pair_uint(w, "valid_count", step->valid_count);
+    if (iter->batch_digest)
+        weir_cbor_pair_bytes(w, "batch_digest", iter->batch_digest, 16);
     weir_cbor_text(w, "cursor_after");
     weir__write(w, &weir_trace__cursor_shape, &step->cursor_next);
     weir_cbor_text(w, "cursor_before");
     weir__write(w, &weir_trace__cursor_shape, &step->cursor_before);
-    weir_cbor_text(w, "data_replay_t");
-    weir_cbor_bytes(w, step->data_replay_t, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "sampling_mode");
-    weir_cbor_text(w, step->sampling_mode);
+    weir_cbor_pair_bytes(w, "data_replay_t", step->data_replay_t, WEIR_HASH_SIZE);
+    weir_cbor_pair_text(w, "sampling_mode", step->sampling_mode);
     if (iter->sample_digests)
         write_sample_digests(w, iter);
-    weir_cbor_text(w, "epoch_seed_hash");
-    weir_cbor_bytes(w, step->epoch_seed_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "global_position");
-    weir_cbor_uint(w, step->cursor_before.global_index);
-    weir_cbor_text(w, "micro_batch_size");
-    weir_cbor_uint(w, step->micro_batch_size);
-    weir_cbor_text(w, "subsampling_mode");
-    weir_cbor_text(w, step->subsampling_mode);
-    weir_cbor_text(w, "global_batch_size");
-    weir_cbor_uint(w, step->global_batch_size);
-    weir_cbor_text(w, "sampler_config_hash");
-    weir_cbor_bytes(w, step->sampler_config_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "effective_batch_size");
-    weir_cbor_uint(w, step->effective_batch_size);
+    weir_cbor_pair_bytes(w, "epoch_seed_hash", step->epoch_seed_hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_uint(w, "global_position", step->cursor_before.global_index);
+    weir_cbor_pair_uint(w, "micro_batch_size", step->micro_batch_size);
+    weir_cbor_pair_text(w, "subsampling_mode", step->subsampling_mode);
+    weir_cbor_pair_uint(w, "global_batch_size", step->global_batch_size);
+    weir_cbor_pair_bytes(w, "sampler_config_hash", step->sampler_config_hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_uint(w, "effective_batch_size", step->effective_batch_size);
 }
 
 void weir_trace__write_resume(weir_cbor_writer *w, const weir_trace_start *start) {
     weir_cbor_map(w, 2u + (start->checkpoint_hash != NULL));
-    weir_cbor_text(w, "step");
-    weir_cbor_uint(w, start->step);
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "resume");
-    if (start->checkpoint_hash) {
-        weir_cbor_text(w, "checkpoint_hash");
-        weir_cbor_bytes(w, start->checkpoint_hash, WEIR_HASH_SIZE);
-    }
+    weir_cbor_pair_uint(w, "step", start->step);
+    weir_cbor_pair_text(w, "type", "resume");
+    if (start->checkpoint_hash)
+        weir_cbor_pair_bytes(w, "checkpoint_hash", start->checkpoint_hash, WEIR_HASH_SIZE);
 }
 
 void weir_trace__write_memory(weir_cbor_writer *w, const weir_trace_memory *memory) {
     weir_cbor_map(w, 5u + (memory->contents != NULL));
-    weir_cbor_text(w, "t");
-    weir_cbor_uint(w, memory->t);
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "memory");
+    weir_cbor_pair_uint(w, "t", memory->t);
+    weir_cbor_pair_text(w, "type", "memory");
     weir_cbor_text(w, "state");
     weir_cbor_raw(w, memory->state, memory->state_size);
-    if (memory->contents) {
-        weir_cbor_text(w, "contents");
-        weir_cbor_bytes(w, memory->contents, WEIR_TRACE__CONTENTS_SIZE);
-    }
-    weir_cbor_text(w, "state_hash");
-    weir_cbor_bytes(w, memory->state_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "visibility_hash");
-    weir_cbor_bytes(w, memory->visibility_hash, WEIR_HASH_SIZE);
+    if (memory->contents)
+        weir_cbor_pair_bytes(w, "contents", memory->contents, WEIR_TRACE__CONTENTS_SIZE);
+    weir_cbor_pair_bytes(w, "state_hash", memory->state_hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_bytes(w, "visibility_hash", memory->visibility_hash, WEIR_HASH_SIZE);
 }
 
 /* The diagnostics are taken from the error's own CBOR form. */
@@ -278,12 +217,9 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
                                size_t token_size) {
     const weir_error *error = failure->error;
     weir_cbor_map(w, 10);
-    weir_cbor_text(w, "t");
-    weir_cbor_uint(w, failure->t);
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "failure");
-    weir_cbor_text(w, "message");
-    weir_cbor_text(w, error->message);
+    weir_cbor_pair_uint(w, "t", failure->t);
+    weir_cbor_pair_text(w, "type", "failure");
+    weir_cbor_pair_text(w, "message", error->message);
     weir_cbor_text(w, "dataset_key");
     if (failure->dataset)
         weir_cbor_text(w, failure->dataset);
@@ -291,10 +227,8 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
         weir_cbor_null(w);
     weir_cbor_text(w, "diagnostics");
     write_diagnostics(w, error);
-    weir_cbor_text(w, "failure_code");
-    weir_cbor_text(w, weir_status_name(error->status));
-    weir_cbor_text(w, "replay_token");
-    weir_cbor_bytes(w, token, token_size);
+    weir_cbor_pair_text(w, "failure_code", weir_status_name(error->status));
+    weir_cbor_pair_bytes(w, "replay_token", token, token_size);
     weir_cbor_text(w, "cursor_before");
     if (failure->cursor)
         weir__write(w, &weir_trace__cursor_shape, failure->cursor);
@@ -305,8 +239,7 @@ void weir_trace__write_failure(weir_cbor_writer *w, const weir_trace_failure *fa
         weir_cbor_bytes(w, failure->data_replay_t, WEIR_HASH_SIZE);
     else
         weir_cbor_null(w);
-    weir_cbor_text(w, "failure_operator");
-    weir_cbor_text(w, error->failure_operator ? error->failure_operator : "");
+    weir_cbor_pair_text(w, "failure_operator", error->failure_operator ? error->failure_operator : "");
 }
 
 /* ---- Members --------------------------------------------------------------------------------- */

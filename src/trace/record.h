@@ -10,10 +10,8 @@
 
 enum { WEIR_TRACE__CONTENTS_SIZE = 16 };
 
-/* The link of the header, and of any later record, over its body. */
-void weir_trace__link_header(const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
-void weir_trace__link(const uint8_t previous[WEIR_HASH_SIZE], const void *body, size_t size,
-                      uint8_t link[WEIR_HASH_SIZE]);
+/* The link of a record, over its body and the link before it, which for the header is NULL. */
+void weir_trace__link(const uint8_t *previous, const void *body, size_t size, uint8_t link[WEIR_HASH_SIZE]);
 
 /* The record of a body: the map's head with one more pair, the link, the body's pairs. */
 void weir_trace__seal(weir_cbor_writer *w, const void *body, size_t size, const uint8_t link[WEIR_HASH_SIZE]);

@@ -44,22 +44,16 @@ void weir_trace__tally_write_end(const weir_trace__tally *tally, const uint8_t t
         if (tally->ends[i].cursor.epoch > final_epoch)
             final_epoch = tally->ends[i].cursor.epoch;
     weir_cbor_map(w, 5u + (status != NULL));
-    weir_cbor_text(w, "type");
-    weir_cbor_text(w, "run_end");
-    if (status) {
-        weir_cbor_text(w, "status");
-        weir_cbor_text(w, status);
-    }
-    weir_cbor_text(w, "trace_hash");
-    weir_cbor_bytes(w, trace_hash, WEIR_HASH_SIZE);
-    weir_cbor_text(w, "final_epoch");
-    weir_cbor_uint(w, final_epoch);
+    weir_cbor_pair_text(w, "type", "run_end");
+    if (status)
+        weir_cbor_pair_text(w, "status", status);
+    weir_cbor_pair_bytes(w, "trace_hash", trace_hash, WEIR_HASH_SIZE);
+    weir_cbor_pair_uint(w, "final_epoch", final_epoch);
     weir_cbor_text(w, "final_cursors");
     weir_cbor_map(w, tally->count);
     for (size_t i = 0; i < tally->count; i++) {
         weir_cbor_text(w, tally->ends[i].key);
         weir__write(w, &weir_trace__cursor_shape, &tally->ends[i].cursor);
     }
-    weir_cbor_text(w, "total_samples_seen");
-    weir_cbor_uint(w, tally->samples);
+    weir_cbor_pair_uint(w, "total_samples_seen", tally->samples);
 }

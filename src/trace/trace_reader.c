@@ -252,10 +252,7 @@ static weir_status check_chain(weir_trace_reader *r, const weir_cbor_value *map,
     uint8_t link[WEIR_HASH_SIZE];
     if (!weir_trace__unseal(r->env, map, size, &body, &body_size))
         return weir__out_of_memory(error, operator_name, size);
-    if (kind == WEIR_TRACE_HEADER)
-        weir_trace__link_header(body, body_size, link);
-    else
-        weir_trace__link(r->link, body, body_size, link);
+    weir_trace__link(kind == WEIR_TRACE_HEADER ? NULL : r->link, body, body_size, link);
     weir__release(r->env, body);
     if (memcmp(weir_trace__get(map, "h").data, link, WEIR_HASH_SIZE) != 0)
         return corrupt(r, r->begin_offset,

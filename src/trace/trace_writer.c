@@ -93,10 +93,7 @@ static weir_status flush(weir_trace_writer *w, weir_error *error) {
 static weir_status append_body(weir_trace_writer *w, bool is_header, weir_error *error) {
     weir_status status = weir_cbor_finish(&w->body, error);
     if (status == WEIR_OK) {
-        if (is_header)
-            weir_trace__link_header(w->body.data, w->body.size, w->link);
-        else
-            weir_trace__link(w->link, w->body.data, w->body.size, w->link);
+        weir_trace__link(is_header ? NULL : w->link, w->body.data, w->body.size, w->link);
         weir_cbor_restart(&w->pending);
         weir_trace__seal(&w->pending, w->body.data, w->body.size, w->link);
         status = weir_cbor_finish(&w->pending, error);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/blake3_tree.h"
+#include "base/hash.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "store/format.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/blake3_compress.h"
 #include "base/blake3_kernel.h"
 #include "base/hash.h"
 #include "support/testing.h"

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "support/damage.h"
 #include "support/made_store.h"
 #include "support/testing.h"
@@ -27,20 +26,23 @@ static void joined_subtrees_are_the_hash(void **state) {
         data[i] = (uint8_t)(i * 31 >> 5);
     for (size_t b = 0; b<sizeof blocks / sizeof blocks[0]; b += test_stride()> 1 ? 3 : 1)
         for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
-            size_t size = (size_t)((long)(blocks[b] * WEIR__SUBTREE_SIZE) + more[m]);
-            uint8_t expected[32], found[32], value[32];
-            weir__blake3_joiner joiner;
+            size_t size = (size_t)((long)(blocks[b] * WEIR__SUBTREE_SIZE) + more[m]), count = 0;
+            uint8_t expected[32], found[32], values[131][32];
             if (size <= WEIR__SUBTREE_SIZE || size > MOST)
                 continue;
-            weir__blake3_join_begin(&joiner);
-            for (size_t at = 0; at < size; at += WEIR__SUBTREE_SIZE) {
+            for (size_t at = 0; at < size; at += WEIR__SUBTREE_SIZE, count++) {
                 size_t part = size - at < WEIR__SUBTREE_SIZE ? size - at : WEIR__SUBTREE_SIZE;
-                weir__blake3_subtree(data + at, part, at / WEIR__SUBTREE_SIZE, value);
-                weir__blake3_join_add(&joiner, value, 1);
+                weir__blake3_subtree(data + at, part, count, values[count]);
             }
-            weir__blake3_join_end(&joiner, found);
             weir__blake3_of(data, size, expected);
-            assert_memory_equal(found, expected, 32);
+            for (size_t each = 1; each <= count; each += count - 1) { /* one by one, and all at once */
+                weir__blake3 joined;
+                weir__blake3_init(&joined);
+                for (size_t i = 0; i < count; i += each)
+                    weir__blake3_join(&joined, values[i], each);
+                weir__blake3_final(&joined, found, sizeof found);
+                assert_memory_equal(found, expected, 32);
+            }
         }
     free(data);
 }

@@ -52,10 +52,7 @@ static void mend_links(weir_cbor_writer *w, const uint8_t *data, size_t size) {
         if (map.type != WEIR_CBOR_MAP || !weir_cbor_get(&map, "h", &old) ||
             !weir_trace__unseal(weir_env_default(), &map, item, &body, &body_size))
             return;
-        if (is_first)
-            weir_trace__link_header(body, body_size, link);
-        else
-            weir_trace__link(link, body, body_size, link);
+        weir_trace__link(is_first ? NULL : link, body, body_size, link);
         weir_cbor_restart(w);
         weir_trace__seal(w, body, body_size, link);
         free(body);
