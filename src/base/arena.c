@@ -3,6 +3,8 @@
 #include "base/arena.h"
 
 #include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct weir__arena_block {
@@ -69,4 +71,17 @@ char *weir__arena_text(weir__arena *arena, const char *text, size_t size) {
         memcpy(copy, text, size);
     copy[size] = 0;
     return copy;
+}
+
+char *weir__arena_format(weir__arena *arena, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = weir__arena_take(arena, (size_t)size + 1);
+    va_start(arguments, format);
+    if (text)
+        vsnprintf(text, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    return text;
 }

@@ -19,5 +19,7 @@ void weir__arena_release(weir__arena *arena);
 void *weir__arena_take(weir__arena *arena, size_t size);
 void *weir__arena_take_zero(weir__arena *arena, size_t count, size_t size);
 char *weir__arena_text(weir__arena *arena, const char *text, size_t size); /* terminated */
+/* As printf has it. */
+char *weir__arena_format(weir__arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif
