@@ -149,19 +149,6 @@ static weir_status refuse_time(weir_error *error, const char *table, const char 
         "$.tables.%s%s%s", table, of ? ": known_at of " : ".temporal_column", of ? of : "");
 }
 
-static weir_status check_times(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
-                               weir_error *error) {
-    if (!resolves(schema, table, &table->temporal))
-        return refuse_time(error, table->name, NULL);
-    for (uint32_t c = 0; c < table->column_count; c++)
-        if (table->columns[c].stype != WEIR_IGNORED && !resolves(schema, table, &table->columns[c].known_at))
-            return refuse_time(error, table->name, table->columns[c].name);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (!resolves(schema, table, &table->foreign_keys[i].known_at))
-            return refuse_time(error, table->name, table->foreign_keys[i].name);
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__like_trim(weir_ingest__context *context, const weir_ingest__like *like,
                                    weir_ingest__schema *schema, weir_error *error) {
     trimmer by = {context, like, schema};
@@ -169,37 +156,37 @@ weir_status weir_ingest__like_trim(weir_ingest__context *context, const weir_ing
         return WEIR_OK;
     trim_tables(&by);
     trim_tasks(&by);
-    for (uint32_t t = 0; t < schema->table_count; t++)
-        WEIR__TRY(check_times(schema, &schema->tables[t], error));
+    for (uint32_t t = 0; t < schema->table_count; t++) {
+        const weir_ingest__schema_table *table = &schema->tables[t];
+        if (!resolves(schema, table, &table->temporal))
+            return refuse_time(error, table->name, NULL);
+        for (uint32_t c = 0; c < table->column_count; c++)
+            if (table->columns[c].stype != WEIR_IGNORED &&
+                !resolves(schema, table, &table->columns[c].known_at))
+                return refuse_time(error, table->name, table->columns[c].name);
+        for (uint32_t i = 0; i < table->foreign_key_count; i++)
+            if (!resolves(schema, table, &table->foreign_keys[i].known_at))
+                return refuse_time(error, table->name, table->foreign_keys[i].name);
+    }
     return WEIR_OK;
 }
 
 /* ---- The order of columns -------------------------------------------------------------------- */
 
-/* Whether the source declares the earlier store's columns in their order. */
-static bool is_in_order(const weir_store_info *info, uint32_t table,
-                        const weir_ingest__catalog_table *source) {
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < source->column_count; i++) {
-        uint32_t column = find_column(info, table, source->columns[i].name);
-        if (column == WEIR_NONE)
-            continue;
-        if (column < last)
-            return false;
-        last = column;
-    }
-    return true;
-}
-
 void weir_ingest__like_positions(const weir_ingest__like *like, const char *name,
                                  const weir_ingest__catalog_table *source, uint32_t *positions) {
     uint32_t table = like->store ? find_table(earlier(like), name) : WEIR_NONE;
-    uint32_t count = 0;
-    if (table == WEIR_NONE || is_in_order(earlier(like), table, source)) {
-        for (uint32_t i = 0; i < source->column_count; i++)
-            positions[i] = i;
-        return;
+    uint32_t count = 0, last = 0;
+    bool is_in_order = true; /* the source declares the earlier store's columns in their order */
+    for (uint32_t i = 0; i < source->column_count; i++) {
+        uint32_t column =
+            table == WEIR_NONE ? WEIR_NONE : find_column(earlier(like), table, source->columns[i].name);
+        positions[i] = i;
+        is_in_order = is_in_order && (column == WEIR_NONE || column >= last);
+        last = column == WEIR_NONE ? last : column;
     }
+    if (is_in_order)
+        return;
     const weir_table *t = &earlier(like)->tables[table];
     for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
         const char *column = earlier(like)->columns[c].name;
@@ -444,27 +431,23 @@ static weir_key_value key_value(weir_ingest__key key) {
     return value;
 }
 
-static uint64_t find_row(const weir_ingest__like *like, const weir_ingest__table *anchor, uint32_t table,
-                         uint32_t row) {
-    enum { PARTS_MAX = 64 };
-    weir_key_value values[PARTS_MAX];
-    weir_ingest__key_columns of = weir_ingest__primary_key_of(anchor);
-    if (of.column_count > PARTS_MAX)
-        return WEIR_NO_ROW;
-    for (uint32_t i = 0; i < of.column_count; i++)
-        values[i] = key_value(weir_ingest__key_at(&of.data[of.columns[i]], row));
-    return weir_store_find_row(like->store, table, values, of.column_count);
-}
-
 bool weir_ingest__like_split(const weir_ingest__like *like, const weir_ingest__table *anchor,
                              uint32_t anchor_number, uint32_t task, uint32_t row, int64_t time,
                              weir_ingest__like_row *found, uint8_t *split) {
+    enum { PARTS_MAX = 64 };
     uint32_t splits = 0;
     uint8_t one = 0;
     if (!like->store)
         return false;
-    if (found->row != row)
-        *found = (weir_ingest__like_row){row, find_row(like, anchor, anchor_number, row)};
+    if (found->row != row) {
+        weir_ingest__key_columns of = weir_ingest__primary_key_of(anchor);
+        weir_key_value values[PARTS_MAX];
+        *found = (weir_ingest__like_row){row, WEIR_NO_ROW};
+        for (uint32_t i = 0; i < of.column_count && of.column_count <= PARTS_MAX; i++)
+            values[i] = key_value(weir_ingest__key_at(&of.data[of.columns[i]], row));
+        if (of.column_count <= PARTS_MAX)
+            found->found = weir_store_find_row(like->store, anchor_number, values, of.column_count);
+    }
     for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NO_ROW; s++)
         if (weir_store__find_seed_in(like->store, task, (weir_split)s, found->found, time) != WEIR_NO_ROW) {
             one = s;
