@@ -9,6 +9,8 @@ from typing import Any
 from .draft_names import BIRTH_WORDS, CHANGE_WORDS, FUTURE_WORDS, LATE_WORDS, Words
 from .draft_tables import Column, ForeignKey, Table
 
+TIME_KEYS_MAX = 16
+
 
 def _is_forbidden(words: Words) -> bool:
     return any(words.have(list_) for list_ in (BIRTH_WORDS, CHANGE_WORDS, FUTURE_WORDS))
@@ -122,7 +124,12 @@ def settle_times(tables: list[Table]) -> None:
 def _counts_as_time(table: Table, key: ForeignKey) -> bool:
     values_there = min(len(table.columns[column].present) for column in key.columns)
     has_few_nulls = 10 * (table.row_count - values_there) <= table.row_count
-    return key.table is not table and key.table.has_time and key.coverage >= 0.9 and has_few_nulls
+    has_time = key.table.has_time and _keys_to_time(key.table) < TIME_KEYS_MAX
+    return key.table is not table and has_time and key.coverage >= 0.9 and has_few_nulls
+
+
+def _keys_to_time(table: Table) -> int:
+    return 0 if table.time_key is None else 1 + _keys_to_time(table.time_key.table)
 
 
 def _hides(other: ForeignKey, key: ForeignKey) -> bool:

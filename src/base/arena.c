@@ -3,6 +3,8 @@
 #include "base/arena.h"
 
 #include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 struct weir__arena_block {
@@ -89,4 +91,17 @@ void *weir__arena_append(weir__arena *arena, void *list, uint32_t *count, size_t
     memset(item, 0, size);
     ++*count;
     return item;
+}
+
+char *weir__arena_format(weir__arena *arena, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = weir__arena_take(arena, (size_t)size + 1);
+    va_start(arguments, format);
+    if (text)
+        vsnprintf(text, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    return text;
 }

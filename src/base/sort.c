@@ -3,6 +3,7 @@
 #include "base/sort.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RUN = 8 };
@@ -48,4 +49,13 @@ void weir__sort_records(weir__record *records, weir__record *scratch, size_t cou
             size_t whole = count - at < 2 * width ? count - at : 2 * width;
             merge(records + at, width, whole, scratch, tie_break, context);
         }
+}
+
+int weir__compare_by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void weir__sort_by_name(void *items, size_t count, size_t size) {
+    if (count > 0)
+        qsort(items, count, size, weir__compare_by_name);
 }

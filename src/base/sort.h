@@ -18,4 +18,8 @@ typedef int weir__tie_break(const void *context, uint32_t a, uint32_t b);
 void weir__sort_records(weir__record *records, weir__record *scratch, size_t count,
                         weir__tie_break *tie_break, const void *context);
 
+/* Structs that begin with their name, a const char *: bytewise by it. The first is for qsort and bsearch. */
+int weir__compare_by_name(const void *a, const void *b);
+void weir__sort_by_name(void *items, size_t count, size_t size);
+
 #endif

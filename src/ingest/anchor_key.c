@@ -2,7 +2,7 @@
  * other tables are numbers too, and customer 5 would silently become invoice 5. */
 #include <string.h>
 
-#include "ingest/anchor_key.h"
+#include "ingest/stages.h"
 
 /* What a stored column of a table leads to. */
 typedef enum lead { LEADS_NOWHERE, LEADS_ELSEWHERE, LEADS_TO_KEY } lead;
@@ -19,7 +19,7 @@ static lead lead_in_schema(const weir_ingest__plan *plan, uint32_t anchor, uint3
         const weir_ingest__edge_plan *edge = &plan->edges[e];
         const weir_ingest__table_plan *child = &plan->tables[edge->table];
         for (uint32_t i = 0; child->source == origin->table && i < edge->key->column_count; i++) {
-            if (child->columns[edge->columns[i]].position != origin->column)
+            if (child->positions[edge->columns[i]] != origin->column)
                 continue;
             bool is_key = edge->parent_table == anchor && edge->parent_columns[i] == key;
             found = better(found, is_key ? LEADS_TO_KEY : LEADS_ELSEWHERE);
@@ -50,58 +50,47 @@ static bool is_key_of_its_table(const weir_ingest__plan *plan, const weir_ingest
     for (uint32_t t = 0; t < plan->table_count; t++) {
         const weir_ingest__table_plan *table = &plan->tables[t];
         if (table->source == origin->table && table->primary_key_count == 1 &&
-            table->columns[table->primary_key[0]].position == origin->column)
+            table->positions[table->primary_key[0]] == origin->column)
             return true;
     }
     return false;
 }
 
-static weir_status refuse(const weir_ingest__schema_task *task, const char *role,
-                          const weir_ingest__table_plan *table, const char *given, const char *key,
-                          const weir_ingest__origin *origin, weir_error *error) {
-    return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
-                      "task %s: the query's column %s is %s.%s, not the primary key %s of the %s table "
-                      "%s; select the key "
-                      "(or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
-                      task->name, given, origin->table->name, origin->table->columns[origin->column].name,
-                      key, role, table->name);
-}
-
-static weir_status check_column(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
-                                const weir_ingest__asked_key *asked, uint32_t part,
-                                const weir_ingest__origin *origin, weir_error *error) {
-    const weir_ingest__table_plan *anchor = &plan->tables[asked->table];
-    const char *given = asked->names[part];
-    uint32_t key = anchor->primary_key[part];
-    const weir_ingest__column_plan *column = &anchor->columns[key];
-    uint32_t named = weir_ingest__catalog_find_column(anchor->source, given);
-    if (origin) {
-        bool is_own = origin->table == anchor->source;
-        if (is_own && origin->column == column->position)
-            return WEIR_OK;
-        lead found = better(lead_in_schema(plan, asked->table, key, origin),
-                            lead_in_source(anchor, column->name, origin));
-        if (found == LEADS_TO_KEY)
-            return WEIR_OK;
-        bool is_another_key = is_key_of_its_table(plan, origin) &&
-                              strcmp(origin->table->columns[origin->column].name, column->name) != 0;
-        if (is_own || found == LEADS_ELSEWHERE || is_another_key)
-            return refuse(task, asked->role, anchor, given, column->name, origin, error);
-    }
-    if (named == WEIR_NONE || named == column->position)
-        return WEIR_OK;
-    return refuse(task, asked->role, anchor, given, column->name,
-                  &(weir_ingest__origin){anchor->source, named}, error);
-}
-
-weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
-                                         const weir_ingest__asked_key *key, const weir_ingest__cursor *cursor,
+weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan, const weir_ingest__task_plan *task,
+                                         bool is_destination, const weir_ingest__cursor *cursor,
                                          const uint32_t *columns, weir_error *error) {
-    for (uint32_t i = 0; i < key->count; i++) {
+    const weir_ingest__schema_task *schema = task->schema;
+    const char *const *names = is_destination ? schema->destination_key : schema->anchor_key;
+    uint32_t count = is_destination ? schema->destination_key_count : schema->anchor_key_count;
+    uint32_t number = is_destination ? task->link_table : task->anchor_table;
+    const weir_ingest__table_plan *anchor = &plan->tables[number];
+    for (uint32_t i = 0; i < count && !schema->is_key_for_sure; i++) {
+        uint32_t key = anchor->primary_key[i], position = anchor->positions[key];
+        const char *key_name = anchor->columns[key].name;
         weir_ingest__origin origin = {0};
-        bool is_known = cursor->origin && cursor->origin(cursor, columns[i], plan->catalog, &origin);
-        if (!task->is_key_for_sure)
-            WEIR__TRY(check_column(plan, task, key, i, is_known ? &origin : NULL, error));
+        bool is_wrong = false;
+        if (cursor->origin && cursor->origin(cursor, columns[i], plan->catalog, &origin)) {
+            bool is_own = origin.table == anchor->source;
+            lead found =
+                better(lead_in_schema(plan, number, key, &origin), lead_in_source(anchor, key_name, &origin));
+            if ((is_own && origin.column == position) || found == LEADS_TO_KEY)
+                continue;
+            bool is_another_key = is_key_of_its_table(plan, &origin) &&
+                                  strcmp(origin.table->columns[origin.column].name, key_name) != 0;
+            is_wrong = is_own || found == LEADS_ELSEWHERE || is_another_key;
+        }
+        if (!is_wrong) {
+            origin = (weir_ingest__origin){anchor->source,
+                                           weir_ingest__catalog_find_column(anchor->source, names[i])};
+            is_wrong = origin.column != WEIR_NONE && origin.column != position;
+        }
+        if (is_wrong)
+            return weir__fail(
+                error, WEIR_TASK_INVALID, WEIR_INGEST__OPERATOR,
+                "task %s: the query's column %s is %s.%s, not the primary key %s of the %s table %s; "
+                "select the key (or say \"anchor_key_is\": \"primary_key\" if it holds the key all the same)",
+                schema->name, names[i], origin.table->name, origin.table->columns[origin.column].name,
+                key_name, is_destination ? "destination" : "anchor", anchor->name);
     }
     return WEIR_OK;
 }

@@ -50,9 +50,9 @@ typedef struct base_table {
 
 struct weir_ingest__base {
     const weir_env *env;
-    weir__arena arena; /* of the tables */
-    const char *path;  /* of the store */
-    char *folder;
+    weir__arena arena;
+    const char *path; /* of the store */
+    const char *folder;
     weir_ingest__source *source;       /* of the kept rows, */
     const weir_ingest__run_list *list; /* and what it has read of them */
     weir_ingest__catalog catalog;
@@ -109,41 +109,32 @@ static weir_status open_rows(const weir_ingest__context *context, base *b, weir_
     return weir_ingest__source_describe(b->source, &b->catalog, error);
 }
 
-static weir_status read_cut(const char *text, base *b, weir_error *error) {
-    if (!text)
-        return WEIR_OK;
-    if (!weir_timestamp_parse(text, strlen(text), &b->given_cut))
-        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
-                          "the cut of the base is %.60s, which is no time; write it as 2013-01-31 or "
-                          "2013-01-31T10:00:00Z",
-                          text);
-    weir_timestamp_format(b->given_cut - DAY, b->given_day);
-    b->given_day[strcspn(b->given_day, "T")] = 0;
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__base_open(const weir_ingest__context *context, weir_ingest__base **out,
                                    weir_error *error) {
-    const char *path = context->options->base;
+    const char *path = context->options->base, *cut = context->options->base_cut;
     *out = NULL;
-    if (!path && context->options->base_cut)
+    if (!path && cut)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "there is a cut, but no base to cut: give the store whose rows were kept");
     if (!path)
         return WEIR_OK;
     base *b = *out = weir__allocate_zero(context->env, 1, sizeof *b);
-    size_t size = strlen(path) + sizeof WEIR_INGEST__KEPT_ENDING;
     if (!b)
         return weir_ingest__no_memory(error, sizeof *b);
     b->env = context->env;
     b->path = path;
     weir__arena_init(&b->arena, context->env);
-    WEIR__TRY(read_cut(context->options->base_cut, b, error));
-    b->folder = weir__allocate(b->env, size, 1);
-    if (!b->folder)
-        return weir_ingest__no_memory(error, size);
-    snprintf(b->folder, size, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
-    return open_rows(context, b, error);
+    if (cut && !weir_timestamp_parse(cut, strlen(cut), &b->given_cut))
+        return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
+                          "the cut of the base is %.60s, which is no time; write it as 2013-01-31 or "
+                          "2013-01-31T10:00:00Z",
+                          cut);
+    if (cut) {
+        weir_timestamp_format(b->given_cut - DAY, b->given_day);
+        b->given_day[strcspn(b->given_day, "T")] = 0;
+    }
+    b->folder = weir__arena_format(&b->arena, "%s%s", path, WEIR_INGEST__KEPT_ENDING);
+    return b->folder ? open_rows(context, b, error) : weir_ingest__no_memory(error, strlen(path));
 }
 
 void weir_ingest__base_close(weir_ingest__base *b) {
@@ -157,7 +148,6 @@ void weir_ingest__base_close(weir_ingest__base *b) {
     weir_ingest__catalog_release(&b->catalog);
     if (b->source)
         weir_ingest__source_close(b->source);
-    weir__release(b->env, b->folder);
     weir__arena_release(&b->arena);
     weir__release(b->env, b);
 }
@@ -183,20 +173,16 @@ static bool can_select(const weir_ingest__source *source, const weir_ingest__cat
     }
 }
 
-static const weir_ingest__run_table *find_kept(const base *b, const char *name) {
-    for (uint32_t t = 0; t < b->list->table_count; t++)
-        if (!b->list->tables[t].sql && strcmp(b->list->tables[t].name, name) == 0)
-            return &b->list->tables[t];
-    return NULL;
-}
-
-/* The first value of a column, of the type of `latest`, that is not before the cut that was given; of texts,
- * whose forms say a time of day in many ways, the first of the day before: west of UTC it is that day still.
- */
-static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *form,
-                                   const weir_ingest__value *latest) {
+/* Where the source's rows begin: at the latest that was kept or, if it is earlier, at the first value of its
+ * type that is not before the cut that was given; of texts, whose forms say a time of day in many ways, at
+ * the first of the day before: west of UTC it is that day still. */
+static void choose_cut(const base *b, const weir_ingest__time_form *form, base_table *table) {
     static const int64_t micros[] = {1000000, 1000, 1}; /* of a unit, but for nanoseconds */
+    const weir_ingest__value *latest = &table->kept->latest;
     weir_ingest__value cut = {.type = latest->type, .integer = b->given_cut};
+    table->cut = *latest;
+    if (!*b->given_day)
+        return;
     if (latest->type == WEIR_INGEST__TEXT) {
         cut.text = (weir_ingest__bytes){b->given_day, strlen(b->given_day)};
     } else if (latest->type == WEIR_INGEST__INT && form->unit == WEIR_INGEST__NANOSECONDS) {
@@ -206,18 +192,9 @@ static weir_ingest__value find_cut(const base *b, const weir_ingest__time_form *
         int64_t unit = micros[form->unit];
         cut.integer = b->given_cut / unit + (b->given_cut % unit > 0);
     }
-    return cut;
-}
-
-/* The latest that was kept or, if it is earlier, what was given. */
-static void choose_cut(const base *b, const weir_ingest__column_plan *column, base_table *table) {
-    table->cut = table->kept->latest;
-    if (!*b->given_day)
-        return;
-    weir_ingest__value given = find_cut(b, &column->form, &table->kept->latest);
-    table->drops = weir_ingest__run_compare_values(&given, &table->kept->latest) <= 0;
+    table->drops = weir_ingest__run_compare_values(&cut, latest) <= 0;
     if (table->drops)
-        table->cut = given;
+        table->cut = cut;
 }
 
 /* Finds the plan's columns among the kept ones. */
@@ -254,12 +231,14 @@ static weir_status match_columns(base *b, const weir_ingest__table_plan *plan, b
 static weir_status plan_table(const weir_ingest__context *context, base *b,
                               const weir_ingest__table_plan *plan, base_table *table, weir_error *error) {
     uint32_t time = weir_ingest__keep_time(plan);
-    table->kept = plan->source->is_given ? NULL : find_kept(b, plan->name);
+    for (uint32_t t = 0; t < b->list->table_count && !plan->source->is_given; t++)
+        if (!b->list->tables[t].sql && strcmp(b->list->tables[t].name, plan->name) == 0)
+            table->kept = &b->list->tables[t];
     if (!table->kept || !table->kept->has_latest || table->kept->latest.type == WEIR_INGEST__NULL ||
         time == WEIR_NONE)
         return WEIR_OK;
     bool is_compared = context->options->base_check == WEIR_BASE_FULL;
-    choose_cut(b, &plan->columns[time], table);
+    choose_cut(b, &plan->columns[time].form, table);
     if (!is_compared && !can_select(context->sessions[0], plan->source, &table->cut))
         return WEIR_OK;
     const char *column = table->kept->columns[table->kept->latest_column].name;
@@ -581,45 +560,44 @@ weir_status weir_ingest__base_scan_new(weir_ingest__base *b, weir_ingest__source
 
 /* ---- What changed ---------------------------------------------------------------------------- */
 
-static weir_status check_table(const base *b, const base_table *table, weir_error *error) {
-    uint64_t missing = 0, below = 0;
-    char cut[80];
-    for (size_t i = 0; i < table->expected_count; i++)
-        missing += table->expected[i].left;
-    for (uint32_t p = 0; p < table->part_count; p++)
-        below += table->parts[p].below;
-    if (table->cut.type == WEIR_INGEST__TEXT)
-        snprintf(cut, sizeof cut, "%.60s", table->cut.text.data);
-    else if (table->cut.type == WEIR_INGEST__INT)
-        snprintf(cut, sizeof cut, "%lld", (long long)table->cut.integer);
-    else
-        weir_timestamp_format(table->cut.integer, cut);
-    if (missing > 0)
-        return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-                          "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted or "
-                          "changed; ingest without a base",
-                          table->kept->name, b->path, (unsigned long long)missing,
-                          (unsigned long long)table->row_count, table->row_count == 1 ? "" : "s",
-                          table->how == READ_COMPARED ? "" : ", of time ",
-                          table->how == READ_COMPARED ? "" : cut, missing == 1 ? "was" : "were");
-    if (table->how == READ_FROM_CUT && table->unselected != below)
-        return weir__fail(
-            error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
-            "table %s has changed since %s was made: before %s it has %llu rows, and had %llu: %s; ingest "
-            "without a base%s",
-            table->kept->name, b->path, cut, (unsigned long long)table->unselected, (unsigned long long)below,
-            table->unselected < below ? "rows were deleted or changed" : "rows came late, with earlier times",
-            table->unselected < below
-                ? ""
-                : ", or with --base-check full or an earlier --base-cut, which take them in");
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__base_check(const weir_ingest__base *b, weir_error *error) {
     for (uint32_t t = 0; b && t < b->table_count; t++) {
         const base_table *table = table_of(b, t);
-        if (table)
-            WEIR__TRY(check_table(b, table, error));
+        uint64_t missing = 0, below = 0;
+        char cut[80];
+        if (!table)
+            continue;
+        bool is_compared = table->how == READ_COMPARED;
+        for (size_t i = 0; i < table->expected_count; i++)
+            missing += table->expected[i].left;
+        for (uint32_t p = 0; p < table->part_count; p++)
+            below += table->parts[p].below;
+        if (table->cut.type == WEIR_INGEST__TEXT)
+            snprintf(cut, sizeof cut, "%.60s", table->cut.text.data);
+        else if (table->cut.type == WEIR_INGEST__INT)
+            snprintf(cut, sizeof cut, "%lld", (long long)table->cut.integer);
+        else
+            weir_timestamp_format(table->cut.integer, cut);
+        if (missing > 0)
+            return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                              "table %s has changed since %s was made: %llu of its %llu row%s%s%s %s deleted "
+                              "or changed; ingest without a base",
+                              table->kept->name, b->path, (unsigned long long)missing,
+                              (unsigned long long)table->row_count, table->row_count == 1 ? "" : "s",
+                              is_compared ? "" : ", of time ", is_compared ? "" : cut,
+                              missing == 1 ? "was" : "were");
+        if (!is_compared && table->unselected != below)
+            return weir__fail(
+                error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
+                "table %s has changed since %s was made: before %s it has %llu rows, and had %llu: %s; "
+                "ingest without a base%s",
+                table->kept->name, b->path, cut, (unsigned long long)table->unselected,
+                (unsigned long long)below,
+                table->unselected < below ? "rows were deleted or changed"
+                                          : "rows came late, with earlier times",
+                table->unselected < below
+                    ? ""
+                    : ", or with --base-check full or an earlier --base-cut, which take them in");
     }
     return WEIR_OK;
 }
@@ -641,16 +619,11 @@ weir_status weir_ingest__base_tell(const weir_ingest__base *b, const weir_ingest
         for (uint32_t p = 0; p < table->part_count; p++)
             reused -= table->parts[p].dropped;
         weir_json_object(w);
-        weir_json_key(w, "table");
-        weir_json_text(w, info->tables[t].name);
-        weir_json_key(w, "how");
-        weir_json_text(w, ways[table->how]);
-        weir_json_key(w, "reused");
-        weir_json_uint(w, reused);
-        weir_json_key(w, "read");
-        weir_json_uint(w, is_whole ? rows : table->read);
-        weir_json_key(w, "new");
-        weir_json_uint(w, is_whole ? rows : table->fresh);
+        weir_json_pair_text(w, "table", info->tables[t].name);
+        weir_json_pair_text(w, "how", ways[table->how]);
+        weir_json_pair_uint(w, "reused", reused);
+        weir_json_pair_uint(w, "read", is_whole ? rows : table->read);
+        weir_json_pair_uint(w, "new", is_whole ? rows : table->fresh);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);

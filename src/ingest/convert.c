@@ -110,12 +110,6 @@ static bool equals_lowercased(const char *text, size_t size, const char *word) {
     return true;
 }
 
-static bool parse_special(const char *at, size_t size, double *out) {
-    bool is_infinite = equals_lowercased(at, size, "inf") || equals_lowercased(at, size, "infinity");
-    *out = is_infinite ? INFINITY : NAN;
-    return is_infinite || equals_lowercased(at, size, "nan");
-}
-
 bool weir_ingest__parse_real(const char *text, size_t size, double *out) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
@@ -124,7 +118,10 @@ bool weir_ingest__parse_real(const char *text, size_t size, double *out) {
     decimal d = {0};
     if (at < end && (*at == '-' || *at == '+'))
         d.is_negative = *at++ == '-';
-    if (parse_special(at, (size_t)(end - at), out)) {
+    size_t left = (size_t)(end - at);
+    bool is_infinite = equals_lowercased(at, left, "inf") || equals_lowercased(at, left, "infinity");
+    if (is_infinite || equals_lowercased(at, left, "nan")) {
+        *out = is_infinite ? INFINITY : NAN;
         *out = d.is_negative ? -*out : *out;
         return true;
     }
@@ -180,10 +177,6 @@ weir_ingest__fit weir_ingest__to_number(const weir_ingest__value *value, double 
     return isfinite(*out) ? WEIR_INGEST__FITS : WEIR_INGEST__NOT_FINITE;
 }
 
-static bool is_extreme(int64_t micros) {
-    return micros == INT64_MIN || micros == INT64_MAX;
-}
-
 static size_t format_integer(int64_t value, char out[WEIR_INGEST__TEXT_FORM_SIZE]) {
     char reversed[24];
     size_t count = 0, size = 0;
@@ -204,28 +197,21 @@ static bool to_integer(const weir_ingest__value *value, int64_t *out) {
         *out = value->integer;
         return true;
     }
-    bool is_integer = value->type == WEIR_INGEST__REAL && value->real >= -0x1p63 && value->real < 0x1p63 &&
-                      value->real == floor(value->real);
+    bool is_integer = value->type == WEIR_INGEST__REAL && weir_ingest__is_whole(value->real);
     *out = is_integer ? (int64_t)value->real : 0;
     return is_integer;
 }
 
-static bool from_unit(int64_t value, weir_ingest__unit unit, int64_t *out) {
-    static const int64_t factors[] = {1000000, 1000, 1};
-    if (unit == WEIR_INGEST__NANOSECONDS) {
-        *out = value / 1000 - (value % 1000 < 0 ? 1 : 0);
-        return true;
-    }
-    return !__builtin_mul_overflow(value, factors[unit], out);
-}
-
 weir_ingest__fit weir_ingest__to_timestamp(const weir_ingest__value *value, weir_ingest__unit unit,
                                            int64_t *out) {
+    static const int64_t factors[] = {1000000, 1000, 1}; /* but for nanoseconds */
     switch (value->type) {
     case WEIR_INGEST__NULL:
         return WEIR_INGEST__IS_NULL;
     case WEIR_INGEST__INT:
-        if (!from_unit(value->integer, unit, out))
+        if (unit == WEIR_INGEST__NANOSECONDS)
+            *out = value->integer / 1000 - (value->integer % 1000 < 0 ? 1 : 0);
+        else if (__builtin_mul_overflow(value->integer, factors[unit], out))
             return WEIR_INGEST__UNFIT;
         break;
     case WEIR_INGEST__TIMESTAMP:
@@ -238,7 +224,7 @@ weir_ingest__fit weir_ingest__to_timestamp(const weir_ingest__value *value, weir
     default:
         return WEIR_INGEST__UNFIT;
     }
-    return is_extreme(*out) ? WEIR_INGEST__UNFIT : WEIR_INGEST__FITS;
+    return *out == INT64_MIN || *out == INT64_MAX ? WEIR_INGEST__UNFIT : WEIR_INGEST__FITS;
 }
 
 weir_ingest__fit weir_ingest__to_time(const weir_ingest__value *value, const weir_ingest__time_form *form,
@@ -249,15 +235,13 @@ weir_ingest__fit weir_ingest__to_time(const weir_ingest__value *value, const wei
                       (value->type == WEIR_INGEST__REAL && (form->says_unit || form->format));
     if (is_integer && !to_integer(value, &integer.integer))
         return WEIR_INGEST__UNFIT;
-    if (form->format && is_integer)
-        return weir_ingest__time_format_read(form->format, digits, format_integer(integer.integer, digits),
-                                             out)
-                   ? WEIR_INGEST__FITS
-                   : WEIR_INGEST__UNFIT;
-    if (form->format && value->type == WEIR_INGEST__TEXT)
-        return weir_ingest__time_format_read(form->format, value->text.data, value->text.size, out)
-                   ? WEIR_INGEST__FITS
-                   : WEIR_INGEST__UNFIT;
+    if (form->format && (is_integer || value->type == WEIR_INGEST__TEXT)) {
+        weir_ingest__bytes text = value->text;
+        if (is_integer)
+            text = (weir_ingest__bytes){digits, format_integer(integer.integer, digits)};
+        return weir_ingest__time_format_read(form->format, text.data, text.size, out) ? WEIR_INGEST__FITS
+                                                                                      : WEIR_INGEST__UNFIT;
+    }
     if (is_integer && !form->says_unit && unsaid)
         weir_ingest__unsaid_join(unsaid, &(weir_ingest__unsaid){1, integer.integer, integer.integer});
     return weir_ingest__to_timestamp(is_integer ? &integer : value, form->unit, out);

@@ -21,6 +21,11 @@ typedef enum weir_ingest__unit {
     WEIR_INGEST__NANOSECONDS
 } weir_ingest__unit;
 
+/* Whether a real is an integer that int64 holds. */
+static inline bool weir_ingest__is_whole(double real) {
+    return real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real;
+}
+
 /* A number: as such, or as text (correctly rounded). NaN and infinities are WEIR_INGEST__NOT_FINITE. */
 weir_ingest__fit weir_ingest__to_number(const weir_ingest__value *value, double *out);
 

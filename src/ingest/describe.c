@@ -5,50 +5,29 @@
 
 #include "ingest/stages.h"
 
-typedef struct describer {
-    const weir_ingest__plan *plan;
-    weir_ingest__description *out;
-} describer;
-
 static uint32_t column_idx_of(const weir_ingest__table_plan *table, uint32_t column) {
     return column == WEIR_NONE ? WEIR_NONE : table->columns[column].column_idx;
 }
 
-/* The paths of a table's stored times are the schema's. */
-static weir_status describe_times(describer *d, uint32_t t, weir_error *error) {
-    const weir_ingest__table_plan *table = &d->plan->tables[t];
-    weir_status status = WEIR_OK;
-    weir_stored_time *times =
-        weir_ingest__take(&d->out->arena, table->time_count, sizeof *times, &status, error);
-    for (uint32_t i = 0; i < table->time_count && status == WEIR_OK; i++) {
-        weir_time_path *paths =
-            weir_ingest__take(&d->out->arena, table->times[i].path_count, sizeof *paths, &status, error);
-        times[i] = (weir_stored_time){.paths = paths, .path_count = table->times[i].path_count};
-        for (uint32_t p = 0; p < times[i].path_count && paths; p++)
-            paths[p] = (weir_time_path){table->times[i].paths[p].names, table->times[i].paths[p].count};
-    }
-    d->out->times[t] = times;
-    d->out->tables[t].times = times;
-    d->out->tables[t].time_count = table->time_count;
-    return status;
-}
-
-static weir_status describe_table(describer *d, uint32_t t, uint32_t *column_start, uint32_t *edge_start,
+static weir_status describe_table(const weir_ingest__plan *plan, uint32_t t, weir_ingest__description *out,
                                   weir_error *error) {
-    const weir_ingest__table_plan *table = &d->plan->tables[t];
-    weir_table *info = &d->out->tables[t];
-    weir_status status = WEIR_OK;
-    const char **names =
-        weir_ingest__take(&d->out->arena, table->primary_key_count, sizeof *names, &status, error);
-    if (status != WEIR_OK)
-        return status;
+    const weir_ingest__table_plan *table = &plan->tables[t];
+    const weir_table *before = t > 0 ? &out->tables[t - 1] : NULL;
+    weir_table *info = &out->tables[t];
+    const char **names = weir__arena_take_zero(&out->arena, table->primary_key_count, sizeof *names);
+    weir_stored_time *times = weir__arena_take_zero(&out->arena, table->time_count, sizeof *times);
+    if (!names || !times)
+        return weir_ingest__no_memory(error, table->primary_key_count * sizeof *names);
     for (uint32_t i = 0; i < table->primary_key_count; i++)
         names[i] = table->columns[table->primary_key[i]].name;
+    memcpy(times, table->times, table->time_count * sizeof *times);
     *info = (weir_table){.name = table->name,
-                         .column_start = *column_start,
-                         .edge_start = *edge_start,
+                         .column_start = before ? before->column_start + before->column_count : 0,
+                         .edge_start = before ? before->edge_start + before->edge_count : 0,
                          .temporal_column = column_idx_of(table, table->temporal.column),
                          .temporal_time = table->temporal.time,
+                         .times = times,
+                         .time_count = table->time_count,
                          .primary_key = names,
                          .primary_key_count = table->primary_key_count};
     for (uint32_t c = 0; c < table->column_count; c++) {
@@ -56,7 +35,7 @@ static weir_status describe_table(describer *d, uint32_t t, uint32_t *column_sta
         if (column->column_idx == WEIR_NONE)
             continue;
         info->column_count++;
-        d->out->columns[column->column_idx] =
+        out->columns[column->column_idx] =
             (weir_column){.name = column->name,
                           .description = column->description,
                           .table = t,
@@ -66,13 +45,13 @@ static weir_status describe_table(describer *d, uint32_t t, uint32_t *column_sta
                           .known_time = column->known.time,
                           .statistics = {.std = 1}};
     }
-    for (uint32_t e = 0; e < d->plan->edge_count; e++) {
-        const weir_ingest__edge_plan *edge = &d->plan->edges[e];
+    for (uint32_t e = 0; e < plan->edge_count; e++) {
+        const weir_ingest__edge_plan *edge = &plan->edges[e];
         if (edge->table != t)
             continue;
         bool is_one = edge->key->column_count == 1;
         info->edge_count++;
-        d->out->edges[e] =
+        out->edges[e] =
             (weir_edge){.name = edge->key->name,
                         .table = t,
                         .column = is_one ? table->columns[edge->columns[0]].column_idx : WEIR_NONE,
@@ -82,15 +61,13 @@ static weir_status describe_table(describer *d, uint32_t t, uint32_t *column_sta
                         .known_at = column_idx_of(table, edge->known.column),
                         .known_time = edge->known.time};
     }
-    *column_start += info->column_count;
-    *edge_start += info->edge_count;
-    WEIR__TRY(describe_times(d, t, error));
-    if (!weir_store__layout_record(info, d->out->columns + info->column_start,
-                                   d->out->edges + info->edge_start))
+    if (!weir_store__layout_record(info, out->columns + info->column_start, out->edges + info->edge_start))
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__SCHEMA_OPERATOR,
                           "table %s has too many columns", table->name);
     return WEIR_OK;
 }
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* A place to sort dropped columns by: table, then declared column. */
 typedef struct dropped_column {
@@ -108,110 +85,101 @@ static int compare_dropped(const void *a, const void *b) {
 }
 
 /* The foreign keys that a column is part of. */
-static void hide_edges(const describer *d, uint32_t table, uint32_t column, uint8_t *edges) {
-    for (uint32_t e = 0; e < d->plan->edge_count; e++)
-        for (uint32_t i = 0; i < d->plan->edges[e].key->column_count && d->plan->edges[e].table == table; i++)
-            if (d->plan->edges[e].columns[i] == column)
+static void hide_edges(const weir_ingest__plan *plan, uint32_t table, uint32_t column, uint8_t *edges) {
+    for (uint32_t e = 0; e < plan->edge_count; e++)
+        for (uint32_t i = 0; i < plan->edges[e].key->column_count && plan->edges[e].table == table; i++)
+            if (plan->edges[e].columns[i] == column)
                 edges[e] = 1;
 }
 
-static void mark_dropped(describer *d, const dropped_column *dropped, uint8_t *columns, uint8_t *edges) {
-    const weir_ingest__table_plan *table = &d->plan->tables[dropped->table];
-    for (uint32_t c = 0; c < table->column_count; c++) {
-        if (table->columns[c].position != dropped->position)
-            continue;
-        if (table->columns[c].column_idx != WEIR_NONE)
-            columns[table->columns[c].column_idx] = 1;
-        hide_edges(d, dropped->table, c, edges);
-    }
-}
-
 /* A dropped column may be any column of the source's table, also one that is not read. */
-static weir_status find_dropped(describer *d, const weir_ingest__schema_task *task,
-                                const weir_ingest__schema_name *name, dropped_column *out,
+static weir_status find_dropped(const weir_ingest__plan *plan, const weir_ingest__schema_task *task,
+                                const weir_ingest__schema_name *name, weir__arena *arena, dropped_column *out,
                                 weir_error *error) {
-    weir_status status = WEIR_OK;
     size_t size = strlen(name->table) + strlen(name->column) + 2;
-    char *text = weir_ingest__take(&d->out->arena, size, 1, &status, error);
+    char *text = weir__arena_take(arena, size);
     if (!text)
-        return status;
+        return weir_ingest__no_memory(error, size);
     stpcpy(stpcpy(stpcpy(text, name->table), "."), name->column);
     *out = (dropped_column){.name = text, .table = 0};
-    while (strcmp(d->plan->tables[out->table].name, name->table) != 0)
+    while (strcmp(plan->tables[out->table].name, name->table) != 0)
         out->table++;
-    out->position = weir_ingest__catalog_find_column(d->plan->tables[out->table].source, name->column);
+    out->position = weir_ingest__catalog_find_column(plan->tables[out->table].source, name->column);
     if (out->position == WEIR_NONE)
         return weir_ingest__plan_refuse(error, WEIR_TASK_INVALID, "is not a column of the source",
                                         "$.tasks.%s.drop_columns: %s", task->name, text);
-    out->place = d->plan->tables[out->table].places[out->position];
+    out->place = plan->tables[out->table].places[out->position];
     return WEIR_OK;
 }
 
-/* The target's own cell is never left out; the edges of foreign keys that it is part of are. */
-static void describe_target(const describer *d, uint32_t number, uint8_t *dropped, uint8_t *hidden) {
-    const weir_ingest__task_plan *task = &d->plan->tasks[number];
-    weir_task *info = &d->out->tasks[number];
-    info->column = task->column_idx;
-    if (!task->is_cell) {
-        d->out->columns[info->column] =
-            weir_store__task_column(task->schema->target_column, number, task->schema->target_stype);
-        return;
-    }
-    info->drops_target = dropped[info->column] == 1;
-    dropped[info->column] = 0;
-    hide_edges(d, task->anchor_table, task->target, hidden);
-}
-
-static weir_status describe_drops(describer *d, uint32_t number, weir_error *error) {
-    const weir_ingest__schema_task *described = d->plan->tasks[number].schema;
-    weir_task *info = &d->out->tasks[number];
-    weir_status status = WEIR_OK;
+/* What a task leaves out: the columns that it drops, and the foreign keys that these and the target are part
+ * of. The target's own cell is never left out. */
+static weir_status describe_drops(const weir_ingest__plan *plan, const weir_ingest__task_plan *task,
+                                  weir_ingest__description *out, weir_task *info, weir_error *error) {
+    const weir_ingest__schema_task *described = task->schema;
     uint32_t count = described->drop_column_count;
-    dropped_column *dropped = weir_ingest__take(&d->out->arena, count, sizeof *dropped, &status, error);
-    const char **names = weir_ingest__take(&d->out->arena, count, sizeof *names, &status, error);
-    uint8_t *columns = weir_ingest__take(&d->out->arena, d->out->info.column_count, 1, &status, error);
-    uint8_t *edges = weir_ingest__take(&d->out->arena, d->plan->edge_count, 1, &status, error);
-    for (uint32_t i = 0; i < count && status == WEIR_OK; i++)
-        status = find_dropped(d, described, &described->drop_columns[i], &dropped[i], error);
-    if (status != WEIR_OK)
-        return status;
+    dropped_column *dropped = weir__arena_take_zero(&out->arena, count, sizeof *dropped);
+    const char **names = weir__arena_take_zero(&out->arena, count, sizeof *names);
+    uint8_t *columns = weir__arena_take_zero(&out->arena, out->info.column_count, 1);
+    uint8_t *edges = weir__arena_take_zero(&out->arena, plan->edge_count, 1);
+    if (out->arena.is_short)
+        return weir_ingest__no_memory(error, out->info.column_count);
+    for (uint32_t i = 0; i < count; i++)
+        WEIR__TRY(
+            find_dropped(plan, described, &described->drop_columns[i], &out->arena, &dropped[i], error));
     if (count > 0)
         qsort(dropped, count, sizeof *dropped, compare_dropped);
     for (uint32_t i = 0; i < count; i++) {
+        const weir_ingest__table_plan *table = &plan->tables[dropped[i].table];
         if (i > 0 && compare_dropped(&dropped[i], &dropped[i - 1]) == 0)
             continue;
         names[info->drop_column_count++] = dropped[i].name;
-        mark_dropped(d, &dropped[i], columns, edges);
+        for (uint32_t c = 0; c < table->column_count; c++) {
+            if (table->positions[c] != dropped[i].position)
+                continue;
+            if (table->columns[c].column_idx != WEIR_NONE)
+                columns[table->columns[c].column_idx] = 1;
+            hide_edges(plan, dropped[i].table, c, edges);
+        }
     }
-    describe_target(d, number, columns, edges);
+    if (task->is_cell) {
+        info->drops_target = columns[task->column_idx] == 1;
+        columns[task->column_idx] = 0;
+        hide_edges(plan, task->anchor_table, task->target, edges);
+    }
     info->drop_columns = names;
     info->column_dropped = columns;
     info->edge_hidden = edges;
     return WEIR_OK;
 }
 
-static weir_status describe_tasks(describer *d, weir_error *error) {
-    uint32_t next_derived = d->plan->table_column_count;
-    for (uint32_t i = 0; i < d->plan->task_count; i++) {
-        const weir_ingest__task_plan *task = &d->plan->tasks[i];
-        d->out->tasks[i] = (weir_task){.name = task->schema->name,
-                                       .target_column = task->schema->target_column,
-                                       .weight_column = task->schema->weight_column,
-                                       .is_cell = task->is_cell,
-                                       .stype = task->schema->target_stype,
-                                       .anchor_table = task->anchor_table,
-                                       .before_anchor = task->schema->before_anchor,
-                                       .has_train_statistics = task->schema->has_train_statistics};
+static weir_status describe_tasks(const weir_ingest__plan *plan, weir_ingest__description *out,
+                                  weir_error *error) {
+    uint32_t next_derived = plan->table_column_count;
+    for (uint32_t i = 0; i < plan->task_count; i++) {
+        const weir_ingest__task_plan *task = &plan->tasks[i];
+        weir_task *info = &out->tasks[i];
+        *info = (weir_task){.name = task->schema->name,
+                            .target_column = task->schema->target_column,
+                            .weight_column = task->schema->weight_column,
+                            .is_cell = task->is_cell,
+                            .stype = task->schema->target_stype,
+                            .column = task->column_idx,
+                            .anchor_table = task->anchor_table,
+                            .before_anchor = task->schema->before_anchor,
+                            .has_train_statistics = task->schema->has_train_statistics};
         if (weir_ingest__is_link(task->schema))
-            d->out->tasks[i].link =
-                (weir_link){.is_link = true, .table = task->link_table, .edge = task->link_edge};
-        next_derived += task->is_cell ? 0 : 1;
-        WEIR__TRY(describe_drops(d, i, error));
+            info->link = (weir_link){.is_link = true, .table = task->link_table, .edge = task->link_edge};
+        WEIR__TRY(describe_drops(plan, task, out, info, error));
+        if (task->is_cell)
+            continue;
+        out->columns[info->column] = weir_store__task_column(info->target_column, i, info->stype);
+        next_derived++;
     }
     /* The columns of observation times, of tasks whose labels have a time. */
-    for (uint32_t i = 0; i < d->plan->task_count; i++) {
-        const weir_ingest__schema_task *schema = d->plan->tasks[i].schema;
-        weir_task *info = &d->out->tasks[i];
+    for (uint32_t i = 0; i < plan->task_count; i++) {
+        const weir_ingest__schema_task *schema = plan->tasks[i].schema;
+        weir_task *info = &out->tasks[i];
         info->observed_column = WEIR_NONE;
         if (!weir_ingest__has_label_times(schema))
             continue;
@@ -221,7 +189,7 @@ static weir_status describe_tasks(describer *d, weir_error *error) {
         info->horizon = schema->horizon;
         info->label_known_column = schema->label_known_column;
         info->observed_column = next_derived;
-        d->out->columns[next_derived++] =
+        out->columns[next_derived++] =
             weir_store__task_column(name ? name : "observation_time", i, WEIR_TIMESTAMP);
     }
     return WEIR_OK;
@@ -232,8 +200,6 @@ weir_status weir_ingest__describe_store(const weir_env *env, const weir_ingest__
     *out = (weir_ingest__description){0};
     weir_store_info *info = &out->info;
     weir__arena *arena = &out->arena;
-    describer d = {plan, out};
-    weir_status status = WEIR_OK;
     uint32_t columns = plan->table_column_count;
     weir__arena_init(arena, env);
     for (uint32_t i = 0; i < plan->task_count; i++) {
@@ -246,16 +212,15 @@ weir_status weir_ingest__describe_store(const weir_env *env, const weir_ingest__
     info->column_count = columns;
     info->edge_count = plan->edge_count;
     info->task_count = plan->task_count;
-    info->tables = out->tables =
-        weir_ingest__take(arena, info->table_count, sizeof *out->tables, &status, error);
-    info->columns = out->columns = weir_ingest__take(arena, columns, sizeof *out->columns, &status, error);
-    info->edges = out->edges = weir_ingest__take(arena, info->edge_count, sizeof *out->edges, &status, error);
-    info->tasks = out->tasks = weir_ingest__take(arena, info->task_count, sizeof *out->tasks, &status, error);
-    out->times = weir_ingest__take(arena, info->table_count, sizeof *out->times, &status, error);
-    uint32_t column_start = 0, edge_start = 0;
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++)
-        status = describe_table(&d, t, &column_start, &edge_start, error);
-    return status == WEIR_OK ? describe_tasks(&d, error) : status;
+    info->tables = out->tables = weir__arena_take_zero(arena, info->table_count, sizeof *out->tables);
+    info->columns = out->columns = weir__arena_take_zero(arena, columns, sizeof *out->columns);
+    info->edges = out->edges = weir__arena_take_zero(arena, info->edge_count, sizeof *out->edges);
+    info->tasks = out->tasks = weir__arena_take_zero(arena, info->task_count, sizeof *out->tasks);
+    if (arena->is_short)
+        return weir_ingest__no_memory(error, columns * sizeof *out->columns);
+    for (uint32_t t = 0; t < plan->table_count; t++)
+        WEIR__TRY(describe_table(plan, t, out, error));
+    return describe_tasks(plan, out, error);
 }
 
 void weir_ingest__description_release(weir_ingest__description *description) {
@@ -277,15 +242,16 @@ void weir_ingest__describe_rows(weir_ingest__description *description, const wei
     for (uint32_t t = 0; t < plan->table_count; t++) {
         const weir_ingest__table *table = &tasks->ordered->tables[t];
         description->tables[t].row_count = table->row_count;
+        weir_stored_time *times = (weir_stored_time *)description->tables[t].times; /* of the arena */
         for (uint32_t i = 0; i < table->plan->time_count; i++)
-            description->times[t][i].nulls = tasks->linked->times[t][i].nulls;
+            times[i].nulls = tasks->linked->times[t][i].nulls;
         for (uint32_t c = 0; c < table->plan->column_count; c++) {
             uint32_t column_idx = table->plan->columns[c].column_idx;
             if (column_idx == WEIR_NONE)
                 continue;
             weir_column *column = &description->columns[column_idx];
-            column->nulls = table->nulls[c] + table->new_categories[c];
-            column->not_finite = table->not_finite[c];
+            column->nulls = table->columns[c].nulls + table->columns[c].categories.new_count;
+            column->not_finite = table->columns[c].not_finite;
             column->statistics = statistics->columns[column_idx];
         }
     }

@@ -90,9 +90,10 @@ const weir_ingest__sampled *weir_ingest__sample_find(const weir_ingest__sample *
 static inline bool weir_ingest__sample_has_room_for(uint32_t level, uint64_t hash) {
     return level == 0 || hash >> (64 - level) == 0;
 }
-/* Rows of `child` whose value is in `parent`, and all of them, at the larger level of the two. */
-void weir_ingest__sample_cover(const weir_ingest__sample *child, const weir_ingest__sample *parent,
-                               uint64_t *matched, uint64_t *rows);
+/* The share of `child`'s rows whose value is in `parent`, at the larger level of the two; 0 without rows. */
+double weir_ingest__sample_coverage(const weir_ingest__sample *child, const weir_ingest__sample *parent);
+/* Makes a list of it: slots[0, count) are its values in an order. Nothing can be found or added any more. */
+void weir_ingest__sample_sort(weir_ingest__sample *sample, int (*compare)(const void *a, const void *b));
 
 /* Hashes that have all been different so far; let go of at the first that is not. */
 typedef struct weir_ingest__hash_set {
@@ -116,7 +117,7 @@ bool weir_ingest__value_is_null(const weir_ingest__value *value);
 
 /* ---- What is known of columns and tables ------------------------------------------------------ */
 
-enum { WEIR_INGEST__FORMATS_MAX = 40, WEIR_INGEST__DRAFT_KEY_MAX = 3, WEIR_INGEST__KEY_TEXT_MAX = 64 };
+enum { WEIR_INGEST__FORMATS = 32, WEIR_INGEST__DRAFT_KEY_MAX = 3, WEIR_INGEST__KEY_TEXT_MAX = 64 };
 
 typedef enum weir_ingest__draft_kind {
     WEIR_INGEST__DRAFT_NOTHING,
@@ -153,6 +154,7 @@ typedef struct weir_ingest__draft_column {
     weir_ingest__draft_kind kind;
     bool is_whole;
     bool is_key; /* of a primary or foreign key, or a foreign key leads to it */
+    bool is_foreign;
     weir_stype stype;
     weir_ingest__time_form form;
     weir_ingest__time_format format;
@@ -171,6 +173,7 @@ typedef struct weir_ingest__draft_key {
 } weir_ingest__draft_key;
 
 struct weir_ingest__draft_table {
+    const char *name;
     const weir_ingest__catalog_table *source;
     weir_ingest__words stem;
     uint64_t row_count;
@@ -179,12 +182,14 @@ struct weir_ingest__draft_table {
     uint32_t primary_key[WEIR_INGEST__KEY_COLUMNS_MAX];
     uint32_t primary_key_count;
     weir_ingest__draft_key *keys;
-    uint32_t key_count;
-    size_t key_capacity;
+    uint32_t key_count, key_capacity;
     uint32_t time;             /* column, or WEIR_NONE */
     bool has_late_time;        /* its own candidates are later than what refers to the row */
     uint32_t time_key;         /* or through this foreign key: number in `keys`, or WEIR_NONE */
+    uint32_t time_key_count;   /* through how many foreign keys it comes in all */
     weir_ingest__sample times; /* of the row's time: values in microseconds, with their rows; for quantiles */
+    bool is_done;              /* marks of draft_times.c */
+    bool is_reached;
 };
 
 static inline bool weir_ingest__draft_has_time(const weir_ingest__draft_table *table) {
@@ -206,52 +211,47 @@ typedef struct weir_ingest__draft_task {
     int64_t val, test;
     uint32_t *dropped; /* columns of the table that give the target away */
     uint32_t dropped_count;
-    const char *name; /* given when it is written */
 } weir_ingest__draft_task;
 
 enum { WEIR_INGEST__DRAFT_TASKS_MAX = 6 };
-
-/* Why something was decided. */
-typedef struct weir_ingest__reason {
-    const char *table;  /* or NULL: of the whole source */
-    const char *column; /* or NULL */
-    const char
-        *topic; /* static: "primary_key", "foreign_key", "stype", "time", "known_at", "task", "source" */
-    const char *choice;
-    const char *why;
-    bool is_doubtful; /* somebody should look at it */
-} weir_ingest__reason;
 
 typedef struct weir_ingest__draft {
     weir_ingest__context *context;
     const weir_ingest__catalog *catalog;
     const weir_ingest__source_options *source;
     const weir_env *env;
-    weir__arena arena;
+    weir__arena arena;                /* that it was short of memory is the draft's failure in the end */
     weir_ingest__draft_table *tables; /* bytewise by name */
     uint32_t table_count;
-    bool has_declared_keys;                                     /* any foreign key */
-    weir_ingest__time_format formats[WEIR_INGEST__FORMATS_MAX]; /* that text is tried for, in order */
-    uint32_t format_count;
+    uint32_t *all_columns;                                  /* 0, 1, 2, … */
+    bool has_declared_keys;                                 /* any foreign key */
+    weir_ingest__time_format formats[WEIR_INGEST__FORMATS]; /* that text is tried for, in order */
     weir_ingest__draft_task tasks[WEIR_INGEST__DRAFT_TASKS_MAX];
     uint32_t task_count;
-    weir_ingest__reason *reasons;
-    size_t reason_count;
-    size_t reason_capacity;
-    bool is_short_of_memory; /* sticks */
+    weir_json_writer reasons; /* an array, which is open */
 } weir_ingest__draft;
 
-/* Adds a reason; `column` WEIR_NONE: of the table, `table` WEIR_NONE: of the source. */
+/* That of integers such as 20130102. */
+static inline const weir_ingest__time_format *
+weir_ingest__draft_date_format(const weir_ingest__draft *draft) {
+    return &draft->formats[WEIR_INGEST__FORMATS - 1];
+}
+
+/* Adds a reason; `column` WEIR_NONE: of the table, `table` WEIR_NONE: of the source. `topic` is one of
+ * primary_key, foreign_key, stype, time, known_at, task; somebody should look at what is doubtful. */
 void weir_ingest__draft_reason(weir_ingest__draft *draft, uint32_t table, uint32_t column, const char *topic,
                                bool is_doubtful, const char *choice, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
 /* Text of the draft's own; "", and the draft fails in the end, if memory is short. */
 const char *weir_ingest__draft_text(weir_ingest__draft *draft, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-weir_status weir_ingest__draft_status(const weir_ingest__draft *draft, weir_error *error);
+/* Names of columns of a table, with a separator between them. */
+const char *weir_ingest__draft_names(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
+                                     const uint32_t *columns, uint32_t count, const char *separator);
 
 /* Calls `see` with every row of some columns of a table; false from it: memory is short. */
-WEIR_CHECKED weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table,
+WEIR_CHECKED weir_status weir_ingest__draft_scan(weir_ingest__draft *draft,
+                                                 const weir_ingest__draft_table *table,
                                                  const uint32_t *columns, uint32_t column_count,
                                                  bool (*see)(void *context, const weir_ingest__value *cells),
                                                  void *context, weir_error *error);
@@ -264,21 +264,11 @@ WEIR_CHECKED weir_status weir_ingest__draft_schema(weir_ingest__context *context
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* What a foreign key is called if nobody names it: its columns, joined by a plus. Valid as long as the draft.
- */
-const char *weir_ingest__draft_key_name(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
-                                        const weir_ingest__draft_key *key);
-
 WEIR_CHECKED weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error);
 void weir_ingest__draft_types(weir_ingest__draft *draft);
 WEIR_CHECKED weir_status weir_ingest__draft_times(weir_ingest__draft *draft, weir_error *error);
 WEIR_CHECKED weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *error);
-WEIR_CHECKED bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w);
-void weir_ingest__draft_write_reasons(const weir_ingest__draft *draft, weir_json_writer *w);
-
-/* The row's time of a cell's value, by the form that was found. */
-bool weir_ingest__draft_time_of(const weir_ingest__draft_column *column, const weir_ingest__value *value,
-                                int64_t *micros);
+void weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w);
 
 #endif

@@ -7,11 +7,6 @@
 
 enum { PARTS_MAX = 6, SUBSETS_MAX = 35 };
 
-static const weir_ingest__draft_column *column_of(const weir_ingest__draft *draft, uint32_t table,
-                                                  uint32_t column) {
-    return &draft->tables[table].columns[column];
-}
-
 static bool is_short_text(const weir_ingest__draft_column *column) {
     return column->kind == WEIR_INGEST__DRAFT_TEXT && !column->any_long;
 }
@@ -30,10 +25,7 @@ static void mark_key(weir_ingest__draft *draft, uint32_t table, const uint32_t *
 /* "a, b" */
 static const char *names_of(weir_ingest__draft *draft, uint32_t table, const uint32_t *columns,
                             uint32_t count) {
-    const char *names = column_of(draft, table, columns[0])->name;
-    for (uint32_t i = 1; i < count; i++)
-        names = weir_ingest__draft_text(draft, "%s, %s", names, column_of(draft, table, columns[i])->name);
-    return names;
+    return weir_ingest__draft_names(draft, &draft->tables[table], columns, count, ", ");
 }
 
 /* ---- Primary keys ---------------------------------------------------------------------------- */
@@ -162,7 +154,7 @@ static weir_status find_joint_key(weir_ingest__draft *draft, uint32_t t, weir_er
             for (uint32_t c = b + 1; c < n; c++)
                 add_subset(view, draft->env, a, b, c);
     if (view->count > 0)
-        status = weir_ingest__draft_scan(draft, t, view->columns, n, see_parts, view, error);
+        status = weir_ingest__draft_scan(draft, &draft->tables[t], view->columns, n, see_parts, view, error);
     for (uint32_t i = 0; i < view->count && status == WEIR_OK && table->primary_key_count == 0; i++) {
         if (view->list[i].set.has_doubles)
             continue;
@@ -182,61 +174,52 @@ static weir_status find_joint_key(weir_ingest__draft *draft, uint32_t t, weir_er
 
 /* ---- Foreign keys ---------------------------------------------------------------------------- */
 
-static weir_ingest__draft_key *add_key(weir_ingest__draft *draft, uint32_t t) {
+/* If memory is short, the draft remembers it. */
+static void add_key(weir_ingest__draft *draft, uint32_t t, const weir_ingest__draft_key *key) {
     weir_ingest__draft_table *table = &draft->tables[t];
-    void *keys = table->keys;
-    if (!weir__grow(draft->env, &keys, &table->key_capacity, (size_t)table->key_count + 1,
-                    sizeof *table->keys)) {
-        draft->is_short_of_memory = true;
-        return NULL;
+    if (table->key_count == table->key_capacity) {
+        uint32_t capacity = 2 * table->key_capacity + 4;
+        weir_ingest__draft_key *keys = weir__arena_take_zero(&draft->arena, capacity, sizeof *keys);
+        if (!keys)
+            return;
+        if (table->key_count > 0)
+            memcpy(keys, table->keys, table->key_count * sizeof *keys);
+        table->keys = keys;
+        table->key_capacity = capacity;
     }
-    table->keys = keys;
-    weir_ingest__draft_key *key = &table->keys[table->key_count++];
-    memset(key, 0, sizeof *key);
-    return key;
-}
-
-static uint32_t find_table(const weir_ingest__draft *draft, const char *name) {
-    for (uint32_t t = 0; t < draft->table_count; t++)
-        if (strcmp(draft->tables[t].source->name, name) == 0)
-            return t;
-    return WEIR_NONE;
+    table->keys[table->key_count++] = *key;
+    mark_key(draft, t, key->columns, key->column_count);
+    mark_key(draft, key->parent, key->parent_columns, key->column_count);
+    for (uint32_t k = 0; k < key->column_count; k++)
+        table->columns[key->columns[k]].is_foreign = true;
 }
 
 static const char *target_of(weir_ingest__draft *draft, const weir_ingest__draft_key *key) {
     const char *columns = names_of(draft, key->parent, key->parent_columns, key->column_count);
     return weir_ingest__draft_text(draft, key->column_count == 1 ? "%s.%s" : "%s (%s)",
-                                   draft->tables[key->parent].source->name, columns);
+                                   draft->tables[key->parent].name, columns);
 }
 
 static void take_foreign_keys(weir_ingest__draft *draft, uint32_t t) {
     const weir_ingest__catalog_table *source = draft->tables[t].source;
     for (uint32_t i = 0; i < source->foreign_key_count; i++) {
         const weir_ingest__catalog_key *from = &source->foreign_keys[i];
-        uint32_t parent = find_table(draft, from->parent_table);
-        if (parent == WEIR_NONE || from->column_count > WEIR_INGEST__KEY_COLUMNS_MAX)
+        uint32_t parent = 0;
+        while (parent < draft->table_count && strcmp(draft->tables[parent].name, from->parent_table) != 0)
+            parent++;
+        if (parent == draft->table_count || from->column_count > WEIR_INGEST__KEY_COLUMNS_MAX)
             continue;
-        weir_ingest__draft_key *key = add_key(draft, t);
-        if (!key)
-            return;
-        *key = (weir_ingest__draft_key){.parent = parent, .column_count = from->column_count, .coverage = 1};
+        weir_ingest__draft_key key = {.parent = parent, .column_count = from->column_count, .coverage = 1};
         for (uint32_t k = 0; k < from->column_count; k++) {
-            key->columns[k] = from->columns[k];
-            key->parent_columns[k] =
+            key.columns[k] = from->columns[k];
+            key.parent_columns[k] =
                 weir_ingest__catalog_find_column(draft->tables[parent].source, from->parent_columns[k]);
         }
+        add_key(draft, t, &key);
         draft->has_declared_keys = true;
-        weir_ingest__draft_reason(draft, t, key->columns[0], "foreign_key", false, target_of(draft, key),
+        weir_ingest__draft_reason(draft, t, key.columns[0], "foreign_key", false, target_of(draft, &key),
                                   "declared");
     }
-}
-
-static bool is_in_key(const weir_ingest__draft_table *table, uint32_t column) {
-    for (uint32_t i = 0; i < table->key_count; i++)
-        for (uint32_t k = 0; k < table->keys[i].column_count; k++)
-            if (table->keys[i].columns[k] == column)
-                return true;
-    return false;
 }
 
 /* The class of a possible foreign key by its name, 0 if the name says nothing. */
@@ -256,12 +239,6 @@ static int class_by_name(const weir_ingest__words *words, const weir_ingest__dra
     if (stem->joined[0] && strcmp(words->joined, stem->joined) == 0)
         return 4;
     return weir_ingest__words_end_in(words, stem, NULL) ? 5 : 0;
-}
-
-static double coverage_of(const weir_ingest__sample *child, const weir_ingest__sample *parent) {
-    uint64_t matched, rows;
-    weir_ingest__sample_cover(child, parent, &matched, &rows);
-    return rows ? (double)matched / (double)rows : 0;
 }
 
 static bool is_whole_key(const weir_ingest__draft_table *table, uint32_t column) {
@@ -289,7 +266,7 @@ static int class_of(const weir_ingest__draft *draft, uint32_t t, uint32_t c, uin
         return 0;
     if (is_whole && (class > 2 || weir_ingest__words_are_key_of(&column->words, &child->stem)))
         return 0;
-    *coverage = coverage_of(&column->sample, &to->columns[to->primary_key[0]].sample);
+    *coverage = weir_ingest__sample_coverage(&column->sample, &to->columns[to->primary_key[0]].sample);
     return *coverage >= (class <= 3 ? 0.5 : 0.9) ? class : 0;
 }
 
@@ -313,7 +290,7 @@ static void find_foreign_key(weir_ingest__draft *draft, uint32_t t, uint32_t c) 
                                        "its name ends in the table's",
                                        "its name leads to the table itself",
                                        "its texts are those of the key"};
-    const weir_ingest__draft_column *column = column_of(draft, t, c);
+    const weir_ingest__draft_column *column = &draft->tables[t].columns[c];
     uint32_t best = WEIR_NONE, codes = 0;
     int best_class = 8;
     double best_coverage = 0;
@@ -331,16 +308,13 @@ static void find_foreign_key(weir_ingest__draft *draft, uint32_t t, uint32_t c) 
     }
     if (best == WEIR_NONE || (best_class == 7 && codes > 1))
         return;
-    weir_ingest__draft_key *key = add_key(draft, t);
-    if (!key)
-        return;
-    *key = (weir_ingest__draft_key){
-        .columns = {c}, .parent = best, .column_count = 1, .coverage = best_coverage};
-    key->parent_columns[0] = draft->tables[best].primary_key[0];
-    bool is_exact =
-        column->sample.level == 0 && draft->tables[best].columns[key->parent_columns[0]].sample.level == 0;
+    uint32_t to = draft->tables[best].primary_key[0];
+    weir_ingest__draft_key key = {
+        .columns = {c}, .parent = best, .parent_columns = {to}, .column_count = 1, .coverage = best_coverage};
+    add_key(draft, t, &key);
+    bool is_exact = column->sample.level == 0 && draft->tables[best].columns[to].sample.level == 0;
     weir_ingest__draft_reason(draft, t, c, "foreign_key", best_class > 3 || best_coverage < 0.99,
-                              target_of(draft, key), "found: %s, and %s%.1f %% of its %llu values are there",
+                              target_of(draft, &key), "found: %s, and %s%.1f %% of its %llu values are there",
                               whys[best_class], is_exact ? "" : "about ", 100 * best_coverage,
                               (unsigned long long)column->values);
 }
@@ -363,7 +337,7 @@ static weir_status sample_joint(weir_ingest__draft *draft, uint32_t t, const uin
                                 uint32_t count, joint_view *out, weir_error *error) {
     weir_ingest__sample_init(&out->sample, draft->env);
     out->count = count;
-    return weir_ingest__draft_scan(draft, t, columns, count, see_joint, out, error);
+    return weir_ingest__draft_scan(draft, &draft->tables[t], columns, count, see_joint, out, error);
 }
 
 bool weir_ingest__draft_has_key_to(const weir_ingest__draft_table *table, uint32_t parent) {
@@ -407,19 +381,16 @@ static weir_status find_joint_foreign_key(weir_ingest__draft *draft, uint32_t t,
     if (status == WEIR_OK)
         status = sample_joint(draft, parent, found.parent_columns, found.column_count, &keys, error);
     if (status == WEIR_OK)
-        found.coverage = coverage_of(&child.sample, &keys.sample);
+        found.coverage = weir_ingest__sample_coverage(&child.sample, &keys.sample);
     weir_ingest__sample_release(&child.sample);
     weir_ingest__sample_release(&keys.sample);
     if (status != WEIR_OK || found.coverage < 0.5)
         return status;
-    weir_ingest__draft_key *key = add_key(draft, t);
-    if (key) {
-        *key = found;
-        weir_ingest__draft_reason(
-            draft, t, WEIR_NONE, "foreign_key", true, names_of(draft, t, found.columns, found.column_count),
-            "found: to %s, whose key has the same names, and %.1f %% of the rows are there",
-            target_of(draft, key), 100 * found.coverage);
-    }
+    add_key(draft, t, &found);
+    weir_ingest__draft_reason(draft, t, WEIR_NONE, "foreign_key", true,
+                              names_of(draft, t, found.columns, found.column_count),
+                              "found: to %s, whose key has the same names, and %.1f %% of the rows are there",
+                              target_of(draft, &found), 100 * found.coverage);
     return WEIR_OK;
 }
 
@@ -450,20 +421,14 @@ weir_status weir_ingest__draft_keys(weir_ingest__draft *draft, weir_error *error
         take_foreign_keys(draft, t);
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++)
-            if (!is_in_key(&draft->tables[t], c))
+            if (!draft->tables[t].columns[c].is_foreign)
                 find_foreign_key(draft, t, c);
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t p = 0; p < draft->table_count; p++)
             WEIR__TRY(find_joint_foreign_key(draft, t, p, error));
-    for (uint32_t t = 0; t < draft->table_count; t++) {
-        weir_ingest__draft_table *table = &draft->tables[t];
-        if (table->key_count > 0)
-            qsort(table->keys, table->key_count, sizeof *table->keys, compare_keys);
-        for (uint32_t i = 0; i < table->key_count; i++) {
-            mark_key(draft, t, table->keys[i].columns, table->keys[i].column_count);
-            mark_key(draft, table->keys[i].parent, table->keys[i].parent_columns,
-                     table->keys[i].column_count);
-        }
-    }
-    return weir_ingest__draft_status(draft, error);
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        if (draft->tables[t].key_count > 0)
+            qsort(draft->tables[t].keys, draft->tables[t].key_count, sizeof *draft->tables[t].keys,
+                  compare_keys);
+    return WEIR_OK;
 }

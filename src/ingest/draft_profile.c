@@ -1,24 +1,47 @@
 /* The first step of a draft: every row of every table is looked at once. A column keeps counts, flags that
  * only ever go out, and a sample of its values; where its name makes uniqueness matter, the hashes of all of
  * them until one comes twice. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "ingest/draft.h"
 #include "weir_tool/store_tools.h"
 
-enum { ADVANCE_EVERY = 4096 };
-
-/* ---- Patterns of times ----------------------------------------------------------------------- */
-
-static void add_format(weir_ingest__draft *draft, const char *pattern, const char *clock) {
-    char text[WEIR_INGEST__FORMAT_SIZE_MAX + 1];
-    assert(draft->format_count < WEIR_INGEST__FORMATS_MAX && "more formats than there is room for");
-    int size = snprintf(text, sizeof text, "%s%s", pattern, clock);
-    if (!weir_ingest__time_format_compile(text, (size_t)size, &draft->formats[draft->format_count]))
-        draft->format_count++;
-}
+/* What texts are tried for as times, in this order; the last also reads integers. */
+static const char *const patterns[] = {"%Y-%m-%dT%H:%M:%S.%f%z",
+                                       "%Y-%m-%d %H:%M:%S.%f%z",
+                                       "%Y-%m-%dT%H:%M:%S.%f",
+                                       "%Y-%m-%d %H:%M:%S.%f",
+                                       "%Y-%m-%d %H:%M:%S %z",
+                                       "%Y/%m/%d",
+                                       "%Y/%m/%d %H:%M",
+                                       "%Y/%m/%d %H:%M:%S",
+                                       "%d/%m/%Y",
+                                       "%d/%m/%Y %H:%M",
+                                       "%d/%m/%Y %H:%M:%S",
+                                       "%m/%d/%Y",
+                                       "%m/%d/%Y %H:%M",
+                                       "%m/%d/%Y %H:%M:%S",
+                                       "%d.%m.%Y",
+                                       "%d.%m.%Y %H:%M",
+                                       "%d.%m.%Y %H:%M:%S",
+                                       "%d-%m-%Y",
+                                       "%d-%m-%Y %H:%M",
+                                       "%d-%m-%Y %H:%M:%S",
+                                       "%m-%d-%Y",
+                                       "%m-%d-%Y %H:%M",
+                                       "%m-%d-%Y %H:%M:%S",
+                                       "%m/%d/%Y %I:%M %p",
+                                       "%m/%d/%Y %I:%M:%S %p",
+                                       "%d-%b-%Y",
+                                       "%d-%b-%y",
+                                       "%d %b %Y",
+                                       "%b %d, %Y",
+                                       "%a %b %d %H:%M:%S %z %Y",
+                                       "%a, %d %b %Y %H:%M:%S %z",
+                                       "%Y%m%d"};
+static_assert(sizeof patterns / sizeof *patterns == WEIR_INGEST__FORMATS, "a format of each pattern");
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -28,8 +51,7 @@ static bool is_date_number(const weir_ingest__draft *draft, int64_t value) {
     if (value < 19000101 || value > 21001231)
         return false;
     int size = snprintf(digits, sizeof digits, "%lld", (long long)value);
-    /* %Y%m%d is the last pattern. */
-    return weir_ingest__time_format_read(&draft->formats[draft->format_count - 1], digits, (size_t)size,
+    return weir_ingest__time_format_read(weir_ingest__draft_date_format(draft), digits, (size_t)size,
                                          &micros);
 }
 
@@ -71,10 +93,6 @@ static void see_text(const weir_ingest__draft *draft, weir_ingest__draft_column 
             column->formats &= ~((uint64_t)1 << i);
 }
 
-static bool is_whole(double real) {
-    return real >= -0x1p63 && real < 0x1p63 && real == floor(real);
-}
-
 /* False if memory is short. */
 static bool see_value(const weir_ingest__draft *draft, weir_ingest__draft_column *column,
                       const weir_ingest__value *value) {
@@ -90,7 +108,7 @@ static bool see_value(const weir_ingest__draft *draft, weir_ingest__draft_column
         break;
     case WEIR_INGEST__REAL:
         column->reals++;
-        if (is_whole(value->real)) {
+        if (weir_ingest__is_whole(value->real)) {
             number = (int64_t)value->real;
             see_integer(draft, column, number);
             column->whole_reals++;
@@ -136,7 +154,7 @@ static bool wants_unique(const weir_ingest__draft_table *table, uint32_t c) {
 
 static bool prepare_table(weir_ingest__draft *draft, weir_ingest__draft_table *table) {
     const weir_ingest__catalog_table *source = table->source;
-    table->columns = weir__allocate_zero(draft->env, source->column_count, sizeof *table->columns);
+    table->columns = weir__arena_take_zero(&draft->arena, source->column_count, sizeof *table->columns);
     if (!table->columns)
         return false;
     weir_ingest__words_stem(source->name, &table->stem);
@@ -148,14 +166,13 @@ static bool prepare_table(weir_ingest__draft *draft, weir_ingest__draft_table *t
         column->name = source->columns[c].name;
         column->declared = source->columns[c].declared;
         weir_ingest__words_read(column->name, &column->words);
+        column->wants_unique = wants_unique(table, c);
         column->all_dates = column->all_boolean = column->all_iso = true;
-        column->formats = ((uint64_t)1 << draft->format_count) - 1;
+        column->formats = ((uint64_t)1 << WEIR_INGEST__FORMATS) - 1;
         column->stype = WEIR_IGNORED;
         weir_ingest__sample_init(&column->sample, draft->env);
         weir_ingest__hash_set_init(&column->unique, draft->env);
     }
-    for (uint32_t c = 0; c < source->column_count; c++)
-        table->columns[c].wants_unique = wants_unique(table, c);
     return true;
 }
 
@@ -197,21 +214,16 @@ static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *ses
                              weir_error *error) {
     weir_ingest__cursor *cursor = NULL;
     weir_ingest__rows rows;
-    uint64_t unreported = 0;
+    uint64_t uncounted = 0;
     weir_status status =
         weir_ingest__source_scan(session, table->source, columns, column_count, 0, 1, &cursor, error);
     if (status != WEIR_OK)
         return status;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+    while ((status = weir_ingest__next_rows(draft->context, cursor, &uncounted, &rows, error)) == WEIR_OK &&
+           rows.row_count > 0) {
         for (size_t r = 0; r < rows.row_count && status == WEIR_OK; r++)
             if (!see(context, rows.cells + r * column_count))
                 status = weir_ingest__no_memory(error, 1);
-        unreported += rows.row_count;
-        if (unreported >= ADVANCE_EVERY && status == WEIR_OK) {
-            if (!weir_ingest__advance(draft->context, unreported))
-                status = weir_ingest__cancelled(error);
-            unreported = 0;
-        }
         if (status != WEIR_OK)
             break;
     }
@@ -219,64 +231,55 @@ static weir_status scan_with(weir_ingest__draft *draft, weir_ingest__source *ses
     return status;
 }
 
-weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, uint32_t table, const uint32_t *columns,
-                                    uint32_t column_count,
+weir_status weir_ingest__draft_scan(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
+                                    const uint32_t *columns, uint32_t column_count,
                                     bool (*see)(void *context, const weir_ingest__value *cells),
                                     void *context, weir_error *error) {
-    return scan_with(draft, draft->context->sessions[0], &draft->tables[table], columns, column_count, see,
-                     context, error);
+    return scan_with(draft, draft->context->sessions[0], table, columns, column_count, see, context, error);
 }
 
 static weir_status profile_table(void *argument, size_t index, uint32_t worker, weir_error *error) {
     weir_ingest__draft *draft = argument;
-    weir_ingest__source *session = draft->context->sessions[worker];
     weir_ingest__draft_table *table = &draft->tables[index];
-    uint32_t count = table->source->column_count;
-    uint32_t *positions = weir__allocate(draft->env, count, sizeof *positions);
     row_view view = {draft, table};
-    weir_status status = WEIR_OK;
-    if (!positions || !prepare_table(draft, table))
-        status = weir_ingest__no_memory(error, count * sizeof *table->columns);
-    for (uint32_t c = 0; c < count && status == WEIR_OK; c++)
-        positions[c] = c;
-    if (status == WEIR_OK)
-        status = scan_with(draft, session, table, positions, count, see_row, &view, error);
-    for (uint32_t c = 0; c < count && status == WEIR_OK; c++) {
+    WEIR__TRY(scan_with(draft, draft->context->sessions[worker], table, draft->all_columns,
+                        table->column_count, see_row, &view, error));
+    for (uint32_t c = 0; c < table->column_count; c++) {
         weir_ingest__draft_column *column = &table->columns[c];
         column->kind = kind_of(column);
         column->is_whole = column->kind == WEIR_INGEST__DRAFT_NUMBER && column->whole_reals == column->reals;
     }
-    weir__release(draft->env, positions);
-    return status;
+    return WEIR_OK;
 }
 
 weir_status weir_ingest__draft_profile(weir_ingest__draft *draft, weir_error *error) {
+    const weir_ingest__catalog *catalog = draft->catalog;
     uint64_t total = 0;
-    for (uint32_t t = 0; t < draft->table_count; t++)
-        total += draft->tables[t].source->row_estimate;
-    static const char *const dates[] = {"%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y",
-                                        "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"};
-    static const char *const clocks[] = {"", " %H:%M", " %H:%M:%S"};
-    static const char *const before[] = {"%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S.%f%z",
-                                         "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f",
-                                         "%Y-%m-%d %H:%M:%S %z"};
-    static const char *const after[] = {"%m/%d/%Y %I:%M %p",
-                                        "%m/%d/%Y %I:%M:%S %p",
-                                        "%d-%b-%Y",
-                                        "%d-%b-%y",
-                                        "%d %b %Y",
-                                        "%b %d, %Y",
-                                        "%a %b %d %H:%M:%S %z %Y",
-                                        "%a, %d %b %Y %H:%M:%S %z",
-                                        "%Y%m%d"};
-    for (int i = 0; i < 5; i++)
-        add_format(draft, before[i], "");
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; k < 3; k++)
-            add_format(draft, dates[i], clocks[k]);
-    for (int i = 0; i < 9; i++)
-        add_format(draft, after[i], "");
-    weir_ingest__begin_phase(draft->context, "draft", total, draft->catalog->size_bytes);
+    uint32_t widest = 0;
+    for (uint32_t t = 0; t < catalog->table_count; t++) {
+        total += catalog->tables[t].row_estimate;
+        widest = catalog->tables[t].column_count > widest ? catalog->tables[t].column_count : widest;
+    }
+    draft->tables = weir__arena_take_zero(&draft->arena, catalog->table_count, sizeof *draft->tables);
+    draft->all_columns = weir__arena_take_zero(&draft->arena, widest, sizeof *draft->all_columns);
+    if (!draft->tables || !draft->all_columns)
+        return weir_ingest__no_memory(error, catalog->table_count * sizeof *draft->tables);
+    for (uint32_t c = 0; c < widest; c++)
+        draft->all_columns[c] = c;
+    for (uint32_t t = 0; t < catalog->table_count; t++)
+        draft->tables[t] =
+            (weir_ingest__draft_table){.name = catalog->tables[t].name, .source = &catalog->tables[t]};
+    weir__sort_by_name(draft->tables, catalog->table_count, sizeof *draft->tables);
+    for (; draft->table_count < catalog->table_count; draft->table_count++)
+        if (!prepare_table(draft, &draft->tables[draft->table_count]))
+            return weir_ingest__no_memory(error, widest * sizeof *draft->tables->columns);
+    for (int i = 0; i < WEIR_INGEST__FORMATS; i++) {
+        const char *wrong =
+            weir_ingest__time_format_compile(patterns[i], strlen(patterns[i]), &draft->formats[i]);
+        assert(!wrong && "a pattern of drafts is no format");
+        (void)wrong;
+    }
+    weir_ingest__begin_phase(draft->context, "draft", total, catalog->size_bytes);
     return weir_ingest__for_each(draft->context, draft->context->session_count, draft->table_count,
                                  profile_table, draft, error);
 }

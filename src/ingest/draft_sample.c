@@ -3,6 +3,7 @@
  * ever sinks. Two samples at the same bound can be compared value by value. */
 #define XXH_INLINE_ALL
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -25,7 +26,7 @@ uint64_t weir_ingest__value_hash(const weir_ingest__value *value) {
     uint64_t bits;
     switch (value->type) {
     case WEIR_INGEST__REAL:
-        if (value->real >= -0x1p63 && value->real < 0x1p63 && value->real == floor(value->real))
+        if (weir_ingest__is_whole(value->real))
             return hash_number('i', (uint64_t)(int64_t)value->real);
         memcpy(&bits, &value->real, sizeof bits);
         return hash_number('r', bits);
@@ -125,17 +126,27 @@ bool weir_ingest__sample_add(weir_ingest__sample *sample, uint64_t hash, uint64_
     return true;
 }
 
-void weir_ingest__sample_cover(const weir_ingest__sample *child, const weir_ingest__sample *parent,
-                               uint64_t *matched, uint64_t *rows) {
+double weir_ingest__sample_coverage(const weir_ingest__sample *child, const weir_ingest__sample *parent) {
     uint32_t level = child->level > parent->level ? child->level : parent->level;
-    *matched = *rows = 0;
+    uint64_t matched = 0, rows = 0;
     for (size_t i = 0; i < child->slot_count; i++) {
         const weir_ingest__sampled *slot = &child->slots[i];
         if (slot->rows == 0 || !weir_ingest__sample_has_room_for(level, slot->hash))
             continue;
-        *rows += slot->rows;
-        *matched += weir_ingest__sample_find(parent, slot->hash) ? slot->rows : 0;
+        rows += slot->rows;
+        matched += weir_ingest__sample_find(parent, slot->hash) ? slot->rows : 0;
     }
+    return rows ? (double)matched / (double)rows : 0;
+}
+
+void weir_ingest__sample_sort(weir_ingest__sample *sample, int (*compare)(const void *a, const void *b)) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < sample->slot_count; i++)
+        if (sample->slots[i].rows > 0)
+            sample->slots[count++] = sample->slots[i];
+    sample->slot_count = count;
+    if (count > 0)
+        qsort(sample->slots, count, sizeof *sample->slots, compare);
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */

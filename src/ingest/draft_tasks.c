@@ -36,24 +36,15 @@ static int compare_sampled(const void *a, const void *b) {
 }
 
 /* The times after which the last two tenths and the last tenth of the rows lie. */
-static void find_split(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
-                       weir_ingest__draft_task *task) {
-    const weir_ingest__sample *times = &table->times;
+static void find_split(weir_ingest__draft_table *table, weir_ingest__draft_task *task) {
+    const weir_ingest__sampled *list = table->times.slots;
     uint64_t rows = 0, seen = 0;
-    uint32_t count = 0;
-    if (times->count < LEAST_TIMES)
+    uint32_t count = table->times.count;
+    if (count < LEAST_TIMES)
         return;
-    weir_ingest__sampled *list = weir__allocate(draft->env, times->count, sizeof *list);
-    if (!list) {
-        draft->is_short_of_memory = true;
-        return;
-    }
-    for (size_t i = 0; i < times->slot_count; i++)
-        if (times->slots[i].rows > 0) {
-            list[count++] = times->slots[i];
-            rows += times->slots[i].rows;
-        }
-    qsort(list, count, sizeof *list, compare_sampled);
+    weir_ingest__sample_sort(&table->times, compare_sampled);
+    for (uint32_t i = 0; i < count; i++)
+        rows += list[i].rows;
     int64_t cuts[2] = {0};
     int found = 0;
     for (uint32_t i = 0; i < count && found < 2; i++) {
@@ -69,7 +60,6 @@ static void find_split(weir_ingest__draft *draft, const weir_ingest__draft_table
     task->val = cuts[0];
     task->test = cuts[1];
     task->has_split = task->val < task->test;
-    weir__release(draft->env, list);
 }
 
 /* ---- Columns that give the target away ------------------------------------------------------- */
@@ -110,27 +100,18 @@ static int by_value_then_rows(const void *a, const void *b) {
     return x->rows > y->rows ? -1 : x->rows < y->rows;
 }
 
-static bool gives_away(const weir_env *env, const weir_ingest__sample *pairs, bool *is_short_of_memory) {
+static bool gives_away(weir_ingest__sample *pairs) {
+    const weir_ingest__sampled *list = pairs->slots;
     uint64_t rows = 0, right = 0, values = 0;
-    uint32_t count = 0;
     if (pairs->count == 0 || pairs->count > PAIRS_MAX)
         return false;
-    weir_ingest__sampled *list = weir__allocate(env, pairs->count, sizeof *list);
-    if (!list) {
-        *is_short_of_memory = true;
-        return false;
-    }
-    for (size_t i = 0; i < pairs->slot_count; i++)
-        if (pairs->slots[i].rows > 0)
-            list[count++] = pairs->slots[i];
-    qsort(list, count, sizeof *list, by_value_then_rows);
-    for (uint32_t i = 0; i < count; i++) {
+    weir_ingest__sample_sort(pairs, by_value_then_rows);
+    for (uint32_t i = 0; i < pairs->count; i++) {
         bool is_first = i == 0 || list[i].value != list[i - 1].value;
         rows += list[i].rows;
         right += is_first ? list[i].rows : 0;
         values += is_first ? 1 : 0;
     }
-    weir__release(env, list);
     return rows >= 5 * values && right * 100 >= rows * 99;
 }
 
@@ -163,9 +144,9 @@ static weir_status find_dropped(weir_ingest__draft *draft, weir_ingest__draft_ta
             columns[view.count++] = c;
         }
     if (view.count > 1)
-        status = weir_ingest__draft_scan(draft, task->table, columns, view.count, see_pairs, &view, error);
+        status = weir_ingest__draft_scan(draft, table, columns, view.count, see_pairs, &view, error);
     for (uint32_t i = 1; i < view.count; i++) {
-        if (status == WEIR_OK && gives_away(draft->env, &view.pairs[i], &draft->is_short_of_memory)) {
+        if (status == WEIR_OK && gives_away(&view.pairs[i])) {
             task->dropped[task->dropped_count++] = columns[i];
             weir_ingest__draft_reason(draft, task->table, columns[i], "task", true, "dropped",
                                       "it gives %s away: each of its values stands beside one value of it",
@@ -199,7 +180,7 @@ static bool is_dropped(const weir_ingest__draft *draft, uint32_t count, const we
 
 static void add_tasks(weir_ingest__draft *draft, uint32_t t) {
     static const weir_stype order[] = {WEIR_BOOLEAN, WEIR_CATEGORICAL, WEIR_NUMERICAL};
-    const weir_ingest__draft_table *table = &draft->tables[t];
+    weir_ingest__draft_table *table = &draft->tables[t];
     int added = 0;
     for (int i = 0; i < 3; i++)
         for (uint32_t c = 0; c < table->column_count; c++) {
@@ -208,7 +189,7 @@ static void add_tasks(weir_ingest__draft *draft, uint32_t t) {
                 continue;
             weir_ingest__draft_task *task = &draft->tasks[draft->task_count++];
             *task = (weir_ingest__draft_task){.table = t, .column = c};
-            find_split(draft, table, task);
+            find_split(table, task);
             added++;
         }
 }
@@ -220,7 +201,7 @@ static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
     for (uint32_t t = 0; t < draft->table_count; t++)
         for (uint32_t c = 0; c < draft->tables[t].column_count; c++) {
             const weir_ingest__draft_column *column = &draft->tables[t].columns[c];
-            if (strcmp(draft->tables[t].source->name, table_name) != 0 ||
+            if (strcmp(draft->tables[t].name, table_name) != 0 ||
                 strcmp(column->name, options->target_column) != 0)
                 continue;
             bool can_be = weir_store__stype_can_be_target(column->stype);
@@ -233,7 +214,7 @@ static weir_status add_wanted(weir_ingest__draft *draft, weir_error *error) {
                                   can_be ? "" : "; a target is one of ", can_be ? "" : weir_store__targets);
             draft->tasks[0] = (weir_ingest__draft_task){.table = t, .column = c};
             draft->task_count = 1;
-            find_split(draft, &draft->tables[t], &draft->tasks[0]);
+            find_split(&draft->tables[t], &draft->tasks[0]);
             return find_dropped(draft, &draft->tasks[0], error);
         }
     return weir__fail(error, WEIR_TASK_INVALID, WEIR_INGEST__SCHEMA_OPERATOR,
@@ -282,5 +263,5 @@ weir_status weir_ingest__draft_tasks(weir_ingest__draft *draft, weir_error *erro
             draft, WEIR_NONE, WEIR_NONE, "task", true, "none",
             "no column of a table with 20 rows or more looks like something to predict; write a task "
             "yourself, or run weir init");
-    return status == WEIR_OK ? weir_ingest__draft_status(draft, error) : status;
+    return status;
 }

@@ -24,10 +24,6 @@ static void decide(const column_at *at, weir_stype stype, const char *why) {
     decide_with(at, stype, false, why);
 }
 
-static void decide_doubtful(const column_at *at, weir_stype stype, const char *why) {
-    decide_with(at, stype, true, why);
-}
-
 static const char *say_few(const column_at *at, const char *what) {
     unsigned long long count = at->column->sample.count;
     if (count == 1)
@@ -56,7 +52,7 @@ static bool decide_integer_time(const column_at *at) {
         column->declared == WEIR_INGEST__DECLARED_TIME || weir_ingest__name_says_time(&column->words);
     bool are_many = column->sample.level > 0 || column->sample.count >= DATES_WITHOUT_A_NAME;
     if (column->all_dates && (says_time || are_many)) {
-        use_format(column, &at->draft->formats[at->draft->format_count - 1]);
+        use_format(column, weir_ingest__draft_date_format(at->draft));
         decide(at, WEIR_TIMESTAMP, "the integers are dates such as 20130102 (\"format\")");
         return true;
     }
@@ -87,7 +83,7 @@ static bool decide_text_time(const column_at *at) {
         decide(at, WEIR_TIMESTAMP, "every text is a time in ISO 8601");
         return true;
     }
-    for (uint32_t i = 0; i < draft->format_count; i++) {
+    for (uint32_t i = 0; i < WEIR_INGEST__FORMATS; i++) {
         const weir_ingest__time_format *format = &draft->formats[i];
         if (!(column->formats >> i & 1))
             continue;
@@ -106,7 +102,7 @@ static bool decide_text_time(const column_at *at) {
             "dates whose day and month cannot be told apart: make it a timestamp with "
             "\"format\": \"%s\" or \"%s\"",
             first->pattern, other->pattern);
-        decide_doubtful(at, WEIR_IGNORED, why);
+        decide_with(at, WEIR_IGNORED, true, why);
         return true;
     }
     use_format(column, first);
@@ -114,12 +110,6 @@ static bool decide_text_time(const column_at *at) {
         weir_ingest__draft_text(at->draft, "every text is a time of the form %s", first->pattern);
     decide(at, WEIR_TIMESTAMP, why);
     return true;
-}
-
-bool weir_ingest__draft_time_of(const weir_ingest__draft_column *column, const weir_ingest__value *value,
-                                int64_t *micros) {
-    return !weir_ingest__value_is_null(value) &&
-           weir_ingest__to_time(value, &column->form, NULL, micros) == WEIR_INGEST__FITS;
 }
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
@@ -154,8 +144,8 @@ static void decide_integer(const column_at *at) {
     } else if (is_few && column->kind == WEIR_INGEST__DRAFT_INTEGER) {
         decide(at, WEIR_CATEGORICAL, say_few(at, "values"));
     } else if (column->declared == WEIR_INGEST__DECLARED_TIME) {
-        decide_doubtful(at, WEIR_NUMERICAL,
-                        "declared as a time, but the integers are none in s, ms, us or ns, and no dates");
+        decide_with(at, WEIR_NUMERICAL, true,
+                    "declared as a time, but the integers are none in s, ms, us or ns, and no dates");
     } else {
         decide(at, WEIR_NUMERICAL, "integers with many values");
     }
@@ -185,27 +175,6 @@ static void decide_text(const column_at *at) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-static void decide_by_kind(const column_at *at) {
-    const weir_ingest__draft_column *column = at->column;
-    switch (column->kind) {
-    case WEIR_INGEST__DRAFT_BOOLEAN:
-        decide(at, WEIR_BOOLEAN, "the source's own type");
-        break;
-    case WEIR_INGEST__DRAFT_TIME:
-        decide(at, WEIR_TIMESTAMP, "the source's own type");
-        break;
-    case WEIR_INGEST__DRAFT_INTEGER:
-    case WEIR_INGEST__DRAFT_NUMBER:
-        if (weir_ingest__draft_is_integral(column))
-            decide_integer(at);
-        else
-            decide(at, WEIR_NUMERICAL, "real numbers");
-        break;
-    default:
-        decide_text(at);
-    }
-}
-
 /* A key is presence alone, unless it is a time: an hour by which weather is found is still an hour. */
 static void decide_key(const column_at *at) {
     const weir_ingest__draft_column *column = at->column;
@@ -230,15 +199,23 @@ static void decide_column(const column_at *at) {
         decide(at, WEIR_IGNORED, "it has no values");
     else if ((column->kind == WEIR_INGEST__DRAFT_TEXT || is_blob) &&
              weir_ingest__words_are_secret(&column->words))
-        decide_doubtful(at, WEIR_IGNORED, "its name says that it is a secret");
+        decide_with(at, WEIR_IGNORED, true, "its name says that it is a secret");
     else if (is_blob)
         decide(at, WEIR_IGNORED, "blobs");
     else if (column->declared == WEIR_INGEST__DECLARED_BOOLEAN && column->all_boolean)
         decide(at, WEIR_BOOLEAN, "declared, and every value is one");
     else if (column->declared == WEIR_INGEST__DECLARED_ENUM)
         decide(at, WEIR_CATEGORICAL, "an enum");
+    else if (column->kind == WEIR_INGEST__DRAFT_BOOLEAN)
+        decide(at, WEIR_BOOLEAN, "the source's own type");
+    else if (column->kind == WEIR_INGEST__DRAFT_TIME)
+        decide(at, WEIR_TIMESTAMP, "the source's own type");
+    else if (weir_ingest__draft_is_integral(column))
+        decide_integer(at);
+    else if (column->kind == WEIR_INGEST__DRAFT_NUMBER)
+        decide(at, WEIR_NUMERICAL, "real numbers");
     else
-        decide_by_kind(at);
+        decide_text(at);
 }
 
 void weir_ingest__draft_types(weir_ingest__draft *draft) {

@@ -8,24 +8,11 @@
 static bool is_table(const void *context, const char *name, size_t size) {
     const weir_ingest__draft *draft = context;
     for (uint32_t t = 0; t < draft->table_count; t++) {
-        const char *own = draft->tables[t].source->name;
+        const char *own = draft->tables[t].name;
         if (strlen(own) == size && memcmp(own, name, size) == 0)
             return true;
     }
     return false;
-}
-
-static void put_text(weir_json_writer *w, const char *key, const char *text) {
-    weir_json_key(w, key);
-    weir_json_text(w, text);
-}
-
-static void put_texts(weir_json_writer *w, const char *key, const char *const *texts, uint32_t count) {
-    weir_json_key(w, key);
-    weir_json_array(w);
-    for (uint32_t i = 0; i < count; i++)
-        weir_json_text(w, texts[i]);
-    weir_json_end_array(w);
 }
 
 static void put_names(weir_json_writer *w, const weir_ingest__draft_table *table, const uint32_t *columns,
@@ -40,64 +27,51 @@ static void put_names(weir_json_writer *w, const weir_ingest__draft_table *table
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-enum { WAY_MAX = 16 };
-
-const char *weir_ingest__draft_key_name(weir_ingest__draft *draft, const weir_ingest__draft_table *table,
-                                        const weir_ingest__draft_key *key) {
-    const char *name = table->columns[key->columns[0]].name;
-    for (uint32_t i = 1; i < key->column_count; i++)
-        name = weir_ingest__draft_text(draft, "%s+%s", name, table->columns[key->columns[i]].name);
-    return name;
-}
-
-static bool put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
-    const char *keys[WAY_MAX], *tables[WAY_MAX];
+static void put_time(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
+    const char *keys[WEIR_INGEST__TIME_KEYS_MAX], *tables[WEIR_INGEST__TIME_KEYS_MAX];
     uint32_t count = 0;
     if (!weir_ingest__draft_has_time(table))
-        return true;
+        return;
     weir_json_key(w, "temporal_column");
-    while (table->time == WEIR_NONE && count < WAY_MAX) {
+    for (; table->time == WEIR_NONE; count++) {
         const weir_ingest__draft_key *key = &table->keys[table->time_key];
-        keys[count] = weir_ingest__draft_key_name(draft, table, key);
+        assert(count < WEIR_INGEST__TIME_KEYS_MAX && "a time that comes through too many keys");
+        keys[count] = weir_ingest__draft_names(draft, table, key->columns, key->column_count, "+");
         table = &draft->tables[key->parent];
-        tables[count++] = table->source->name;
+        tables[count] = table->name;
     }
     const char *column = table->columns[table->time].name;
     if (count > 0)
-        return weir_ingest__json_time(w, draft->env, keys, tables, count, column);
-    weir_json_text(w, column);
-    return true;
+        weir_ingest__json_time(w, &draft->arena, keys, tables, count, column);
+    else
+        weir_json_text(w, column);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static bool put_column(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table,
+static void put_column(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table,
                        uint32_t c) {
     const weir_ingest__draft_column *column = &table->columns[c];
-    bool is_fine = true;
-    weir_json_key(w, column->name);
-    weir_json_object(w);
-    put_text(w, "stype", weir_stype_name(column->stype));
-    for (uint32_t i = 0; i < table->key_count && is_fine; i++) {
+    weir_json_pair_object(w, column->name);
+    weir_json_pair_text(w, "stype", weir_stype_name(column->stype));
+    for (uint32_t i = 0; i < table->key_count; i++) {
         const weir_ingest__draft_key *key = &table->keys[i];
         if (key->column_count != 1 || key->columns[0] != c)
             continue;
         const weir_ingest__draft_table *parent = &draft->tables[key->parent];
         weir_json_key(w, "foreign_key");
-        is_fine =
-            weir_ingest__json_joined_name(w, draft->env, parent->source->name,
-                                          parent->columns[key->parent_columns[0]].name, is_table, draft);
+        weir_ingest__json_joined_name(w, &draft->arena, parent->name,
+                                      parent->columns[key->parent_columns[0]].name, is_table, draft);
     }
     if (column->stype == WEIR_TIMESTAMP && column->form.format)
-        put_text(w, "format", column->format.pattern);
+        weir_json_pair_text(w, "format", column->format.pattern);
     else if (column->stype == WEIR_TIMESTAMP && column->form.says_unit)
-        put_text(w, "unit", weir_ingest__units[column->form.unit]);
+        weir_json_pair_text(w, "unit", weir_ingest__units[column->form.unit]);
     if (column->is_known_with_row) {
         weir_json_key(w, "known_at");
         weir_json_null(w);
     }
     weir_json_end_object(w);
-    return is_fine;
 }
 
 /* Keys of several columns. */
@@ -109,14 +83,13 @@ static void put_joint_keys(const weir_ingest__draft *draft, weir_json_writer *w,
         if (key->column_count == 1)
             continue;
         if (!has_begun) {
-            weir_json_key(w, "foreign_keys");
-            weir_json_array(w);
+            weir_json_pair_array(w, "foreign_keys");
         }
         has_begun = true;
         weir_json_object(w);
         weir_json_key(w, "columns");
         put_names(w, table, key->columns, key->column_count);
-        put_text(w, "table", draft->tables[key->parent].source->name);
+        weir_json_pair_text(w, "table", draft->tables[key->parent].name);
         weir_json_key(w, "to");
         put_names(w, &draft->tables[key->parent], key->parent_columns, key->column_count);
         weir_json_end_object(w);
@@ -127,16 +100,9 @@ static void put_joint_keys(const weir_ingest__draft *draft, weir_json_writer *w,
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-static bool has_nulls(const weir_ingest__csv_options *a, const weir_ingest__csv_options *b) {
-    bool are_equal = a->null_count == b->null_count;
-    for (uint32_t i = 0; i < a->null_count && are_equal; i++)
-        are_equal = strcmp(a->nulls[i], b->nulls[i]) == 0;
-    return are_equal;
-}
-
 static void put_character(weir_json_writer *w, const char *key, char character) {
     char text[2] = {character, 0};
-    put_text(w, key, character == '\t' ? "\\t" : text);
+    weir_json_pair_text(w, key, character == '\t' ? "\\t" : text);
 }
 
 /* How a table's files were read; beside `first` (or NULL) only what differs from it. */
@@ -146,21 +112,19 @@ static void put_csv(weir_json_writer *w, const weir_ingest__csv_table *table,
     bool says_delimiter = !first || dialect->delimiter != first->dialect.delimiter;
     bool says_quote = !first || dialect->quote != first->dialect.quote;
     bool says_header = !first || dialect->has_header != first->dialect.has_header;
-    bool says_nulls = !first || !has_nulls(&table->options, &first->options);
+    bool says_nulls = !first || !weir_ingest__names_equal(table->options.nulls, table->options.null_count,
+                                                          first->options.nulls, first->options.null_count);
     if (!says_delimiter && !says_quote && !says_header && !says_nulls)
         return;
-    weir_json_key(w, "csv");
-    weir_json_object(w);
+    weir_json_pair_object(w, "csv");
     if (says_delimiter)
         put_character(w, "delimiter", dialect->delimiter);
     if (says_quote)
         put_character(w, "quote", dialect->quote);
-    if (says_header) {
-        weir_json_key(w, "header");
-        weir_json_bool(w, dialect->has_header);
-    }
+    if (says_header)
+        weir_json_pair_bool(w, "header", dialect->has_header);
     if (says_nulls)
-        put_texts(w, "null", table->options.nulls, table->options.null_count);
+        weir_json_pair_texts(w, "null", table->options.nulls, table->options.null_count);
     weir_json_end_object(w);
 }
 
@@ -174,24 +138,21 @@ static const weir_ingest__csv_table *first_csv(const weir_ingest__draft *draft) 
 
 /* ---- Tables, whole ---------------------------------------------------------------------------- */
 
-static bool put_table(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
-    weir_json_key(w, table->source->name);
-    weir_json_object(w);
+static void put_table(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_table *table) {
+    weir_json_pair_object(w, table->name);
     if (table->primary_key_count > 0) {
         weir_json_key(w, "primary_key");
         put_names(w, table, table->primary_key, table->primary_key_count);
     }
-    bool is_fine = put_time(draft, w, table);
+    put_time(draft, w, table);
     put_joint_keys(draft, w, table);
     if (table->source->csv && table->source->csv != first_csv(draft))
         put_csv(w, table->source->csv, first_csv(draft));
-    weir_json_key(w, "columns");
-    weir_json_object(w);
-    for (uint32_t c = 0; c < table->column_count && is_fine; c++)
-        is_fine = put_column(draft, w, table, c);
+    weir_json_pair_object(w, "columns");
+    for (uint32_t c = 0; c < table->column_count; c++)
+        put_column(draft, w, table, c);
     weir_json_end_object(w);
     weir_json_end_object(w);
-    return is_fine;
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
@@ -199,110 +160,63 @@ static bool put_table(weir_ingest__draft *draft, weir_json_writer *w, const weir
 static void put_moment(weir_json_writer *w, const char *key, int64_t micros) {
     char text[40];
     weir_timestamp_format(micros, text);
-    put_text(w, key, text);
+    weir_json_pair_text(w, key, text);
 }
 
-static bool is_name_of_earlier(const weir_ingest__draft *draft, uint32_t number, const char *name) {
-    for (uint32_t i = 0; i < number; i++)
-        if (strcmp(draft->tasks[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* table.column, followed by #2, #3, … if names of earlier tasks read the same. */
-static const char *task_name(weir_ingest__draft *draft, uint32_t number) {
-    weir_ingest__draft_task *task = &draft->tasks[number];
-    const char *table = draft->tables[task->table].source->name;
-    const char *column = draft->tables[task->table].columns[task->column].name;
-    const char *name = weir_ingest__draft_text(draft, "%s.%s", table, column);
-    for (unsigned i = 2; !draft->is_short_of_memory && is_name_of_earlier(draft, number, name); i++)
-        name = weir_ingest__draft_text(draft, "%s.%s#%u", table, column, i);
-    task->name = name;
-    return name;
-}
-
-static bool put_task(weir_ingest__draft *draft, weir_json_writer *w, uint32_t number) {
-    const weir_ingest__draft_task *task = &draft->tasks[number];
+static void put_task(weir_ingest__draft *draft, weir_json_writer *w, const weir_ingest__draft_task *task,
+                     const char *name) {
     const weir_ingest__draft_table *table = &draft->tables[task->table];
-    weir_json_key(w, task_name(draft, number));
-    weir_json_object(w);
-    put_text(w, "anchor_table", table->source->name);
-    put_text(w, "target_column", table->columns[task->column].name);
-    put_text(w, "target_stype", weir_stype_name(table->columns[task->column].stype));
+    weir_json_pair_object(w, name);
+    weir_json_pair_text(w, "anchor_table", table->name);
+    weir_json_pair_text(w, "target_column", table->columns[task->column].name);
+    weir_json_pair_text(w, "target_stype", weir_stype_name(table->columns[task->column].stype));
     if (task->has_split) {
-        weir_json_key(w, "split");
-        weir_json_object(w);
-        put_text(w, "method", "temporal");
+        weir_json_pair_object(w, "split");
+        weir_json_pair_text(w, "method", "temporal");
         put_moment(w, "val", task->val);
         put_moment(w, "test", task->test);
         weir_json_end_object(w);
     }
-    bool is_fine = true;
     if (task->dropped_count > 0) {
-        weir_json_key(w, "drop_columns");
-        weir_json_array(w);
-        for (uint32_t i = 0; i < task->dropped_count && is_fine; i++)
-            is_fine = weir_ingest__json_joined_name(w, draft->env, table->source->name,
-                                                    table->columns[task->dropped[i]].name, is_table, draft);
+        weir_json_pair_array(w, "drop_columns");
+        for (uint32_t i = 0; i < task->dropped_count; i++)
+            weir_ingest__json_joined_name(w, &draft->arena, table->name,
+                                          table->columns[task->dropped[i]].name, is_table, draft);
         weir_json_end_array(w);
     }
     weir_json_end_object(w);
-    return is_fine;
 }
 
-bool weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
-    bool is_fine = true, has_split = false;
+void weir_ingest__draft_write(weir_ingest__draft *draft, weir_json_writer *w) {
+    const char *names[WEIR_INGEST__DRAFT_TASKS_MAX];
+    bool has_split = false;
     weir_json_object(w);
-    put_text(w, "name", draft->catalog->name);
+    weir_json_pair_text(w, "name", draft->catalog->name);
     if (draft->source->search_path_count > 0)
-        put_texts(w, "search_path", draft->source->search_path, draft->source->search_path_count);
+        weir_json_pair_texts(w, "search_path", draft->source->search_path, draft->source->search_path_count);
     if (first_csv(draft))
         put_csv(w, first_csv(draft), NULL);
-    weir_json_key(w, "keys");
-    weir_json_bool(w, true);
-    weir_json_key(w, "tables");
-    weir_json_object(w);
-    for (uint32_t t = 0; t < draft->table_count && is_fine; t++)
-        is_fine = put_table(draft, w, &draft->tables[t]);
+    weir_json_pair_bool(w, "keys", true);
+    weir_json_pair_object(w, "tables");
+    for (uint32_t t = 0; t < draft->table_count; t++)
+        put_table(draft, w, &draft->tables[t]);
     weir_json_end_object(w);
-    weir_json_key(w, "tasks");
-    weir_json_object(w);
-    for (uint32_t i = 0; i < draft->task_count && is_fine; i++) {
-        is_fine = put_task(draft, w, i);
+    weir_json_pair_object(w, "tasks");
+    for (uint32_t i = 0; i < draft->task_count; i++) {
+        const weir_ingest__draft_task *task = &draft->tasks[i];
+        const weir_ingest__draft_table *table = &draft->tables[task->table];
+        const char *name =
+            weir_ingest__task_name(&draft->arena, table->name, table->columns[task->column].name, names, i);
+        names[i] = name ? name : "";
+        put_task(draft, w, task, names[i]);
         has_split = has_split || draft->tasks[i].has_split;
     }
     weir_json_end_object(w);
     if (has_split)
-        put_text(w, "statistics_until", "train");
-    weir_json_key(w, "embedding");
-    weir_json_object(w);
-    put_text(w, "provider", "hash_v1");
-    weir_json_key(w, "dim");
-    weir_json_uint(w, 256);
+        weir_json_pair_text(w, "statistics_until", "train");
+    weir_json_pair_object(w, "embedding");
+    weir_json_pair_text(w, "provider", "hash_v1");
+    weir_json_pair_uint(w, "dim", 256);
     weir_json_end_object(w);
     weir_json_end_object(w);
-    return is_fine;
-}
-
-/* ---- Reasons --------------------------------------------------------------------------------- */
-
-void weir_ingest__draft_write_reasons(const weir_ingest__draft *draft, weir_json_writer *w) {
-    weir_json_array(w);
-    for (size_t i = 0; i < draft->reason_count; i++) {
-        const weir_ingest__reason *reason = &draft->reasons[i];
-        weir_json_object(w);
-        if (reason->table)
-            put_text(w, "table", reason->table);
-        if (reason->column)
-            put_text(w, "column", reason->column);
-        put_text(w, "topic", reason->topic);
-        put_text(w, "choice", reason->choice);
-        put_text(w, "why", reason->why);
-        if (reason->is_doubtful) {
-            weir_json_key(w, "check");
-            weir_json_bool(w, true);
-        }
-        weir_json_end_object(w);
-    }
-    weir_json_end_array(w);
 }

@@ -102,51 +102,38 @@ static weir_status write_section(const weir_ingest__encoder *e, embed_batch *bat
     return WEIR_OK;
 }
 
-static void release_batches(const weir_env *env, embed_batch *batches, uint32_t callers) {
-    for (uint32_t b = 0; batches && b < callers; b++) {
-        weir__arena_release(&batches[b].texts);
-        weir__release(env, batches[b].list);
-        weir__release(env, batches[b].vectors);
-    }
-    weir__release(env, batches);
-}
-
-static embed_batch *make_batches(const weir_env *env, weir_ingest__embedder *embedder, uint32_t callers) {
-    embed_batch *batches = weir__allocate_zero(env, callers, sizeof *batches);
-    bool is_fine = batches != NULL;
-    for (uint32_t b = 0; is_fine && b < callers; b++) {
-        batches[b].embedder = embedder;
-        weir__arena_init(&batches[b].texts, env);
-        batches[b].list = weir__allocate(env, embedder->batch_max, sizeof *batches[b].list);
-        batches[b].vectors = weir__allocate(env, embedder->batch_max, embedder->dim * sizeof(uint16_t));
-        is_fine = batches[b].list && batches[b].vectors;
-    }
-    if (is_fine)
-        return batches;
-    for (uint32_t b = 0; batches && b < callers; b++)
-        batches[b].texts.env = env;
-    release_batches(env, batches, callers);
-    return NULL;
-}
-
 weir_status weir_ingest__write_embeddings(const weir_ingest__encoder *e, weir_ingest__embedder *embedder,
                                           weir_error *error) {
     const weir_store_info *info = &e->description->info;
     uint32_t callers = embedder->kind->callers ? embedder->kind->callers : e->context->threads;
     callers = callers < WEIR__THREADS_MAX ? callers : WEIR__THREADS_MAX;
-    embed_batch *batches = make_batches(e->context->env, embedder, callers);
-    if (!batches)
-        return weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
-    weir_ingest__begin_phase(e->context, "embed",
-                             (uint64_t)info->column_count + info->category_count + info->text_count, 0);
-    weir_status status = write_section(e, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS,
-                                       column_text, info->column_count, error);
+    weir__arena memory;
+    weir__arena_init(&memory, e->context->env);
+    embed_batch *batches = weir__arena_take_zero(&memory, callers, sizeof *batches);
+    for (uint32_t b = 0; b < callers && !memory.is_short; b++) {
+        batches[b].embedder = embedder;
+        weir__arena_init(&batches[b].texts, e->context->env);
+        batches[b].list = weir__arena_take_zero(&memory, embedder->batch_max, sizeof *batches[b].list);
+        batches[b].vectors =
+            weir__arena_take_zero(&memory, embedder->batch_max, embedder->dim * sizeof(uint16_t));
+    }
+    weir_status status = WEIR_OK;
+    if (memory.is_short)
+        status = weir__out_of_memory(error, WEIR_INGEST__EMBED_OPERATOR, embedder->batch_max * embedder->dim);
+    else
+        weir_ingest__begin_phase(e->context, "embed",
+                                 (uint64_t)info->column_count + info->category_count + info->text_count, 0);
+    if (status == WEIR_OK)
+        status = write_section(e, batches, callers, WEIR_STORE__SECTION_COLUMN_EMBEDDINGS, column_text,
+                               info->column_count, error);
     if (status == WEIR_OK)
         status = write_section(e, batches, callers, WEIR_STORE__SECTION_CATEGORY_EMBEDDINGS, category_text,
                                info->category_count, error);
     if (status == WEIR_OK)
         status = write_section(e, batches, callers, WEIR_STORE__SECTION_TEXT_EMBEDDINGS, text_text,
                                info->text_count, error);
-    release_batches(e->context->env, batches, callers);
+    for (uint32_t b = 0; batches && b < callers; b++)
+        weir__arena_release(&batches[b].texts);
+    weir__arena_release(&memory);
     return status;
 }

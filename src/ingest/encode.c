@@ -108,45 +108,35 @@ static void compose_block(void *argument, size_t index, uint32_t worker) {
 }
 
 /* A wave of blocks is composed in parallel, then written in order. */
-static weir_status write_table(const weir_ingest__encoder *e, uint32_t t, row_block *blocks,
-                               weir_error *error) {
-    uint32_t stride = e->description->tables[t].stride;
-    uint32_t rows = e->ordered->tables[t].row_count;
-    uint32_t block_rows = stride ? BLOCK_BYTES / stride : rows;
-    block_rows = block_rows ? block_rows : 1;
-    for (uint32_t first = 0; first < rows && stride > 0;) {
-        uint32_t count = 0;
-        uint32_t start = first;
-        for (; count < e->context->threads && first < rows; count++) {
-            uint32_t part = rows - first < block_rows ? rows - first : block_rows;
-            blocks[count] = (row_block){e, t, first, part, blocks[count].bytes};
-            first += part;
-        }
-        weir__parallel(e->context->env, e->context->threads, count, compose_block, blocks);
-        for (uint32_t i = 0; i < count; i++)
-            weir_store__writer_put(e->writer, blocks[i].bytes, (size_t)blocks[i].count * stride);
-        if (!weir_ingest__advance(e->context, first - start))
-            return weir_ingest__cancelled(error);
-    }
-    return WEIR_OK;
-}
-
 static weir_status write_rows(const weir_ingest__encoder *e, weir_error *error) {
     row_block blocks[WEIR__THREADS_MAX];
+    uint32_t threads = e->context->threads;
     size_t widest = BLOCK_BYTES;
     weir_status status = WEIR_OK;
     for (uint32_t t = 0; t < e->plan->table_count; t++)
         if (e->description->tables[t].stride > widest)
             widest = e->description->tables[t].stride;
-    uint8_t *memory = weir__allocate(e->context->env, e->context->threads, widest);
+    uint8_t *memory = weir__allocate(e->context->env, threads, widest);
     if (!memory)
-        return weir_ingest__no_memory(error, e->context->threads * widest);
-    for (uint32_t i = 0; i < e->context->threads; i++)
-        blocks[i].bytes = memory + i * widest;
+        return weir_ingest__no_memory(error, threads * widest);
     weir_store__writer_begin(e->writer, WEIR_STORE__SECTION_ROWS);
     for (uint32_t t = 0; t < e->plan->table_count && status == WEIR_OK; t++) {
+        uint32_t stride = e->description->tables[t].stride, rows = e->ordered->tables[t].row_count;
+        uint32_t block_rows = stride > 0 && stride < BLOCK_BYTES ? BLOCK_BYTES / stride : 1;
         weir_store__writer_align(e->writer, WEIR_STORE__TABLE_ALIGNMENT);
-        status = write_table(e, t, blocks, error);
+        for (uint32_t first = 0; first < rows && stride > 0 && status == WEIR_OK;) {
+            uint32_t count = 0, start = first;
+            for (; count < threads && first < rows; count++) {
+                uint32_t part = rows - first < block_rows ? rows - first : block_rows;
+                blocks[count] = (row_block){e, t, first, part, memory + count * widest};
+                first += part;
+            }
+            weir__parallel(e->context->env, threads, count, compose_block, blocks);
+            for (uint32_t i = 0; i < count; i++)
+                weir_store__writer_put(e->writer, blocks[i].bytes, (size_t)blocks[i].count * stride);
+            if (!weir_ingest__advance(e->context, first - start))
+                status = weir_ingest__cancelled(error);
+        }
     }
     weir__release(e->context->env, memory);
     return status;
@@ -179,27 +169,10 @@ static void write_targets(weir_store__writer *w, const weir_ingest__task *task, 
             bits = 0;
         else if (task->numbers)
             bits = bits_of_float(weir_normalise(task->numbers[i], &column->statistics));
-        else if (task->category_ranks)
-            bits = column->category_start + task->category_ranks[task->integers[i]];
+        else if (task->categories.ranks)
+            bits = column->category_start + task->categories.ranks[task->integers[i]];
         else
             bits = (uint64_t)task->integers[i];
-        weir_store__writer_put_long(w, bits);
-    }
-}
-
-static void write_weights(weir_store__writer *w, const weir_ingest__task *task) {
-    for (uint64_t i = 0; i < task->seed_count; i++) {
-        uint64_t bits;
-        memcpy(&bits, &task->weights[i], sizeof bits);
-        weir_store__writer_put_long(w, bits);
-    }
-}
-
-static void write_null_bits(weir_store__writer *w, const weir_ingest__task *task) {
-    for (uint64_t i = 0; i < task->seed_count; i += 64) {
-        uint64_t bits = 0;
-        for (uint32_t k = 0; k < 64 && i + k < task->seed_count; k++)
-            bits |= (uint64_t)task->nulls[i + k] << k;
         weir_store__writer_put_long(w, bits);
     }
 }
@@ -220,17 +193,23 @@ static void write_seeds(const weir_ingest__encoder *e) {
     for (uint32_t i = 0; i < count; i++) {
         if (!tasks[i].plan->is_cell)
             write_targets(w, &tasks[i], &e->description->columns[tasks[i].plan->column_idx]);
-        if (tasks[i].weights)
-            write_weights(w, &tasks[i]);
+        for (uint64_t k = 0; tasks[i].weights && k < tasks[i].seed_count; k++) {
+            uint64_t bits;
+            memcpy(&bits, &tasks[i].weights[k], sizeof bits);
+            weir_store__writer_put_long(w, bits);
+        }
     }
     weir_store__writer_begin(w, WEIR_STORE__SECTION_SEED_BITS);
     for (uint32_t i = 0; i < count; i++) {
+        uint32_t anchors = e->ordered->tables[tasks[i].plan->anchor_table].row_count;
         if (tasks[i].plan->is_cell)
-            weir_store__writer_put(
-                w, tasks[i].held_out,
-                weir__bits_size(e->ordered->tables[tasks[i].plan->anchor_table].row_count));
-        else
-            write_null_bits(w, &tasks[i]);
+            weir_store__writer_put(w, tasks[i].held_out, weir__bits_size(anchors));
+        for (uint64_t k = 0; tasks[i].nulls && k < tasks[i].seed_count; k += 64) {
+            uint64_t bits = 0;
+            for (uint32_t b = 0; b < 64 && k + b < tasks[i].seed_count; b++)
+                bits |= (uint64_t)tasks[i].nulls[k + b] << b;
+            weir_store__writer_put_long(w, bits);
+        }
     }
 }
 
@@ -257,10 +236,11 @@ static const weir_ingest__string *category_at(const weir_ingest__encoder *e, uin
     return e->category_texts[index];
 }
 
-/* A dictionary's strings in their bytewise order, from `start` on. */
+/* Categories in their bytewise order, from `start` on. */
 static void list_categories(weir_ingest__encoder *e, uint32_t column_idx,
-                            const weir_ingest__dictionary *dictionary, const uint32_t *ranks,
-                            uint32_t *start) {
+                            const weir_ingest__categories *categories, uint32_t *start) {
+    const weir_ingest__dictionary *dictionary = &categories->dictionary;
+    const uint32_t *ranks = categories->ranks;
     e->description->columns[column_idx].category_start = *start;
     e->description->columns[column_idx].category_count = dictionary->count;
     for (uint32_t i = 0; i < dictionary->count; i++) {
@@ -278,9 +258,9 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
     uint32_t start = 0;
     for (uint32_t t = 0; t < e->plan->table_count; t++)
         for (uint32_t c = 0; c < e->plan->tables[t].column_count; c++)
-            count += e->ordered->tables[t].categories[c].count;
+            count += e->ordered->tables[t].columns[c].categories.dictionary.count;
     for (uint32_t i = 0; i < e->plan->task_count; i++)
-        count += e->tasks->list[i].categories.count;
+        count += e->tasks->list[i].categories.dictionary.count;
     if (count >= UINT32_MAX)
         return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
                           "the categorical columns have more than 2^32-2 values; make some of them text");
@@ -293,13 +273,12 @@ static weir_status number_categories(weir_ingest__encoder *e, weir_error *error)
             const weir_ingest__column_plan *column = &e->plan->tables[t].columns[c];
             const weir_ingest__table *table = &e->ordered->tables[t];
             if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
-                list_categories(e, column->column_idx, &table->categories[c], table->category_ranks[c],
-                                &start);
+                list_categories(e, column->column_idx, &table->columns[c].categories, &start);
         }
     for (uint32_t i = 0; i < e->plan->task_count; i++) {
         const weir_ingest__task *task = &e->tasks->list[i];
-        if (task->category_ranks)
-            list_categories(e, task->plan->column_idx, &task->categories, task->category_ranks, &start);
+        if (task->categories.ranks)
+            list_categories(e, task->plan->column_idx, &task->categories, &start);
     }
     e->description->info.category_count = WEIR__NARROW(uint32_t, count);
     return WEIR_OK;

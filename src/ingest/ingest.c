@@ -168,15 +168,11 @@ static bool reads_once(const ingest_run *ingest) {
     return schema->table_count > 0 && !has_query;
 }
 
-/* A quarter of what is given; with less than this, DuckDB reads no Parquet. */
-static uint64_t memory_of_source(const weir_ingest_options *options) {
-    enum { LEAST = 128 << 20 };
-    return options->memory == 0 ? 0 : options->memory / 4 < LEAST ? LEAST : options->memory / 4;
-}
-
 static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *error) {
+    enum { LEAST_MEMORY = 128 << 20 }; /* with less, DuckDB reads no Parquet */
     const weir_ingest_options *options = ingest->context.options;
     bool has_tables = options->arrow_table_count > 0;
+    uint64_t share = options->memory / 4 < LEAST_MEMORY ? LEAST_MEMORY : options->memory / 4;
     if (!options->source == !has_tables)
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR, "%s",
                           has_tables ? "both a source and Arrow tables are given" : "no source is given");
@@ -195,7 +191,7 @@ static weir_status begin(ingest_run *ingest, bool reads_schema, weir_error *erro
                                                    .arrow_tables = options->arrow_tables,
                                                    .arrow_table_count = options->arrow_table_count,
                                                    .arrow_is_read_once = reads_once(ingest),
-                                                   .memory = memory_of_source(options),
+                                                   .memory = options->memory > 0 ? share : 0,
                                                    .is_cancelled = &ingest->context.is_cancelled};
     WEIR__TRY(prepare_csv(ingest, error));
     if (options->search_path)
@@ -300,60 +296,48 @@ static weir_status make_store(ingest_run *ingest, weir_ingest__keeper *keeper, w
                       context->warning_count == 1 ? "" : "s", context->first_warning);
 }
 
-/* The store takes its name, then the list of kept rows, then the manifest; their texts, and what is told, are
- * ready by then.
- * Abandons or commits store and manifest. */
-static weir_status commit_files(ingest_run *ingest, weir_ingest__keeper *keeper, weir_store__writer *store,
-                                weir__atomic_file *manifest, weir_ingest_report *report, weir_error *error) {
-    const weir_store_info *info = &ingest->description.info;
-    weir_bytes text = {0};
-    weir_status status =
-        weir_ingest__prepare_manifest(&ingest->context, info, report->store_path, report->manifest_path,
-                                      &text, &report->manifest_kept, error);
-    if (status == WEIR_OK && !report->manifest_kept)
-        status = weir__atomic_write(manifest, text.data, text.size, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__base_tell(ingest->base, &ingest->context, info, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__keep_prepare(keeper, ingest->base, ingest->catalog.name, info, error);
-    if (status == WEIR_OK)
-        status = weir_store__writer_commit(store, error);
-    else
-        weir_store__writer_abandon(store);
-    if (status == WEIR_OK)
-        status = weir_ingest__keep_commit(keeper, error);
-    if (status == WEIR_OK && !report->manifest_kept)
-        status = weir__atomic_commit(manifest, error);
-    if (status != WEIR_OK || report->manifest_kept)
-        weir__atomic_abandon(manifest);
-    weir_bytes_release(&text);
-    return status;
-}
-
 /* Both files are open, and so locked, before a row is read: another ingest into them is refused at once, a
  * folder that cannot be written is found out before the work, and if no manifest can be written there is no
- * new store either. */
+ * new store either. The store takes its name, then the list of kept rows, then the manifest; their texts, and
+ * what is told, are ready by then. */
 static weir_status read_and_write(ingest_run *ingest, weir_ingest_report *report, weir_error *error) {
+    const weir_ingest__context *context = &ingest->context;
+    const weir_store_info *info = &ingest->description.info;
     weir__atomic_file manifest;
     weir_store__writer store;
     weir_ingest__keeper *keeper = NULL;
-    WEIR__TRY(weir__atomic_open(&manifest, ingest->context.env, report->manifest_path, WEIR_INGEST__OPERATOR,
-                                error));
-    weir_status status = weir_store__writer_open(&store, ingest->context.env, report->store_path, error);
+    weir_bytes text = {0};
+    WEIR__TRY(
+        weir__atomic_open(&manifest, context->env, report->manifest_path, WEIR_INGEST__OPERATOR, error));
+    weir_status status = weir_store__writer_open(&store, context->env, report->store_path, error);
     if (status != WEIR_OK) {
         weir__atomic_abandon(&manifest);
         return status;
     }
-    status = weir_ingest__keep_open(&ingest->context, report->store_path, &keeper, error);
+    status = weir_ingest__keep_open(context, report->store_path, &keeper, error);
     if (status == WEIR_OK)
         status = make_store(ingest, keeper, &store, report, error);
-    if (status == WEIR_OK) {
-        status = commit_files(ingest, keeper, &store, &manifest, report, error);
-        report->kept_bytes = weir_ingest__keep_bytes(keeper);
-    } else {
+    if (status == WEIR_OK)
+        status = weir_ingest__prepare_manifest(&ingest->context, info, report->store_path,
+                                               report->manifest_path, &text, &report->manifest_kept, error);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_write(&manifest, text.data, text.size, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__base_tell(ingest->base, context, info, error);
+    if (status == WEIR_OK)
+        status = weir_ingest__keep_prepare(keeper, ingest->base, ingest->catalog.name, info, error);
+    if (status == WEIR_OK)
+        status = weir_store__writer_commit(&store, error);
+    else
         weir_store__writer_abandon(&store);
+    if (status == WEIR_OK)
+        status = weir_ingest__keep_commit(keeper, error);
+    if (status == WEIR_OK && !report->manifest_kept)
+        status = weir__atomic_commit(&manifest, error);
+    if (status != WEIR_OK || report->manifest_kept)
         weir__atomic_abandon(&manifest);
-    }
+    weir_bytes_release(&text);
+    report->kept_bytes = weir_ingest__keep_bytes(keeper);
     weir_ingest__keep_close(keeper);
     return status;
 }
@@ -456,26 +440,6 @@ static __attribute__((noinline)) weir_status run_watched(const weir_env *env, we
     return status;
 }
 
-static __attribute__((noinline)) weir_status ingest_all(const weir_env *env,
-                                                        const weir_ingest_options *options,
-                                                        weir_ingest_report *report, weir_error *error) {
-    uint64_t memory = options->memory ? options->memory : env->memory_size(env->context) / 2;
-    weir__spill *spill = NULL;
-    weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
-    if (!own)
-        return weir_ingest__no_memory(error, sizeof *own);
-    weir_status status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
-    if (status == WEIR_OK)
-        status = run_watched(env, spill, options, own, NULL, error);
-    if (status == WEIR_OK)
-        own->spilled_bytes = weir__spill_peak(spill);
-    if (status == WEIR_OK && report)
-        *report = *own;
-    weir__spill_close(spill);
-    weir__release(env, own);
-    return status;
-}
-
 weir_status weir_schema_draft(const weir_env *env, const weir_ingest_options *given, weir_bytes *schema,
                               weir_error *error) {
     weir_ingest_options options;
@@ -505,9 +469,23 @@ weir_status weir_ingest(const weir_env *env, const weir_ingest_options *given, w
         return weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
                           "there is no format %u of stores; 0 is the least that the rows need, 2 the latest",
                           options.format);
+    env = weir__env_or_default(env);
+    weir_ingest_report *own = weir__allocate_zero(env, 1, sizeof *own);
+    weir__spill *spill = NULL;
+    if (!own)
+        return weir_ingest__no_memory(error, sizeof *own);
+    uint64_t memory = options.memory ? options.memory : env->memory_size(env->context) / 2;
+    weir_status status = weir__spill_open(&spill, env, memory, WEIR_INGEST__OPERATOR, error);
     weir__floating kept = weir__enter_floating();
-    weir_status status = ingest_all(weir__env_or_default(env), &options, report, error);
+    if (status == WEIR_OK)
+        status = run_watched(env, spill, &options, own, NULL, error);
     weir__leave_floating(&kept);
+    if (status == WEIR_OK)
+        own->spilled_bytes = weir__spill_peak(spill);
+    if (status == WEIR_OK && report)
+        *report = *own;
+    weir__spill_close(spill);
+    weir__release(env, own);
     end_telling(&options, status);
     return status;
 }

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "ingest/base_rows.h"
 #include "weir_tool/documents.h"
 
-enum { STEM_MAX = 100, DIGITS = 16, NAME_CAPACITY = STEM_MAX + 1 + DIGITS + sizeof ".rows" };
+enum { STEM_MAX = 100, DIGITS = 16 };
 
 /* The greatest value of a column so far. */
 typedef struct greatest {
@@ -24,7 +25,7 @@ typedef struct kept_part {
     const weir_env *env;
     weir_ingest__run_writer out;
     int file; /* -1: none is open */
-    char name[NAME_CAPACITY];
+    const char *path;
     weir_row_run_file said;
     bool is_whole;
     greatest latest;
@@ -41,81 +42,59 @@ typedef struct kept_table {
 
 struct weir_ingest__keeper {
     const weir_env *env;
-    char *folder;
-    char *list_path;
+    const char *folder, *list_path;
     weir__atomic_file list; /* holds the folder's lock while it is open */
     bool is_ours;           /* the folder may be swept */
     uint64_t bytes;         /* of the files that the list names */
     kept_table *tables;     /* as many as ingest has, from weir_ingest__keep_tables on */
     uint32_t table_count;
-    weir__arena arena; /* of the tables */
+    weir__arena arena; /* of all of it */
 };
 
 typedef struct weir_ingest__keeper keeper;
 
-static weir_status no_memory(weir_error *error, size_t size) {
-    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, size);
-}
-
-/* FOLDER/NAME, to be released; NULL if memory is short. */
-static char *path_in(const keeper *k, const char *name) {
-    size_t size = strlen(k->folder) + strlen(name) + 2;
-    char *path = weir__allocate(k->env, size, 1);
-    if (path)
-        snprintf(path, size, "%s/%s", k->folder, name);
-    return path;
-}
-
 /* ---- The folder ------------------------------------------------------------------------------ */
-
-static bool is_kept_name(const char *name) {
-    static const char ending[] = ".rows";
-    size_t size = strlen(name), tail = DIGITS + sizeof ending - 1;
-    const char *digits = name + size - tail;
-    return size > tail + 1 && digits[-1] == '-' && strspn(digits, "0123456789abcdef") == DIGITS &&
-           strcmp(digits + DIGITS, ending) == 0;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* What a folder's list names, sorted. */
 typedef struct sweep {
-    const keeper *keeper;
+    keeper *keeper;
     const char **listed;
     size_t listed_count;
 } sweep;
 
 static bool remove_unlisted(void *context, const char *name, bool is_folder, bool is_file) {
+    static const char ending[] = ".rows";
     const sweep *s = context;
+    const weir_env *env = s->keeper->env;
+    size_t size = strlen(name), tail = DIGITS + sizeof ending - 1;
+    const char *digits = name + size - tail;
     (void)is_folder;
-    if (!is_file || !is_kept_name(name) ||
-        (s->listed_count > 0 && bsearch(&name, s->listed, s->listed_count, sizeof *s->listed, compare_names)))
+    if (!is_file || size <= tail + 1 || digits[-1] != '-' || strspn(digits, "0123456789abcdef") != DIGITS ||
+        strcmp(digits + DIGITS, ending) != 0)
+        return true; /* it is none of ingest's */
+    if (s->listed_count > 0 &&
+        bsearch(&name, s->listed, s->listed_count, sizeof *s->listed, weir__compare_by_name))
         return true;
-    char *path = path_in(s->keeper, name);
+    const char *path = weir__arena_format(&s->keeper->arena, "%s/%s", s->keeper->folder, name);
     if (path)
-        (void)!s->keeper->env->remove(s->keeper->env->context, path);
-    weir__release(s->keeper->env, path);
+        (void)!env->remove(env->context, path);
     return path != NULL;
 }
 
 /* Removes files of kept rows that no list names; *list is the one that is there. */
-static void sweep_with(const keeper *k, const weir_ingest__run_list *list) {
+static void sweep_with(keeper *k, const weir_ingest__run_list *list) {
     sweep s = {.keeper = k};
     size_t count = 0;
     for (uint32_t t = 0; t < list->table_count; t++)
         count += list->tables[t].file_count;
-    s.listed = weir__allocate(k->env, count, sizeof *s.listed);
+    s.listed = weir__arena_take_zero(&k->arena, count, sizeof *s.listed);
     if (!s.listed)
         return;
     for (uint32_t t = 0; t < list->table_count; t++)
         for (uint32_t f = 0; f < list->tables[t].file_count; f++)
             s.listed[s.listed_count++] = list->tables[t].files[f].path;
-    if (count > 0)
-        qsort(s.listed, count, sizeof *s.listed, compare_names);
+    weir__sort_by_name(s.listed, count, sizeof *s.listed);
     (void)!k->env->list(k->env->context, k->folder, remove_unlisted, &s);
-    weir__release(k->env, (void *)s.listed);
 }
 
 /* The list that is there; without tables if there is none. Release it, also after a failure. */
@@ -134,14 +113,34 @@ static void release_list(weir_ingest__run_list *list) {
         weir_ingest__run_list_release(list);
 }
 
-static weir_status prepare_folder(keeper *k, weir_error *error) {
+/* Removes what the list that is there does not name. */
+static void sweep_folder(keeper *k) {
     weir_ingest__run_list list;
-    k->list_path = path_in(k, WEIR_ROW_RUN_LIST);
+    if (read_list(k, &list, NULL) == WEIR_OK)
+        sweep_with(k, &list);
+    release_list(&list);
+}
+
+weir_status weir_ingest__keep_open(const weir_ingest__context *context, const char *store_path,
+                                   weir_ingest__keeper **out, weir_error *error) {
+    const weir_env *env = context->env;
+    weir_ingest__run_list list;
+    *out = NULL;
+    if (!context->options->keep_rows)
+        return WEIR_OK;
+    keeper *k = *out = weir__allocate_zero(env, 1, sizeof *k);
+    if (!k)
+        return weir_ingest__no_memory(error, sizeof *k);
+    k->env = k->list.env = env;
+    k->list.file = -1;
+    weir__arena_init(&k->arena, env);
+    k->folder = weir__arena_format(&k->arena, "%s%s", store_path, WEIR_INGEST__KEPT_ENDING);
+    k->list_path = k->folder ? weir__arena_format(&k->arena, "%s/%s", k->folder, WEIR_ROW_RUN_LIST) : NULL;
     if (!k->list_path)
-        return no_memory(error, strlen(k->folder));
-    if (k->env->make_folder(k->env->context, k->folder) != 0 && errno != EEXIST)
+        return weir_ingest__no_memory(error, strlen(store_path));
+    if (env->make_folder(env->context, k->folder) != 0 && errno != EEXIST)
         return weir__io_error(error, WEIR_INGEST__OPERATOR, "make", k->folder);
-    WEIR__TRY(weir__atomic_open(&k->list, k->env, k->list_path, WEIR_INGEST__OPERATOR, error));
+    WEIR__TRY(weir__atomic_open(&k->list, env, k->list_path, WEIR_INGEST__OPERATOR, error));
     weir_status status = read_list(k, &list, error);
     if (status == WEIR_OK && list.table_count > 0 && !list.has_store)
         status = weir__fail(error, WEIR_CONTRACT_VIOLATION, WEIR_INGEST__OPERATOR,
@@ -155,26 +154,6 @@ static weir_status prepare_folder(keeper *k, weir_error *error) {
     return status;
 }
 
-weir_status weir_ingest__keep_open(const weir_ingest__context *context, const char *store_path,
-                                   weir_ingest__keeper **out, weir_error *error) {
-    const weir_env *env = context->env;
-    *out = NULL;
-    if (!context->options->keep_rows)
-        return WEIR_OK;
-    keeper *k = *out = weir__allocate_zero(env, 1, sizeof *k);
-    size_t size = strlen(store_path) + sizeof WEIR_INGEST__KEPT_ENDING;
-    if (!k)
-        return no_memory(error, sizeof *k);
-    k->env = k->list.env = env;
-    weir__arena_init(&k->arena, env);
-    k->list.file = -1;
-    k->folder = weir__allocate(env, size, 1);
-    if (!k->folder)
-        return no_memory(error, size);
-    snprintf(k->folder, size, "%s%s", store_path, WEIR_INGEST__KEPT_ENDING);
-    return prepare_folder(k, error);
-}
-
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* A time that comes from a column as it is: text in another form has another order. */
@@ -183,23 +162,40 @@ uint32_t weir_ingest__keep_time(const weir_ingest__table_plan *plan) {
     return column == WEIR_NONE || plan->columns[column].form.format ? WEIR_NONE : column;
 }
 
+/* FOLDER/TABLE-0123456789abcdef.rows */
+static weir_status choose_path(keeper *k, kept_part *part, const char *table, weir_error *error) {
+    uint8_t random[DIGITS / 2];
+    char digits[DIGITS + 1], stem[STEM_MAX + 1];
+    size_t size = 0;
+    if (k->env->random(k->env->context, random, sizeof random) != 0)
+        return weir__io_error(error, WEIR_INGEST__OPERATOR, "name a file in", k->folder);
+    weir__hex_encode(random, sizeof random, digits);
+    for (; table[size] && size < STEM_MAX; size++) {
+        char c = table[size];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        stem[size] = is_plain ? c : '_';
+    }
+    stem[size] = 0;
+    part->path = weir__arena_format(&k->arena, "%s/%s-%s.rows", k->folder, stem, digits);
+    return part->path ? WEIR_OK : weir_ingest__no_memory(error, strlen(k->folder));
+}
+
 static weir_status begin_table(keeper *k, const weir_ingest__table_plan *plan, uint32_t part_count,
                                kept_table *table, weir_error *error) {
-    weir__arena *arena = &k->arena;
     table->time = weir_ingest__keep_time(plan);
     table->run = (weir_ingest__run_table){.name = plan->name,
                                           .sql = plan->source->is_given ? plan->source->query : NULL,
                                           .column_count = plan->column_count};
-    table->run.columns = weir__arena_take_zero(arena, plan->column_count, sizeof *table->run.columns);
-    table->parts = weir__arena_take_zero(arena, part_count, sizeof *table->parts);
+    table->run.columns = weir__arena_take_zero(&k->arena, plan->column_count, sizeof *table->run.columns);
+    table->parts = weir__arena_take_zero(&k->arena, part_count, sizeof *table->parts);
     if (!table->run.columns || !table->parts)
-        return no_memory(error, part_count * sizeof *table->parts);
-    table->part_count = part_count;
+        return weir_ingest__no_memory(error, part_count * sizeof *table->parts);
     for (uint32_t c = 0; c < plan->column_count; c++)
         table->run.columns[c] = plan->source->columns[plan->positions[c]];
-    for (uint32_t p = 0; p < table->part_count; p++) {
-        table->parts[p].env = k->env;
-        table->parts[p].file = -1;
+    for (; table->part_count < part_count; table->part_count++) {
+        kept_part *part = &table->parts[table->part_count];
+        *part = (kept_part){.env = k->env, .file = -1};
+        WEIR__TRY(choose_path(k, part, plan->name, error));
     }
     return WEIR_OK;
 }
@@ -211,7 +207,7 @@ weir_status weir_ingest__keep_tables(weir_ingest__keeper *k, const struct weir_i
         return WEIR_OK;
     k->tables = weir__arena_take_zero(&k->arena, plan->table_count, sizeof *k->tables);
     if (!k->tables)
-        return no_memory(error, plan->table_count * sizeof *k->tables);
+        return weir_ingest__no_memory(error, plan->table_count * sizeof *k->tables);
     k->table_count = plan->table_count;
     for (uint32_t t = 0; t < plan->table_count; t++) {
         k->tables[t].base = weir_ingest__base_files(base, t);
@@ -239,45 +235,6 @@ static int note_end(void *context, const weir_row_run_file *file) {
     return 0;
 }
 
-/* TABLE-0123456789abcdef.rows */
-static bool choose_name(kept_part *part, const char *table) {
-    uint8_t random[DIGITS / 2];
-    char digits[DIGITS + 1], stem[STEM_MAX + 1];
-    size_t size = 0;
-    if (part->env->random(part->env->context, random, sizeof random) != 0)
-        return false;
-    weir__hex_encode(random, sizeof random, digits);
-    for (; table[size] && size < STEM_MAX; size++) {
-        char c = table[size];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        stem[size] = is_plain ? c : '_';
-    }
-    stem[size] = 0;
-    snprintf(part->name, sizeof part->name, "%s-%s.rows", stem, digits);
-    return true;
-}
-
-static weir_status begin_file(const keeper *k, kept_part *part, const weir_ingest__run_table *run,
-                              weir_error *error) {
-    if (!choose_name(part, run->name))
-        return weir__io_error(error, WEIR_INGEST__OPERATOR, "name a file in", k->folder);
-    char *path = path_in(k, part->name);
-    if (!path)
-        return no_memory(error, strlen(k->folder));
-    part->file = k->env->open(k->env->context, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-    weir_status status =
-        part->file < 0 ? weir__io_error(error, WEIR_INGEST__OPERATOR, "create", path) : WEIR_OK;
-    weir__release(k->env, path);
-    part->out = (weir_ingest__run_writer){.env = k->env,
-                                          .table = run,
-                                          .failure_operator = WEIR_INGEST__OPERATOR,
-                                          .write = write_bytes,
-                                          .end = note_end,
-                                          .context = part};
-    weir_ingest__run_writer_init(&part->out);
-    return status;
-}
-
 static bool note_greatest(const weir_env *env, greatest *g, const weir_ingest__value *value) {
     bool is_text = value->type == WEIR_INGEST__TEXT || value->type == WEIR_INGEST__BLOB;
     if (weir_ingest__run_compare_values(value, &g->value) <= 0)
@@ -299,10 +256,21 @@ weir_status weir_ingest__keep_row(weir_ingest__keeper *k, uint32_t table, uint32
     bool is_there = to->base && part_number < to->base_parts;
     if (to->run.column_count == 0 || is_there)
         return WEIR_OK;
-    if (part->file < 0)
-        WEIR__TRY(begin_file(k, part, &to->run, error));
+    if (part->file < 0) {
+        part->file =
+            k->env->open(k->env->context, part->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+        if (part->file < 0)
+            return weir__io_error(error, WEIR_INGEST__OPERATOR, "create", part->path);
+        part->out = (weir_ingest__run_writer){.env = k->env,
+                                              .table = &to->run,
+                                              .failure_operator = WEIR_INGEST__OPERATOR,
+                                              .write = write_bytes,
+                                              .end = note_end,
+                                              .context = part};
+        weir_ingest__run_writer_init(&part->out);
+    }
     if (to->time != WEIR_NONE && !note_greatest(k->env, &part->latest, &row[to->time]))
-        return no_memory(error, row[to->time].text.size);
+        return weir_ingest__no_memory(error, row[to->time].text.size);
     WEIR__TRY(weir_ingest__run_writer_put(&part->out, row, error));
     return weir_ingest__run_writer_rest(&part->out, error);
 }
@@ -323,22 +291,16 @@ weir_status weir_ingest__keep_end(weir_ingest__keeper *k, uint32_t table, uint32
 static void put_file(weir_json_writer *w, keeper *k, const char *path, const weir_row_run_file *said) {
     k->bytes += said->size;
     weir_json_object(w);
-    weir_json_key(w, "path");
-    weir_json_text(w, path);
-    weir_json_key(w, "rows");
-    weir_json_uint(w, said->rows);
-    weir_json_key(w, "size");
-    weir_json_uint(w, said->size);
-    weir_json_key(w, "hash");
-    weir_json_hex(w, said->hash, sizeof said->hash);
+    weir_json_pair_text(w, "path", path);
+    weir_json_pair_uint(w, "rows", said->rows);
+    weir_json_pair_uint(w, "size", said->size);
+    weir_json_pair_hex(w, "hash", said->hash, sizeof said->hash);
     weir_json_end_object(w);
 }
 
 static void put_latest(weir_json_writer *w, const char *column, const weir_ingest__value *value) {
-    weir_json_key(w, "latest");
-    weir_json_object(w);
-    weir_json_key(w, "column");
-    weir_json_text(w, column);
+    weir_json_pair_object(w, "latest");
+    weir_json_pair_text(w, "column", column);
     weir_json_key(w, "value");
     if (value->type == WEIR_INGEST__TIMESTAMP)
         weir_json_array(w);
@@ -353,9 +315,15 @@ static void put_latest(weir_json_writer *w, const char *column, const weir_inges
     weir_json_end_object(w);
 }
 
-static void put_columns(weir_json_writer *w, const weir_ingest__run_table *run) {
-    weir_json_key(w, "columns");
-    weir_json_array(w);
+static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
+    const weir_ingest__run_table *run = &table->run;
+    weir_ingest__value latest = {.type = WEIR_INGEST__NULL};
+    if (table->base)
+        latest = table->base->latest;
+    weir_json_pair_object(w, run->name);
+    if (run->sql)
+        weir_json_pair_text(w, "sql", run->sql);
+    weir_json_pair_array(w, "columns");
     for (uint32_t c = 0; c < run->column_count; c++) {
         weir_json_array(w);
         weir_json_text(w, run->columns[c].name);
@@ -363,42 +331,25 @@ static void put_columns(weir_json_writer *w, const weir_ingest__run_table *run) 
         weir_json_end_array(w);
     }
     weir_json_end_array(w);
-    weir_json_key(w, "key");
-    weir_json_array(w);
-    weir_json_end_array(w);
-}
-
-static void put_table(weir_json_writer *w, keeper *k, const kept_table *table) {
-    weir_ingest__value latest = {.type = WEIR_INGEST__NULL};
-    if (table->base)
-        latest = table->base->latest;
-    weir_json_key(w, table->run.name);
-    weir_json_object(w);
-    if (table->run.sql) {
-        weir_json_key(w, "sql");
-        weir_json_text(w, table->run.sql);
-    }
-    put_columns(w, &table->run);
-    weir_json_key(w, "files");
-    weir_json_array(w);
+    weir_json_pair_texts(w, "key", NULL, 0);
+    weir_json_pair_array(w, "files");
     for (uint32_t f = 0; table->base && f < table->base->file_count; f++)
         put_file(w, k, table->base->files[f].path, &table->base->files[f].said);
     for (uint32_t p = 0; p < table->part_count; p++) {
         const kept_part *part = &table->parts[p];
         if (part->is_whole)
-            put_file(w, k, part->name, &part->said);
+            put_file(w, k, weir_ingest__last_name(part->path), &part->said);
         if (weir_ingest__run_compare_values(&part->latest.value, &latest) > 0)
             latest = part->latest.value;
     }
     weir_json_end_array(w);
-    if (!table->run.sql && table->time != WEIR_NONE && weir_ingest__run_can_be_latest(&latest))
-        put_latest(w, table->run.columns[table->time].name, &latest);
+    if (!run->sql && table->time != WEIR_NONE && weir_ingest__run_can_be_latest(&latest))
+        put_latest(w, run->columns[table->time].name, &latest);
     weir_json_end_object(w);
 }
 
 static void put_tables(weir_json_writer *w, keeper *k, const char *key, bool are_queries) {
-    weir_json_key(w, key);
-    weir_json_object(w);
+    weir_json_pair_object(w, key);
     for (uint32_t t = 0; t < k->table_count; t++)
         if ((k->tables[t].run.sql != NULL) == are_queries && k->tables[t].run.column_count > 0)
             put_table(w, k, &k->tables[t]);
@@ -407,29 +358,24 @@ static void put_tables(weir_json_writer *w, keeper *k, const char *key, bool are
 
 /* ---- The base's files -------------------------------------------------------------------------- */
 
-static weir_status copy_bytes(const weir_env *env, int from, int to, const char *path, weir_error *error) {
-    enum { PIECE = 1 << 18 };
-    uint8_t *piece = weir__allocate(env, PIECE, 1);
-    ssize_t got = -1;
-    if (!piece)
-        return no_memory(error, PIECE);
-    while ((got = env->read(env->context, from, piece, PIECE)) > 0)
-        if (!weir__write_all(env, to, piece, (size_t)got)) {
-            got = -1;
-            break;
-        }
-    bool is_fine = got == 0 && env->sync(env->context, to) == 0;
-    weir_status status = is_fine ? WEIR_OK : weir__io_error(error, WEIR_INGEST__OPERATOR, "copy to", path);
-    weir__release(env, piece);
-    return status;
-}
-
 static weir_status copy_file(const weir_env *env, const char *from, const char *to, weir_error *error) {
+    enum { PIECE = 1 << 18 };
     int in, out;
+    ssize_t got = -1;
     WEIR__TRY(weir__file_open(env, from, &in, WEIR_INGEST__OPERATOR, error));
+    weir_status status = WEIR_OK;
+    uint8_t *piece = weir__allocate(env, PIECE, 1);
     out = env->open(env->context, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-    weir_status status = out < 0 ? weir__io_error(error, WEIR_INGEST__OPERATOR, "create", to)
-                                 : copy_bytes(env, in, out, to, error);
+    if (out < 0)
+        status = weir__io_error(error, WEIR_INGEST__OPERATOR, "create", to);
+    else if (!piece)
+        status = weir_ingest__no_memory(error, PIECE);
+    while (status == WEIR_OK && (got = env->read(env->context, in, piece, PIECE)) != 0)
+        if (got < 0 || !weir__write_all(env, out, piece, (size_t)got))
+            status = weir__io_error(error, WEIR_INGEST__OPERATOR, "copy to", to);
+    if (status == WEIR_OK && env->sync(env->context, out) != 0)
+        status = weir__io_error(error, WEIR_INGEST__OPERATOR, "copy to", to);
+    weir__release(env, piece);
     env->close(env->context, in);
     if (out >= 0)
         env->close(env->context, out);
@@ -438,26 +384,18 @@ static weir_status copy_file(const weir_env *env, const char *from, const char *
 
 /* A name is given once, so a file that is there is the one that is meant: base and store are one path, or
  * share files already. */
-static weir_status take_over(const keeper *k, const char *folder, const char *name, weir_error *error) {
+static weir_status take_files(keeper *k, const char *folder, weir_error *error) {
     const weir_env *env = k->env;
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *from = weir__allocate(env, size, 1), *to = path_in(k, name);
-    weir_status status = from && to ? WEIR_OK : no_memory(error, size);
-    if (status == WEIR_OK) {
-        snprintf(from, size, "%s/%s", folder, name);
-        if (env->link(env->context, from, to) != 0 && errno != EEXIST)
-            status = copy_file(env, from, to, error);
-    }
-    weir__release(env, from);
-    weir__release(env, to);
-    return status;
-}
-
-static weir_status take_files(const keeper *k, const char *folder, weir_error *error) {
     for (uint32_t t = 0; t < k->table_count; t++) {
         const weir_ingest__run_table *table = k->tables[t].base;
-        for (uint32_t f = 0; table && f < table->file_count; f++)
-            WEIR__TRY(take_over(k, folder, table->files[f].path, error));
+        for (uint32_t f = 0; table && f < table->file_count; f++) {
+            const char *from = weir__arena_format(&k->arena, "%s/%s", folder, table->files[f].path);
+            const char *to = weir__arena_format(&k->arena, "%s/%s", k->folder, table->files[f].path);
+            if (!from || !to)
+                return weir_ingest__no_memory(error, strlen(folder));
+            if (env->link(env->context, from, to) != 0 && errno != EEXIST)
+                WEIR__TRY(copy_file(env, from, to, error));
+        }
     }
     return WEIR_OK;
 }
@@ -470,12 +408,9 @@ weir_status weir_ingest__keep_prepare(weir_ingest__keeper *k, const struct weir_
     WEIR__TRY(take_files(k, weir_ingest__base_folder(base), error));
     weir_json_writer_memory(&w, k->env);
     weir_json_object(&w);
-    weir_json_key(&w, "format");
-    weir_json_text(&w, WEIR_INGEST__RUN_FORMAT);
-    weir_json_key(&w, "name");
-    weir_json_text(&w, name && *name ? name : info->name);
-    weir_json_key(&w, "store");
-    weir_json_hex(&w, info->store_hash, WEIR_HASH_SIZE);
+    weir_json_pair_text(&w, "format", WEIR_INGEST__RUN_FORMAT);
+    weir_json_pair_text(&w, "name", name && *name ? name : info->name);
+    weir_json_pair_hex(&w, "store", info->store_hash, WEIR_HASH_SIZE);
     put_tables(&w, k, "tables", false);
     put_tables(&w, k, "queries", true);
     weir_json_end_object(&w);
@@ -492,14 +427,6 @@ uint64_t weir_ingest__keep_bytes(const weir_ingest__keeper *k) {
     return k ? k->bytes : 0;
 }
 
-/* Removes what the list does not name. */
-static void sweep_folder(const keeper *k) {
-    weir_ingest__run_list list;
-    if (read_list(k, &list, NULL) == WEIR_OK)
-        sweep_with(k, &list);
-    release_list(&list);
-}
-
 /* Whoever calls this holds the manifest's lock: no other ingest of this store begins before the folder is
  * swept. */
 weir_status weir_ingest__keep_commit(weir_ingest__keeper *k, weir_error *error) {
@@ -511,25 +438,21 @@ weir_status weir_ingest__keep_commit(weir_ingest__keeper *k, weir_error *error) 
     return WEIR_OK;
 }
 
-static void release_part(kept_part *part) {
-    if (part->file >= 0)
-        part->env->close(part->env->context, part->file);
-    if (part->out.env)
-        weir_ingest__run_writer_release(&part->out);
-    weir__release(part->env, part->latest.text);
-}
-
 void weir_ingest__keep_close(weir_ingest__keeper *k) {
     if (!k)
         return;
     for (uint32_t t = 0; t < k->table_count; t++)
-        for (uint32_t p = 0; p < k->tables[t].part_count; p++)
-            release_part(&k->tables[t].parts[p]);
+        for (uint32_t p = 0; p < k->tables[t].part_count; p++) {
+            kept_part *part = &k->tables[t].parts[p];
+            if (part->file >= 0)
+                k->env->close(k->env->context, part->file);
+            if (part->out.env)
+                weir_ingest__run_writer_release(&part->out);
+            weir__release(k->env, part->latest.text);
+        }
     if (k->is_ours)
         sweep_folder(k);
     weir__atomic_abandon(&k->list);
-    weir__release(k->env, k->list_path);
-    weir__release(k->env, k->folder);
     weir__arena_release(&k->arena);
     weir__release(k->env, k);
 }

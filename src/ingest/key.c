@@ -25,7 +25,7 @@ static weir_ingest__key key_from_real(double real) {
         return (weir_ingest__key){WEIR_INGEST__KEY_NULL, 0};
     if (real == 0 && signbit(real))
         return (weir_ingest__key){WEIR_INGEST__KEY_NEGATIVE_ZERO, 0};
-    if (real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real)
+    if (weir_ingest__is_whole(real))
         return (weir_ingest__key){WEIR_INGEST__KEY_INTEGRAL_REAL, (uint64_t)(int64_t)real};
     memcpy(&key.payload, &real, sizeof real);
     return key;
@@ -67,16 +67,6 @@ static bool is_whole(weir_ingest__key key) {
            key.tag == WEIR_INGEST__KEY_NEGATIVE_ZERO;
 }
 
-static int compare_numbers(weir_ingest__key a, weir_ingest__key b) {
-    if (is_whole(a) && is_whole(b))
-        return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
-    if (is_whole(a))
-        return weir_store__compare_integer_with_real((int64_t)a.payload, real_of(b));
-    if (is_whole(b))
-        return -weir_store__compare_integer_with_real((int64_t)b.payload, real_of(a));
-    return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
-}
-
 static int class_of(weir_ingest__key key) {
     static const int classes[] = {0, 1, 1, 1, 2, 3, 1};
     return classes[key.tag];
@@ -89,7 +79,25 @@ int weir_ingest__key_compare_values(weir_ingest__key a, weir_ingest__key b) {
         return class_a < class_b ? -1 : 1;
     if (class_a == 0)
         return 0;
-    return class_a == 1 ? compare_numbers(a, b) : weir_ingest__string_compare(string_of(a), string_of(b));
+    if (class_a > 1)
+        return weir_ingest__string_compare(string_of(a), string_of(b));
+    if (is_whole(a) && is_whole(b))
+        return (int64_t)a.payload < (int64_t)b.payload ? -1 : (int64_t)a.payload > (int64_t)b.payload;
+    if (is_whole(a))
+        return weir_store__compare_integer_with_real((int64_t)a.payload, real_of(b));
+    if (is_whole(b))
+        return -weir_store__compare_integer_with_real((int64_t)b.payload, real_of(a));
+    return real_of(a) < real_of(b) ? -1 : real_of(a) > real_of(b);
+}
+
+int weir_ingest__key_compare_rows(const weir_ingest__column_data *a, uint32_t row_a,
+                                  const weir_ingest__column_data *b, uint32_t row_b, const uint32_t *columns,
+                                  uint32_t count) {
+    int order = 0;
+    for (uint32_t i = 0; i < count && order == 0; i++)
+        order = weir_ingest__key_compare_values(weir_ingest__key_at(&a[columns[i]], row_a),
+                                                weir_ingest__key_at(&b[columns[i]], row_b));
+    return order;
 }
 
 bool weir_ingest__key_equal(weir_ingest__key a, weir_ingest__key b) {

@@ -58,6 +58,10 @@ static inline weir_ingest__key weir_ingest__key_at(const weir_ingest__column_dat
                               column->keys[row]};
 }
 
+/* The order of two rows, each of some columns, by the same numbers among them. */
+int weir_ingest__key_compare_rows(const weir_ingest__column_data *a, uint32_t row_a,
+                                  const weir_ingest__column_data *b, uint32_t row_b, const uint32_t *columns,
+                                  uint32_t count);
 /* Values of some columns for a message: 5003, or (5003, '978-1'). */
 void weir_ingest__values_describe(const weir_ingest__column_data *data, const uint32_t *columns,
                                   uint32_t count, uint32_t row, char *out, size_t size);
@@ -112,7 +116,5 @@ typedef struct weir_ingest__sort_item {
 WEIR_CHECKED bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint64_t count,
                                     int (*tie)(const void *context, uint64_t a, uint64_t b),
                                     const void *context);
-/* Dictionary number -> place in bytewise order; NULL if memory is short. */
-uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary);
 
 #endif

@@ -46,16 +46,6 @@ static uint32_t count_samples(const weir_ingest__key_index *index, const weir_in
     return low;
 }
 
-/* The order of a row and a key. */
-static int compare_row(const weir_ingest__key_index *index, uint32_t row, const weir_ingest__key *keys) {
-    for (uint32_t c = 0; c < index->of.column_count; c++) {
-        int64_t a = (int64_t)index->of.data[index->of.columns[c]].keys[row], b = (int64_t)keys[c].payload;
-        if (a != b)
-            return a < b ? -1 : 1;
-    }
-    return 0;
-}
-
 static uint32_t search(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
     uint32_t sample = count_samples(index, keys);
     if (sample == 0)
@@ -64,10 +54,14 @@ static uint32_t search(const weir_ingest__key_index *index, const weir_ingest__k
     uint32_t high = low + (rest < SAMPLE_ROWS ? rest : SAMPLE_ROWS);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare_row(index, middle, keys);
-        if (order == 0)
+        int64_t own = 0, wanted = 0; /* in the first column in which they differ */
+        for (uint32_t c = 0; own == wanted && c < index->of.column_count; c++) {
+            own = (int64_t)index->of.data[index->of.columns[c]].keys[middle];
+            wanted = (int64_t)keys[c].payload;
+        }
+        if (own == wanted)
             return middle;
-        if (order < 0)
+        if (own < wanted)
             low = middle + 1;
         else
             high = middle;
@@ -83,13 +77,6 @@ static bool are_whole(const weir_ingest__key *keys, uint32_t count) {
     return true;
 }
 
-static uint64_t hash_of(const weir_ingest__key *keys, uint32_t count) {
-    uint64_t hash = weir_ingest__key_hash(keys[0]);
-    for (uint32_t i = 1; i < count; i++)
-        hash = (hash ^ weir_ingest__key_hash(keys[i])) * 0x9E3779B97F4A7C15u + (hash >> 31);
-    return hash;
-}
-
 static bool has_values(const weir_ingest__key_index *index, uint32_t row, const weir_ingest__key *keys) {
     for (uint32_t i = 0; i < index->of.column_count; i++)
         if (!weir_ingest__key_equal(weir_ingest__key_at(&index->of.data[index->of.columns[i]], row), keys[i]))
@@ -99,8 +86,10 @@ static bool has_values(const weir_ingest__key_index *index, uint32_t row, const 
 
 /* The slot of a key, or the free one where it belongs. */
 static uint32_t *find_slot(const weir_ingest__key_index *index, const weir_ingest__key *keys) {
-    for (uint64_t at = hash_of(keys, index->of.column_count) & index->slot_mask;;
-         at = (at + 1) & index->slot_mask) {
+    uint64_t hash = weir_ingest__key_hash(keys[0]);
+    for (uint32_t i = 1; i < index->of.column_count; i++)
+        hash = (hash ^ weir_ingest__key_hash(keys[i])) * 0x9E3779B97F4A7C15u + (hash >> 31);
+    for (uint64_t at = hash & index->slot_mask;; at = (at + 1) & index->slot_mask) {
         uint32_t *slot = &index->slots[at];
         if (*slot == 0 || has_values(index, *slot - 1, keys))
             return slot;

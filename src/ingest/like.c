@@ -129,7 +129,7 @@ static void trim_tasks(const trimmer *by) {
 
 /* Whether a path still leads to a timestamp column. */
 static bool resolves(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
-                     const weir_ingest__schema_time *path) {
+                     const weir_time_path *path) {
     for (uint32_t i = 0; i + 1 < path->count; i++) {
         const weir_ingest__schema_key *key = weir_ingest__schema_find_key(table, path->names[i]);
         table = key ? weir_ingest__schema_find_table(schema, key->table) : NULL;
@@ -149,19 +149,6 @@ static weir_status refuse_time(weir_error *error, const char *table, const char 
         "$.tables.%s%s%s", table, of ? ": known_at of " : ".temporal_column", of ? of : "");
 }
 
-static weir_status check_times(const weir_ingest__schema *schema, const weir_ingest__schema_table *table,
-                               weir_error *error) {
-    if (!resolves(schema, table, &table->temporal))
-        return refuse_time(error, table->name, NULL);
-    for (uint32_t c = 0; c < table->column_count; c++)
-        if (table->columns[c].stype != WEIR_IGNORED && !resolves(schema, table, &table->columns[c].known_at))
-            return refuse_time(error, table->name, table->columns[c].name);
-    for (uint32_t i = 0; i < table->foreign_key_count; i++)
-        if (!resolves(schema, table, &table->foreign_keys[i].known_at))
-            return refuse_time(error, table->name, table->foreign_keys[i].name);
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__like_trim(weir_ingest__context *context, const weir_ingest__like *like,
                                    weir_ingest__schema *schema, weir_error *error) {
     trimmer by = {context, like, schema};
@@ -169,37 +156,37 @@ weir_status weir_ingest__like_trim(weir_ingest__context *context, const weir_ing
         return WEIR_OK;
     trim_tables(&by);
     trim_tasks(&by);
-    for (uint32_t t = 0; t < schema->table_count; t++)
-        WEIR__TRY(check_times(schema, &schema->tables[t], error));
+    for (uint32_t t = 0; t < schema->table_count; t++) {
+        const weir_ingest__schema_table *table = &schema->tables[t];
+        if (!resolves(schema, table, &table->temporal))
+            return refuse_time(error, table->name, NULL);
+        for (uint32_t c = 0; c < table->column_count; c++)
+            if (table->columns[c].stype != WEIR_IGNORED &&
+                !resolves(schema, table, &table->columns[c].known_at))
+                return refuse_time(error, table->name, table->columns[c].name);
+        for (uint32_t i = 0; i < table->foreign_key_count; i++)
+            if (!resolves(schema, table, &table->foreign_keys[i].known_at))
+                return refuse_time(error, table->name, table->foreign_keys[i].name);
+    }
     return WEIR_OK;
 }
 
 /* ---- The order of columns -------------------------------------------------------------------- */
 
-/* Whether the source declares the earlier store's columns in their order. */
-static bool is_in_order(const weir_store_info *info, uint32_t table,
-                        const weir_ingest__catalog_table *source) {
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < source->column_count; i++) {
-        uint32_t column = find_column(info, table, source->columns[i].name);
-        if (column == WEIR_NONE)
-            continue;
-        if (column < last)
-            return false;
-        last = column;
-    }
-    return true;
-}
-
 void weir_ingest__like_positions(const weir_ingest__like *like, const char *name,
                                  const weir_ingest__catalog_table *source, uint32_t *positions) {
     uint32_t table = like->store ? find_table(earlier(like), name) : WEIR_NONE;
-    uint32_t count = 0;
-    if (table == WEIR_NONE || is_in_order(earlier(like), table, source)) {
-        for (uint32_t i = 0; i < source->column_count; i++)
-            positions[i] = i;
-        return;
+    uint32_t count = 0, last = 0;
+    bool is_in_order = true; /* the source declares the earlier store's columns in their order */
+    for (uint32_t i = 0; i < source->column_count; i++) {
+        uint32_t column =
+            table == WEIR_NONE ? WEIR_NONE : find_column(earlier(like), table, source->columns[i].name);
+        positions[i] = i;
+        is_in_order = is_in_order && (column == WEIR_NONE || column >= last);
+        last = column == WEIR_NONE ? last : column;
     }
+    if (is_in_order)
+        return;
     const weir_table *t = &earlier(like)->tables[table];
     for (uint32_t c = t->column_start; c < t->column_start + t->column_count; c++) {
         const char *column = earlier(like)->columns[c].name;
@@ -231,25 +218,12 @@ static bool is_same_text(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
-static bool is_same_path(const weir_time_path *a, const weir_time_path *b) {
-    bool is_same = a->count == b->count;
-    for (uint32_t i = 0; is_same && i < a->count; i++)
-        is_same = is_same_text(a->names[i], b->names[i]);
-    return is_same;
-}
-
 /* Two times of a table's rows, each a ColumnIdx or a stored time. */
 static bool is_same_time(const weir_table *a, uint32_t column_a, uint32_t time_a, const weir_table *b,
                          uint32_t column_b, uint32_t time_b) {
     if (column_a != column_b || (time_a == WEIR_NONE) != (time_b == WEIR_NONE))
         return false;
-    if (time_a == WEIR_NONE)
-        return true;
-    const weir_stored_time *x = &a->times[time_a], *y = &b->times[time_b];
-    bool is_same = x->path_count == y->path_count;
-    for (uint32_t i = 0; is_same && i < x->path_count; i++)
-        is_same = is_same_path(&x->paths[i], &y->paths[i]);
-    return is_same;
+    return time_a == WEIR_NONE || weir_ingest__stored_times_equal(&a->times[time_a], &b->times[time_b]);
 }
 
 static weir_status check_columns(const weir_ingest__like *like, const weir_ingest__description *is,
@@ -364,10 +338,11 @@ weir_status weir_ingest__like_check_embeddings(const weir_ingest__like *like, co
 /* ---- Categories ------------------------------------------------------------------------------ */
 
 weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t column_idx,
-                                         weir_ingest__dictionary *dictionary, weir__arena *arena,
-                                         uint32_t *count, weir_error *error) {
+                                         const weir_env *env, weir_ingest__categories *out,
+                                         weir__arena *arena, weir_error *error) {
     weir_text before = {"", 0};
-    *count = WEIR_NONE;
+    *out = (weir_ingest__categories){.like_count = WEIR_NONE};
+    weir_ingest__dictionary_init(&out->dictionary, env);
     if (!like->store || column_idx == WEIR_NONE ||
         weir_value_of(earlier(like)->columns[column_idx].stype) != WEIR_VALUE_CATEGORY)
         return WEIR_OK;
@@ -382,20 +357,12 @@ weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t
                               "the categories of column %.100s of %.300s are not in order; run 'weir verify' "
                               "on it",
                               column->name, like->path);
-        if (!weir_ingest__dictionary_intern(dictionary, arena, text.data, text.size, &number))
+        if (!weir_ingest__dictionary_intern(&out->dictionary, arena, text.data, text.size, &number))
             return weir_ingest__no_memory(error, text.size);
         before = text;
     }
-    *count = column->category_count;
+    out->like_count = column->category_count;
     return WEIR_OK;
-}
-
-uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *dictionary, uint32_t count) {
-    uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
-    for (uint32_t i = 0; ranks && i < dictionary->count; i++)
-        ranks[i] = i < count ? i : WEIR_NONE;
-    dictionary->count = ranks ? count : dictionary->count;
-    return ranks;
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -464,27 +431,23 @@ static weir_key_value key_value(weir_ingest__key key) {
     return value;
 }
 
-static uint64_t find_row(const weir_ingest__like *like, const weir_ingest__table *anchor, uint32_t table,
-                         uint32_t row) {
-    enum { PARTS_MAX = 64 };
-    weir_key_value values[PARTS_MAX];
-    weir_ingest__key_columns of = weir_ingest__primary_key_of(anchor);
-    if (of.column_count > PARTS_MAX)
-        return WEIR_NO_ROW;
-    for (uint32_t i = 0; i < of.column_count; i++)
-        values[i] = key_value(weir_ingest__key_at(&of.data[of.columns[i]], row));
-    return weir_store_find_row(like->store, table, values, of.column_count);
-}
-
 bool weir_ingest__like_split(const weir_ingest__like *like, const weir_ingest__table *anchor,
                              uint32_t anchor_number, uint32_t task, uint32_t row, int64_t time,
                              weir_ingest__like_row *found, uint8_t *split) {
+    enum { PARTS_MAX = 64 };
     uint32_t splits = 0;
     uint8_t one = 0;
     if (!like->store)
         return false;
-    if (found->row != row)
-        *found = (weir_ingest__like_row){row, find_row(like, anchor, anchor_number, row)};
+    if (found->row != row) {
+        weir_ingest__key_columns of = weir_ingest__primary_key_of(anchor);
+        weir_key_value values[PARTS_MAX];
+        *found = (weir_ingest__like_row){row, WEIR_NO_ROW};
+        for (uint32_t i = 0; i < of.column_count && of.column_count <= PARTS_MAX; i++)
+            values[i] = key_value(weir_ingest__key_at(&of.data[of.columns[i]], row));
+        if (of.column_count <= PARTS_MAX)
+            found->found = weir_store_find_row(like->store, anchor_number, values, of.column_count);
+    }
     for (uint8_t s = 0; s < WEIR_SPLITS && found->found != WEIR_NO_ROW; s++)
         if (weir_store__find_seed_in(like->store, task, (weir_split)s, found->found, time) != WEIR_NO_ROW) {
             one = s;
@@ -506,23 +469,24 @@ weir_status weir_ingest__like_report(weir_ingest__context *context, const weir_i
         const weir_ingest__table *table = &tasks->ordered->tables[t];
         for (uint32_t c = 0; c < table->plan->column_count; c++) {
             const char *name = table->plan->name, *column = table->plan->columns[c].name;
-            if (table->new_categories[c] > 0)
+            uint64_t new_count = table->columns[c].categories.new_count;
+            if (new_count > 0)
                 weir_ingest__warn(
                     context, "like_new_categories", name, column, NULL,
                     "%llu of %u cells of %.150s.%.150s have categories that %.300s does not have: they are "
                     "null, as the model knows no others",
-                    (unsigned long long)table->new_categories[c], table->row_count, name, column, like->path);
+                    (unsigned long long)new_count, table->row_count, name, column, like->path);
         }
     }
     for (uint32_t i = 0; i < tasks->plan->task_count; i++) {
         const weir_ingest__task *task = &tasks->list[i];
         const weir_ingest__schema_task *schema = task->plan->schema;
         bool has_keys = earlier(like)->tables[task->plan->anchor_table].key_form != WEIR_KEYS_NONE;
-        if (task->new_categories > 0)
+        if (task->categories.new_count > 0)
             weir_ingest__warn(
                 context, "like_new_categories", NULL, NULL, schema->name,
                 "%llu targets of task %.150s are categories that %.300s does not have: they are null",
-                (unsigned long long)task->new_categories, schema->name, like->path);
+                (unsigned long long)task->categories.new_count, schema->name, like->path);
         if (!has_keys && schema->split.method != WEIR_INGEST__SPLIT_HASH)
             weir_ingest__note(
                 context, "like_splits",

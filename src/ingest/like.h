@@ -38,15 +38,11 @@ WEIR_CHECKED weir_status weir_ingest__like_check(const weir_ingest__like *like,
 WEIR_CHECKED weir_status weir_ingest__like_check_embeddings(const weir_ingest__like *like,
                                                             const weir_store_info *info, weir_error *error);
 
-/* Fills an empty dictionary with the categories of a column, so that their numbers are their places; what is
- * interned after them is new. WEIR_NONE in *count: it has none to take. STORE_CORRUPT. */
+/* Begins with the categories of a column, so that their numbers are their places; what is interned after them
+ * is new. Release `out`, also after a failure. STORE_CORRUPT. */
 WEIR_CHECKED weir_status weir_ingest__like_categories(const weir_ingest__like *like, uint32_t column_idx,
-                                                      weir_ingest__dictionary *dictionary, weir__arena *arena,
-                                                      uint32_t *count, weir_error *error);
-
-/* The ranks of a dictionary that begins with `count` categories of the earlier store: WEIR_NONE for new
- * ones, which it then forgets. NULL if memory is short. */
-uint32_t *weir_ingest__like_ranks(const weir_env *env, weir_ingest__dictionary *dictionary, uint32_t count);
+                                                      const weir_env *env, weir_ingest__categories *out,
+                                                      weir__arena *arena, weir_error *error);
 
 /* Replaces the statistics of all columns, which are over all rows, by the earlier store's; warns of columns
  * whose values have shifted. */

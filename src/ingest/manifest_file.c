@@ -40,10 +40,6 @@ static const char *preset_of(const weir_cbor_value *document) {
 
 /* ---- Documents ------------------------------------------------------------------------------- */
 
-static bool are_equal(const weir_cbor_writer *a, const weir_cbor_writer *b) {
-    return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
-}
-
 /* JSON text as canonical CBOR, in which two notations of one value are the same. */
 static weir_status read_json(const weir_env *env, const char *text, size_t size, const char *name,
                              weir_cbor_writer *out, weir_error *error) {
@@ -59,7 +55,8 @@ static weir_status compare_with_default(const weir_env *env, const weir_store_in
     weir_cbor_writer expected;
     WEIR__TRY(weir_store__manifest_write(env, info, settings, &text, error));
     weir_status status = read_json(env, text.data, text.size, "a manifest", &expected, error);
-    *is_default = status == WEIR_OK && are_equal(&expected, found);
+    *is_default = status == WEIR_OK && expected.size == found->size &&
+                  memcmp(expected.data, found->data, found->size) == 0;
     weir_bytes_release(&text);
     weir_cbor_release(&expected);
     return status;
@@ -98,6 +95,14 @@ static void tell(weir_ingest__context *context, const char *path, const char *wh
     weir_ingest__note(context, "manifest_kept", "%s: %s", path, message);
 }
 
+/* The member of a list that has the key of a member of another. */
+static bool find_member(const weir_cbor_value *list, const weir_cbor_value *key, weir_cbor_value *out) {
+    char name[512];
+    snprintf(name, sizeof name, "%.*s", key->number < 500 ? WEIR__NARROW(int, key->number) : 500,
+             (const char *)key->data);
+    return weir_cbor_get(list, name, out);
+}
+
 /* Members of `datasets` that differ: added, gone, or with another hash or number of samples. */
 static uint32_t tell_datasets(weir_ingest__context *context, const char *path, const weir_cbor_value *kept,
                               const weir_cbor_value *fresh) {
@@ -107,10 +112,7 @@ static uint32_t tell_datasets(weir_ingest__context *context, const char *path, c
     bool has_new = weir_cbor_get(fresh, "datasets", &new_list);
     weir_cbor_iterator it = weir_cbor_children(&new_list);
     while (has_new && weir_cbor_next(&it, &key, &value)) {
-        char name[512];
-        snprintf(name, sizeof name, "%.*s", key.number < 500 ? WEIR__NARROW(int, key.number) : 500,
-                 (const char *)key.data);
-        bool is_there = has_old && weir_cbor_get(&old_list, name, &other);
+        bool is_there = has_old && find_member(&old_list, &key, &other);
         size_t size = (size_t)(weir_cbor_skip(value.item) - value.item);
         bool is_same = is_there && (size_t)(weir_cbor_skip(other.item) - other.item) == size &&
                        memcmp(value.item, other.item, size) == 0;
@@ -119,10 +121,7 @@ static uint32_t tell_datasets(weir_ingest__context *context, const char *path, c
     }
     it = weir_cbor_children(&old_list);
     while (has_old && weir_cbor_next(&it, &key, &value)) {
-        char name[512];
-        snprintf(name, sizeof name, "%.*s", key.number < 500 ? WEIR__NARROW(int, key.number) : 500,
-                 (const char *)key.data);
-        if (!(has_new && weir_cbor_get(&new_list, name, &other)) && count++ < CHANGES_TOLD)
+        if (!(has_new && find_member(&new_list, &key, &other)) && count++ < CHANGES_TOLD)
             tell(context, path, "the store no longer has", &key);
     }
     return count;
@@ -138,11 +137,6 @@ typedef struct standing {
     weir_cbor_writer document;
 } standing;
 
-static bool is_absent(const weir_error *error) {
-    return error->diagnostic_count > 0 && strcmp(error->diagnostics[0].name, "errno") == 0 &&
-           error->diagnostics[0].number == ENOENT;
-}
-
 /* One that is there but cannot be read is an error: it may have been edited. */
 static weir_status look_at_standing(const weir_env *env, const weir_store_info *info, const char *store_path,
                                     const char *path, standing *out, weir_error *error) {
@@ -154,7 +148,9 @@ static weir_status look_at_standing(const weir_env *env, const weir_store_info *
     if (status != WEIR_OK) {
         if (error)
             *error = unread;
-        return is_absent(&unread) ? WEIR_OK : status;
+        bool is_absent = unread.diagnostic_count > 0 && strcmp(unread.diagnostics[0].name, "errno") == 0 &&
+                         unread.diagnostics[0].number == ENOENT;
+        return is_absent ? WEIR_OK : status;
     }
     status = read_json(env, (const char *)out->text, size, path, &out->document, error);
     out->is_readable = status == WEIR_OK;

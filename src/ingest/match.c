@@ -32,8 +32,7 @@ typedef struct followed_path {
     const int64_t *times;
 } followed_path;
 
-static followed_path follow(const weir_ingest__linked *linked, uint32_t table,
-                            const weir_ingest__schema_time *path) {
+static followed_path follow(const weir_ingest__linked *linked, uint32_t table, const weir_time_path *path) {
     followed_path out = {.count = path->count - 1};
     for (uint32_t i = 0; i < out.count; i++) {
         /* The edge type of a table that has a name. */
@@ -62,34 +61,31 @@ typedef struct time_work {
     atomic_ullong nulls;
 } time_work;
 
-/* The latest of the paths' times; null if one of them is, or a key on the way has no match. */
-static int64_t latest_at(const time_work *work, uint32_t row) {
-    int64_t latest = WEIR_TIME_ALWAYS;
-    for (uint32_t p = 0; p < work->path_count; p++) {
-        const followed_path *path = &work->paths[p];
-        uint32_t at = row;
-        for (uint32_t i = 0; i < path->count && at != WEIR_NONE; i++)
-            at = path->parents[i][at];
-        if (at == WEIR_NONE || path->times[at] == WEIR_TIME_ALWAYS)
-            return WEIR_TIME_ALWAYS;
-        latest = path->times[at] > latest ? path->times[at] : latest;
-    }
-    return latest;
-}
-
 static void look_up_block(void *argument, size_t index, uint32_t worker) {
     time_work *work = argument;
     uint64_t nulls = 0, first = index * (uint64_t)LOOK_UP_ROWS, end = first + LOOK_UP_ROWS;
     (void)worker;
     for (uint64_t r = first; r < end && r < work->row_count; r++) {
-        work->values[r] = latest_at(work, WEIR__NARROW(uint32_t, r));
+        /* The latest of the paths' times; null if one of them is, or a key on the way has no match. */
+        int64_t latest = WEIR_TIME_ALWAYS;
+        bool is_null = false;
+        for (uint32_t p = 0; p < work->path_count && !is_null; p++) {
+            const followed_path *path = &work->paths[p];
+            uint32_t at = WEIR__NARROW(uint32_t, r);
+            for (uint32_t i = 0; i < path->count && at != WEIR_NONE; i++)
+                at = path->parents[i][at];
+            is_null = at == WEIR_NONE || path->times[at] == WEIR_TIME_ALWAYS;
+            if (!is_null && path->times[at] > latest)
+                latest = path->times[at];
+        }
+        work->values[r] = is_null ? WEIR_TIME_ALWAYS : latest;
         nulls += work->values[r] == WEIR_TIME_ALWAYS ? 1 : 0;
     }
     atomic_fetch_add_explicit(&work->nulls, nulls, memory_order_relaxed);
 }
 
 static weir_status look_up_time(const weir_ingest__context *context, const weir_ingest__linked *linked,
-                                uint32_t t, const weir_ingest__time_plan *time, weir_ingest__row_times *out,
+                                uint32_t t, const weir_stored_time *time, weir_ingest__row_times *out,
                                 weir_error *error) {
     uint32_t row_count = linked->ordered->tables[t].row_count;
     out->values = weir__allocate(linked->env, row_count, sizeof *out->values);
@@ -113,29 +109,6 @@ typedef struct link_work {
     weir_ingest__context *context;
     weir_ingest__linked *out;
 } link_work;
-
-static weir_status fail_for_duplicate(const weir_ingest__ordered *ordered, const weir_ingest__edge_plan *edge,
-                                      uint32_t row, weir_error *error) {
-    char key[200];
-    const weir_ingest__table *parent = &ordered->tables[edge->parent_table];
-    weir_ingest__values_describe(parent->data, edge->parent_columns, edge->key->column_count, row, key,
-                                 sizeof key);
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
-                      "the foreign key %s.%s leads to %s.%s%s, which has the value %s twice",
-                      ordered->tables[edge->table].plan->name, edge->key->name, parent->plan->name,
-                      edge->key->to[0], edge->key->column_count > 1 ? ", …" : "", key);
-}
-
-static weir_status fail_for_dangling(const weir_ingest__table *table, const weir_ingest__edge_plan *edge,
-                                     uint32_t row, weir_error *error) {
-    char key[200], row_key[200];
-    weir_ingest__values_describe(table->data, edge->columns, edge->key->column_count, row, key, sizeof key);
-    weir_ingest__row_key_describe(table->data, table->plan->primary_key, table->plan->primary_key_count, row,
-                                  row_key, sizeof row_key);
-    return weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
-                      "table %s, column %s%s: there is no row with the key %s (--strict)", table->plan->name,
-                      edge->key->name, row_key, key);
-}
 
 /* A row's values of a foreign key; whether they are, as bits, those that were there before: runs of one key
  * are common, and text is interned. */
@@ -201,19 +174,32 @@ static weir_status find_parents(void *argument, size_t number, uint32_t worker, 
     weir_ingest__key_columns of = parent_columns(&ordered->tables[plan->parent_table], plan);
     weir_ingest__key_index index = {0};
     uint32_t duplicate, dangling = WEIR_NONE;
+    char key[200], row_key[200];
     (void)worker;
     edge->parents = weir__allocate(work->out->env, table->row_count, sizeof *edge->parents);
     if (!edge->parents)
         return weir_ingest__no_memory(error, table->row_count * sizeof *edge->parents);
     weir_status status = weir_ingest__key_index_make(work->out->env, &of, &index, &duplicate, error);
-    if (status == WEIR_OK && duplicate != WEIR_NONE)
-        status = fail_for_duplicate(ordered, plan, duplicate, error);
+    if (status == WEIR_OK && duplicate != WEIR_NONE) {
+        const weir_ingest__table *parent = &ordered->tables[plan->parent_table];
+        weir_ingest__values_describe(parent->data, of.columns, of.column_count, duplicate, key, sizeof key);
+        status = weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
+                            "the foreign key %s.%s leads to %s.%s%s, which has the value %s twice",
+                            table->plan->name, plan->key->name, parent->plan->name, plan->key->to[0],
+                            of.column_count > 1 ? ", …" : "", key);
+    }
     if (status == WEIR_OK) {
         uint32_t ranges = weir_ingest__key_index_ranges(&index, weir_ingest__share_of_thread(work->context));
         for (uint32_t range = 0; range < ranges; range++)
             find_in_range(work->context, table, plan, &index, range, ranges, edge, &dangling);
-        if (work->context->options->strict && dangling != WEIR_NONE)
-            status = fail_for_dangling(table, plan, dangling, error);
+    }
+    if (status == WEIR_OK && work->context->options->strict && dangling != WEIR_NONE) {
+        weir_ingest__values_describe(table->data, plan->columns, of.column_count, dangling, key, sizeof key);
+        weir_ingest__row_key_describe(table->data, table->plan->primary_key, table->plan->primary_key_count,
+                                      dangling, row_key, sizeof row_key);
+        status = weir__fail(error, WEIR_SCHEMA_INVALID, WEIR_INGEST__OPERATOR,
+                            "table %s, column %s%s: there is no row with the key %s (--strict)",
+                            table->plan->name, plan->key->name, row_key, key);
     }
     weir_ingest__key_index_release(&index);
     (void)weir_ingest__advance(work->context, table->row_count);
@@ -302,27 +288,6 @@ static void fill_children(const link_work *work, uint32_t number, uint32_t paren
     assert(starts[parent_count] == edge->count && "a child that no parent has");
 }
 
-static bool are_times_sorted(const int64_t *times, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
-        if (times[i - 1] > times[i])
-            return false;
-    return true;
-}
-
-static void insert_by_time(uint32_t *rows, int64_t *times, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t row = rows[i];
-        int64_t time = times[i];
-        uint32_t k = i;
-        for (; k > 0 && times[k - 1] > time; k--) {
-            rows[k] = rows[k - 1];
-            times[k] = times[k - 1];
-        }
-        rows[k] = row;
-        times[k] = time;
-    }
-}
-
 /* A long list: sorted by number, the times as the sort's primary. Rows ascend, so that a stable sort is
  * enough. */
 static bool sort_long_list(const weir_env *env, uint32_t *rows, int64_t *times, uint32_t count) {
@@ -344,13 +309,25 @@ static bool sort_children(const weir_env *env, weir_ingest__edge *edge, uint32_t
     for (uint32_t p = 0; p < parent_count; p++) {
         uint32_t start = edge->starts[p];
         uint32_t count = edge->starts[p + 1] - start;
+        uint32_t *rows = edge->child_rows + start;
         int64_t *times = edge->child_times + start;
-        if (are_times_sorted(times, count))
+        uint32_t sorted = count > 0;
+        while (sorted < count && times[sorted - 1] <= times[sorted])
+            sorted++;
+        if (sorted == count)
             continue;
-        if (count <= SHORT_LIST)
-            insert_by_time(edge->child_rows + start, times, count);
-        else if (!sort_long_list(env, edge->child_rows + start, times, count))
+        if (count > SHORT_LIST && !sort_long_list(env, rows, times, count))
             return false;
+        for (uint32_t i = sorted; i < count && count <= SHORT_LIST; i++) {
+            uint32_t row = rows[i], k = i;
+            int64_t time = times[i];
+            for (; k > 0 && times[k - 1] > time; k--) {
+                rows[k] = rows[k - 1];
+                times[k] = times[k - 1];
+            }
+            rows[k] = row;
+            times[k] = time;
+        }
     }
     return true;
 }
@@ -383,17 +360,15 @@ static weir_status make_children(void *argument, size_t index, uint32_t worker, 
 weir_status weir_ingest__link_rows(weir_ingest__context *context, const weir_ingest__ordered *ordered,
                                    weir_ingest__linked *out, weir_error *error) {
     const weir_ingest__plan *plan = ordered->plan;
-    weir_status status = WEIR_OK;
     uint64_t total = 0;
     *out = (weir_ingest__linked){.plan = plan, .ordered = ordered, .env = context->env};
     weir__arena_init(&out->arena, context->env);
-    out->edges = weir_ingest__take(&out->arena, plan->edge_count, sizeof *out->edges, &status, error);
-    out->times = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->times, &status, error);
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++)
-        out->times[t] =
-            weir_ingest__take(&out->arena, plan->tables[t].time_count, sizeof **out->times, &status, error);
-    if (status != WEIR_OK)
-        return status;
+    out->edges = weir__arena_take_zero(&out->arena, plan->edge_count, sizeof *out->edges);
+    out->times = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *out->times);
+    for (uint32_t t = 0; t < plan->table_count && out->times; t++)
+        out->times[t] = weir__arena_take_zero(&out->arena, plan->tables[t].time_count, sizeof **out->times);
+    if (out->arena.is_short)
+        return weir_ingest__no_memory(error, plan->edge_count * sizeof *out->edges);
     for (uint32_t e = 0; e < plan->edge_count; e++)
         total += 2 * (uint64_t)ordered->tables[plan->edges[e].table].row_count;
     weir_ingest__begin_phase(context, "match", total, 0);

@@ -123,6 +123,12 @@ weir_status weir_ingest__cancelled(weir_error *error) {
                       "the ingest was cancelled; nothing was written");
 }
 
+weir_status weir_ingest__count_rows(weir_ingest__context *context, uint64_t *uncounted, weir_error *error) {
+    bool goes_on = weir_ingest__advance(context, *uncounted);
+    *uncounted = 0;
+    return goes_on ? WEIR_OK : weir_ingest__cancelled(error);
+}
+
 /* ---- Watching -------------------------------------------------------------------------------- */
 
 typedef struct watched_work {

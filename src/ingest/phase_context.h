@@ -67,6 +67,20 @@ void weir_ingest__begin_phase(weir_ingest__context *context, const char *phase, 
 /* Counts work done; false if the caller of ingest has cancelled it. Any thread. */
 bool weir_ingest__advance(weir_ingest__context *context, uint64_t done);
 weir_status weir_ingest__cancelled(weir_error *error);
+/* The next rows of a cursor, counted as work done; `uncounted` is 0 at first. CANCELLED, and the cursor's
+ * errors. */
+WEIR_CHECKED weir_status weir_ingest__count_rows(weir_ingest__context *context, uint64_t *uncounted,
+                                                 weir_error *error);
+WEIR_CHECKED static inline weir_status weir_ingest__next_rows(weir_ingest__context *context,
+                                                              weir_ingest__cursor *cursor,
+                                                              uint64_t *uncounted, weir_ingest__rows *out,
+                                                              weir_error *error) {
+    enum { COUNT_EVERY = 4096 };
+    WEIR__TRY(cursor->next(cursor, out, error));
+    *uncounted += out->row_count;
+    bool waits = *uncounted < COUNT_EVERY && out->row_count > 0;
+    return waits ? WEIR_OK : weir_ingest__count_rows(context, uncounted, error);
+}
 
 /* ---- Work that threads share ----------------------------------------------------------------- */
 

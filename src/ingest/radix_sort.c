@@ -11,35 +11,24 @@ static bool is_sorted(const weir_ingest__sort_item *items, uint64_t count) {
     return true;
 }
 
-static void count_bytes(const weir_ingest__sort_item *items, uint64_t count, uint64_t counts[8][256]) {
-    memset(counts, 0, 8 * 256 * sizeof(uint64_t));
-    for (uint64_t i = 0; i < count; i++)
-        for (int byte = 0; byte < 8; byte++)
-            counts[byte][items[i].primary >> (8 * byte) & 255]++;
-}
-
-/* One pass by one byte, from `from` to `to`. */
-static void distribute(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint64_t count,
-                       int byte, const uint64_t counts[256]) {
-    uint64_t next[256];
-    uint64_t sum = 0;
-    for (int i = 0; i < 256; i++) {
-        next[i] = sum;
-        sum += counts[i];
-    }
-    for (uint64_t i = 0; i < count; i++)
-        to[next[from[i].primary >> (8 * byte) & 255]++] = from[i];
-}
-
 static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint64_t count,
                             uint64_t counts[8][256]) {
     weir_ingest__sort_item *from = items;
     weir_ingest__sort_item *to = scratch;
-    count_bytes(items, count, counts);
+    memset(counts, 0, 8 * 256 * sizeof(uint64_t));
+    for (uint64_t i = 0; i < count; i++)
+        for (int byte = 0; byte < 8; byte++)
+            counts[byte][items[i].primary >> (8 * byte) & 255]++;
     for (int byte = 0; byte < 8; byte++) {
+        uint64_t next[256], sum = 0;
         if (counts[byte][items[0].primary >> (8 * byte) & 255] == count)
             continue;
-        distribute(from, to, count, byte, counts[byte]);
+        for (int i = 0; i < 256; i++) {
+            next[i] = sum;
+            sum += counts[byte][i];
+        }
+        for (uint64_t i = 0; i < count; i++)
+            to[next[from[i].primary >> (8 * byte) & 255]++] = from[i];
         weir_ingest__sort_item *swap = from;
         from = to;
         to = swap;
@@ -49,17 +38,6 @@ static void sort_by_primary(weir_ingest__sort_item *items, weir_ingest__sort_ite
 }
 
 typedef int (*tie_compare)(const void *context, uint64_t a, uint64_t b);
-
-static void insertion_sort(weir_ingest__sort_item *items, uint64_t count, tie_compare tie,
-                           const void *context) {
-    for (uint64_t i = 1; i < count; i++) {
-        weir_ingest__sort_item item = items[i];
-        uint64_t k = i;
-        for (; k > 0 && tie(context, items[k - 1].index, item.index) > 0; k--)
-            items[k] = items[k - 1];
-        items[k] = item;
-    }
-}
 
 static void merge(const weir_ingest__sort_item *from, weir_ingest__sort_item *to, uint64_t middle,
                   uint64_t end, tie_compare tie, const void *context) {
@@ -76,8 +54,13 @@ static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *s
     enum { RUN = 16 };
     weir_ingest__sort_item *from = items;
     weir_ingest__sort_item *to = scratch;
-    for (uint64_t start = 0; start < count; start += RUN)
-        insertion_sort(items + start, count - start < RUN ? count - start : RUN, tie, context);
+    for (uint64_t i = 0; i < count; i++) {
+        weir_ingest__sort_item item = items[i];
+        uint64_t k = i, start = i - i % RUN;
+        for (; k > start && tie(context, items[k - 1].index, item.index) > 0; k--)
+            items[k] = items[k - 1];
+        items[k] = item;
+    }
     for (uint64_t width = RUN; width < count; width *= 2) {
         for (uint64_t start = 0; start < count; start += 2 * width) {
             uint64_t rest = count - start;
@@ -93,19 +76,6 @@ static void sort_by_tie(weir_ingest__sort_item *items, weir_ingest__sort_item *s
         memcpy(items, from, count * sizeof *items);
 }
 
-static void sort_ties(weir_ingest__sort_item *items, weir_ingest__sort_item *scratch, uint64_t count,
-                      tie_compare tie, const void *context) {
-    uint64_t start = 0;
-    while (start < count) {
-        uint64_t end = start + 1;
-        while (end < count && items[end].primary == items[start].primary)
-            end++;
-        if (end - start > 1)
-            sort_by_tie(items + start, scratch, end - start, tie, context);
-        start = end;
-    }
-}
-
 bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint64_t count,
                        int (*tie)(const void *context, uint64_t a, uint64_t b), const void *context) {
     if (count < 2 || (!tie && is_sorted(items, count)))
@@ -116,8 +86,13 @@ bool weir_ingest__sort(const weir_env *env, weir_ingest__sort_item *items, uint6
     bool has_memory = counts && scratch;
     if (has_memory && !is_sorted(items, count))
         sort_by_primary(items, scratch, count, counts);
-    if (has_memory && tie)
-        sort_ties(items, scratch, count, tie, context);
+    for (uint64_t start = 0, end; has_memory && tie && start < count; start = end) {
+        end = start + 1;
+        while (end < count && items[end].primary == items[start].primary)
+            end++;
+        if (end - start > 1)
+            sort_by_tie(items + start, scratch, end - start, tie, context);
+    }
     weir__release(env, counts);
     weir__release(env, scratch);
     return has_memory;

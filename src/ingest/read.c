@@ -17,9 +17,10 @@
 #include "ingest/base_rows.h"
 #include "ingest/kept_rows.h"
 #include "ingest/read_arrays.h"
+#include "ingest/row_run.h"
 #include "ingest/stages.h"
 
-enum { PART_ROWS_MIN = 50000, ADVANCE_EVERY = 4096, FIRST_CAPACITY = 1024, SMALL_CAPACITY = 65536 };
+enum { PART_ROWS_MIN = 50000, FIRST_CAPACITY = 1024, SMALL_CAPACITY = 65536 };
 
 /* ---- A part's memory ------------------------------------------------------------------------- */
 
@@ -41,50 +42,22 @@ void weir_ingest__column_data_release(const weir_env *env, weir_ingest__column_d
     *column = (weir_ingest__column_data){0};
 }
 
-static void release_part(const weir_env *env, uint32_t column_count, weir_ingest__part *part) {
-    for (uint32_t c = 0; c < column_count; c++) {
-        if (part->columns)
-            weir_ingest__column_data_release(env, &part->columns[c]);
-        if (part->dictionaries)
-            weir_ingest__dictionary_release(&part->dictionaries[c]);
-    }
-    weir_ingest__dictionary_release(&part->texts);
-    weir_ingest__text_sets_release(env, part);
-    weir__release(env, part->columns);
-    weir__release(env, part->dictionaries);
-    weir__release(env, part->row_keys);
-    weir__release(env, part->nulls);
-    weir__release(env, part->not_finite);
-    weir__release(env, part->unsaid);
-    if (part->row_writer.env)
-        weir_cbor_release(&part->row_writer);
-    weir__arena_release(&part->strings);
-}
-
 void weir_ingest__parts_release(weir_ingest__parts *parts) {
     for (uint32_t t = 0; parts->tables && t < parts->plan->table_count; t++)
-        for (uint32_t p = 0; p < parts->tables[t].count; p++)
-            release_part(parts->env, parts->plan->tables[t].column_count, &parts->tables[t].list[p]);
+        for (uint32_t p = 0; p < parts->tables[t].count; p++) {
+            weir_ingest__part *part = &parts->tables[t].list[p];
+            for (uint32_t c = 0; c < parts->plan->tables[t].column_count; c++) {
+                weir_ingest__column_data_release(parts->env, &part->data[c]);
+                weir_ingest__dictionary_release(&part->columns[c].dictionary);
+            }
+            weir_ingest__dictionary_release(&part->texts);
+            weir_ingest__text_sets_release(parts->env, part);
+            weir__release(parts->env, part->row_keys);
+            weir_cbor_release(&part->row_writer);
+            weir__arena_release(&part->strings);
+        }
     weir__arena_release(&parts->arena);
     *parts = (weir_ingest__parts){0};
-}
-
-static weir_status part_init(const weir_ingest__context *context, uint32_t count, weir_ingest__part *part,
-                             weir_error *error) {
-    const weir_env *env = context->env;
-    weir__arena_init(&part->strings, env);
-    weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(context->spill));
-    weir_cbor_writer_memory(&part->row_writer, env);
-    part->columns = weir__allocate_zero(env, count, sizeof *part->columns);
-    part->dictionaries = weir__allocate_zero(env, count, sizeof *part->dictionaries);
-    part->nulls = weir__allocate_zero(env, count, sizeof *part->nulls);
-    part->not_finite = weir__allocate_zero(env, count, sizeof *part->not_finite);
-    part->unsaid = weir__allocate_zero(env, count, sizeof *part->unsaid);
-    if (!part->columns || !part->dictionaries || !part->nulls || !part->not_finite || !part->unsaid)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *part->columns);
-    for (uint32_t c = 0; c < count; c++)
-        weir_ingest__dictionary_init(&part->dictionaries[c], env);
-    return WEIR_OK;
 }
 
 static bool grow_array(const weir_env *env, void *array, size_t capacity, size_t size) {
@@ -110,7 +83,7 @@ static bool make_room(const weir_ingest__context *context, const weir_ingest__ta
     bool fits =
         table->primary_key_count > 0 || grow_array(env, &part->row_keys, capacity, sizeof *part->row_keys);
     for (uint32_t c = 0; c < table->column_count && fits; c++) {
-        weir_ingest__column_data *column = &part->columns[c];
+        weir_ingest__column_data *column = &part->data[c];
         size_t size = weir_ingest__value_size(table->columns[c].stype);
         fits = size == 0 || grow_array(env, &column->values, capacity, size);
         if (fits && weir_ingest__keeps_keys(&table->columns[c]))
@@ -128,22 +101,17 @@ typedef struct row_reader {
     const weir_ingest__context *context;
     const weir_ingest__table_plan *table;
     weir_ingest__part *part;
+    weir_ingest__value *room; /* of a row whose cells lie in arrays */
     bool is_short_of_memory;
 } row_reader;
 
-/* Whether row a of a part comes before row b in the table's order. */
+/* The order of two rows of parts in their table. */
 static int compare_rows(const weir_ingest__table_plan *table, const weir_ingest__part *a, uint32_t row_a,
                         const weir_ingest__part *b, uint32_t row_b) {
-    for (uint32_t i = 0; i < table->primary_key_count; i++) {
-        uint32_t c = table->primary_key[i];
-        int order = weir_ingest__key_compare_values(weir_ingest__key_at(&a->columns[c], row_a),
-                                                    weir_ingest__key_at(&b->columns[c], row_b));
-        if (order != 0)
-            return order;
-    }
     if (table->primary_key_count == 0)
         return weir_ingest__string_compare(a->row_keys[row_a], b->row_keys[row_b]);
-    return 0;
+    return weir_ingest__key_compare_rows(a->data, row_a, b->data, row_b, table->primary_key,
+                                         table->primary_key_count);
 }
 
 /* Remembers a fault of a row; the first column counts. */
@@ -159,9 +127,9 @@ static void note_fault(uint32_t row, uint32_t column, weir_status status, const 
 
 static bool store_key(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *value) {
     const weir_ingest__column_plan *plan = &r->table->columns[c];
-    weir_ingest__column_data *column = &r->part->columns[c];
+    weir_ingest__column_data *column = &r->part->data[c];
     weir_ingest__key key;
-    weir_ingest__dictionary *dictionary = plan->is_foreign ? &r->part->dictionaries[c] : NULL;
+    weir_ingest__dictionary *dictionary = plan->is_foreign ? &r->part->columns[c].dictionary : NULL;
     if (plan->is_foreign && weir_value_of(plan->stype) == WEIR_VALUE_CATEGORY)
         dictionary = NULL; /* that one is the categories' */
     if (!weir_ingest__key_from_value(value, &r->part->strings, dictionary, &key))
@@ -192,9 +160,10 @@ static weir_ingest__fit store_value(row_reader *r, uint32_t row, uint32_t c,
                                     const weir_ingest__value *value) {
     const weir_ingest__column_plan *plan = &r->table->columns[c];
     weir_ingest__part *part = r->part;
-    void *values = part->columns[c].values;
+    void *values = part->data[c].values;
     weir_ingest__converted cell;
-    weir_ingest__fit fit = weir_ingest__convert(value, plan->stype, &plan->form, &part->unsaid[c], &cell);
+    weir_ingest__fit fit =
+        weir_ingest__convert(value, plan->stype, &plan->form, &part->columns[c].unsaid, &cell);
     bool fits = fit == WEIR_INGEST__FITS;
     switch (weir_value_of(plan->stype)) {
     case WEIR_VALUE_PRESENCE:
@@ -210,7 +179,7 @@ static weir_ingest__fit store_value(row_reader *r, uint32_t row, uint32_t c,
         ((uint8_t *)values)[row] = fits ? cell.integer == 1 : 2;
         break;
     case WEIR_VALUE_CATEGORY:
-        ((uint32_t *)values)[row] = fits ? store_text(r, &part->dictionaries[c], cell.text) : WEIR_NONE;
+        ((uint32_t *)values)[row] = fits ? store_text(r, &part->columns[c].dictionary, cell.text) : WEIR_NONE;
         break;
     case WEIR_VALUE_TEXT:
         ((uint32_t *)values)[row] = fits ? store_text(r, &part->texts, cell.text) : WEIR_NONE;
@@ -223,58 +192,38 @@ static weir_ingest__fit store_value(row_reader *r, uint32_t row, uint32_t c,
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Text that is not UTF-8 is a fault already, and stands as null here. */
-static void write_as_stored(weir_cbor_writer *w, const weir_ingest__value *value, bool has_bad_text) {
-    if (has_bad_text && value->type == WEIR_INGEST__TEXT &&
-        !weir__utf8_is_valid(value->text.data, value->text.size)) {
-        weir_cbor_null(w);
-        return;
-    }
-    switch (value->type) {
-    case WEIR_INGEST__NULL:
-        weir_cbor_null(w);
-        break;
-    case WEIR_INGEST__REAL:
-        weir_cbor_double(w, value->real);
-        break;
-    case WEIR_INGEST__TEXT:
-        weir_cbor_text_n(w, value->text.data, value->text.size);
-        break;
-    case WEIR_INGEST__BLOB:
-        weir_cbor_bytes(w, value->text.data, value->text.size);
-        break;
-    default:
-        weir_cbor_int(w, value->integer);
-    }
-}
-
-static void write_converted(weir_cbor_writer *w, weir_stype stype, const weir_ingest__column_data *column,
-                            uint32_t row, const weir_ingest__value *value, bool has_bad_text) {
+/* A cell of the row's CBOR: the converted value, or what has none as it is stored. Text that is not UTF-8 is
+ * a fault already, and stands as null here. */
+static void write_cell(weir_cbor_writer *w, weir_stype stype, const void *values, uint32_t row,
+                       const weir_ingest__value *value, bool has_bad_text) {
+    weir_ingest__value cell = *value;
+    bool is_null = false;
     switch (weir_value_of(stype)) {
     case WEIR_VALUE_NUMBER:
-        if (isnan(((double *)column->values)[row]))
-            weir_cbor_null(w);
-        else
-            weir_cbor_double(w, ((double *)column->values)[row]);
+        cell = (weir_ingest__value){.type = WEIR_INGEST__REAL, .real = ((const double *)values)[row]};
+        is_null = isnan(cell.real);
         break;
     case WEIR_VALUE_TIME:
-        if (((int64_t *)column->values)[row] == WEIR_TIME_ALWAYS)
-            weir_cbor_null(w);
-        else
-            weir_cbor_int(w, ((int64_t *)column->values)[row]);
+        cell = (weir_ingest__value){.type = WEIR_INGEST__INT, .integer = ((const int64_t *)values)[row]};
+        is_null = cell.integer == WEIR_TIME_ALWAYS;
         break;
     case WEIR_VALUE_TRUTH:
-        if (((uint8_t *)column->values)[row] == 2)
-            weir_cbor_null(w);
-        else
-            weir_cbor_bool(w, ((uint8_t *)column->values)[row] == 1);
+        cell = (weir_ingest__value){.type = WEIR_INGEST__BOOL, .integer = ((const uint8_t *)values)[row]};
+        is_null = cell.integer == 2;
         break;
     case WEIR_VALUE_NOTHING:
     case WEIR_VALUE_PRESENCE:
     case WEIR_VALUE_CATEGORY:
     case WEIR_VALUE_TEXT:
-        write_as_stored(w, value, has_bad_text);
+        if (cell.type == WEIR_INGEST__BOOL || cell.type == WEIR_INGEST__TIMESTAMP)
+            cell.type = WEIR_INGEST__INT;
+        is_null = has_bad_text && cell.type == WEIR_INGEST__TEXT &&
+                  !weir__utf8_is_valid(cell.text.data, cell.text.size);
     }
+    if (is_null)
+        weir_cbor_null(w);
+    else
+        weir_ingest__run_write_value(w, &cell);
 }
 
 static bool is_in_row_key(const weir_ingest__column_plan *column) {
@@ -294,8 +243,8 @@ static bool store_row_key(row_reader *r, const weir_ingest__value *cells, bool h
     weir_cbor_array(w, count);
     for (uint32_t c = 0; c < table->column_count; c++)
         if (is_in_row_key(&table->columns[c]))
-            write_converted(w, table->columns[c].stype, &part->columns[c], part->row_count, &cells[c],
-                            has_bad_text);
+            write_cell(w, table->columns[c].stype, part->data[c].values, part->row_count, &cells[c],
+                       has_bad_text);
     if (weir_cbor_finish(w, NULL) != WEIR_OK)
         return false;
     weir_ingest__string *key = weir_ingest__string_new(&part->strings, (const char *)w->data, w->size);
@@ -306,37 +255,33 @@ static bool store_row_key(row_reader *r, const weir_ingest__value *cells, bool h
     return true;
 }
 
-/* A cell that is text but not UTF-8 is a fault; it is read as null from there on. */
-static const weir_ingest__value *check_text(uint32_t row, uint32_t c, const weir_ingest__value *value,
-                                            weir_ingest__row_fault *fault) {
-    static const weir_ingest__value null = {.type = WEIR_INGEST__NULL};
-    if (value->type != WEIR_INGEST__TEXT || weir__utf8_is_valid(value->text.data, value->text.size))
-        return value;
-    static const weir_ingest__value shown = {.type = WEIR_INGEST__TEXT, .text = {"", 0}};
-    note_fault(row, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
-    return &null;
-}
-
 /* What of a cell is stored. */
 typedef enum cell_part { ITS_VALUE = 1, ITS_KEY = 2 } cell_part;
 
-static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *given,
+static bool store_cell(row_reader *r, uint32_t row, uint32_t c, const weir_ingest__value *value,
                        unsigned parts, weir_ingest__row_fault *fault) {
+    static const weir_ingest__value null = {.type = WEIR_INGEST__NULL};
+    static const weir_ingest__value shown = {.type = WEIR_INGEST__TEXT, .text = {"", 0}};
     const weir_ingest__column_plan *plan = &r->table->columns[c];
     weir_ingest__part *part = r->part;
-    const weir_ingest__value *value = check_text(row, c, given, fault);
+    if (value->type == WEIR_INGEST__TEXT && !weir__utf8_is_valid(value->text.data, value->text.size)) {
+        note_fault(row, c, WEIR_SOURCE_ERROR, &shown, "is text that is not UTF-8", fault);
+        value = &null; /* from here on */
+    }
     if (parts & ITS_VALUE) {
         weir_ingest__fit fit = store_value(r, row, c, value);
         if (fit == WEIR_INGEST__UNFIT)
             note_fault(row, c, WEIR_SCHEMA_INVALID, value, weir_ingest__unfit_reason(plan->stype), fault);
-        part->nulls[c] += fit != WEIR_INGEST__FITS ? 1 : 0;
-        part->not_finite[c] += fit == WEIR_INGEST__NOT_FINITE ? 1 : 0;
+        if (fit != WEIR_INGEST__FITS)
+            part->columns[c].nulls++;
+        if (fit == WEIR_INGEST__NOT_FINITE)
+            part->columns[c].not_finite++;
     }
     if (!(parts & ITS_KEY) || !weir_ingest__keeps_keys(plan))
         return !r->is_short_of_memory;
     if (!store_key(r, row, c, value))
         return false;
-    if (plan->is_primary && weir_ingest__key_at(&part->columns[c], row).tag == WEIR_INGEST__KEY_NULL)
+    if (plan->is_primary && weir_ingest__key_at(&part->data[c], row).tag == WEIR_INGEST__KEY_NULL)
         note_fault(row, c, WEIR_SCHEMA_INVALID, value, "is no primary key", fault);
     return !r->is_short_of_memory;
 }
@@ -370,79 +315,53 @@ static const weir_ingest__value *cell_of(const weir_ingest__rows *rows, uint32_t
     return room;
 }
 
-/* Stores a column of some rows, for which there is room: at once what can be, and the rest cell by cell. */
-static bool store_column(row_reader *r, const weir_ingest__rows *rows, uint32_t c,
-                         weir_ingest__row_fault *fault) {
-    const weir_ingest__column_plan *plan = &r->table->columns[c];
-    const weir_ingest__array *array = &rows->arrays[c];
-    uint32_t first = r->part->row_count, count = WEIR__NARROW(uint32_t, rows->row_count);
-    unsigned left = ITS_VALUE | (weir_ingest__keeps_keys(plan) ? ITS_KEY : 0);
-    if (array->form != WEIR_INGEST__ARRAY_NONE) {
-        if (weir_ingest__array_store(r->part, c, plan->stype, array, first, count))
-            left &= ~(unsigned)ITS_VALUE;
-        if ((left & ITS_KEY) &&
-            weir_ingest__array_store_keys(&r->part->columns[c], plan->is_primary, array, first, count))
-            left &= ~(unsigned)ITS_KEY;
-    }
-    for (uint32_t i = 0; left != 0 && i < count && !fault->is_set; i++) {
-        weir_ingest__value room;
-        const weir_ingest__value *value = cell_of(rows, r->table->column_count, i, c, &room);
-        if (!store_cell(r, first + i, c, value, left, fault))
-            return false;
-    }
-    return true;
-}
-
-/* Whether the rows are stored; not if one of them has a fault. */
+/* Stores some rows column by column: at once what can be, and the rest cell by cell. False if memory is short
+ * or one of them has a fault. */
 static bool store_columns(row_reader *r, const weir_ingest__rows *rows) {
     weir_ingest__row_fault fault = {0};
-    if (!make_room(r->context, r->table, r->part, rows->row_count))
+    uint32_t first = r->part->row_count, count = WEIR__NARROW(uint32_t, rows->row_count);
+    if (!make_room(r->context, r->table, r->part, count))
         return false;
-    for (uint32_t c = 0; c < r->table->column_count; c++)
-        if (!store_column(r, rows, c, &fault) || fault.is_set)
-            return false;
-    r->part->row_count += WEIR__NARROW(uint32_t, rows->row_count);
+    for (uint32_t c = 0; c < r->table->column_count; c++) {
+        const weir_ingest__column_plan *plan = &r->table->columns[c];
+        const weir_ingest__array *array = &rows->arrays[c];
+        bool is_array = array->form != WEIR_INGEST__ARRAY_NONE;
+        unsigned left = ITS_VALUE | (weir_ingest__keeps_keys(plan) ? ITS_KEY : 0);
+        if (is_array && weir_ingest__array_store(r->part, c, plan->stype, array, first, count))
+            left &= ~(unsigned)ITS_VALUE;
+        if (is_array && (left & ITS_KEY) &&
+            weir_ingest__array_store_keys(&r->part->data[c], plan->is_primary, array, first, count))
+            left &= ~(unsigned)ITS_KEY;
+        for (uint32_t i = 0; left != 0 && i < count; i++) {
+            const weir_ingest__value *value = cell_of(rows, r->table->column_count, i, c, &r->room[c]);
+            if (!store_cell(r, first + i, c, value, left, &fault) || fault.is_set)
+                return false;
+        }
+    }
+    r->part->row_count += count;
     return true;
 }
 
-/* A row as cells; `room` is for those that lie in arrays, and NULL if there are none. */
-static const weir_ingest__value *row_of(const weir_ingest__rows *rows, uint32_t column_count, size_t row,
-                                        weir_ingest__value *room) {
-    for (uint32_t c = 0; room && c < column_count; c++)
-        room[c] = *cell_of(rows, column_count, row, c, &room[c]);
-    return room ? room : rows->cells + row * column_count;
+/* A row as cells. */
+static inline const weir_ingest__value *row_of(const row_reader *r, const weir_ingest__rows *rows,
+                                               size_t row) {
+    uint32_t count = r->table->column_count;
+    for (uint32_t c = 0; rows->arrays && c < count; c++)
+        r->room[c] = *cell_of(rows, count, row, c, &r->room[c]);
+    return rows->arrays ? r->room : rows->cells + row * count;
 }
 
 static weir_status store_rows(row_reader *r, const weir_ingest__rows *rows, weir_error *error) {
-    uint32_t count = r->table->column_count;
+    bool fits = true;
     if (rows->arrays && !r->part->fault.is_set && store_columns(r, rows))
         return WEIR_OK;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(r->context->env, count, sizeof *room) : NULL;
-    bool fits = room || !rows->arrays;
     for (size_t i = 0; i < rows->row_count && fits; i++)
-        fits = store_row(r, row_of(rows, count, i, room));
-    weir__release(r->context->env, room);
+        fits = store_row(r, row_of(r, rows, i));
     if (fits)
         return WEIR_OK;
     if (r->part->row_count >= WEIR_STORE__ROWS_MAX)
         return weir_ingest__too_many_rows(r->table->name, error);
-    return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, r->part->capacity);
-}
-
-/* Rows go to the folder of kept ones, unless a fault makes all of this end in an error. */
-static weir_status keep_rows(const row_reader *r, struct weir_ingest__keeper *keeper, uint32_t table,
-                             uint32_t part, const weir_ingest__rows *rows, weir_error *error) {
-    uint32_t count = r->table->column_count;
-    weir_status status = WEIR_OK;
-    if (!keeper || r->part->fault.is_set)
-        return WEIR_OK;
-    weir_ingest__value *room = rows->arrays ? weir__allocate(r->context->env, count, sizeof *room) : NULL;
-    if (rows->arrays && !room)
-        return weir__out_of_memory(error, WEIR_INGEST__OPERATOR, count * sizeof *room);
-    for (size_t i = 0; i < rows->row_count && status == WEIR_OK; i++)
-        status = weir_ingest__keep_row(keeper, table, part, row_of(rows, count, i, room), error);
-    weir__release(r->context->env, room);
-    return status;
+    return weir_ingest__no_memory(error, r->part->capacity);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -463,53 +382,46 @@ typedef struct read_work {
     atomic_bool *has_failed; /* a worker has: the others stop early */
 } read_work;
 
-/* The rows of a part: kept ones come first, and of a table that has some, the source's new ones. */
-static weir_status open_part(const read_work *work, weir_ingest__source *session, const read_piece *piece,
-                             weir_ingest__cursor **out, weir_error *error) {
-    const weir_ingest__table_plan *table = &work->parts->plan->tables[piece->table];
-    if (piece->is_kept)
-        return weir_ingest__base_scan_kept(work->base, piece->table, piece->part, out, error);
-    if (weir_ingest__base_parts(work->base, piece->table) > 0)
-        return weir_ingest__base_scan_new(work->base, session, piece->table, out, error);
-    return weir_ingest__source_scan(session, table->source, table->positions, table->column_count,
-                                    piece->part, work->parts->tables[piece->table].count, out, error);
-}
-
-static weir_status read_part(const read_work *work, weir_ingest__source *session, const read_piece *piece,
+static weir_status read_part(const read_work *work, uint32_t worker, const read_piece *piece,
                              weir_ingest__part *part, weir_error *error) {
     weir_ingest__context *context = work->context;
     const weir_ingest__table_plan *table = &work->parts->plan->tables[piece->table];
     weir_ingest__cursor *cursor = NULL;
-    weir_status status = part_init(context, table->column_count, part, error);
-    if (status == WEIR_OK)
-        status = open_part(work, session, piece, &cursor, error);
-    if (status != WEIR_OK)
-        return weir_ingest__plan_blame_query(table->source, status, error);
-    row_reader reader = {.context = context, .table = table, .part = part};
-    cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
     weir_ingest__rows rows;
-    uint64_t unreported = 0;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
+    uint64_t uncounted = 0;
+    row_reader reader = {.context = context, .table = table, .part = part};
+    reader.room = weir__allocate(context->env, table->column_count, sizeof *reader.room);
+    if (!reader.room)
+        return weir_ingest__no_memory(error, table->column_count * sizeof *reader.room);
+    /* Kept rows come first, and of a table that has some, the source's new ones. */
+    weir_status status;
+    if (piece->is_kept)
+        status = weir_ingest__base_scan_kept(work->base, piece->table, piece->part, &cursor, error);
+    else if (weir_ingest__base_parts(work->base, piece->table) > 0)
+        status =
+            weir_ingest__base_scan_new(work->base, context->sessions[worker], piece->table, &cursor, error);
+    else
+        status = weir_ingest__source_scan(context->sessions[worker], table->source, table->positions,
+                                          table->column_count, piece->part,
+                                          work->parts->tables[piece->table].count, &cursor, error);
+    if (status == WEIR_OK)
+        cursor->takes_arrays = table->primary_key_count > 0; /* else each row's CBOR is made, of its cells */
+    while (status == WEIR_OK && !atomic_load_explicit(work->has_failed, memory_order_relaxed)) {
+        status = weir_ingest__next_rows(context, cursor, &uncounted, &rows, error);
+        if (status != WEIR_OK || rows.row_count == 0)
+            break;
         status = store_rows(&reader, &rows, error);
-        if (status == WEIR_OK)
-            status = keep_rows(&reader, work->keeper, piece->table, piece->part, &rows, error);
+        /* A fault makes all of this end in an error: nothing is kept. */
+        bool is_kept = work->keeper && !part->fault.is_set;
+        for (size_t i = 0; i < rows.row_count && is_kept && status == WEIR_OK; i++)
+            status = weir_ingest__keep_row(work->keeper, piece->table, piece->part, row_of(&reader, &rows, i),
+                                           error);
         if (status == WEIR_OK)
             status = weir_ingest__put_texts_aside(context, part, false, error);
-        if (status != WEIR_OK)
-            break;
-        unreported += rows.row_count;
-        if (unreported < ADVANCE_EVERY)
-            continue;
-        if (!weir_ingest__advance(context, unreported)) {
-            status = weir_ingest__cancelled(error);
-            break;
-        }
-        unreported = 0;
-        if (atomic_load_explicit(work->has_failed, memory_order_relaxed))
-            break;
     }
-    (void)weir_ingest__advance(context, unreported);
-    cursor->close(cursor);
+    if (cursor)
+        cursor->close(cursor);
+    weir__release(context->env, reader.room);
     if (status == WEIR_OK)
         status = weir_ingest__keep_end(work->keeper, piece->table, piece->part, error);
     if (status == WEIR_OK)
@@ -523,8 +435,7 @@ static void run_piece(void *argument, size_t index, uint32_t worker) {
     weir_ingest__part *part = &work->parts->tables[piece->table].list[piece->part];
     if (atomic_load_explicit(work->has_failed, memory_order_relaxed))
         return;
-    weir_ingest__source *session = piece->is_kept ? NULL : work->context->sessions[worker];
-    part->status = read_part(work, session, piece, part, &part->error);
+    part->status = read_part(work, worker, piece, part, &part->error);
     if (part->status != WEIR_OK)
         atomic_store_explicit(work->has_failed, true, memory_order_relaxed);
 }
@@ -555,8 +466,8 @@ static weir_status report_fault(const weir_ingest__table_plan *table, const weir
     if (!first)
         return WEIR_OK;
     const weir_ingest__row_fault *fault = &first->fault;
-    weir_ingest__row_key_describe(first->columns, table->primary_key, table->primary_key_count, fault->row,
-                                  key, sizeof key);
+    weir_ingest__row_key_describe(first->data, table->primary_key, table->primary_key_count, fault->row, key,
+                                  sizeof key);
     weir_status status = weir__fail(error, fault->status, WEIR_INGEST__OPERATOR, "table %s, column %s%s: %s",
                                     table->name, table->columns[fault->column].name, key, fault->what);
     weir__note_text(error, "table", table->name, strlen(table->name));
@@ -573,7 +484,7 @@ static weir_status check_units(weir_ingest__context *context, const weir_ingest_
         weir_ingest__unsaid unsaid = {0};
         char span[100];
         for (uint32_t p = 0; p < parts->count; p++)
-            weir_ingest__unsaid_join(&unsaid, &parts->list[p].unsaid[c]);
+            weir_ingest__unsaid_join(&unsaid, &parts->list[p].columns[c].unsaid);
         if (unsaid.count == 0)
             continue;
         const char *doubt = weir_ingest__unsaid_doubt(&unsaid);
@@ -612,21 +523,30 @@ static weir_status report(weir_ingest__context *context, const weir_ingest__part
 static weir_status make_parts(const weir_ingest__context *context, const weir_ingest__plan *plan,
                               const struct weir_ingest__base *base, weir_ingest__parts *out, size_t *count,
                               weir_error *error) {
-    weir_status status = WEIR_OK;
+    weir__arena *arena = &out->arena;
     *out = (weir_ingest__parts){.plan = plan, .env = context->env};
-    weir__arena_init(&out->arena, context->env);
-    out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
-    for (uint32_t t = 0; t < plan->table_count && status == WEIR_OK; t++) {
+    weir__arena_init(arena, context->env);
+    out->tables = weir__arena_take_zero(arena, plan->table_count, sizeof *out->tables);
+    for (uint32_t t = 0; t < plan->table_count && !arena->is_short; t++) {
         weir_ingest__table_parts *parts = &out->tables[t];
-        uint32_t kept = weir_ingest__base_parts(base, t);
+        uint32_t kept = weir_ingest__base_parts(base, t), column_count = plan->tables[t].column_count;
         const weir_ingest__catalog_table *source = plan->tables[t].source;
         bool is_shared = source->row_estimate >= PART_ROWS_MIN && !source->is_one_part;
         uint32_t wanted = kept > 0 ? kept + 1 : is_shared ? context->session_count : 1;
-        parts->list = weir_ingest__take(&out->arena, wanted, sizeof *parts->list, &status, error);
-        parts->count = parts->list ? wanted : 0;
+        parts->list = weir__arena_take_zero(arena, wanted, sizeof *parts->list);
+        for (; parts->count < wanted && !arena->is_short; parts->count += !arena->is_short) {
+            weir_ingest__part *part = &parts->list[parts->count];
+            part->data = weir__arena_take_zero(arena, column_count, sizeof *part->data);
+            part->columns = weir__arena_take_zero(arena, column_count, sizeof *part->columns);
+            for (uint32_t c = 0; c < column_count && !arena->is_short; c++)
+                weir_ingest__dictionary_init(&part->columns[c].dictionary, context->env);
+            weir__arena_init(&part->strings, context->env);
+            weir_ingest__dictionary_init(&part->texts, weir__spill_memory_env(context->spill));
+            weir_cbor_writer_memory(&part->row_writer, context->env);
+        }
         *count += parts->count;
     }
-    return status;
+    return arena->is_short ? weir_ingest__no_memory(error, plan->table_count * sizeof *out->tables) : WEIR_OK;
 }
 
 /* What there is to read, in the order in which it is begun; *kept_count of it are parts of kept rows. */

@@ -303,7 +303,7 @@ static bool store_presence(const weir_ingest__array *array, uint32_t count, uint
 
 bool weir_ingest__array_store(weir_ingest__part *part, uint32_t column, weir_stype stype,
                               const weir_ingest__array *array, uint32_t first, uint32_t count) {
-    void *values = part->columns[column].values;
+    void *values = part->data[column].values;
     uint32_t nulls = count_nulls(array, count);
     uint64_t not_finite = 0;
     bool is_stored = false;
@@ -321,7 +321,7 @@ bool weir_ingest__array_store(weir_ingest__part *part, uint32_t column, weir_sty
         is_stored = store_booleans(array, count, nulls, (uint8_t *)values + first);
         break;
     case WEIR_VALUE_CATEGORY:
-        is_stored = store_texts(array, count, nulls, &part->dictionaries[column], &part->strings,
+        is_stored = store_texts(array, count, nulls, &part->columns[column].dictionary, &part->strings,
                                 (uint32_t *)values + first);
         break;
     case WEIR_VALUE_TEXT:
@@ -333,8 +333,8 @@ bool weir_ingest__array_store(weir_ingest__part *part, uint32_t column, weir_sty
         break;
     }
     if (is_stored) {
-        part->nulls[column] += nulls + not_finite;
-        part->not_finite[column] += not_finite;
+        part->columns[column].nulls += nulls + not_finite;
+        part->columns[column].not_finite += not_finite;
     }
     return is_stored;
 }

@@ -35,45 +35,57 @@ static bool renumber_part(const weir_env *env, weir_ingest__dictionary *texts, w
     bool is_fine = text_numbers != NULL;
     for (uint32_t c = 0; c < table->plan->column_count && is_fine; c++) {
         if (weir_value_of(table->plan->columns[c].stype) == WEIR_VALUE_TEXT && !part->owns_text_numbers)
-            renumber(part->columns[c].values, part->row_count, text_numbers);
+            renumber(part->data[c].values, part->row_count, text_numbers);
         if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
             continue;
-        uint32_t *numbers = adopt_strings(env, &part->dictionaries[c], &table->categories[c]);
+        uint32_t *numbers =
+            adopt_strings(env, &part->columns[c].dictionary, &table->columns[c].categories.dictionary);
         is_fine = numbers != NULL;
         if (is_fine)
-            renumber(part->columns[c].values, part->row_count, numbers);
+            renumber(part->data[c].values, part->row_count, numbers);
         weir__release(env, numbers);
     }
     weir__release(env, text_numbers);
     return is_fine;
 }
 
-/* The arrays of all parts end to end; of a single part they are taken over as they are. */
+/* The arrays of a column, and the size of their items: 0 if there are none. */
+enum { ARRAYS = 3 };
+static void **array_of(weir_ingest__column_data *column, int number) {
+    void **arrays[ARRAYS] = {&column->values, (void **)&column->keys, (void **)&column->tags};
+    return arrays[number];
+}
+
+static size_t item_size(const weir_ingest__table *table, uint32_t c, int number) {
+    size_t sizes[ARRAYS] = {weir_ingest__value_size(table->plan->columns[c].stype), sizeof(uint64_t), 1};
+    return sizes[number];
+}
+
+/* An array of all parts end to end; of a single part it is taken over as it is. */
 static bool join_array(const weir_env *env, const weir_ingest__table_parts *parts, weir_ingest__table *table,
-                       uint32_t c, size_t offset, size_t size) {
-    void **out = (void **)((char *)&table->data[c] + offset);
-    bool is_tags = offset == offsetof(weir_ingest__column_data, tags);
+                       uint32_t c, int number) {
+    size_t size = item_size(table, c, number);
+    void **out = array_of(&table->data[c], number);
     bool is_there = false;
     for (uint32_t p = 0; p < parts->count; p++)
-        is_there = is_there || *(void **)((char *)&parts->list[p].columns[c] + offset);
+        is_there = is_there || *array_of(&parts->list[p].data[c], number);
     if (!is_there || size == 0)
         return true;
     if (parts->count == 1) {
-        void **in = (void **)((char *)&parts->list[0].columns[c] + offset);
+        void **in = array_of(&parts->list[0].data[c], number);
         *out = *in;
         *in = NULL;
         return true;
     }
-    uint8_t *whole = weir__allocate(env, table->row_count, size);
+    uint8_t *whole = *out = weir__allocate(env, table->row_count, size);
     if (!whole)
         return false;
-    *out = whole;
     for (uint32_t p = 0; p < parts->count; p++) {
-        void **in = (void **)((char *)&parts->list[p].columns[c] + offset);
+        void **in = array_of(&parts->list[p].data[c], number);
         size_t bytes = parts->list[p].row_count * size;
         if (*in)
             memcpy(whole, *in, bytes);
-        else if (is_tags)
+        else if (out == (void **)&table->data[c].tags)
             memset(whole, WEIR_INGEST__KEY_INT, bytes);
         whole += bytes;
         weir__release(env, *in);
@@ -95,7 +107,6 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
     const weir_env *env = out->env;
     weir__arena *arena = &out->arena;
     uint32_t count = table->plan->column_count;
-    weir_status status = WEIR_OK;
     uint64_t rows = 0;
     for (uint32_t p = 0; p < parts->count; p++)
         rows += parts->list[p].row_count;
@@ -103,39 +114,28 @@ static weir_status join_parts(weir_ingest__ordered *out, const weir_ingest__tabl
         return weir_ingest__too_many_rows(table->plan->name, error);
     table->row_count = WEIR__NARROW(uint32_t, rows);
     out->row_count += rows;
-    table->data = weir_ingest__take(arena, count, sizeof *table->data, &status, error);
-    table->categories = weir_ingest__take(arena, count, sizeof *table->categories, &status, error);
-    table->category_ranks = weir_ingest__take(arena, count, sizeof *table->category_ranks, &status, error);
-    table->like_categories = weir_ingest__take(arena, count, sizeof *table->like_categories, &status, error);
-    table->new_categories = weir_ingest__take(arena, count, sizeof *table->new_categories, &status, error);
-    table->nulls = weir_ingest__take(arena, count, sizeof *table->nulls, &status, error);
-    table->not_finite = weir_ingest__take(arena, count, sizeof *table->not_finite, &status, error);
-    table->strings = weir_ingest__take(arena, parts->count, sizeof *table->strings, &status, error);
-    if (status != WEIR_OK)
-        return status;
-    for (uint32_t c = 0; c < count; c++) {
-        weir_ingest__dictionary_init(&table->categories[c], env);
-        WEIR__TRY(weir_ingest__like_categories(out->plan->like, table->plan->columns[c].column_idx,
-                                               &table->categories[c], arena, &table->like_categories[c],
-                                               error));
-    }
+    table->data = weir__arena_take_zero(arena, count, sizeof *table->data);
+    table->columns = weir__arena_take_zero(arena, count, sizeof *table->columns);
+    table->strings = weir__arena_take_zero(arena, parts->count, sizeof *table->strings);
+    if (arena->is_short)
+        return weir_ingest__no_memory(error, count * sizeof *table->columns);
+    for (uint32_t c = 0; c < count; c++)
+        WEIR__TRY(weir_ingest__like_categories(out->plan->like, table->plan->columns[c].column_idx, env,
+                                               &table->columns[c].categories, arena, error));
     bool is_fine = true;
     for (uint32_t p = 0; p < parts->count && is_fine; p++) {
         weir_ingest__part *part = &parts->list[p];
         is_fine = renumber_part(env, &out->texts, table, part);
         for (uint32_t c = 0; c < count; c++) {
-            table->nulls[c] += part->nulls[c];
-            table->not_finite[c] += part->not_finite[c];
+            table->columns[c].nulls += part->columns[c].nulls;
+            table->columns[c].not_finite += part->columns[c].not_finite;
         }
         table->strings[table->string_count++] = part->strings;
         weir__arena_init(&part->strings, env);
     }
-    for (uint32_t c = 0; c < count && is_fine; c++)
-        is_fine =
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, values),
-                       weir_ingest__value_size(table->plan->columns[c].stype)) &&
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, keys), sizeof(uint64_t)) &&
-            join_array(env, parts, table, c, offsetof(weir_ingest__column_data, tags), 1);
+    for (uint32_t c = 0; c < count; c++)
+        for (int number = 0; number < ARRAYS && is_fine; number++)
+            is_fine = join_array(env, parts, table, c, number);
     return is_fine ? WEIR_OK : weir_ingest__no_memory(error, 0);
 }
 
@@ -148,14 +148,9 @@ typedef struct row_order {
 
 static int compare_primary_keys(const void *context, uint64_t a, uint64_t b) {
     const weir_ingest__table *table = ((const row_order *)context)->table;
-    for (uint32_t i = 0; i < table->plan->primary_key_count; i++) {
-        const weir_ingest__column_data *column = &table->data[table->plan->primary_key[i]];
-        int order = weir_ingest__key_compare_values(weir_ingest__key_at(column, WEIR__LOW(uint32_t, a)),
-                                                    weir_ingest__key_at(column, WEIR__LOW(uint32_t, b)));
-        if (order != 0)
-            return order;
-    }
-    return 0;
+    return weir_ingest__key_compare_rows(table->data, WEIR__LOW(uint32_t, a), table->data,
+                                         WEIR__LOW(uint32_t, b), table->plan->primary_key,
+                                         table->plan->primary_key_count);
 }
 
 static int compare_row_keys(const void *context, uint64_t a, uint64_t b) {
@@ -262,23 +257,6 @@ static bool permute(const weir_env *env, void **array, size_t size, const weir_i
     return true;
 }
 
-static bool permute_table(const weir_env *env, weir_ingest__table *table,
-                          const weir_ingest__sort_item *items) {
-    bool is_fine = true;
-    for (uint32_t c = 0; c < table->plan->column_count && is_fine; c++) {
-        weir_ingest__column_data *column = &table->data[c];
-        void *keys = column->keys;
-        void *tags = column->tags;
-        is_fine = permute(env, &column->values, weir_ingest__value_size(table->plan->columns[c].stype), items,
-                          table->row_count) &&
-                  permute(env, &keys, sizeof *column->keys, items, table->row_count) &&
-                  permute(env, &tags, sizeof *column->tags, items, table->row_count);
-        column->keys = keys;
-        column->tags = tags;
-    }
-    return is_fine;
-}
-
 static weir_status sort_rows(const weir_env *env, const weir_ingest__table_parts *parts,
                              weir_ingest__table *table, weir_error *error) {
     row_order order = {.table = table};
@@ -297,7 +275,11 @@ static weir_status sort_rows(const weir_env *env, const weir_ingest__table_parts
     is_fine = is_fine && (has_key ? sort_by_key(env, &order, items) : sort_by_row(env, &order, items));
     if (is_fine)
         status = check_duplicates(&order, items, error);
-    is_fine = is_fine && status == WEIR_OK && permute_table(env, table, items);
+    is_fine = is_fine && status == WEIR_OK;
+    for (uint32_t c = 0; c < table->plan->column_count; c++)
+        for (int number = 0; number < ARRAYS && is_fine; number++)
+            is_fine = permute(env, array_of(&table->data[c], number), item_size(table, c, number), items,
+                              table->row_count);
     for (uint32_t r = 0; !has_key && is_fine && r < table->row_count; r++)
         table->row_key_hashes[r] = order.row_keys[items[r].index]->hash;
     weir__release(env, order.row_keys);
@@ -314,38 +296,30 @@ static int compare_strings(const void *context, uint64_t a, uint64_t b) {
     return weir_ingest__string_compare(dictionary->strings[a], dictionary->strings[b]);
 }
 
-uint32_t *weir_ingest__rank_strings(const weir_env *env, const weir_ingest__dictionary *dictionary) {
-    uint32_t *ranks = weir__allocate(env, dictionary->count, sizeof *ranks);
-    weir_ingest__sort_item *items = weir__allocate(env, dictionary->count, sizeof *items);
+bool weir_ingest__rank_categories(const weir_env *env, weir_ingest__categories *categories) {
+    weir_ingest__dictionary *dictionary = &categories->dictionary;
+    uint32_t count = dictionary->count, *ranks = weir__allocate(env, count, sizeof *ranks);
+    categories->ranks = ranks;
+    if (categories->like_count != WEIR_NONE) { /* which are in order */
+        for (uint32_t i = 0; ranks && i < count; i++)
+            ranks[i] = i < categories->like_count ? i : WEIR_NONE;
+        dictionary->count = ranks ? categories->like_count : count;
+        return ranks != NULL;
+    }
+    weir_ingest__sort_item *items = weir__allocate(env, count, sizeof *items);
     bool is_fine = ranks && items;
-    for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
+    for (uint32_t i = 0; is_fine && i < count; i++)
         items[i] = (weir_ingest__sort_item){first_bytes(dictionary->strings[i], 0), i};
-    is_fine = is_fine && weir_ingest__sort(env, items, dictionary->count, compare_strings, dictionary);
-    for (uint32_t i = 0; is_fine && i < dictionary->count; i++)
+    is_fine = is_fine && weir_ingest__sort(env, items, count, compare_strings, dictionary);
+    for (uint32_t i = 0; is_fine && i < count; i++)
         ranks[items[i].index] = i;
     weir__release(env, items);
-    if (is_fine)
-        return ranks;
-    weir__release(env, ranks);
-    return NULL;
+    return is_fine;
 }
 
-static weir_status rank_categories(const weir_env *env, weir_ingest__table *table, weir_error *error) {
-    for (uint32_t c = 0; c < table->plan->column_count; c++) {
-        uint32_t known = table->like_categories[c];
-        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
-            continue;
-        const uint32_t *values = table->data[c].values;
-        for (uint32_t r = 0; known != WEIR_NONE && r < table->row_count; r++)
-            table->new_categories[c] += values[r] != WEIR_NONE && values[r] >= known;
-        table->category_ranks[c] = known == WEIR_NONE
-                                       ? weir_ingest__rank_strings(env, &table->categories[c])
-                                       : weir_ingest__like_ranks(env, &table->categories[c], known);
-        if (!table->category_ranks[c])
-            return weir_ingest__no_memory(error, 0);
-        renumber(table->data[c].values, table->row_count, table->category_ranks[c]);
-    }
-    return WEIR_OK;
+void weir_ingest__categories_release(const weir_env *env, weir_ingest__categories *categories) {
+    weir_ingest__dictionary_release(&categories->dictionary);
+    weir__release(env, categories->ranks);
 }
 
 /* ---- All tables ------------------------------------------------------------------------------ */
@@ -363,8 +337,18 @@ static weir_status order_table(void *argument, size_t index, uint32_t worker, we
     (void)worker;
     if (!is_in_order(table))
         status = sort_rows(work->out->env, &work->parts->tables[index], table, error);
-    if (status == WEIR_OK)
-        status = rank_categories(work->out->env, table, error);
+    for (uint32_t c = 0; c < table->plan->column_count && status == WEIR_OK; c++) {
+        weir_ingest__categories *categories = &table->columns[c].categories;
+        uint32_t known = categories->like_count, *values = table->data[c].values;
+        if (weir_value_of(table->plan->columns[c].stype) != WEIR_VALUE_CATEGORY)
+            continue;
+        for (uint32_t r = 0; known != WEIR_NONE && r < table->row_count; r++)
+            categories->new_count += values[r] != WEIR_NONE && values[r] >= known;
+        if (weir_ingest__rank_categories(work->out->env, categories))
+            renumber(values, table->row_count, categories->ranks);
+        else
+            status = weir_ingest__no_memory(error, 0);
+    }
     (void)weir_ingest__advance(work->context, table->row_count);
     return status;
 }
@@ -372,9 +356,9 @@ static weir_status order_table(void *argument, size_t index, uint32_t worker, we
 static weir_status order_parts(weir_ingest__context *context, weir_ingest__parts *parts,
                                weir_ingest__ordered *out, weir_error *error) {
     const weir_ingest__plan *plan = parts->plan;
-    weir_status status = WEIR_OK;
-    out->tables = weir_ingest__take(&out->arena, plan->table_count, sizeof *out->tables, &status, error);
-    WEIR__TRY(status);
+    out->tables = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *out->tables);
+    if (!out->tables)
+        return weir_ingest__no_memory(error, plan->table_count * sizeof *out->tables);
     WEIR__TRY(weir_ingest__join_texts(context, parts, &out->texts, error));
     for (uint32_t t = 0; t < plan->table_count; t++) {
         out->tables[t].plan = &plan->tables[t];
@@ -403,10 +387,8 @@ void weir_ingest__ordered_release(weir_ingest__ordered *ordered) {
         for (uint32_t c = 0; table->plan && c < table->plan->column_count; c++) {
             if (table->data)
                 weir_ingest__column_data_release(ordered->env, &table->data[c]);
-            if (table->categories)
-                weir_ingest__dictionary_release(&table->categories[c]);
-            if (table->category_ranks)
-                weir__release(ordered->env, table->category_ranks[c]);
+            if (table->columns)
+                weir_ingest__categories_release(ordered->env, &table->columns[c].categories);
         }
         for (uint32_t i = 0; i < table->string_count; i++)
             weir__arena_release(&table->strings[i]);

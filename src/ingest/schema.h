@@ -15,21 +15,17 @@ enum { WEIR_INGEST__KEY_COLUMNS_MAX = 32, WEIR_INGEST__TIME_KEYS_MAX = 16 };
 
 #define WEIR_INGEST__LINK_COLUMN "link" /* what the target of a link task is called */
 
-/* A time that is written in a schema: names of foreign keys, each of the table that the one before leads
- * to, then that of a timestamp column. One name is a column of the table itself; none: no time. */
-typedef struct weir_ingest__schema_time {
-    const char *const *names;
-    uint32_t count;
-} weir_ingest__schema_time;
-
+/* A time that is written in a schema is a weir_time_path: names of foreign keys, each of the table that the
+ * one before leads to, then that of a timestamp column. One name is a column of the table itself; none: no
+ * time. */
 typedef struct weir_ingest__schema_column {
     const char *name;
     weir_stype stype;
-    const char *description;           /* "" if there is none */
-    bool has_known_at;                 /* the schema says something */
-    weir_ingest__schema_time known_at; /* none: null */
-    weir_ingest__time_form form;       /* of a timestamp */
-    weir_cbor_value written_known_at;  /* as the document says it: resolved after all tables are read */
+    const char *description;          /* "" if there is none */
+    bool has_known_at;                /* the schema says something */
+    weir_time_path known_at;          /* none: null */
+    weir_ingest__time_form form;      /* of a timestamp */
+    weir_cbor_value written_known_at; /* as the document says it: resolved after all tables are read */
     weir_cbor_value written_key;
 } weir_ingest__schema_column;
 
@@ -42,7 +38,7 @@ typedef struct weir_ingest__schema_key {
     const char *const *to; /* as many columns of that table */
     uint32_t to_count;
     bool has_known_at;
-    weir_ingest__schema_time known_at;
+    weir_time_path known_at;
     weir_cbor_value written_known_at;
 } weir_ingest__schema_key;
 
@@ -51,7 +47,7 @@ typedef struct weir_ingest__schema_table {
     const char *query; /* NULL: a table or view of the source */
     const char *const *primary_key;
     uint32_t primary_key_count;
-    weir_ingest__schema_time temporal;
+    weir_time_path temporal;
     weir_ingest__schema_column *columns;
     uint32_t column_count;
     weir_ingest__schema_key *foreign_keys; /* those of columns, then those that are listed */
@@ -154,7 +150,19 @@ const weir_ingest__schema_column *weir_ingest__schema_find_column(const weir_ing
                                                                   const char *name);
 const weir_ingest__schema_key *weir_ingest__schema_find_key(const weir_ingest__schema_table *table,
                                                             const char *name);
-bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const weir_ingest__schema_time *b);
+bool weir_ingest__paths_equal(const weir_time_path *a, const weir_time_path *b);
+bool weir_ingest__stored_times_equal(const weir_stored_time *a, const weir_stored_time *b); /* their paths */
+
+/* ---- Lists of names ---------------------------------------------------------------------------- */
+
+bool weir_ingest__names_have(const char *const *names, uint32_t count, const char *name);
+bool weir_ingest__names_differ(const char *const *names, uint32_t count); /* each from all others */
+bool weir_ingest__names_equal(const char *const *a, uint32_t a_count, const char *const *b, uint32_t b_count);
+
+/* What a task is called that nobody has named: "table.column", with #2, #3, … behind it where one of `others`
+ * is called so. NULL if memory is short. */
+const char *weir_ingest__task_name(weir__arena *arena, const char *table, const char *column,
+                                   const char *const *others, uint32_t count);
 
 /* ---- Names that a schema joins, for those who write one ---------------------------------------- */
 
@@ -162,16 +170,14 @@ bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const we
 typedef bool (*weir_ingest__is_table)(const void *context, const char *name, size_t size);
 
 /* Writes "table.column" as the value of foreign_key or an item of drop_columns; as ["table", "column"] if
- * the text would be read as another table's. False if memory is short. */
-WEIR_CHECKED bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
-                                                const char *column, weir_ingest__is_table is_table,
-                                                const void *context);
+ * the text would be read as another table's. The arena remembers if it is short of memory. */
+void weir_ingest__json_joined_name(weir_json_writer *w, weir__arena *arena, const char *table,
+                                   const char *column, weir_ingest__is_table is_table, const void *context);
 
 /* Writes a time through foreign keys as the value of temporal_column or known_at: keys[0] is a foreign key
  * of the table itself and leads to tables[0], keys[1] one of tables[0], …; `column` is one of the last
- * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. False if
- * memory is short. */
-WEIR_CHECKED bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
-                                         const char *const *tables, uint32_t key_count, const char *column);
+ * table. As text, "order_id -> orders.ordered_at", or as a list if the names would be misread. */
+void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char *const *keys,
+                            const char *const *tables, uint32_t key_count, const char *column);
 
 #endif

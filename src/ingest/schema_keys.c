@@ -28,8 +28,8 @@ weir_status weir_ingest__schema_joined(weir__reader *r, const char *key, const w
     static const char missing[] = "names a table that the schema does not have";
     const weir_ingest__schema *schema = r->context;
     if (value->type == WEIR_CBOR_ARRAY) {
-        weir_ingest__schema_time list;
-        weir__field field = {key, WEIR__NAMES(weir_ingest__schema_time, names, count)};
+        weir_time_path list;
+        weir__field field = {key, WEIR__NAMES(weir_time_path, names, count)};
         WEIR__TRY(weir__read_plain(r, &field, value, &list));
         r->family = family;
         if (list.count != 2)
@@ -54,14 +54,6 @@ weir_status weir_ingest__schema_joined(weir__reader *r, const char *key, const w
 
 /* ---- Foreign keys ------------------------------------------------------------------------------ */
 
-static bool has_repeated(const char *const *names, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (strcmp(names[i], names[k]) == 0)
-                return true;
-    return false;
-}
-
 /* The columns' names joined by "+". */
 static weir_status default_name(weir__reader *r, weir_ingest__schema_key *key) {
     size_t size = 1;
@@ -77,7 +69,7 @@ static weir_status default_name(weir__reader *r, weir_ingest__schema_key *key) {
 
 static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
     if (key->column_count < 1 || key->column_count > WEIR_INGEST__KEY_COLUMNS_MAX ||
-        has_repeated(key->columns, key->column_count))
+        !weir_ingest__names_differ(key->columns, key->column_count))
         return weir__refuse(r, "columns", "must be 1 to %d different names", WEIR_INGEST__KEY_COLUMNS_MAX);
     if (!key->name)
         WEIR__TRY(default_name(r, key));
@@ -93,7 +85,7 @@ static weir_status settle_key(weir__reader *r, weir_ingest__schema_key *key) {
                             key->column_count, parent->name, parent->primary_key_count);
     if (!key->to)
         key->to = parent->primary_key;
-    else if (key->to_count != key->column_count || has_repeated(key->to, key->to_count))
+    else if (key->to_count != key->column_count || !weir_ingest__names_differ(key->to, key->to_count))
         return weir__refuse(r, "to", "must be as many different names as columns");
     return WEIR_OK;
 }
@@ -176,10 +168,10 @@ static weir_status next_part(weir__reader *r, const char **at, const char **part
 
 /* Splits the text form. After each foreign key stands the table that it leads to, and a dot. */
 static weir_status split_time(weir__reader *r, const weir_ingest__schema_table *table, const char *key,
-                              weir_ingest__schema_time *out) {
+                              weir_time_path *out) {
     const char *text = out->names[0], *at = text, **names;
     WEIR__TRY(weir__reader_take(r, WEIR_INGEST__TIME_KEYS_MAX + 2, sizeof *names, &names));
-    *out = (weir_ingest__schema_time){.names = names};
+    *out = (weir_time_path){.names = names};
     while (at && out->count < WEIR_INGEST__TIME_KEYS_MAX + 2) {
         const char *part;
         WEIR__TRY(next_part(r, &at, &part));
@@ -202,8 +194,8 @@ static weir_status split_time(weir__reader *r, const weir_ingest__schema_table *
 
 /* Foreign keys that are there, then a timestamp column. */
 static weir_status read_time(weir__reader *r, const weir_ingest__schema_table *table, const char *key,
-                             const weir_cbor_value *written, weir_ingest__schema_time *out) {
-    weir__field field = {key, WEIR__NAMES(weir_ingest__schema_time, names, count)};
+                             const weir_cbor_value *written, weir_time_path *out) {
+    weir__field field = {key, WEIR__NAMES(weir_time_path, names, count)};
     if (!is_written(written))
         return WEIR_OK;
     WEIR__TRY(weir__read_plain(r, &field, written, out));
@@ -259,23 +251,14 @@ weir_status weir_ingest__schema_join_tables(weir__reader *r, weir_ingest__schema
     return WEIR_OK;
 }
 
-bool weir_ingest__schema_times_equal(const weir_ingest__schema_time *a, const weir_ingest__schema_time *b) {
-    if (a->count != b->count)
-        return false;
-    for (uint32_t i = 0; i < a->count; i++)
-        if (strcmp(a->names[i], b->names[i]) != 0)
-            return false;
-    return true;
-}
-
 /* ---- Writing ------------------------------------------------------------------------------------- */
 
-bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, const char *table,
+void weir_ingest__json_joined_name(weir_json_writer *w, weir__arena *arena, const char *table,
                                    const char *column, weir_ingest__is_table is_table, const void *context) {
     size_t table_size = strlen(table), size = table_size + strlen(column) + 1;
-    char *text = weir__allocate(env, size + 1, 1);
+    char *text = weir__arena_take(arena, size + 1);
     if (!text)
-        return false;
+        return;
     stpcpy(stpcpy(stpcpy(text, table), "."), column);
     if (find_dot(text, size, is_table, context) == table_size) {
         weir_json_text(w, text);
@@ -285,8 +268,6 @@ bool weir_ingest__json_joined_name(weir_json_writer *w, const weir_env *env, con
         weir_json_text(w, column);
         weir_json_end_array(w);
     }
-    weir__release(env, text);
-    return true;
 }
 
 /* Whether a name reads back from the text form: no arrow in it, no blank at its ends. */
@@ -296,7 +277,7 @@ static bool is_plain(const char *name) {
            name[0] != '>' && name[size - 1] != '-';
 }
 
-bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char *const *keys,
+void weir_ingest__json_time(weir_json_writer *w, weir__arena *arena, const char *const *keys,
                             const char *const *tables, uint32_t key_count, const char *column) {
     bool can_be_text = is_plain(column);
     size_t size = strlen(column) + 1;
@@ -310,17 +291,15 @@ bool weir_ingest__json_time(weir_json_writer *w, const weir_env *env, const char
             weir_json_text(w, keys[i]);
         weir_json_text(w, column);
         weir_json_end_array(w);
-        return true;
+        return;
     }
-    char *text = weir__allocate(env, size, 1), *at = text;
+    char *text = weir__arena_take(arena, size), *at = text;
     if (!text)
-        return false;
+        return;
     for (uint32_t i = 0; i < key_count; i++) {
         at = stpcpy(at, keys[i]);
         at = stpcpy(stpcpy(stpcpy(at, " -> "), tables[i]), ".");
     }
     stpcpy(at, column);
     weir_json_text(w, text);
-    weir__release(env, text);
-    return true;
 }

@@ -4,9 +4,9 @@
  *
  * Tables and their columns are read first; then what joins tables, which may stand before them in the text:
  * foreign keys and times (schema_keys.c), then tasks (schema_tasks.c). */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "ingest/embed.h"
 #include "ingest/schema_reader.h"
 #include "weir/ingest.h"
@@ -116,10 +116,8 @@ static const weir__shape key_shape = WEIR__SHAPE(weir_ingest__schema_key, key_fi
 static weir_status check_table(weir__reader *r, void *object) {
     weir_ingest__schema_table *table = object;
     const weir_ingest__schema *schema = r->context;
-    for (uint32_t i = 1; i < table->primary_key_count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (strcmp(table->primary_key[i], table->primary_key[k]) == 0)
-                return weir__refuse(r, "primary_key", "names a column twice");
+    if (!weir_ingest__names_differ(table->primary_key, table->primary_key_count))
+        return weir__refuse(r, "primary_key", "names a column twice");
     if (!table->says_keys)
         table->keeps_keys = schema->keeps_keys;
     table->keeps_keys = table->keeps_keys && table->primary_key_count > 0;
@@ -141,30 +139,21 @@ static const weir__field table_fields[] = {
 static const weir__shape table_shape =
     WEIR__SHAPE(weir_ingest__schema_table, table_fields, .check = check_table);
 
-static int compare_tables(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__schema_table *)a)->name, ((const weir_ingest__schema_table *)b)->name);
-}
-
 static weir_status read_tables(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
                                void *object) {
     weir_ingest__schema *schema = object;
     WEIR__TRY(weir__read_plain(r, field, map, object));
     if (schema->table_count == 0)
         return weir__refuse(r, field->name, "has no table");
-    qsort(schema->tables, schema->table_count, sizeof *schema->tables, compare_tables);
+    weir__sort_by_name(schema->tables, schema->table_count, sizeof *schema->tables);
     return weir_ingest__schema_join_tables(r, schema);
-}
-
-static int compare_tasks(const void *a, const void *b) {
-    return strcmp(((const weir_ingest__schema_task *)a)->name, ((const weir_ingest__schema_task *)b)->name);
 }
 
 static weir_status read_tasks(weir__reader *r, const weir__field *field, const weir_cbor_value *map,
                               void *object) {
     weir_ingest__schema *schema = object;
     WEIR__TRY(weir__read_plain(r, field, map, object));
-    if (schema->task_count > 0)
-        qsort(schema->tasks, schema->task_count, sizeof *schema->tasks, compare_tasks);
+    weir__sort_by_name(schema->tasks, schema->task_count, sizeof *schema->tasks);
     return WEIR_OK;
 }
 
@@ -183,12 +172,10 @@ static weir_status read_search_path(weir__reader *r, const weir__field *field, c
                                     void *object) {
     const weir_ingest__schema *schema = object;
     WEIR__TRY(weir__read_plain(r, field, value, object));
-    for (uint32_t i = 0; i < schema->search_path_count; i++)
-        for (uint32_t k = 0; k <= i; k++)
-            if (k < i ? strcmp(schema->search_path[i], schema->search_path[k]) == 0
-                      : *schema->search_path[i] == 0)
-                return weir__refuse(r, field->name, "must be different names, none of them empty");
-    return WEIR_OK;
+    if (weir_ingest__names_differ(schema->search_path, schema->search_path_count) &&
+        !weir_ingest__names_have(schema->search_path, schema->search_path_count, ""))
+        return WEIR_OK;
+    return weir__refuse(r, field->name, "must be different names, none of them empty");
 }
 
 /* Provider and dim are checked here, before hours of reading; the other keys are the provider's own. */
@@ -288,6 +275,39 @@ const weir_ingest__schema_key *weir_ingest__schema_find_key(const weir_ingest__s
         if (strcmp(table->foreign_keys[i].name, name) == 0)
             return &table->foreign_keys[i];
     return NULL;
+}
+
+bool weir_ingest__names_have(const char *const *names, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool weir_ingest__names_differ(const char *const *names, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++)
+        if (weir_ingest__names_have(names, i, names[i]))
+            return false;
+    return true;
+}
+
+bool weir_ingest__names_equal(const char *const *a, uint32_t a_count, const char *const *b,
+                              uint32_t b_count) {
+    bool are_equal = a_count == b_count;
+    for (uint32_t i = 0; i < a_count && are_equal; i++)
+        are_equal = strcmp(a[i], b[i]) == 0;
+    return are_equal;
+}
+
+bool weir_ingest__paths_equal(const weir_time_path *a, const weir_time_path *b) {
+    return weir_ingest__names_equal(a->names, a->count, b->names, b->count);
+}
+
+bool weir_ingest__stored_times_equal(const weir_stored_time *a, const weir_stored_time *b) {
+    bool are_equal = a->path_count == b->path_count;
+    for (uint32_t i = 0; i < a->path_count && are_equal; i++)
+        are_equal = weir_ingest__paths_equal(&a->paths[i], &b->paths[i]);
+    return are_equal;
 }
 
 weir_status weir_schema_check(const weir_env *env, const char *text, size_t size, const char *name,

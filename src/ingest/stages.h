@@ -41,7 +41,6 @@ typedef struct weir_ingest__known {
 typedef struct weir_ingest__column_plan {
     const char *name;
     const char *description;
-    uint32_t position; /* in the source's table */
     weir_stype stype;
     weir_ingest__time_form form;
     bool is_primary;
@@ -55,24 +54,18 @@ static inline bool weir_ingest__keeps_keys(const weir_ingest__column_plan *colum
     return column->is_primary || column->is_foreign || column->is_target;
 }
 
-/* A time of a table's rows that is not a column: the latest of some paths, null if one of them is. */
-typedef struct weir_ingest__time_plan {
-    const weir_ingest__schema_time *paths;
-    uint32_t path_count;
-} weir_ingest__time_plan;
-
 typedef struct weir_ingest__table_plan {
     const char *name;
     const weir_ingest__catalog_table *source;
     weir_ingest__column_plan *columns; /* those that are read, in declared order */
     uint32_t column_count;
-    uint32_t *positions; /* of the columns, for the source */
+    uint32_t *positions; /* of the columns, in the source's table */
     uint32_t *places;    /* of all of the source's columns, by position: where each is declared here */
     uint32_t *primary_key;
     uint32_t primary_key_count;
     bool keeps_primary_keys; /* in the store */
     weir_ingest__known temporal;
-    weir_ingest__time_plan *times;
+    weir_stored_time *times; /* their paths: the latest of some, null if one of them is */
     uint32_t time_count;
 } weir_ingest__table_plan;
 
@@ -139,10 +132,6 @@ weir_status weir_ingest__plan_refuse(weir_error *error, weir_status status, cons
 /* A query of the schema that fails is the schema's fault, whatever the source calls it. */
 weir_status weir_ingest__plan_blame_query(const weir_ingest__catalog_table *table, weir_status status,
                                           weir_error *error);
-/* Zeroed memory from an arena, for who makes several; *status stays what it was after a failure. */
-void *weir_ingest__take(weir__arena *arena, size_t count, size_t size, weir_status *status,
-                        weir_error *error);
-
 /* ---- The description ------------------------------------------------------------------------- */
 
 /* The store's description, by what writes it. */
@@ -153,7 +142,6 @@ typedef struct weir_ingest__description {
     weir_column *columns;
     weir_edge *edges;
     weir_task *tasks;
-    weir_stored_time **times; /* a table */
 } weir_ingest__description;
 
 /* As far as the plan says it. */
@@ -174,20 +162,24 @@ typedef struct weir_ingest__row_fault {
 
 typedef struct weir_ingest__text_set weir_ingest__text_set; /* text_sets.c */
 
+/* What a part has of a column beside its values. */
+typedef struct weir_ingest__part_column {
+    weir_ingest__dictionary dictionary; /* categories, or texts of a foreign key */
+    weir_ingest__unsaid unsaid;         /* integers of times whose unit nobody said */
+    uint64_t nulls, not_finite;
+} weir_ingest__part_column;
+
 typedef struct weir_ingest__part {
     uint32_t row_count;
     uint32_t capacity;
-    weir_ingest__column_data *columns;
-    weir_ingest__dictionary *dictionaries; /* a column: categories, or texts of a foreign key */
-    weir_ingest__dictionary texts;         /* of all text columns; in memory, of the rows after the sets' */
-    weir_ingest__text_set *text_sets;      /* those of earlier rows, where memory is short */
+    weir_ingest__column_data *data; /* both in the arena of the parts */
+    weir_ingest__part_column *columns;
+    weir_ingest__dictionary texts;    /* of all text columns; in memory, of the rows after the sets' */
+    weir_ingest__text_set *text_sets; /* those of earlier rows, where memory is short */
     size_t text_set_count, text_set_capacity;
     bool owns_text_numbers; /* its numbers are those of all texts already */
     weir__arena strings;
     const weir_ingest__string **row_keys; /* without a primary key: the rows' CBOR; hash is XXH64 */
-    uint64_t *nulls;                      /* a column */
-    uint64_t *not_finite;
-    weir_ingest__unsaid *unsaid; /* a column: integers of times whose unit nobody said */
     weir_ingest__row_fault fault;
     weir_cbor_writer row_writer;
     weir_status status;
@@ -232,20 +224,34 @@ void weir_ingest__text_sets_release(const weir_env *env, weir_ingest__part *part
 
 /* ---- Ordered rows ---------------------------------------------------------------------------- */
 
+/* The categories of a column or of targets. */
+typedef struct weir_ingest__categories {
+    weir_ingest__dictionary dictionary;
+    uint32_t *ranks;     /* dictionary number -> place in bytewise order */
+    uint32_t like_count; /* how many of them an earlier store has; WEIR_NONE: there is none */
+    uint64_t new_count;  /* cells that have others, and are null */
+} weir_ingest__categories;
+
+/* Ranks them, once all are there; without those that an earlier store does not have, whose rank is WEIR_NONE.
+ * False if memory is short. */
+WEIR_CHECKED bool weir_ingest__rank_categories(const weir_env *env, weir_ingest__categories *categories);
+void weir_ingest__categories_release(const weir_env *env, weir_ingest__categories *categories);
+
+/* What a table has of a column beside its values. */
+typedef struct weir_ingest__table_column {
+    weir_ingest__categories categories;
+    uint64_t nulls, not_finite;
+} weir_ingest__table_column;
+
 /* A table's rows, column by column. Everywhere a row is its place in its table; what the file calls it is
  * decided when that is written. */
 typedef struct weir_ingest__table {
     const weir_ingest__table_plan *plan;
     uint32_t row_count;
     weir_ingest__column_data *data;
-    uint64_t *row_key_hashes;            /* without a primary key: XXH64 of the rows' CBOR */
-    weir_ingest__dictionary *categories; /* a column */
-    uint32_t *like_categories; /* a column: how many of them an earlier store has; WEIR_NONE: there is none */
-    uint64_t *new_categories;  /* a column: cells that have others */
-    uint32_t **category_ranks; /* a column: dictionary number -> place in bytewise order */
-    uint64_t *nulls;           /* a column */
-    uint64_t *not_finite;
-    weir__arena *strings; /* of the parts that the rows came in */
+    weir_ingest__table_column *columns;
+    uint64_t *row_key_hashes; /* without a primary key: XXH64 of the rows' CBOR */
+    weir__arena *strings;     /* of the parts that the rows came in */
     uint32_t string_count;
 } weir_ingest__table;
 
@@ -356,11 +362,8 @@ typedef struct weir_ingest__task {
     int64_t *integers;                              /* times, 0/1, or numbers in `categories` */
     uint8_t *nulls;                                 /* a byte each */
     weir_statistics statistics;                     /* of numbers */
-    weir_ingest__dictionary categories;
-    uint32_t like_categories; /* of them, that an earlier store has; WEIR_NONE: there is none */
-    uint64_t new_categories;  /* targets that are others */
+    weir_ingest__categories categories;
     weir__arena strings;
-    uint32_t *category_ranks;
     uint8_t *held_out; /* bits */
     int64_t *known;    /* when each seed's label is; WEIR_TIME_NEVER. NULL: the labels have no time */
     weir_ingest__label_list labels[WEIR_STORE__LABEL_LISTS]; /* of all splits, and of train */
@@ -380,6 +383,12 @@ WEIR_CHECKED weir_status weir_ingest__make_tasks(weir_ingest__context *context,
                                                  const weir_ingest__linked *linked, weir_ingest__tasks *out,
                                                  weir_error *error);
 void weir_ingest__tasks_release(weir_ingest__tasks *tasks);
+/* Part of make_tasks: whether the columns of a query that a task calls the key of its anchor, or of its
+ * destination, are that key. TASK_INVALID, naming what a column is instead. */
+WEIR_CHECKED weir_status weir_ingest__check_asked_key(const weir_ingest__plan *plan,
+                                                      const weir_ingest__task_plan *task, bool is_destination,
+                                                      const weir_ingest__cursor *cursor,
+                                                      const uint32_t *columns, weir_error *error);
 /* Part of make_tasks: the lists of a task's labels by when they are known, from its seeds, split after split.
  */
 WEIR_CHECKED weir_status weir_ingest__make_label_lists(const weir_env *env, uint32_t anchor_rows,

@@ -215,28 +215,23 @@ bool weir_ingest__earliest_end_of_train(const weir_ingest__tasks *tasks, int64_t
     return has_end;
 }
 
-static weir_status choose_end(const weir_ingest__tasks *tasks, weir_ingest__statistics *out,
-                              weir_error *error) {
-    const weir_ingest__schema *schema = tasks->plan->schema;
-    uint32_t task;
-    if (weir_ingest__like_is_open(tasks->plan->like))
-        return WEIR_OK; /* its own end is taken later; here all rows count, to see whether they have shifted
-                         */
-    out->has_until = schema->has_statistics_until || schema->has_statistics_until_train;
-    out->until = schema->statistics_until;
-    if (schema->has_statistics_until_train && !weir_ingest__earliest_end_of_train(tasks, &out->until, &task))
-        return weir_ingest__plan_refuse(
-            error, WEIR_SCHEMA_INVALID,
-            "is \"train\", but no task has train seeds with observation times; give a time",
-            "$.statistics_until");
-    return WEIR_OK;
-}
-
 weir_status weir_ingest__make_statistics(weir_ingest__context *context, const weir_ingest__tasks *tasks,
                                          weir_ingest__statistics *out, weir_error *error) {
+    const weir_ingest__schema *schema = tasks->plan->schema;
     size_t count = tasks->plan->table_column_count;
+    uint32_t task;
     *out = (weir_ingest__statistics){.env = context->env};
-    WEIR__TRY(choose_end(tasks, out, error));
+    /* The end of an earlier store is taken later; here all rows count, to see whether they have shifted. */
+    if (!weir_ingest__like_is_open(tasks->plan->like)) {
+        out->has_until = schema->has_statistics_until || schema->has_statistics_until_train;
+        out->until = schema->statistics_until;
+        if (schema->has_statistics_until_train &&
+            !weir_ingest__earliest_end_of_train(tasks, &out->until, &task))
+            return weir_ingest__plan_refuse(
+                error, WEIR_SCHEMA_INVALID,
+                "is \"train\", but no task has train seeds with observation times; give a time",
+                "$.statistics_until");
+    }
     statistics_work work = {.items = weir__allocate_zero(context->env, count, sizeof *work.items)};
     out->columns = weir__allocate_zero(context->env, count, sizeof *out->columns);
     bool has_memory = work.items && out->columns;

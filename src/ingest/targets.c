@@ -67,32 +67,6 @@ static weir_status read_head(const weir_env *env, const char *path, char head[HE
     return status;
 }
 
-static weir_status check_store(const weir_env *env, const char *path, weir_error *error) {
-    enum { MAGIC_SIZE = sizeof WEIR_STORE__MAGIC - 1 };
-    char head[HEAD_SIZE];
-    ssize_t size;
-    weir_status status = read_head(env, path, head, &size, error);
-    if (status != WEIR_OK || size < 0)
-        return status;
-    if (size < MAGIC_SIZE || memcmp(head, WEIR_STORE__MAGIC, MAGIC_SIZE) != 0)
-        return refuse(error, path, "is there already and is not a store; delete it or choose another output");
-    return WEIR_OK;
-}
-
-static weir_status check_manifest(const weir_env *env, const char *path, weir_error *error) {
-    char head[HEAD_SIZE];
-    ssize_t size, at = 0;
-    weir_status status = read_head(env, path, head, &size, error);
-    if (status != WEIR_OK || size < 0)
-        return status;
-    while (at < size && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n'))
-        at++;
-    if (at == size || head[at] != '{')
-        return refuse(error, path,
-                      "is there already and is no manifest; delete it or choose another manifest");
-    return WEIR_OK;
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 weir_status weir_ingest__choose_targets(const weir_env *env, const weir_ingest_options *options,
@@ -111,25 +85,38 @@ weir_status weir_ingest__choose_targets(const weir_env *env, const weir_ingest_o
                                         WEIR__NARROW(int, stem), report->store_path);
     if (size < 0 || (size_t)size >= capacity)
         return weir__fail(error, WEIR_IO_ERROR, WEIR_INGEST__OPERATOR, "the manifest's path is too long");
-    if (is_same_file(store, manifest))
-        return refuse(error, store, "cannot be both the store and the manifest");
-    if (options->source && is_same_file(options->source, store))
-        return refuse(error, store, "is the source; the store must be another file");
-    if (options->source && is_same_file(options->source, manifest))
-        return refuse(error, manifest, "is the source; the manifest must be another file");
-    if (options->schema && options->schema_name && is_same_file(options->schema_name, store))
-        return refuse(error, store, "is the schema; the store must be another file");
-    if (options->schema && options->schema_name && is_same_file(options->schema_name, manifest))
-        return refuse(error, manifest, "is the schema; the manifest must be another file");
-    if (options->like && is_same_file(options->like, store))
-        return refuse(error, store, "is the store of --like; the new store must be another file");
-    if (options->like && is_same_file(options->like, manifest))
-        return refuse(error, manifest, "is the store of --like; the manifest must be another file");
     /* A source in the folder of the rows that are to be kept would be removed under ingest's eyes. */
     char folder[sizeof((weir_ingest_report *)0)->store_path + sizeof WEIR_INGEST__KEPT_ENDING];
     snprintf(folder, sizeof folder, "%s%s", store, WEIR_INGEST__KEPT_ENDING);
-    if (options->keep_rows && options->source && is_same_file(options->source, folder))
-        return refuse(error, folder, "is the source; rows cannot be kept there: choose another output");
-    WEIR__TRY(check_store(env, store, error));
-    return check_manifest(env, manifest, error);
+    const char *schema = options->schema ? options->schema_name : NULL;
+    const struct {
+        const char *needed, *target, *what;
+    } clashes[] = {
+        {manifest, store, "cannot be both the store and the manifest"},
+        {options->source, store, "is the source; the store must be another file"},
+        {options->source, manifest, "is the source; the manifest must be another file"},
+        {schema, store, "is the schema; the store must be another file"},
+        {schema, manifest, "is the schema; the manifest must be another file"},
+        {options->like, store, "is the store of --like; the new store must be another file"},
+        {options->like, manifest, "is the store of --like; the manifest must be another file"},
+        {options->keep_rows ? options->source : NULL, folder,
+         "is the source; rows cannot be kept there: choose another output"},
+    };
+    for (size_t i = 0; i < sizeof clashes / sizeof *clashes; i++)
+        if (clashes[i].needed && is_same_file(clashes[i].needed, clashes[i].target))
+            return refuse(error, clashes[i].target, clashes[i].what);
+    enum { MAGIC_SIZE = sizeof WEIR_STORE__MAGIC - 1 };
+    char head[HEAD_SIZE];
+    ssize_t got, at = 0;
+    WEIR__TRY(read_head(env, store, head, &got, error));
+    if (got >= 0 && (got < MAGIC_SIZE || memcmp(head, WEIR_STORE__MAGIC, MAGIC_SIZE) != 0))
+        return refuse(error, store,
+                      "is there already and is not a store; delete it or choose another output");
+    WEIR__TRY(read_head(env, manifest, head, &got, error));
+    while (at < got && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n'))
+        at++;
+    if (got >= 0 && (at == got || head[at] != '{'))
+        return refuse(error, manifest,
+                      "is there already and is no manifest; delete it or choose another manifest");
+    return WEIR_OK;
 }

@@ -8,11 +8,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "ingest/anchor_key.h"
 #include "ingest/like.h"
 #include "weir_tool/philox.h"
-
-enum { ADVANCE_EVERY = 4096 };
 
 typedef struct raw_seed {
     int64_t time;
@@ -62,22 +59,6 @@ static weir_status find_query_column(const seed_reader *r, const weir_ingest__cu
     return WEIR_OK;
 }
 
-static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
-    const weir_ingest__schema_task *described = r->schema;
-    const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
-    const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
-    uint32_t *of_destination = r->key_columns + described->anchor_key_count;
-    for (uint32_t i = 0; i < described->anchor_key_count; i++)
-        WEIR__TRY(find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error));
-    for (uint32_t i = 0; i < described->destination_key_count; i++)
-        WEIR__TRY(find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error));
-    WEIR__TRY(find_query_column(r, cursor, target, &r->target_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->observation_time_column, &r->time_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->weight_column, &r->weight_column, error));
-    WEIR__TRY(find_query_column(r, cursor, described->label_known_column, &r->known_column, error));
-    return find_query_column(r, cursor, split, &r->split_column, error);
-}
-
 static weir_status refuse_value(const seed_reader *r, const char *column, const weir_ingest__value *value,
                                 const char *what, weir_error *error) {
     char shown[96], message[300];
@@ -103,12 +84,12 @@ static weir_status read_target(seed_reader *r, const weir_ingest__value *value, 
             return weir__fail(error, WEIR_SOURCE_ERROR, WEIR_INGEST__OPERATOR,
                               "task %s: column %s: text that is not UTF-8", described->name,
                               described->target_column);
-        if (!is_cell && !weir_ingest__dictionary_intern(&task->categories, &task->strings, text.data,
-                                                        text.size, &category))
+        if (!is_cell && !weir_ingest__dictionary_intern(&task->categories.dictionary, &task->strings,
+                                                        text.data, text.size, &category))
             return weir_ingest__no_memory(error, text.size);
         target.integer = category;
-        if (category >= task->like_categories) {
-            task->new_categories++;
+        if (category >= task->categories.like_count) {
+            task->categories.new_count++;
             fit = WEIR_INGEST__IS_NULL;
         }
     }
@@ -255,49 +236,45 @@ static weir_status blame_task(const seed_reader *r, weir_status status, weir_err
     return refuse(r, "the query failed: ", message, error);
 }
 
-static weir_status read_cursor(seed_reader *r, weir_ingest__cursor *cursor, weir_error *error) {
-    weir_ingest__rows rows;
-    weir_status status;
-    uint64_t unreported = 0;
-    while ((status = cursor->next(cursor, &rows, error)) == WEIR_OK && rows.row_count > 0) {
-        for (size_t i = 0; i < rows.row_count; i++) {
-            WEIR__TRY(read_seed(r, rows.cells + i * cursor->column_count, error));
-        }
-        unreported += rows.row_count;
-        if (unreported < ADVANCE_EVERY)
-            continue;
-        if (!weir_ingest__advance(r->context, unreported))
-            return weir_ingest__cancelled(error);
-        unreported = 0;
-    }
-    (void)weir_ingest__advance(r->context, unreported);
-    return blame_task(r, status, error);
+static weir_status find_query_columns(seed_reader *r, const weir_ingest__cursor *cursor, weir_error *error) {
+    const weir_ingest__schema_task *described = r->schema;
+    const char *split = described->split.method == WEIR_INGEST__SPLIT_COLUMN ? described->split.column : NULL;
+    const char *target = weir_ingest__is_link(described) ? NULL : described->target_column;
+    uint32_t *of_destination = r->key_columns + described->anchor_key_count;
+    for (uint32_t i = 0; i < described->anchor_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->anchor_key[i], &r->key_columns[i], error));
+    for (uint32_t i = 0; i < described->destination_key_count; i++)
+        WEIR__TRY(find_query_column(r, cursor, described->destination_key[i], &of_destination[i], error));
+    WEIR__TRY(find_query_column(r, cursor, target, &r->target_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->observation_time_column, &r->time_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->weight_column, &r->weight_column, error));
+    WEIR__TRY(find_query_column(r, cursor, described->label_known_column, &r->known_column, error));
+    WEIR__TRY(find_query_column(r, cursor, split, &r->split_column, error));
+    const weir_ingest__plan *plan = r->linked->plan;
+    WEIR__TRY(weir_ingest__check_asked_key(plan, r->task->plan, false, cursor, r->key_columns, error));
+    return weir_ingest__check_asked_key(plan, r->task->plan, true, cursor, of_destination, error);
 }
 
 static weir_status read_query(seed_reader *r, weir_ingest__source *session, weir_error *error) {
     weir_ingest__cursor *cursor = NULL;
-    const weir_ingest__schema_task *described = r->schema;
-    uint32_t key_count = described->anchor_key_count + described->destination_key_count;
-    weir_ingest__asked_key anchor = {"anchor", r->task->plan->anchor_table, described->anchor_key,
-                                     described->anchor_key_count};
-    weir_ingest__asked_key destination = {"destination", r->task->plan->link_table,
-                                          described->destination_key, described->destination_key_count};
-    r->keys = weir__allocate_zero(r->context->env, key_count, sizeof *r->keys);
-    r->key_columns = weir__allocate_zero(r->context->env, key_count, sizeof *r->key_columns);
+    weir_ingest__rows rows;
+    uint64_t uncounted = 0;
+    uint32_t key_count = r->schema->anchor_key_count + r->schema->destination_key_count;
+    r->keys = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->keys);
+    r->key_columns = weir__arena_take_zero(&r->task->strings, key_count, sizeof *r->key_columns);
     if (!r->keys || !r->key_columns)
         return weir_ingest__no_memory(error, key_count * sizeof *r->keys);
     weir_status status = session->kind->query(session, r->schema->query, &cursor, error);
     if (status != WEIR_OK)
         return blame_task(r, status, error);
     status = find_query_columns(r, cursor, error);
-    if (status == WEIR_OK)
-        status =
-            weir_ingest__check_asked_key(r->linked->plan, r->schema, &anchor, cursor, r->key_columns, error);
-    if (status == WEIR_OK)
-        status = weir_ingest__check_asked_key(r->linked->plan, r->schema, &destination, cursor,
-                                              r->key_columns + described->anchor_key_count, error);
-    if (status == WEIR_OK)
-        status = read_cursor(r, cursor, error);
+    while (status == WEIR_OK) {
+        status = blame_task(r, weir_ingest__next_rows(r->context, cursor, &uncounted, &rows, error), error);
+        if (status != WEIR_OK || rows.row_count == 0)
+            break;
+        for (size_t i = 0; i < rows.row_count && status == WEIR_OK; i++)
+            status = read_seed(r, rows.cells + i * cursor->column_count, error);
+    }
     cursor->close(cursor);
     return status;
 }
@@ -334,8 +311,8 @@ static int compare_targets(const weir_ingest__task *task, const raw_seed *a, con
         return value == WEIR_VALUE_NUMBER ? -order : order;
     }
     if (value == WEIR_VALUE_CATEGORY) {
-        const weir_ingest__string *x = task->categories.strings[a->integer];
-        const weir_ingest__string *y = task->categories.strings[b->integer];
+        const weir_ingest__string *x = task->categories.dictionary.strings[a->integer];
+        const weir_ingest__string *y = task->categories.dictionary.strings[b->integer];
         return weir__key_compare(x->bytes, x->size, y->bytes, y->size);
     }
     uint64_t x = (uint64_t)a->integer, y = (uint64_t)b->integer; /* a number's bits too */
@@ -525,15 +502,10 @@ static void group_by_split(seed_reader *r) {
 
 /* A derived numerical target has statistics of its own, over the seeds in order, or over those of train. */
 static weir_status describe_targets(seed_reader *r, weir_error *error) {
-    const weir_env *env = r->context->env;
     weir_ingest__task *task = r->task;
-    if (weir_value_of(r->schema->target_stype) == WEIR_VALUE_CATEGORY) {
-        if (task->like_categories != WEIR_NONE)
-            task->categories.count = task->like_categories; /* no seed has one of the others */
-        task->category_ranks = weir_ingest__rank_strings(env, &task->categories);
-        if (!task->category_ranks)
-            return weir_ingest__no_memory(error, task->categories.count);
-    }
+    if (weir_value_of(r->schema->target_stype) == WEIR_VALUE_CATEGORY &&
+        !weir_ingest__rank_categories(r->context->env, &task->categories))
+        return weir_ingest__no_memory(error, task->categories.dictionary.count);
     if (weir_value_of(r->schema->target_stype) != WEIR_VALUE_NUMBER)
         return WEIR_OK;
     for (uint64_t i = 0; i < r->count; i++) {
@@ -559,9 +531,8 @@ static weir_status make_seeds(seed_reader *r, uint32_t worker, weir_error *error
     weir_ingest__task *task = r->task;
     bool is_link = weir_ingest__is_link(r->schema);
     if (!task->plan->is_cell)
-        WEIR__TRY(weir_ingest__like_categories(r->linked->plan->like, task->plan->column_idx,
-                                               &task->categories, &task->strings, &task->like_categories,
-                                               error));
+        WEIR__TRY(weir_ingest__like_categories(r->linked->plan->like, task->plan->column_idx, r->context->env,
+                                               &task->categories, &task->strings, error));
     if (is_link)
         WEIR__TRY(weir_ingest__make_links(r->context->env, r->linked, task->plan, &task->links, error));
     WEIR__TRY(r->schema->query ? read_query(r, r->context->sessions[worker], error)
@@ -600,8 +571,6 @@ static weir_status run_task(void *argument, size_t index, uint32_t worker, weir_
     if (status != WEIR_OK && status != WEIR_TASK_INVALID)
         atomic_store_explicit(&work->has_failed, true, memory_order_relaxed);
     weir_ingest__dictionary_release(&r.key_texts);
-    weir__release(env, r.keys);
-    weir__release(env, r.key_columns);
     weir__release(env, r.seeds);
     return status;
 }
@@ -648,25 +617,24 @@ weir_status weir_ingest__make_tasks(weir_ingest__context *context, const weir_in
                                     weir_ingest__tasks *out, weir_error *error) {
     const weir_ingest__plan *plan = linked->plan;
     const weir_env *env = context->env;
-    weir_status status = WEIR_OK;
     *out = (weir_ingest__tasks){.plan = plan, .ordered = linked->ordered, .linked = linked, .env = env};
     weir__arena_init(&out->arena, env);
-    out->list = weir_ingest__take(&out->arena, plan->task_count, sizeof *out->list, &status, error);
+    out->list = weir__arena_take_zero(&out->arena, plan->task_count, sizeof *out->list);
     for (uint32_t i = 0; i < plan->task_count && out->list; i++) {
         out->list[i].plan = &plan->tasks[i];
-        out->list[i].like_categories = WEIR_NONE;
-        weir_ingest__dictionary_init(&out->list[i].categories, env);
+        out->list[i].categories.like_count = WEIR_NONE;
         weir__arena_init(&out->list[i].strings, env);
     }
     task_work work = {.context = context, .out = out};
-    work.indexes = weir_ingest__take(&out->arena, plan->table_count, sizeof *work.indexes, &status, error);
+    work.indexes = weir__arena_take_zero(&out->arena, plan->table_count, sizeof *work.indexes);
+    if (out->arena.is_short)
+        return weir_ingest__no_memory(error, plan->task_count * sizeof *out->list);
     weir_ingest__begin_phase(context, "tasks", 0, 0);
-    if (status == WEIR_OK)
-        status = index_keys(&work, error);
+    weir_status status = index_keys(&work, error);
     if (status == WEIR_OK)
         status =
             weir_ingest__for_each(context, context->session_count, plan->task_count, run_task, &work, error);
-    for (uint32_t t = 0; t < plan->table_count && work.indexes; t++)
+    for (uint32_t t = 0; t < plan->table_count; t++)
         weir_ingest__key_index_release(&work.indexes[t]);
     for (uint32_t i = 0; i < plan->task_count && status == WEIR_OK; i++)
         status = check_units(context, &out->list[i], error);
@@ -683,12 +651,11 @@ void weir_ingest__tasks_release(weir_ingest__tasks *tasks) {
         weir__release(env, task->numbers);
         weir__release(env, task->integers);
         weir__release(env, task->nulls);
-        weir__release(env, task->category_ranks);
         weir__release(env, task->held_out);
         weir__release(env, task->known);
         weir_ingest__label_lists_release(env, task);
         weir_ingest__links_release(env, &task->links);
-        weir_ingest__dictionary_release(&task->categories);
+        weir_ingest__categories_release(env, &task->categories);
         weir__arena_release(&task->strings);
     }
     weir__arena_release(&tasks->arena);

@@ -232,7 +232,7 @@ static void find_in_range(void *context, size_t index, uint32_t worker) {
 /* Cells of a set's rows get the numbers of all sets. */
 static void renumber(const part_place *place, const uint32_t *firsts) {
     for (uint32_t c = 0; c < place->table->column_count; c++) {
-        uint32_t *values = place->part->columns[c].values, row = 0;
+        uint32_t *values = place->part->data[c].values, row = 0;
         if (weir_value_of(place->table->columns[c].stype) != WEIR_VALUE_TEXT)
             continue;
         for (size_t i = 0; i < place->part->text_set_count; i++) {

@@ -12,28 +12,22 @@ static bool has_time(const weir_ingest__table_plan *table) {
 
 /* ---- The middle of all observation times --------------------------------------------------------- */
 
-/* How many seeds have each next byte, of those whose time begins with `known` in its first `bytes` bytes. */
-static void count_bytes(const weir_ingest__tasks *tasks, uint64_t known, unsigned bytes,
-                        uint64_t counts[256]) {
-    memset(counts, 0, 256 * sizeof *counts);
-    for (uint32_t t = 0; t < tasks->plan->task_count; t++)
-        for (uint64_t i = 0; i < tasks->list[t].seed_count; i++) {
-            int64_t time = weir_ingest__seed_time(tasks, t, i);
-            uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
-            if (time != INT64_MAX && (bytes == 0 || bits >> (64 - 8 * bytes) == known))
-                counts[bits >> (56 - 8 * bytes) & 255]++;
-        }
-}
-
 /* The lower median, byte by byte from the highest: no memory, whatever the number of seeds. False if no
  * seed has a time. */
 static bool median_time(const weir_ingest__tasks *tasks, int64_t *out) {
-    uint64_t counts[256], known = 0, rank = 0;
+    uint64_t known = 0, rank = 0;
     for (unsigned bytes = 0; bytes < 8; bytes++) {
-        count_bytes(tasks, known, bytes, counts);
-        uint64_t total = 0;
-        for (int i = 0; i < 256; i++)
-            total += counts[i];
+        /* How many seeds have each next byte, of those whose time begins with the bytes that are known. */
+        uint64_t counts[256] = {0}, total = 0;
+        for (uint32_t t = 0; t < tasks->plan->task_count; t++)
+            for (uint64_t i = 0; i < tasks->list[t].seed_count; i++) {
+                int64_t time = weir_ingest__seed_time(tasks, t, i);
+                uint64_t bits = (uint64_t)time ^ (uint64_t)1 << 63; /* in the order of times */
+                if (time == INT64_MAX || (bytes > 0 && bits >> (64 - 8 * bytes) != known))
+                    continue;
+                counts[bits >> (56 - 8 * bytes) & 255]++;
+                total++;
+            }
         if (total == 0)
             return false;
         if (bytes == 0)
@@ -117,7 +111,7 @@ static void describe_way(const weir_ingest__plan *plan, const way *found, char *
         snprintf(out + used, size - used, "%s", last->columns[last->temporal.column].name);
         return;
     }
-    const weir_ingest__schema_time *path = &last->times[last->temporal.time].paths[0];
+    const weir_time_path *path = &last->times[last->temporal.time].paths[0];
     uint32_t table = found->table;
     for (uint32_t i = 0; i < path->count && used < size; i++) {
         const weir_ingest__schema_key *key =
@@ -131,18 +125,6 @@ static void describe_way(const weir_ingest__plan *plan, const way *found, char *
     }
 }
 
-static uint64_t count_later_rows(const weir_ingest__tasks *tasks, uint32_t t, const way *found,
-                                 int64_t time) {
-    uint64_t later = 0;
-    for (uint32_t r = 0; r < tasks->ordered->tables[t].row_count; r++) {
-        uint32_t row = r;
-        for (uint32_t i = 0; i < found->edge_count && row != WEIR_NONE; i++)
-            row = tasks->linked->edges[found->edges[i]].parents[row];
-        later += row != WEIR_NONE && weir_ingest__row_time(tasks->linked, found->table, row) > time ? 1 : 0;
-    }
-    return later;
-}
-
 static weir_status warn_of_table(weir_ingest__context *context, const weir_ingest__tasks *tasks, uint32_t t,
                                  const int64_t *median, weir_error *error) {
     const weir_ingest__plan *plan = tasks->plan;
@@ -153,11 +135,17 @@ static weir_status warn_of_table(weir_ingest__context *context, const weir_inges
     char path[400], time[40], seen[300] = "";
     describe_way(plan, &found, path, sizeof path);
     if (median) {
+        uint64_t later = 0;
+        for (uint32_t r = 0; r < tasks->ordered->tables[t].row_count; r++) {
+            uint32_t row = r;
+            for (uint32_t i = 0; i < found.edge_count && row != WEIR_NONE; i++)
+                row = tasks->linked->edges[found.edges[i]].parents[row];
+            later += row != WEIR_NONE && weir_ingest__row_time(tasks->linked, found.table, row) > *median;
+        }
         weir_timestamp_format(*median, time);
         snprintf(seen, sizeof seen,
                  "; a seed in the middle (%s) sees %llu of them from the future, by the time of their %s",
-                 time, (unsigned long long)count_later_rows(tasks, t, &found, *median),
-                 plan->tables[found.table].name);
+                 time, (unsigned long long)later, plan->tables[found.table].name);
     }
     weir_ingest__warn(
         context, "table_without_time", plan->tables[t].name, NULL, NULL,

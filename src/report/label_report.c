@@ -17,14 +17,26 @@ static bool is_moment(int64_t time) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-static void find_range(const weir_report__work *work, uint32_t number, weir_report_task *out) {
-    const weir_task *task = &work->info->tasks[number];
-    bool is_first = true;
-    weir_seed_row seed;
-    for (uint64_t i = 0; i < task->seed_count; i++) {
-        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
-        if (!weir_store_seed(work->store, number, i, &seed))
-            continue;
+/* The next seed that can be read, from number *i on; false at the end. */
+static bool next_seed(const weir_report__work *work, uint32_t number, uint64_t *i, weir_seed_row *out) {
+    while (*i < work->info->tasks[number].seed_count) {
+        weir_report__pass(work, *i, WEIR_REPORT__ROWS_KEPT);
+        if (weir_store_seed(work->store, number, (*i)++, out))
+            return true;
+    }
+    return false;
+}
+
+/* The range of times, and seeds that contradict the one before: within a split, they lie by row and time. */
+static void look_at_seeds(const weir_report__work *work, uint32_t number, weir_report_task *out) {
+    bool is_first = true, is_cell = work->info->tasks[number].is_cell;
+    weir_seed_row seed, before = {.row = WEIR_NO_ROW};
+    for (uint64_t i = 0; next_seed(work, number, &i, &seed); before = seed) {
+        bool is_twin = seed.row == before.row && seed.observation_time == before.observation_time &&
+                       seed.split == before.split;
+        const weir_cell *a = &seed.target, *b = &before.target;
+        bool is_same = a->is_null == b->is_null && a->integer == b->integer && a->number == b->number;
+        out->conflicts += !is_cell && is_twin && !is_same;
         if (!is_moment(seed.observation_time)) {
             out->see_everything++;
             continue;
@@ -116,10 +128,8 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
     weir_seed_row seed;
     if (weir_value_of(task->stype) != WEIR_VALUE_CATEGORY || out->class_count == 0 || out->bin_count == 0)
         return;
-    for (uint64_t i = 0; i < task->seed_count; i++) {
-        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
-        if (!weir_store_seed(work->store, number, i, &seed) || !is_moment(seed.observation_time) ||
-            seed.target.is_null)
+    for (uint64_t i = 0; next_seed(work, number, &i, &seed);) {
+        if (!is_moment(seed.observation_time) || seed.target.is_null)
             continue;
         uint32_t bin = bin_of(out, seed.observation_time);
         labels[bin]++;
@@ -129,31 +139,12 @@ static void count_largest_class(const weir_report__work *work, uint32_t number, 
         out->bins[b].mean = labels[b] ? (double)largest[b] / (double)labels[b] : NAN;
 }
 
-/* Within a split, seeds lie by row and time. */
-static void find_conflicts(const weir_report__work *work, uint32_t number, weir_report_task *out) {
-    const weir_task *task = &work->info->tasks[number];
-    weir_seed_row before = {.row = WEIR_NO_ROW}, seed;
-    if (task->is_cell)
-        return;
-    for (uint64_t i = 0; i < task->seed_count; i++) {
-        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
-        if (!weir_store_seed(work->store, number, i, &seed))
-            continue;
-        bool is_twin = seed.row == before.row && seed.observation_time == before.observation_time &&
-                       seed.split == before.split;
-        const weir_cell *a = &seed.target, *b = &before.target;
-        bool is_same = a->is_null == b->is_null && a->integer == b->integer && a->number == b->number;
-        out->conflicts += is_twin && !is_same ? 1 : 0;
-        before = seed;
-    }
-}
-
 weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
     const weir_task *task = &work->info->tasks[number];
     weir_report_task *out = &work->report->tasks[number];
     label_counts counts = {0};
     weir_seed_row seed;
-    find_range(work, number, out);
+    look_at_seeds(work, number, out);
     if (weir_report__has_classes(task->stype)) {
         counts.class_count = weir_value_of(task->stype) == WEIR_VALUE_TRUTH
                                  ? 2
@@ -163,11 +154,8 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
         if (!counts.classes)
             return weir_report__no_memory(work, counts.class_count * sizeof *counts.classes);
     }
-    for (uint64_t i = 0; i < task->seed_count; i++) {
-        weir_report__pass(work, i, WEIR_REPORT__ROWS_KEPT);
-        if (weir_store_seed(work->store, number, i, &seed))
-            count_seed(work, task, &seed, &counts, out);
-    }
+    for (uint64_t i = 0; next_seed(work, number, &i, &seed);)
+        count_seed(work, task, &seed, &counts, out);
     if (counts.classes)
         find_classes(work, task, &counts, out);
     for (int split = 0; split < WEIR_SPLITS; split++) {
@@ -182,7 +170,6 @@ weir_status weir_report__add_labels(weir_report__work *work, uint32_t number) {
     for (uint32_t b = 0; b < out->bin_count; b++)
         out->bins[b].mean = counts.bin_labels[b] ? counts.bin_sums[b] / (double)counts.bin_labels[b] : NAN;
     count_largest_class(work, number, out);
-    find_conflicts(work, number, out);
     weir__release(work->report->env, counts.classes);
     return WEIR_OK;
 }

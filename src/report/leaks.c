@@ -19,6 +19,11 @@ typedef struct observation {
     uint32_t seed;
 } observation;
 
+typedef struct judged {
+    double score;
+    uint8_t is_true;
+} judged;
+
 typedef struct leak_work {
     const weir_report__work *work;
     const weir_task *task;
@@ -27,6 +32,7 @@ typedef struct leak_work {
     uint8_t *is_true;
     observation *values;
     double *scores;
+    judged *list;
     uint32_t count;
 } leak_work;
 
@@ -102,18 +108,14 @@ static void score_seeds(leak_work *w, bool has_order) {
 
 /* ---- The area -------------------------------------------------------------------------------- */
 
-typedef struct judged {
-    double score;
-    uint8_t is_true;
-} judged;
-
 static int compare_judged(const void *a, const void *b) {
     const judged *x = a, *y = b;
     return x->score < y->score ? -1 : x->score > y->score;
 }
 
 /* Over the second half; NaN if a kind is too rare there. */
-static double area(const leak_work *w, judged *list) {
+static double area(const leak_work *w) {
+    judged *list = w->list;
     uint32_t count = 0, trues = 0;
     for (uint32_t i = 1; i < w->count; i += 2) {
         list[count++] = (judged){w->scores[i], w->is_true[i]};
@@ -141,21 +143,10 @@ static int compare_numbers(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The middle of the labels, moved so that there are some above it. */
-static double middle(const leak_work *w, double *sorted) {
-    memcpy(sorted, w->labels, w->count * sizeof *sorted);
-    qsort(sorted, w->count, sizeof *sorted, compare_numbers);
-    double cut = sorted[w->count / 2];
-    if (cut == sorted[w->count - 1])
-        for (uint32_t i = w->count / 2; i > 0 && cut == sorted[w->count - 1]; i--)
-            cut = sorted[i - 1];
-    return cut;
-}
-
 /* The mean area over the questions that a target asks, one, or one for each class, of a column or else an
  * edge. */
 static double judge(leak_work *w, uint32_t column, uint32_t edge, const double *questions,
-                    uint32_t question_count, judged *list) {
+                    uint32_t question_count) {
     weir_stype stype = column == WEIR_NONE ? WEIR_IDENTIFIER : w->work->info->columns[column].stype;
     bool has_order = weir_report__has_order(stype);
     double sum = 0;
@@ -170,7 +161,7 @@ static double judge(leak_work *w, uint32_t column, uint32_t edge, const double *
             w->is_true[i] = weir_report__has_order(w->task->stype) ? w->labels[i] > questions[q]
                                                                    : w->labels[i] == questions[q];
         score_seeds(w, has_order);
-        double found = area(w, list);
+        double found = area(w);
         if (isnan(found))
             continue;
         sum += found;
@@ -200,12 +191,19 @@ const char *weir_report__suspect_name(const weir_store_info *info, const weir_re
                                         : info->edges[suspect->edge].name;
 }
 
-static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, judged *list) {
+static void find_suspects(leak_work *w, weir_report_task *out) {
     const weir_table *anchor = &w->work->info->tables[w->task->anchor_table];
     double questions[CLASSES_TRIED] = {1};
     uint32_t count = 1;
     if (weir_report__has_order(w->task->stype)) {
-        questions[0] = middle(w, scratch);
+        /* The middle of the labels, moved so that there are some above it. */
+        double *sorted = w->scores;
+        uint32_t i = w->count / 2;
+        memcpy(sorted, w->labels, w->count * sizeof *sorted);
+        qsort(sorted, w->count, sizeof *sorted, compare_numbers);
+        while (i > 0 && sorted[i] == sorted[w->count - 1])
+            i--;
+        questions[0] = sorted[i];
     } else if (weir_value_of(w->task->stype) == WEIR_VALUE_CATEGORY) {
         uint32_t start = w->work->info->columns[w->task->column].category_start;
         count = out->class_count < CLASSES_TRIED ? out->class_count : CLASSES_TRIED;
@@ -216,44 +214,36 @@ static void find_suspects(leak_work *w, weir_report_task *out, double *scratch, 
         weir_stype stype = w->work->info->columns[c].stype;
         if (stype != WEIR_IDENTIFIER && weir_value_of(stype) != WEIR_VALUE_TEXT && c != w->task->column &&
             !w->task->column_dropped[c])
-            keep_suspect(out, c, WEIR_NONE, judge(w, c, WEIR_NONE, questions, count, list));
+            keep_suspect(out, c, WEIR_NONE, judge(w, c, WEIR_NONE, questions, count));
     }
     for (uint32_t e = 0; e < w->work->info->edge_count; e++)
         if (w->work->info->edges[e].table == w->task->anchor_table && !w->task->edge_hidden[e])
-            keep_suspect(out, WEIR_NONE, e, judge(w, WEIR_NONE, e, questions, count, list));
+            keep_suspect(out, WEIR_NONE, e, judge(w, WEIR_NONE, e, questions, count));
 }
 
 weir_status weir_report__leaks(weir_report__work *work, uint32_t number) {
-    const weir_env *env = work->report->env;
     const weir_task *task = &work->info->tasks[number];
     size_t most = task->seed_count < SEEDS_MAX ? task->seed_count : SEEDS_MAX;
+    weir__arena memory;
+    weir__arena_init(&memory, work->report->env);
     leak_work w = {.work = work,
                    .task = task,
-                   .seeds = weir__allocate(env, most + 1, sizeof *w.seeds),
-                   .labels = weir__allocate(env, most + 1, sizeof *w.labels),
-                   .is_true = weir__allocate(env, most + 1, sizeof *w.is_true),
-                   .values = weir__allocate(env, most + 1, sizeof *w.values),
-                   .scores = weir__allocate(env, most + 1, sizeof *w.scores)};
-    double *scratch = weir__allocate(env, most + 1, sizeof *scratch);
-    judged *list = weir__allocate(env, most + 1, sizeof *list);
-    bool is_fine = w.seeds && w.labels && w.is_true && w.values && w.scores && scratch && list;
-    if (is_fine) {
-        uint64_t step = task->seed_count / SEEDS_MAX + 1; /* every so many-th seed that has a label */
-        for (uint64_t i = 0; i < task->seed_count && w.count < SEEDS_MAX; i += step) {
-            weir_report__pass(work, i / step, WEIR_REPORT__SAMPLES_KEPT);
-            if (weir_store_seed(work->store, number, i, &w.seeds[w.count]) &&
-                weir_report__label(work, task, &w.seeds[w.count].target, &w.labels[w.count]))
-                w.count++;
-        }
-        if (w.count > 2 * LEAST_OF_A_KIND)
-            find_suspects(&w, &work->report->tasks[number], scratch, list);
+                   .seeds = weir__arena_take(&memory, (most + 1) * sizeof *w.seeds),
+                   .labels = weir__arena_take(&memory, (most + 1) * sizeof *w.labels),
+                   .is_true = weir__arena_take(&memory, (most + 1) * sizeof *w.is_true),
+                   .values = weir__arena_take(&memory, (most + 1) * sizeof *w.values),
+                   .scores = weir__arena_take(&memory, (most + 1) * sizeof *w.scores),
+                   .list = weir__arena_take(&memory, (most + 1) * sizeof *w.list)};
+    weir_status status = memory.is_short ? weir_report__no_memory(work, most * 64) : WEIR_OK;
+    uint64_t step = task->seed_count / SEEDS_MAX + 1; /* every so many-th seed that has a label */
+    for (uint64_t i = 0; i < task->seed_count && w.count < SEEDS_MAX && status == WEIR_OK; i += step) {
+        weir_report__pass(work, i / step, WEIR_REPORT__SAMPLES_KEPT);
+        if (weir_store_seed(work->store, number, i, &w.seeds[w.count]) &&
+            weir_report__label(work, task, &w.seeds[w.count].target, &w.labels[w.count]))
+            w.count++;
     }
-    weir__release(env, w.seeds);
-    weir__release(env, w.labels);
-    weir__release(env, w.is_true);
-    weir__release(env, w.values);
-    weir__release(env, w.scores);
-    weir__release(env, scratch);
-    weir__release(env, list);
-    return is_fine ? WEIR_OK : weir_report__no_memory(work, most * 64);
+    if (w.count > 2 * LEAST_OF_A_KIND)
+        find_suspects(&w, &work->report->tasks[number]);
+    weir__arena_release(&memory);
+    return status;
 }

@@ -5,78 +5,58 @@
 #include "weir_tool/report_tools.h"
 #include "weir_tool/store_tools.h"
 
-static void put_text(weir_json_writer *w, const char *key, const char *text) {
-    if (!text)
-        return;
-    weir_json_key(w, key);
-    weir_json_text(w, text);
-}
-
-static void put_uint(weir_json_writer *w, const char *key, uint64_t value) {
-    weir_json_key(w, key);
-    weir_json_uint(w, value);
-}
-
-static void put_double(weir_json_writer *w, const char *key, double value) {
-    weir_json_key(w, key);
-    weir_json_double(w, value);
-}
-
 static void put_time(weir_json_writer *w, const char *key, int64_t micros) {
     char text[40];
     weir_timestamp_format(micros, text);
-    put_text(w, key, text);
+    weir_json_pair_text(w, key, text);
 }
 
 static void put_table(const weir_store *store, const weir_report_table *table, weir_json_writer *w) {
     const weir_store_info *info = weir_store_describe(store);
     const weir_table *of = &info->tables[table->table];
     weir_json_object(w);
-    put_text(w, "name", of->name);
-    put_uint(w, "rows", of->row_count);
+    weir_json_pair_text(w, "name", of->name);
+    weir_json_pair_uint(w, "rows", of->row_count);
     char path[512];
     if (of->temporal_column != WEIR_NONE) {
-        put_text(w, "time", info->columns[of->temporal_column].name);
+        weir_json_pair_text(w, "time", info->columns[of->temporal_column].name);
     } else if (of->temporal_time != WEIR_NONE) {
         weir_store_time_text(store, table->table, of->temporal_time, path, sizeof path);
-        put_text(w, "time", path);
+        weir_json_pair_text(w, "time", path);
     }
-    put_uint(w, "timed", table->timed);
+    weir_json_pair_uint(w, "timed", table->timed);
     if (table->timed > 0) {
         put_time(w, "first", table->first);
         put_time(w, "last", table->last);
         put_time(w, "early", table->early);
         put_time(w, "late", table->late);
     }
-    put_uint(w, "unlinked", table->unlinked);
-    put_uint(w, "dangling", table->dangling);
-    weir_json_key(w, "reached");
-    weir_json_bool(w, table->is_reached);
-    weir_json_key(w, "foreign_keys");
-    weir_json_array(w);
+    weir_json_pair_uint(w, "unlinked", table->unlinked);
+    weir_json_pair_uint(w, "dangling", table->dangling);
+    weir_json_pair_bool(w, "reached", table->is_reached);
+    weir_json_pair_array(w, "foreign_keys");
     for (uint32_t e = of->edge_start; e < of->edge_start + of->edge_count; e++) {
         weir_json_object(w);
-        put_text(w, "name", info->edges[e].name);
-        put_text(w, "to", info->tables[info->edges[e].parent_table].name);
-        put_uint(w, "edges", info->edges[e].edges);
-        put_uint(w, "dangling", info->edges[e].dangling);
+        weir_json_pair_text(w, "name", info->edges[e].name);
+        weir_json_pair_text(w, "to", info->tables[info->edges[e].parent_table].name);
+        weir_json_pair_uint(w, "edges", info->edges[e].edges);
+        weir_json_pair_uint(w, "dangling", info->edges[e].dangling);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
-    weir_json_key(w, "columns");
-    weir_json_array(w);
+    weir_json_pair_array(w, "columns");
     for (uint32_t c = 0; c < of->column_count; c++) {
         const weir_column *column = &info->columns[of->column_start + c];
         weir_json_object(w);
-        put_text(w, "name", column->name);
-        put_text(w, "stype", weir_stype_name(column->stype));
-        put_uint(w, "nulls", column->nulls);
+        weir_json_pair_text(w, "name", column->name);
+        weir_json_pair_text(w, "stype", weir_stype_name(column->stype));
+        weir_json_pair_uint(w, "nulls", column->nulls);
         if (weir_value_of(column->stype) == WEIR_VALUE_NUMBER) {
-            put_double(w, "mean", column->statistics.mean);
-            put_double(w, "std", column->statistics.std);
+            weir_json_pair_double(w, "mean", column->statistics.mean);
+            weir_json_pair_double(w, "std", column->statistics.std);
         }
         if (weir_value_of(column->stype) == WEIR_VALUE_CATEGORY)
-            put_uint(w, "categories", column->category_count);
+            weir_json_pair_uint(w, "categories", column->category_count);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -86,35 +66,33 @@ static void put_table(const weir_store *store, const weir_report_table *table, w
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static void put_splits(const weir_report_task *task, weir_stype stype, weir_json_writer *w) {
-    weir_json_key(w, "splits");
-    weir_json_object(w);
+    weir_json_pair_object(w, "splits");
     for (int split = 0; split < WEIR_SPLITS; split++) {
         const weir_report_labels *labels = &task->splits[split];
         weir_json_key(w, weir_split_name((weir_split)split));
         weir_json_object(w);
-        put_uint(w, "seeds", labels->seeds);
-        put_uint(w, "nulls", labels->nulls);
+        weir_json_pair_uint(w, "seeds", labels->seeds);
+        weir_json_pair_uint(w, "nulls", labels->nulls);
         if (labels->seeds > labels->nulls && weir_value_of(stype) == WEIR_VALUE_TIME) {
             put_time(w, "least", (int64_t)labels->least);
             put_time(w, "most", (int64_t)labels->most);
         } else if (labels->seeds > labels->nulls) {
-            put_double(w, "mean", labels->mean);
+            weir_json_pair_double(w, "mean", labels->mean);
             if (weir_value_of(stype) == WEIR_VALUE_NUMBER) {
-                put_double(w, "std", labels->std);
-                put_double(w, "least", labels->least);
-                put_double(w, "most", labels->most);
+                weir_json_pair_double(w, "std", labels->std);
+                weir_json_pair_double(w, "least", labels->least);
+                weir_json_pair_double(w, "most", labels->most);
             }
         }
         if (weir_report__has_classes(stype))
-            put_uint(w, "classes", labels->classes);
+            weir_json_pair_uint(w, "classes", labels->classes);
         weir_json_end_object(w);
     }
     weir_json_end_object(w);
 }
 
 static void put_seeds(const char *key, const uint64_t *seeds, weir_json_writer *w) {
-    weir_json_key(w, key);
-    weir_json_array(w);
+    weir_json_pair_array(w, key);
     for (int split = 0; split < WEIR_SPLITS; split++)
         weir_json_uint(w, seeds[split]);
     weir_json_end_array(w);
@@ -124,8 +102,7 @@ static void put_classes(const weir_store *store, const weir_report_task *task, w
                         weir_json_writer *w) {
     if (task->class_count == 0)
         return;
-    weir_json_key(w, "classes");
-    weir_json_array(w);
+    weir_json_pair_array(w, "classes");
     for (uint32_t i = 0; i < task->class_count; i++) {
         const weir_report_class *class = &task->classes[i];
         weir_json_object(w);
@@ -146,48 +123,45 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
     const weir_store_info *info = weir_store_describe(store);
     const weir_task *of = &info->tasks[task->task];
     weir_json_object(w);
-    put_text(w, "name", of->name);
-    put_text(w, "kind", weir_task_kind(of));
-    put_text(w, "anchor_table", info->tables[of->anchor_table].name);
-    put_text(w, "target", of->target_column);
-    put_text(w, "stype", weir_stype_name(of->stype));
-    put_uint(w, "seeds", of->seed_count);
-    put_uint(w, "dropped", of->dropped);
+    weir_json_pair_text(w, "name", of->name);
+    weir_json_pair_text(w, "kind", weir_task_kind(of));
+    weir_json_pair_text(w, "anchor_table", info->tables[of->anchor_table].name);
+    weir_json_pair_text(w, "target", of->target_column);
+    weir_json_pair_text(w, "stype", weir_stype_name(of->stype));
+    weir_json_pair_uint(w, "seeds", of->seed_count);
+    weir_json_pair_uint(w, "dropped", of->dropped);
     put_splits(task, of->stype, w);
     put_classes(store, task, of->stype, w);
     if (of->seed_count > task->see_everything) {
         put_time(w, "first", task->first);
         put_time(w, "last", task->last);
     }
-    put_uint(w, "see_everything", task->see_everything);
-    put_uint(w, "before_data", task->before_data);
-    put_uint(w, "conflicts", task->conflicts);
+    weir_json_pair_uint(w, "see_everything", task->see_everything);
+    weir_json_pair_uint(w, "before_data", task->before_data);
+    weir_json_pair_uint(w, "conflicts", task->conflicts);
     if (task->bin_count > 0) {
-        weir_json_key(w, "over_time");
-        weir_json_array(w);
+        weir_json_pair_array(w, "over_time");
         for (uint32_t b = 0; b < task->bin_count; b++) {
             weir_json_object(w);
             put_time(w, "from", task->bins[b].from);
             put_seeds("seeds", task->bins[b].seeds, w);
             if (!isnan(task->bins[b].mean))
-                put_double(w, "mean", task->bins[b].mean);
+                weir_json_pair_double(w, "mean", task->bins[b].mean);
             weir_json_end_object(w);
         }
         weir_json_end_array(w);
     }
-    weir_json_key(w, "sequence");
-    weir_json_object(w);
-    put_uint(w, "looked_at", task->sequences);
-    put_uint(w, "cells", task->cells);
-    put_uint(w, "rows", task->rows);
-    put_double(w, "hidden", task->hidden);
+    weir_json_pair_object(w, "sequence");
+    weir_json_pair_uint(w, "looked_at", task->sequences);
+    weir_json_pair_uint(w, "cells", task->cells);
+    weir_json_pair_uint(w, "rows", task->rows);
+    weir_json_pair_double(w, "hidden", task->hidden);
     weir_json_end_object(w);
-    weir_json_key(w, "suspects");
-    weir_json_array(w);
+    weir_json_pair_array(w, "suspects");
     for (uint32_t i = 0; i < task->suspect_count; i++) {
         weir_json_object(w);
-        put_text(w, "column", weir_report__suspect_name(info, &task->suspects[i]));
-        put_double(w, "auc", task->suspects[i].auc);
+        weir_json_pair_text(w, "column", weir_report__suspect_name(info, &task->suspects[i]));
+        weir_json_pair_double(w, "auc", task->suspects[i].auc);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -197,16 +171,18 @@ static void put_task(const weir_store *store, const weir_report_task *task, weir
 void weir_report_json(const weir_report *report, const weir_store *store, weir_json_writer *w) {
     const weir_report_view *view = &report->view;
     weir_json_object(w);
-    weir_json_key(w, "warnings");
-    weir_json_array(w);
+    weir_json_pair_array(w, "warnings");
     for (uint32_t i = 0; i < view->warning_count; i++) {
         const weir_warning *warning = &view->warnings[i];
         weir_json_object(w);
-        put_text(w, "code", warning->code);
-        put_text(w, "table", warning->table);
-        put_text(w, "column", warning->column);
-        put_text(w, "task", warning->task);
-        put_text(w, "message", warning->message);
+        weir_json_pair_text(w, "code", warning->code);
+        if (warning->table)
+            weir_json_pair_text(w, "table", warning->table);
+        if (warning->column)
+            weir_json_pair_text(w, "column", warning->column);
+        if (warning->task)
+            weir_json_pair_text(w, "task", warning->task);
+        weir_json_pair_text(w, "message", warning->message);
         weir_json_end_object(w);
     }
     weir_json_end_array(w);
@@ -214,13 +190,11 @@ void weir_report_json(const weir_report *report, const weir_store *store, weir_j
         put_time(w, "first", view->first);
         put_time(w, "last", view->last);
     }
-    weir_json_key(w, "tables");
-    weir_json_array(w);
+    weir_json_pair_array(w, "tables");
     for (uint32_t t = 0; t < view->table_count; t++)
         put_table(store, &view->tables[t], w);
     weir_json_end_array(w);
-    weir_json_key(w, "tasks");
-    weir_json_array(w);
+    weir_json_pair_array(w, "tasks");
     for (uint32_t i = 0; i < view->task_count; i++)
         put_task(store, &view->tasks[i], w);
     weir_json_end_array(w);

@@ -1,6 +1,5 @@
 /* What a typical sequence of each task holds: some batches are built, and their cells, rows and what time
  * hides of their rows' children are counted. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,8 +90,7 @@ static weir_status build_some(weir_report__work *work, const weir_task *task, co
 }
 
 /* The split with most seeds speaks for the task. */
-static weir_status look_at_task(weir_report__work *work, const weir_manifest *manifest, uint32_t number,
-                                sequence_counts *counts) {
+static weir_status look_at_task(weir_report__work *work, const weir_manifest *manifest, uint32_t number) {
     const weir_task *task = &work->info->tasks[number];
     weir_report_task *out = &work->report->tasks[number];
     int best = 0;
@@ -100,23 +98,20 @@ static weir_status look_at_task(weir_report__work *work, const weir_manifest *ma
         best = out->splits[split].seeds > out->splits[best].seeds ? split : best;
     if (out->splits[best].seeds == 0)
         return WEIR_OK;
-    const char *split_name = weir_split_name((weir_split)best);
-    size_t size = strlen(work->info->name) + strlen(task->name) + strlen(split_name) + 3;
-    char *dataset = weir__allocate(work->report->env, size, 1);
+    sequence_counts counts = {.count = 0};
+    const char *dataset = weir__arena_format(&work->report->arena, "%s/%s/%s", work->info->name, task->name,
+                                             weir_split_name((weir_split)best));
     if (!dataset)
-        return weir_report__no_memory(work, size);
-    snprintf(dataset, size, "%s/%s/%s", work->info->name, task->name, split_name);
-    memset(counts, 0, sizeof *counts);
-    weir_status status = build_some(work, task, manifest, dataset, counts);
-    weir__release(work->report->env, dataset);
-    if (status != WEIR_OK || counts->count == 0)
-        return status;
-    qsort(counts->cells, counts->count, sizeof *counts->cells, compare);
-    qsort(counts->rows, counts->count, sizeof *counts->rows, compare);
-    out->sequences = counts->count;
-    out->cells = counts->cells[counts->count / 2];
-    out->rows = counts->rows[counts->count / 2];
-    out->hidden = counts->children ? (double)counts->hidden / (double)counts->children : 0;
+        return weir_report__no_memory(work, strlen(task->name));
+    WEIR__TRY(build_some(work, task, manifest, dataset, &counts));
+    if (counts.count == 0)
+        return WEIR_OK;
+    qsort(counts.cells, counts.count, sizeof *counts.cells, compare);
+    qsort(counts.rows, counts.count, sizeof *counts.rows, compare);
+    out->sequences = counts.count;
+    out->cells = counts.cells[counts.count / 2];
+    out->rows = counts.rows[counts.count / 2];
+    out->hidden = counts.children ? (double)counts.hidden / (double)counts.children : 0;
     return WEIR_OK;
 }
 
@@ -131,16 +126,12 @@ weir_status weir_report__sequences(weir_report__work *work) {
         has_seeds = has_seeds || work->info->tasks[i].seed_count > 0;
     if (!has_seeds)
         return WEIR_OK;
-    sequence_counts *counts = weir__allocate(env, 1, sizeof *counts);
-    if (!counts)
-        return weir_report__no_memory(work, sizeof *counts);
     weir_status status = weir_store__manifest_write(env, work->info, &settings, &text, work->error);
     if (status == WEIR_OK)
         status = weir_manifest_read(env, text.data, text.size, "the report", &manifest, work->error);
     weir_bytes_release(&text);
     for (uint32_t i = 0; i < work->info->task_count && status == WEIR_OK; i++)
-        status = look_at_task(work, manifest, i, counts);
+        status = look_at_task(work, manifest, i);
     weir_manifest_close(manifest);
-    weir__release(env, counts);
     return status;
 }

@@ -304,11 +304,8 @@ static void add_value(weir_store__cut_text *text, const weir_key_value *value) {
     char number[WEIR__REAL_TEXT] = "?";
     if (value->type == WEIR_KEY_INTEGER)
         snprintf(number, sizeof number, "%lld", (long long)value->integer);
-    if (value->type == WEIR_KEY_REAL) {
-        weir__floating kept = weir__enter_floating();
+    else if (value->type == WEIR_KEY_REAL)
         weir__print_real(value->real, number);
-        weir__leave_floating(&kept);
-    }
     if (value->type == WEIR_KEY_TEXT) {
         weir_store__cut_text_add(text, "'", 1);
         weir_store__cut_text_add(text, value->bytes.data, value->bytes.size);

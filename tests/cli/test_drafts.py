@@ -185,6 +185,23 @@ class Explained(unittest.TestCase):
             tables = json.loads(weir("schema", path, "--json"))["tables"]
             self.assertEqual([name for name in names if "temporal_column" in tables[name]], names[:2])
 
+    def test_a_long_way_to_a_time(self):
+        """A time goes through at most 16 foreign keys: the table after those has none."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "chain.sqlite"
+            with sqlite3.connect(path) as database:
+                database.execute("CREATE TABLE t00 (id INTEGER PRIMARY KEY, made_at TEXT)")
+                database.executemany("INSERT INTO t00 VALUES (?, ?)", [(r, f"2024-01-{r + 1:02}") for r in range(25)])
+                for i in range(1, 20):
+                    database.execute(f"CREATE TABLE t{i:02} (id INTEGER PRIMARY KEY, up INTEGER REFERENCES t{i - 1:02})")
+                    database.executemany(f"INSERT INTO t{i:02} VALUES (?, ?)", [(r, r) for r in range(25)])
+            database.close()
+            schema = json.loads(weir("schema", path, "--json"))
+            self.assertEqual([name for name, table in schema["tables"].items() if "temporal_column" in table],
+                             [f"t{i:02}" for i in range(17)])
+            self.assertEqual(schema, draft_schema(Database(path)), "the reference drafts otherwise")
+            weir("ingest", path, "-o", Path(scratch) / "chain.weir")
+
     @unittest.skipUnless(library_path(), "WEIR_DUCKDB names no libduckdb.so: DuckDB is not tested")
     def test_duckdb_without_constraints(self):
         """Keys of a DuckDB file and of Parquet files are found as those of CSV files are."""

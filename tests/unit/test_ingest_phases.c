@@ -59,26 +59,24 @@ static uint32_t number_of(weir_ingest__dictionary *dictionary, weir__arena *stri
     return number;
 }
 
-static void make_part(const thing *rows, uint32_t count, weir_ingest__part *part) {
+static void make_part(const thing *rows, uint32_t count, weir__arena *arena, weir_ingest__part *part) {
     const weir_env *env = context.env;
     part->row_count = part->capacity = count;
-    part->columns = weir__allocate_zero(env, COLUMNS, sizeof *part->columns);
-    part->dictionaries = weir__allocate_zero(env, COLUMNS, sizeof *part->dictionaries);
-    part->nulls = weir__allocate_zero(env, COLUMNS, sizeof *part->nulls);
-    part->not_finite = weir__allocate_zero(env, COLUMNS, sizeof *part->not_finite);
+    part->data = weir__arena_take_zero(arena, COLUMNS, sizeof *part->data);
+    part->columns = weir__arena_take_zero(arena, COLUMNS, sizeof *part->columns);
     weir__arena_init(&part->strings, env);
     weir_ingest__dictionary_init(&part->texts, env);
-    weir_ingest__dictionary_init(&part->dictionaries[KIND], env);
-    part->columns[KEY].values = weir__allocate(env, count, 1);
-    part->columns[KEY].keys = weir__allocate(env, count, sizeof(uint64_t));
-    uint32_t *kinds = part->columns[KIND].values = weir__allocate(env, count, sizeof *kinds);
-    uint32_t *notes = part->columns[NOTE].values = weir__allocate(env, count, sizeof *notes);
-    memset(part->columns[KEY].values, 1, count);
+    weir_ingest__dictionary_init(&part->columns[KIND].dictionary, env);
+    part->data[KEY].values = weir__allocate(env, count, 1);
+    part->data[KEY].keys = weir__allocate(env, count, sizeof(uint64_t));
+    uint32_t *kinds = part->data[KIND].values = weir__allocate(env, count, sizeof *kinds);
+    uint32_t *notes = part->data[NOTE].values = weir__allocate(env, count, sizeof *notes);
+    memset(part->data[KEY].values, 1, count);
     for (uint32_t i = 0; i < count; i++) {
-        part->columns[KEY].keys[i] = (uint64_t)rows[i].key;
-        kinds[i] = number_of(&part->dictionaries[KIND], &part->strings, rows[i].kind);
+        part->data[KEY].keys[i] = (uint64_t)rows[i].key;
+        kinds[i] = number_of(&part->columns[KIND].dictionary, &part->strings, rows[i].kind);
         notes[i] = number_of(&part->texts, &part->strings, rows[i].note);
-        part->nulls[KIND] += rows[i].kind == NULL;
+        part->columns[KIND].nulls += rows[i].kind == NULL;
     }
 }
 
@@ -89,8 +87,8 @@ static weir_status order(const thing *first, uint32_t first_count, const thing *
     parts.tables = weir__arena_take_zero(&parts.arena, 1, sizeof *parts.tables);
     parts.tables->list = weir__arena_take_zero(&parts.arena, 2, sizeof *parts.tables->list);
     parts.tables->count = 2;
-    make_part(first, first_count, &parts.tables->list[0]);
-    make_part(second, second_count, &parts.tables->list[1]);
+    make_part(first, first_count, &parts.arena, &parts.tables->list[0]);
+    make_part(second, second_count, &parts.arena, &parts.tables->list[1]);
     return weir_ingest__order_rows(&context, &parts, out, error);
 }
 
@@ -109,7 +107,7 @@ static void rows_of_all_parts_by_key(void **state) {
     assert_memory_equal(table->data[KEY].keys, keys, sizeof keys);
     assert_memory_equal(table->data[KIND].values, kinds, sizeof kinds);
     assert_memory_equal(table->data[NOTE].values, notes, sizeof notes);
-    assert_int_equal(table->nulls[KIND], 1);
+    assert_int_equal(table->columns[KIND].nulls, 1);
     assert_int_equal(out.text_count, 3);
     assert_int_equal(*out.texts.strings[out.text_order[0]]->bytes, 'y');
     assert_int_equal(*out.texts.strings[out.text_order[2]]->bytes, 'z');

@@ -74,26 +74,22 @@ static void make_array(random_stream *random, weir_ingest__array_form form, bool
 
 typedef struct made_part {
     weir_ingest__part part;
-    weir_ingest__column_data column;
-    weir_ingest__dictionary dictionary;
-    uint64_t nulls, not_finite;
+    weir_ingest__column_data data;
+    weir_ingest__part_column column;
     uint8_t values[ROWS_MOST * 8];
 } made_part;
 
 static void store(made_part *p, weir_stype stype, const made_array *made) {
-    *p = (made_part){.nulls = 0};
-    p->column.values = p->values;
+    *p = (made_part){.data = {.values = p->values}};
+    p->part.data = &p->data;
     p->part.columns = &p->column;
-    p->part.dictionaries = &p->dictionary;
-    p->part.nulls = &p->nulls;
-    p->part.not_finite = &p->not_finite;
     weir__arena_init(&p->part.strings, weir_env_default());
-    weir_ingest__dictionary_init(&p->dictionary, weir_env_default());
+    weir_ingest__dictionary_init(&p->column.dictionary, weir_env_default());
     assert_true(weir_ingest__array_store(&p->part, 0, stype, &made->array, 0, made->count));
 }
 
 static void release(made_part *p, made_array *made) {
-    weir_ingest__dictionary_release(&p->dictionary);
+    weir_ingest__dictionary_release(&p->column.dictionary);
     weir__arena_release(&p->part.strings);
     free(made->bytes);
 }
@@ -123,8 +119,8 @@ static void assert_stored(const made_part *p, weir_stype stype, const weir_inges
         assert_int_equal(is_null, *text == WEIR_NONE);
         if (is_null)
             break;
-        assert_int_equal(p->dictionary.strings[*text]->size, value->text.size);
-        assert_memory_equal(p->dictionary.strings[*text]->bytes, value->text.data, value->text.size);
+        assert_int_equal(p->column.dictionary.strings[*text]->size, value->text.size);
+        assert_memory_equal(p->column.dictionary.strings[*text]->bytes, value->text.data, value->text.size);
         break;
     default:
         assert_int_equal(p->values[row], !is_null);
@@ -153,8 +149,8 @@ static void values_are_those_of_cells(void **state) {
             weir_ingest__array_value(&made.array, row, &value);
             assert_stored(&part, stype, &value, row, &nulls, &not_finite);
         }
-        assert_int_equal(part.nulls, nulls);
-        assert_int_equal(part.not_finite, not_finite);
+        assert_int_equal(part.column.nulls, nulls);
+        assert_int_equal(part.column.not_finite, not_finite);
         release(&part, &made);
     }
 }
