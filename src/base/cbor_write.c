@@ -64,8 +64,9 @@ static void refuse(weir_cbor_writer *w, weir_status status, const char *fault) {
     }
 }
 
-static void put(weir_cbor_writer *w, const void *data, size_t size) {
-    if (w->status != WEIR_OK || size == 0)
+/* What does not fit the memory at hand, if there is any. */
+static void put_anew(weir_cbor_writer *w, const void *data, size_t size) {
+    if (w->status != WEIR_OK)
         return;
     if (w->sha) {
         weir__sha256_update(w->sha, data, size);
@@ -87,6 +88,17 @@ static void put(weir_cbor_writer *w, const void *data, size_t size) {
     }
     memcpy(w->data + w->size, data, size);
     w->size = needed;
+}
+
+static inline void put(weir_cbor_writer *w, const void *data, size_t size) {
+    if (size == 0)
+        return;
+    if (w->status != WEIR_OK || size > w->capacity || w->size > w->capacity - size) {
+        put_anew(w, data, size);
+        return;
+    }
+    memcpy(w->data + w->size, data, size);
+    w->size += size;
 }
 
 static void put_head(weir_cbor_writer *w, unsigned major, uint64_t argument) {
