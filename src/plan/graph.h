@@ -1,5 +1,5 @@
 /* The graph in memory: flat arrays of small structs, names as indexes, inputs and outputs of all nodes in
- * one array of tensor indexes. Built by graph_build.c (directly or for graph_read.c), checked by
+ * one array of tensor indexes. Built by graph_build.c (directly or for graph_document.c), checked by
  * graph_check.c, never changed after weir_graph_finish. */
 #ifndef WEIR_PLAN_GRAPH_H
 #define WEIR_PLAN_GRAPH_H
@@ -27,6 +27,12 @@ enum {
     WEIR_PLAN__OWN_ARENAS
 };
 enum { WEIR_PLAN__ARENA_NAME_MAX = 64 };
+
+static inline uint32_t weir_plan__arena_of_role(weir_tensor_role role) {
+    if (role == WEIR_ROLE_PARAMETER || role == WEIR_ROLE_STATE)
+        return WEIR_PLAN__ARENA_PARAMETERS;
+    return role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS : WEIR_PLAN__ARENA_ACTIVATIONS;
+}
 
 typedef struct weir_plan__graph_tensor {
     uint64_t bytes;
@@ -139,6 +145,11 @@ weir_status weir_plan__graph_with_optimizer(const weir_env *env, const weir_grap
 weir_status weir_plan__graph_set_shape(weir_graph *graph, uint32_t index, weir_tensor_type type,
                                        const uint64_t *shape, size_t rank, weir_error *error);
 
+/* What was given of a tensor, and of a node but for its inputs and outputs; texts and shape are the graph's.
+ */
+weir_tensor_info weir_plan__graph_tensor_info(const weir_graph *graph, uint32_t index);
+weir_node_info weir_plan__graph_node_info(const weir_graph *graph, uint32_t index);
+
 /* Sizes: the tensor's bytes. ALLOCATION_OVERFLOW. */
 weir_status weir_plan__graph_measure(weir_graph *graph, uint32_t index, weir_error *error);
 
@@ -179,7 +190,6 @@ bool weir_plan__type_named(weir_text name, weir_tensor_type *type);
 bool weir_plan__role_named(weir_text name, weir_tensor_role *role);
 extern const char *const weir_plan__roles[]; /* NULL ends them */
 extern const char *const weir_plan__saves[]; /* the first, WEIR_SAVES_DEFAULT, is in no document */
-const char *weir_plan__saves_name(bool inputs, bool output);
 bool weir_plan__same_text(weir_text text, const char *other);
 int weir_plan__compare_texts(weir_text a, weir_text b); /* bytewise; not in the order of CBOR keys */
 

@@ -75,10 +75,7 @@ void weir_graph_close(weir_graph *graph) {
 
 weir_status weir_plan__graph_declare_tensor(weir_graph *graph, const weir_tensor_info *info,
                                             weir_error *error) {
-    bool stays = info->role == WEIR_ROLE_PARAMETER || info->role == WEIR_ROLE_STATE;
-    uint32_t arena = stays                              ? WEIR_PLAN__ARENA_PARAMETERS
-                     : info->role == WEIR_ROLE_GRADIENT ? WEIR_PLAN__ARENA_GRADIENTS
-                                                        : WEIR_PLAN__ARENA_ACTIVATIONS;
+    uint32_t arena = weir_plan__arena_of_role(info->role);
     uint32_t index;
     if (info->arena.size > 0 && weir__names_add(graph->env, &graph->arenas, info->arena.data,
                                                 info->arena.size, &arena) == WEIR__NAME_NO_MEMORY)
@@ -385,6 +382,35 @@ weir_status weir_graph_finish(weir_graph *graph, weir_error *error) {
 }
 
 /* ---- Accessors --------------------------------------------------------------------------------- */
+
+weir_tensor_info weir_plan__graph_tensor_info(const weir_graph *graph, uint32_t index) {
+    const weir_plan__graph_tensor *tensor = &graph->tensors[index];
+    weir_tensor_info info = {.id = weir__name(&graph->tensor_ids, index),
+                             .type = (weir_tensor_type)tensor->type,
+                             .role = (weir_tensor_role)tensor->role,
+                             .saved_for_backward = (weir_choice)tensor->saved_for_backward,
+                             .shape = graph->dimensions + tensor->first_dimension,
+                             .rank = tensor->rank,
+                             .is_alias = tensor->alias_of != WEIR__NO_NAME,
+                             .alias_offset = tensor->alias_offset};
+    if (tensor->has_arena)
+        info.arena = weir__name(&graph->arenas, tensor->arena);
+    if (info.is_alias)
+        info.alias_of = weir__name(&graph->tensor_ids, tensor->alias_of);
+    return info;
+}
+
+weir_node_info weir_plan__graph_node_info(const weir_graph *graph, uint32_t index) {
+    const weir_plan__node *node = &graph->nodes[index];
+    return (weir_node_info){.id = weir__name(&graph->node_ids, index),
+                            .op = weir__name(&graph->ops, node->op),
+                            .input_count = node->input_count,
+                            .output_count = node->output_count,
+                            .inplace = (weir_choice)node->given_inplace,
+                            .saves = (weir_saves)node->given_saves,
+                            .has_cost = node->has_cost,
+                            .cost = node->cost};
+}
 
 weir_text weir_graph_name(const weir_graph *graph) {
     return graph->name;

@@ -69,10 +69,6 @@ bool weir_plan__role_named(weir_text name, weir_tensor_role *role) {
 
 const char *const weir_plan__saves[] = {"", "none", "inputs", "output", "both", NULL};
 
-const char *weir_plan__saves_name(bool inputs, bool output) {
-    return weir_plan__saves[WEIR_SAVES_NONE + (inputs ? 1 : 0) + (output ? 2 : 0)];
-}
-
 /* ---- The operator table ------------------------------------------------------------------------ */
 
 typedef struct operator_row {
