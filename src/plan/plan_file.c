@@ -103,14 +103,17 @@ static const weir__field arena_fields[] = {
 const weir__shape weir_plan__arena_shape =
     WEIR__SHAPE(weir_plan__planned_arena, arena_fields, .check = check_arena);
 
-static void write_arenas(weir_cbor_writer *w, const weir__field *field, const void *object) {
-    const weir_plan *plan = ((const weir_plan__file *)object)->plan;
-    (void)field;
+void weir_plan__write_arenas(const weir_plan *plan, const weir__shape *shape, weir_cbor_writer *w) {
     weir_cbor_map(w, plan->arena_count);
     for (uint32_t a = 0; a < plan->arena_count; a++) {
         write_text(w, plan->arenas[a].name);
-        weir__write(w, &weir_plan__arena_shape, &plan->arenas[a]);
+        weir__write(w, shape, &plan->arenas[a]);
     }
+}
+
+static void write_arenas(weir_cbor_writer *w, const weir__field *field, const void *object) {
+    (void)field;
+    weir_plan__write_arenas(((const weir_plan__file *)object)->plan, &weir_plan__arena_shape, w);
 }
 
 /* ---- Running operators again ------------------------------------------------------------------------- */

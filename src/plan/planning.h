@@ -331,6 +331,9 @@ extern const weir__shape weir_plan__file_shape;  /* weir_plan__file */
 extern const weir__shape weir_plan__arena_shape; /* weir_plan__planned_arena */
 extern const weir__shape weir_plan__remat_shape; /* weir_plan, after its arenas are known */
 
+/* A map of all arenas by name; the shape is of a weir_plan__planned_arena. */
+void weir_plan__write_arenas(const weir_plan *plan, const weir__shape *shape, weir_cbor_writer *w);
+
 /* ---- Metrics (plan.c) -------------------------------------------------------------------------- */
 
 /* For weir_plan_describe, when all of the plan is known. */
@@ -345,6 +348,9 @@ struct weir__cbor_stream;
 void weir_plan__write_looks(const weir_plan *plan, struct weir__cbor_stream *stream, weir_cbor_writer *w);
 
 /* ---- Metrics in files (plan_metrics.c) ----------------------------------------------------------- */
+
+/* A hook of a weir_plan's field: {arena: peak}. */
+void weir_plan__write_peaks(weir_cbor_writer *w, const weir__field *field, const void *object);
 
 /* The third item, of a plan that has metrics. */
 void weir_plan__put_metrics(const weir_plan *plan, weir_cbor_writer *w);
