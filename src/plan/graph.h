@@ -196,6 +196,12 @@ int weir_plan__compare_texts(weir_text a, weir_text b); /* bytewise; not in the 
 /* The operator table: fills in what the node leaves to it. */
 void weir_plan__apply_operator_table(weir_text op, weir_plan__node *node);
 
+/* TensorProto.DataType in weir's terms; false for strings, complex numbers and what has no size here. */
+bool weir_plan__onnx_type(uint64_t data_type, weir_tensor_type *type);
+
+/* The operator table's name for an operator of ONNX's own domain, or the operator's own name. */
+weir_text weir_plan__onnx_operator(weir_text op_type);
+
 /* What running the node costs (costs.c). */
 uint64_t weir_plan__node_cost(const weir_graph *graph, uint32_t index);
 
