@@ -15,7 +15,7 @@ typedef struct layout {
     weir_plan *plan;
     const uint32_t *overwritten;
     bool keeps_places; /* what overwrites has the place of what it overwrites, in any case */
-    const weir_plan__packing_request *request;
+    const weir_plan__limits *limits;
     weir_buffer *buffers;
     uint64_t *offsets;
     uint64_t *slot_offsets; /* the slot layout of the same buffers */
@@ -66,9 +66,9 @@ static bool collect_buffers(layout *l, const weir_plan__planned_arena *arena) {
 
 static weir_status pack(layout *l, const weir_plan__planned_arena *arena, uint64_t capacity,
                         const uint64_t *initial, weir_pack__result *result, weir_error *error) {
-    weir_pack__options options = {.effort = l->request->effort,
-                                  .threads = l->request->threads,
-                                  .without = l->request->without,
+    weir_pack__options options = {.effort = l->limits->effort,
+                                  .threads = l->limits->threads,
+                                  .without = l->limits->without,
                                   .alignment = arena->alignment,
                                   .capacity = capacity,
                                   .initial = initial};
@@ -131,11 +131,11 @@ static weir_status lay_out_arena(layout *l, weir_plan__planned_arena *arena, wei
 }
 
 weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
-                               const weir_plan__packing_request *request, weir_error *error) {
+                               const weir_plan__limits *limits, weir_error *error) {
     layout l = {.plan = plan,
                 .overwritten = liveness->overwritten,
                 .keeps_places = liveness->versions,
-                .request = request};
+                .limits = limits};
     weir__arena memory;
     weir_status status = WEIR_OK;
     size_t most = 0;

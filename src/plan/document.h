@@ -22,9 +22,4 @@ static inline weir_text weir_plan__text_of(const weir_cbor_value *value) {
     return (weir_text){(const char *)value->data, (size_t)value->number};
 }
 
-/* An array of texts as views, in memory from `env` (release it). INVALID_IR that says `what` it should be. */
-WEIR_CHECKED weir_status weir_plan__text_list(const weir_env *env, const weir_cbor_value *value,
-                                              const char *name, const char *what, weir_text **texts,
-                                              size_t *count, weir_error *error);
-
 #endif

@@ -165,9 +165,19 @@ typedef struct weir_plan__arena_setting {
     uint64_t slack; /* the budget of live bytes is that much below the capacity */
 } weir_plan__arena_setting;
 
-static inline bool weir_plan__has_slack(const weir_plan__arena_setting *settings, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (settings[i].slack > 0)
+/* What arenas are limited to, what may be done to keep that, and how much work all of planning is worth. */
+typedef struct weir_plan__limits {
+    weir_plan__arena_setting *settings;
+    size_t setting_count;
+    weir_plan__link link;
+    uint32_t effort;
+    uint32_t threads;
+    uint32_t without; /* as in weir_pack__options */
+} weir_plan__limits;
+
+static inline bool weir_plan__has_slack(const weir_plan__limits *limits) {
+    for (size_t i = 0; i < limits->setting_count; i++)
+        if (limits->settings[i].slack > 0)
             return true;
     return false;
 }
@@ -230,14 +240,6 @@ void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liven
 
 /* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
 
-/* What arenas are limited to, and what may be done to keep that. */
-typedef struct weir_plan__limits {
-    const weir_plan__arena_setting *settings;
-    size_t setting_count;
-    weir_plan__link link;
-    uint32_t effort;
-} weir_plan__limits;
-
 /* Finds what to run again, and with a link what to page, so that arenas keep their capacities, less the
  * settings' slack, and fills the plan accordingly; nothing changes where they are kept anyway.
  * ARENA_TOO_SMALL; INVALID_IR if the graph has an arena `host` of its own. */
@@ -249,8 +251,7 @@ WEIR_CHECKED weir_status weir_plan__recompute(const weir_graph *graph, weir_plan
  * releases it. */
 WEIR_CHECKED weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
                                                       weir_plan__graph_mode mode, const uint32_t *given,
-                                                      const weir_plan__arena_setting *settings,
-                                                      size_t setting_count, uint32_t effort, uint32_t **order,
+                                                      const weir_plan__limits *limits, uint32_t **order,
                                                       weir_plan_reorder *found, weir_error *error);
 
 /* The nodes in that order, as the plan's schedule. */
@@ -298,15 +299,9 @@ WEIR_CHECKED weir_status weir_plan__check_addresses(const weir_plan *plan, weir_
 
 /* ---- Layout (arena_layout.c) ------------------------------------------------------------------- */
 
-typedef struct weir_plan__packing_request {
-    uint32_t effort;
-    uint32_t threads;
-    uint32_t without; /* as in weir_pack__options */
-} weir_plan__packing_request;
-
 /* Offsets, peaks, optimality. ARENA_TOO_SMALL. */
 WEIR_CHECKED weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liveness,
-                                            const weir_plan__packing_request *request, weir_error *error);
+                                            const weir_plan__limits *limits, weir_error *error);
 WEIR_CHECKED weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                                      uint64_t lower_bound, bool is_proven, weir_error *error);
 

@@ -146,7 +146,7 @@ static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_err
     weir_plan *plan = r->plan;
     bool has_memory =
         weir_plan__remat_solve(&r->steps, &r->budgets, r->limits->effort, &r->schedule, &r->result);
-    if (has_memory && weir_plan__has_slack(r->limits->settings, r->limits->setting_count)) {
+    if (has_memory && weir_plan__has_slack(r->limits)) {
         /* The bound is that of the capacities, whatever the packing took from the budgets. */
         weir_plan__budgets capacities;
         WEIR__TRY(find_budgets(r->graph, r->limits, false, &capacities, error));
@@ -194,8 +194,8 @@ typedef struct ordering {
     const weir_env *env;
     const weir_graph *graph;
     weir_plan__graph_mode mode;
-    const weir_plan__limits *limits; /* without a link */
-    uint32_t *position;              /* scratch */
+    weir_plan__limits limits; /* without a link */
+    uint32_t *position;       /* scratch */
 } ordering;
 
 /* The steps of an order. The caller releases them, in any case. */
@@ -209,7 +209,7 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
     *steps = (weir_plan__steps){.env = plan.env};
     weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
     if (status == WEIR_OK)
-        status = make_steps(o->graph, &plan, &liveness, o->limits, steps, error);
+        status = make_steps(o->graph, &plan, &liveness, &o->limits, steps, error);
     weir_plan__liveness_release(plan.env, &liveness);
     weir__release(plan.env, plan.id_text);
     weir__release(plan.env, plan.id_ends);
@@ -220,16 +220,15 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
 }
 
 /* `best` is the given order at first; `other` has as much room. */
-static weir_status try_candidates(const ordering *o, const weir_plan__steps *given, uint32_t effort,
-                                  uint32_t *best, uint32_t *other, weir_plan_reorder *found,
-                                  weir_error *error) {
+static weir_status try_candidates(const ordering *o, const weir_plan__steps *given, uint32_t *best,
+                                  uint32_t *other, weir_plan_reorder *found, weir_error *error) {
     weir_status status = WEIR_OK;
     for (unsigned i = 0; status == WEIR_OK && i < WEIR_PLAN__ORDER_CANDIDATES; i++) {
         bool has_one;
         uint64_t peak;
         if (found->peak == found->lower_bound)
             break;
-        if (!weir_plan__order_candidate(given, i, effort, other, &has_one))
+        if (!weir_plan__order_candidate(given, i, o->limits.effort, other, &has_one))
             return weir__out_of_memory(error, REMAT_OPERATOR, given->node_count * sizeof *other);
         if (!has_one)
             continue;
@@ -253,12 +252,11 @@ static weir_status try_candidates(const ordering *o, const weir_plan__steps *giv
 
 weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *graph,
                                          weir_plan__graph_mode mode, const uint32_t *given,
-                                         const weir_plan__arena_setting *settings, size_t setting_count,
-                                         uint32_t effort, uint32_t **order, weir_plan_reorder *found,
-                                         weir_error *error) {
+                                         const weir_plan__limits *limits, uint32_t **order,
+                                         weir_plan_reorder *found, weir_error *error) {
     size_t nodes = weir_plan__node_count(graph);
-    weir_plan__limits limits = {.settings = settings, .setting_count = setting_count};
-    ordering o = {env, graph, mode, &limits, NULL};
+    ordering o = {env, graph, mode, *limits, NULL};
+    o.limits.link = (weir_plan__link){0};
     *order = NULL;
     *found = (weir_plan_reorder){.is_tried = true};
     if (nodes > REORDER_NODES_MAX || graph->arenas.count > REORDER_ARENAS_MAX)
@@ -279,7 +277,7 @@ weir_status weir_plan__find_better_order(const weir_env *env, const weir_graph *
         status = weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *best);
     found->peak = found->given_peak;
     if (status == WEIR_OK)
-        status = try_candidates(&o, &steps, effort, best, other, found, error);
+        status = try_candidates(&o, &steps, best, other, found, error);
     weir_plan__steps_release(&steps);
     weir__release(env, o.position);
     weir__release(env, other);
