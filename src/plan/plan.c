@@ -232,9 +232,10 @@ static weir_status attempt(const request *r, weir_plan **made, weir_error *error
     if (!plan)
         return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *plan);
     *plan = (weir_plan){.env = env, .mode = r->mode, .token_size = r->token_size, .has_metrics = true};
+    weir__arena_init(&plan->memory, env);
     memcpy(plan->hashes.graph, graph->hash, WEIR_HASH_SIZE);
     memcpy(plan->token_prefix, r->token, WEIR_PLAN__TOKEN_PREFIX);
-    plan->token = weir__allocate(env, r->token_size, 1);
+    plan->token = weir__arena_take(&plan->memory, r->token_size);
     if (!plan->token)
         return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, r->token_size);
     memcpy(plan->token, r->token, r->token_size);
@@ -248,7 +249,7 @@ static weir_status attempt(const request *r, weir_plan **made, weir_error *error
     weir_status status =
         has_memory ? run_steps(plan, liveness.versions ? &versions.graph : graph, r, &liveness, error)
                    : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, sizeof *graph->tensors);
-    weir_plan__liveness_release(env, &liveness);
+    weir__arena_release(&liveness.memory);
     weir_plan__versions_release(env, &versions);
     weir__release(env, plan->by_birth);
     weir__release(env, plan->by_death);
@@ -468,19 +469,8 @@ void weir_plan_close(weir_plan *plan) {
     if (!plan)
         return;
     const weir_env *env = plan->env;
-    weir__release(env, plan->token);
-    weir__release(env, plan->id_text);
-    weir__release(env, plan->id_ends);
-    weir__release(env, plan->sorted);
-    weir__release(env, plan->rows);
-    weir__release(env, plan->looks);
-    weir__release(env, plan->dimensions);
-    weir__release(env, plan->arenas);
-    weir__release(env, plan->arena_text);
-    weir__release(env, plan->slots);
-    weir__release(env, plan->schedule);
-    weir__release(env, plan->node_text);
-    weir__release(env, plan->node_ends);
+    weir__arena_release(&plan->memory);
+    weir__names_release(env, &plan->nodes);
     weir__release(env, plan->by_birth);
     weir__release(env, plan->by_death);
     weir__release(env, plan);

@@ -263,7 +263,7 @@ static void write_plan(const weir_plan *plan, weir__cbor_stream *stream, weir_cb
 weir_status weir_plan__seal(weir_plan *plan, weir_error *error) {
     weir__cbor_stream stream;
     weir_cbor_writer *w = &stream.writer;
-    plan->sorted = weir__allocate(plan->env, plan->count, sizeof *plan->sorted);
+    plan->sorted = weir__arena_take(&plan->memory, plan->count * sizeof *plan->sorted);
     if (!plan->sorted ||
         !weir__names_sort(plan->env, plan->id_text, plan->id_ends, plan->count, plan->sorted))
         return weir__out_of_memory(error, FILE_OPERATOR, plan->count * sizeof *plan->sorted);

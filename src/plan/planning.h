@@ -4,6 +4,7 @@
 #ifndef WEIR_PLAN_PLANNING_H
 #define WEIR_PLAN_PLANNING_H
 
+#include "base/arena.h"
 #include "base/fields.h"
 #include "plan/document.h"
 #include "plan/graph.h"
@@ -52,7 +53,7 @@ typedef struct weir_plan__look {
 } weir_plan__look;
 
 typedef struct weir_plan__planned_arena {
-    weir_text name; /* in plan->arena_text */
+    weir_text name; /* the plan's */
     uint64_t alignment;
     uint64_t page_size;
     uint64_t capacity;
@@ -73,6 +74,7 @@ typedef struct weir_plan__planned_arena {
 
 struct weir_plan {
     const weir_env *env;
+    weir__arena memory; /* of all arrays but those that are only there while planning */
     weir_plan__graph_mode mode;
     uint32_t end; /* the largest death */
     uint8_t *token;
@@ -91,7 +93,6 @@ struct weir_plan {
 
     weir_plan__planned_arena *arenas; /* in the order of CBOR keys */
     uint32_t arena_count;
-    char *arena_text;
     weir_plan_slot *slots; /* of all arenas */
     size_t slot_count;
 
@@ -103,12 +104,10 @@ struct weir_plan {
     weir_plan_hashes hashes;
     weir_plan_metrics metrics;
 
-    /* Where it is not that of the graph's order: what runs when. Node ids one after the other. */
+    /* Where it is not that of the graph's order: what runs when. */
     weir_plan__kept_step *schedule;
     size_t schedule_count;
-    char *node_text;
-    uint64_t *node_ends;
-    uint32_t node_count;
+    weir__names nodes; /* ids, with memory of their own */
     weir_plan_remat remat;
     weir_plan_paging paging;
     weir_plan_reorder reorder;
@@ -211,6 +210,7 @@ WEIR_CHECKED weir_status weir_plan__find_order(const weir_graph *graph, const we
 /* ---- Liveness (liveness.c) --------------------------------------------------------------------- */
 
 typedef struct weir_plan__liveness {
+    weir__arena memory; /* of all arrays */
     const uint32_t *order;
     const uint32_t *position;
     const weir_plan__versions *versions; /* of the graph, or NULL */
@@ -233,10 +233,10 @@ static inline uint32_t weir_plan__owner_of(const weir_graph *graph, const weir_p
 }
 
 /* Rows (size, birth, death, owner; arena as in the graph), looks, ids and dimensions of the plan. INVALID_IR
- * if a gradient's id is taken, or a place is overwritten too early. */
+ * if a gradient's id is taken, or a place is overwritten too early. Release the liveness's memory in any
+ * case. */
 WEIR_CHECKED weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                      weir_plan__liveness *liveness, weir_error *error);
-void weir_plan__liveness_release(const weir_env *env, weir_plan__liveness *liveness);
 
 /* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
 

@@ -201,7 +201,7 @@ typedef struct ordering {
 /* The steps of an order. The caller releases them, in any case. */
 static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir_plan__steps *steps,
                                   weir_error *error) {
-    weir_plan plan = {.env = o->env, .mode = o->mode};
+    weir_plan plan = {.env = o->env, .memory = {.env = o->env}, .mode = o->mode};
     weir_plan__liveness liveness = {
         .order = order, .position = o->position, .shares_places = o->graph->has_aliases};
     for (uint32_t p = 0; p < weir_plan__node_count(o->graph); p++)
@@ -210,12 +210,8 @@ static weir_status steps_of_order(const ordering *o, const uint32_t *order, weir
     weir_status status = weir_plan__analyze_liveness(o->graph, &plan, &liveness, error);
     if (status == WEIR_OK)
         status = make_steps(o->graph, &plan, &liveness, &o->limits, steps, error);
-    weir_plan__liveness_release(plan.env, &liveness);
-    weir__release(plan.env, plan.id_text);
-    weir__release(plan.env, plan.id_ends);
-    weir__release(plan.env, plan.rows);
-    weir__release(plan.env, plan.looks);
-    weir__release(plan.env, plan.dimensions);
+    weir__arena_release(&liveness.memory);
+    weir__arena_release(&plan.memory);
     return status;
 }
 
