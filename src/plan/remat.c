@@ -83,28 +83,34 @@ static void find_kept(bounding *b) {
     for (uint32_t step = 1; step < s->step_count; step++)
         b->kept[step] += b->kept[step - 1];
     for (uint32_t step = 0; step < s->step_count; step++) {
-        weir_plan__made_step own = weir_plan__made_step_at(s, step);
-        b->kept[step] += at_hand(b, own.needs, step);
-        for (uint32_t i = 0; i < own.makes.count; i++)
-            b->kept[step] += s->arena[own.makes.items[i]] == b->arena ? s->sizes[own.makes.items[i]] : 0;
-        if (own.kills != WEIR__NO_NAME && s->arena[own.kills] == b->arena)
-            b->kept[step] -= s->sizes[own.kills];
+        weir_plan__execution own = weir_plan__base_step(s, step);
+        weir_plan__list makes = weir_plan__makes_of(s, own);
+        uint32_t killed = weir_plan__kills_of(s, own);
+        b->kept[step] += at_hand(b, weir_plan__reads_of(s, own), step);
+        for (uint32_t i = 0; i < makes.count; i++)
+            b->kept[step] += s->arena[makes.items[i]] == b->arena ? s->sizes[makes.items[i]] : 0;
+        if (killed != WEIR__NO_NAME && s->arena[killed] == b->arena)
+            b->kept[step] -= s->sizes[killed];
     }
 }
 
-static void mark(bounding *b, weir_plan__list list, uint8_t value) {
-    for (uint32_t i = 0; i < list.count; i++)
-        b->at_hand[list.items[i]] = value;
+/* What a base step needs and makes. */
+static void mark(bounding *b, uint32_t step, uint8_t value) {
+    weir_plan__execution own = weir_plan__base_step(b->steps, step);
+    weir_plan__list needs = weir_plan__reads_of(b->steps, own);
+    weir_plan__list makes = weir_plan__makes_of(b->steps, own);
+    for (uint32_t i = 0; i < needs.count; i++)
+        b->at_hand[needs.items[i]] = value;
+    for (uint32_t i = 0; i < makes.count; i++)
+        b->at_hand[makes.items[i]] = value;
 }
 
 /* Tensors that cross a step, by producer. */
 static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
     const weir_plan__steps *s = b->steps;
-    weir_plan__made_step own = weir_plan__made_step_at(s, step);
     size_t count = 0;
     *sum = 0;
-    mark(b, own.needs, 1);
-    mark(b, own.makes, 1);
+    mark(b, step, 1);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
         if (s->arena[t] != b->arena || cannot_go(s, t) || b->at_hand[t] || s->sizes[t] == 0 ||
             !stands_before(s, t, step) || !is_needed_after(s, t, step))
@@ -118,8 +124,7 @@ static size_t collect_groups(bounding *b, uint32_t step, uint64_t *sum) {
         b->groups[b->group_of[node] - 1].size += s->sizes[t];
         *sum += s->sizes[t];
     }
-    mark(b, own.needs, 0);
-    mark(b, own.makes, 0);
+    mark(b, step, 0);
     for (size_t i = 0; i < count; i++) {
         group *own_group = &b->groups[i];
         b->group_of[own_group->node] = 0;
@@ -221,11 +226,8 @@ static bool find_bound(const weir_plan__steps *s, const weir_plan__budgets *budg
     b.records = weir__arena_take(&memory, 2 * most * sizeof *b.records);
     b.at_hand = weir__arena_take_zero(&memory, (size_t)s->tensor_count + 1, 1);
     bool has_memory = b.time && !memory.is_short;
-    for (uint32_t i = 0; has_memory && i < s->step_count; i++) {
-        weir_plan__made_step own = weir_plan__made_step_at(s, i);
-        b.time[i + 1] =
-            b.time[i] + weir_plan__duration(s, (weir_plan__execution){own.node, own.is_back, true});
-    }
+    for (uint32_t i = 0; has_memory && i < s->step_count; i++)
+        b.time[i + 1] = b.time[i] + weir_plan__duration(s, weir_plan__base_step(s, i));
     *bound = 0;
     *is_possible = true;
     for (unsigned i = 0; has_memory && i < budgets->count; i++) {

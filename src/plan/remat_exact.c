@@ -125,7 +125,7 @@ static void find_masks(exact *e) {
         e->killed[i] = s->kills[i] == WEIR__NO_NAME ? 0 : bit_of(e, s->kills[i]);
     }
     for (uint32_t step = s->step_count; step-- > 0;) {
-        e->needed[step] = mask_of(e, weir_plan__made_step_at(s, step).needs);
+        e->needed[step] = mask_of(e, weir_plan__reads_of(s, weir_plan__base_step(s, step)));
         e->future[step] = e->future[step + 1] | e->needed[step];
     }
     for (uint32_t step = 0; step <= s->step_count; step++) {
@@ -313,7 +313,7 @@ static void expand(exact *e, uint32_t index) {
     const weir_plan__steps *s = e->steps;
     state from = e->states[index];
     if (!(e->needed[from.step] & ~from.live)) {
-        weir_plan__made_step step = weir_plan__made_step_at(s, from.step);
+        weir_plan__execution step = weir_plan__base_step(s, from.step);
         move m = {.before = index,
                   .to_step = from.step + 1u,
                   .cost = from.cost,
@@ -369,15 +369,12 @@ static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
             if (!weir_plan__schedule_add(s->env, schedule, (weir_plan__execution){out, false, false}))
                 return false;
         }
-        weir_plan__execution execution = {.is_base = to->ran == 0};
-        if (to->ran == 0) {
-            weir_plan__made_step base = weir_plan__made_step_at(s, to->step - 1u);
-            execution.node = base.node;
-            execution.is_back = base.is_back;
-        } else {
+        weir_plan__execution execution = {0};
+        if (to->ran == 0)
+            execution = weir_plan__base_step(s, to->step - 1u);
+        else
             execution.node =
                 to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
-        }
         if (!weir_plan__schedule_add(s->env, schedule, execution))
             return false;
     }

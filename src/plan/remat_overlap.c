@@ -93,7 +93,7 @@ static void find_limits(hiding *h) {
         h->made[t] = end;
     for (uint32_t p = end - 1; p > 0; p--) {
         weir_plan__execution e = h->from->items[p - 1];
-        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        weir_plan__list makes = weir_plan__makes_of(s, e);
         if (weir_plan__is_transfer(s, e)) {
             uint32_t tensor = weir_plan__moved_by(s, e.node);
             uint64_t move = weir_plan__move_of(s, tensor);
@@ -104,10 +104,10 @@ static void find_limits(hiding *h) {
                 h->latest[p] = next;
             }
         }
-        for (uint32_t k = 0; k < makes.count && !e.is_back; k++)
+        for (uint32_t k = 0; k < makes.count; k++)
             h->made[makes.items[k]] = p;
-        if (!e.is_back && s->kills[e.node] != WEIR__NO_NAME)
-            h->made[s->kills[e.node]] = p;
+        if (weir_plan__kills_of(s, e) != WEIR__NO_NAME)
+            h->made[weir_plan__kills_of(s, e)] = p;
     }
     memset(h->made, 0, s->all_tensors * sizeof *h->made);
 }
@@ -144,7 +144,7 @@ static void hide(hiding *h) {
     uint32_t previous = 0; /* after which place the last `in` began */
     for (uint32_t p = 1; p <= h->from->count; p++) {
         weir_plan__execution e = h->from->items[p - 1];
-        weir_plan__list makes = weir_plan__list_at(&s->outputs, e.node);
+        weir_plan__list makes = weir_plan__makes_of(s, e);
         if (weir_plan__is_transfer(s, e)) {
             uint32_t tensor = weir_plan__moved_by(s, e.node);
             unsigned kind = weir_plan__transfer_of(s, e.node);
@@ -168,8 +168,6 @@ static void hide(hiding *h) {
             h->waits[h->count++] = (weir__record){wait, p};
         }
         touch(h->touched, weir_plan__reads_of(s, e), p);
-        if (e.is_back)
-            continue;
         touch(h->touched, makes, p);
         for (uint32_t k = 0; k < makes.count; k++)
             h->made[makes.items[k]] = p;

@@ -104,8 +104,7 @@ static void touch_list(alias_walk *w, weir_plan__list list, uint32_t place) {
 static void touch_execution(alias_walk *w, weir_plan__execution execution, uint32_t place) {
     const weir_plan__steps *s = w->a->steps;
     weir_plan__list reads = weir_plan__reads_of(s, execution);
-    weir_plan__list makes = weir_plan__list_at(&s->outputs, execution.node);
-    makes.count = execution.is_back ? 0 : makes.count;
+    weir_plan__list makes = weir_plan__makes_of(s, execution);
     for (uint32_t i = 0; i < makes.count; i++)
         w->instance[makes.items[i]]++;
     touch_list(w, reads, place);

@@ -21,12 +21,9 @@ bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule,
 
 bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
     schedule->count = 0;
-    for (uint32_t s = 0; s < steps->step_count; s++) {
-        weir_plan__made_step step = weir_plan__made_step_at(steps, s);
-        if (!weir_plan__schedule_add(steps->env, schedule,
-                                     (weir_plan__execution){step.node, step.is_back, true}))
+    for (uint32_t s = 0; s < steps->step_count; s++)
+        if (!weir_plan__schedule_add(steps->env, schedule, weir_plan__base_step(steps, s)))
             return false;
-    }
     return true;
 }
 
@@ -246,14 +243,14 @@ size_t weir_plan__keep_useful(const weir_plan__steps *steps, bool *wanted, const
     memset(wanted, 0, steps->all_tensors * sizeof *wanted);
     for (size_t i = count; i-- > 0;) {
         weir_plan__execution execution = from[i].execution;
-        weir_plan__list makes = weir_plan__list_at(&steps->outputs, execution.node);
+        weir_plan__list makes = weir_plan__makes_of(steps, execution);
         weir_plan__list reads = weir_plan__reads_of(steps, execution);
         bool is_wanted = execution.is_base;
         for (uint32_t k = 0; k < makes.count && !is_wanted; k++)
             is_wanted = wanted[makes.items[k]];
         if (i == without || !is_wanted)
             continue;
-        for (uint32_t k = 0; k < makes.count && !execution.is_back; k++)
+        for (uint32_t k = 0; k < makes.count; k++)
             wanted[makes.items[k]] = false;
         for (uint32_t k = 0; k < reads.count; k++)
             wanted[reads.items[k]] = true;

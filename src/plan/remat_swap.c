@@ -27,8 +27,7 @@ typedef struct swapping {
 } swapping;
 
 static bool makes(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {
-    return !execution.is_back &&
-           weir_plan__list_has(weir_plan__list_at(&steps->outputs, execution.node), tensor);
+    return weir_plan__list_has(weir_plan__makes_of(steps, execution), tensor);
 }
 
 static bool reads(const weir_plan__steps *steps, weir_plan__execution execution, uint32_t tensor) {

@@ -14,7 +14,7 @@ enum { CROSSING_WEIGHT = 64 };
 typedef struct frame {
     weir_plan__list list;
     uint32_t at;
-    uint32_t node; /* WEIR__NO_NAME: the base step */
+    weir_plan__execution execution;
 } frame;
 
 typedef struct candidate {
@@ -246,90 +246,92 @@ static void evict(walk *w, unsigned budget) {
 
 /* ---- Running ------------------------------------------------------------------------------------ */
 
-/* Evicts until what the step makes has room, and counts that in. */
-static void make_room(walk *w, const weir_plan__made_step *step, bool is_base) {
+/* Evicts until what is made has room, and counts that in. */
+static void make_room(walk *w, weir_plan__execution execution) {
     const weir_plan__steps *s = w->steps;
+    weir_plan__list makes = weir_plan__makes_of(s, execution);
+    uint32_t killed = weir_plan__kills_of(s, execution);
     for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
         const weir_plan__budget *budget = &w->budgets->items[b];
         uint64_t more = 0; /* less than nothing if the step overwrites: then it wraps, as it should */
         uint64_t fixed = 0;
         if (b == w->host)
             continue;
-        for (uint32_t i = 0; i < step->makes.count; i++) {
-            uint32_t made = step->makes.items[i];
+        for (uint32_t i = 0; i < makes.count; i++) {
+            uint32_t made = makes.items[i];
             more += s->arena[made] == budget->arena && !w->resident[made] ? s->sizes[made] : 0;
         }
-        if (step->kills != WEIR__NO_NAME && s->arena[step->kills] == budget->arena)
-            more -= s->sizes[step->kills];
+        if (killed != WEIR__NO_NAME && s->arena[killed] == budget->arena)
+            more -= s->sizes[killed];
         if (budget->arena == WEIR_PLAN__ARENA_GRADIENTS)
-            fixed = is_base ? w->gradients_at[w->step] : w->gradients_between[w->step];
+            fixed = execution.is_base ? w->gradients_at[w->step] : w->gradients_between[w->step];
         while (!w->has_failed && w->load[b] + fixed + more > budget->bytes)
             evict(w, b);
         w->load[b] += more;
     }
 }
 
-static void execute(walk *w, const weir_plan__made_step *step, bool is_base) {
+static void execute(walk *w, weir_plan__execution execution) {
+    weir_plan__list makes = weir_plan__makes_of(w->steps, execution);
+    uint32_t killed = weir_plan__kills_of(w->steps, execution);
     if (w->schedule->count >= 16 * (uint64_t)w->steps->step_count + 64) {
         w->has_failed = true;
         return;
     }
-    for (uint32_t i = 0; i < step->makes.count; i++)
-        w->spared[step->makes.items[i]] = 1;
-    make_room(w, step, is_base);
-    for (uint32_t i = 0; i < step->makes.count; i++) {
-        w->spared[step->makes.items[i]] = 0;
-        w->resident[step->makes.items[i]] = true;
+    for (uint32_t i = 0; i < makes.count; i++)
+        w->spared[makes.items[i]] = 1;
+    make_room(w, execution);
+    for (uint32_t i = 0; i < makes.count; i++) {
+        w->spared[makes.items[i]] = 0;
+        w->resident[makes.items[i]] = true;
     }
-    if (step->kills != WEIR__NO_NAME)
-        w->resident[step->kills] = false;
-    add_execution(w, (weir_plan__execution){step->node, step->is_back, is_base});
+    if (killed != WEIR__NO_NAME)
+        w->resident[killed] = false;
+    add_execution(w, execution);
 }
 
-static void push(walk *w, weir_plan__list list, uint32_t node) {
+/* Gathers what an execution reads. */
+static void push(walk *w, weir_plan__execution execution) {
+    weir_plan__list list = weir_plan__reads_of(w->steps, execution);
     for (uint32_t i = 0; i < list.count; i++)
         w->pins[list.items[i]]++;
-    w->stack[w->depth++] = (frame){.list = list, .node = node};
+    w->stack[w->depth++] = (frame){.list = list, .execution = execution};
 }
 
 /* Runs what the frame on top was gathered for. */
-static void finish_frame(walk *w, const weir_plan__made_step *base) {
+static void finish_frame(walk *w) {
     const frame *top = &w->stack[w->depth - 1];
-    bool is_base = top->node == WEIR__NO_NAME;
-    weir_plan__made_step again = is_base ? *base : weir_plan__run_of(w->steps, top->node);
     for (uint32_t i = 0; i < top->list.count; i++)
         w->has_failed |= !w->resident[top->list.items[i]];
     if (w->has_failed)
         return;
-    execute(w, &again, is_base);
+    execute(w, top->execution);
     for (uint32_t i = 0; i < top->list.count; i++)
         w->pins[top->list.items[i]]--;
     w->depth--;
-    if (!is_base)
+    if (!top->execution.is_base)
         w->stack[w->depth - 1].at++;
 }
 
 static void run_step(walk *w, uint32_t index) {
-    weir_plan__made_step base = weir_plan__made_step_at(w->steps, index);
     w->step = index;
-    push(w, base.needs, WEIR__NO_NAME);
+    push(w, weir_plan__base_step(w->steps, index));
     while (w->depth > 0 && !w->has_failed) {
         frame *top = &w->stack[w->depth - 1];
         while (top->at < top->list.count && w->resident[top->list.items[top->at]])
             top->at++;
         if (top->at == top->list.count) {
-            finish_frame(w, &base);
+            finish_frame(w);
             continue;
         }
         uint32_t missing = top->list.items[top->at];
         uint32_t producer = w->steps->producer[missing];
-        if (w->on_host[missing]) {
-            weir_plan__made_step in = weir_plan__run_of(w->steps, weir_plan__in_of(w->steps, missing));
-            execute(w, &in, false);
-        } else if (producer == WEIR__NO_NAME)
+        if (w->on_host[missing])
+            execute(w, (weir_plan__execution){.node = weir_plan__in_of(w->steps, missing)});
+        else if (producer == WEIR__NO_NAME)
             w->has_failed = true;
         else
-            push(w, weir_plan__list_at(&w->steps->inputs, producer), producer);
+            push(w, (weir_plan__execution){.node = producer});
     }
 }
 

@@ -205,7 +205,7 @@ static uint64_t bound_arena(cutting *c, const uint64_t *loads, weir__record *rec
         uint64_t load = loads[step + 1];
         if (load <= best)
             break;
-        weir_plan__made_step own = weir_plan__made_step_at(s, step);
+        weir_plan__execution own = weir_plan__base_step(s, step);
         best = larger(best, bound_at(c, own.node, own.is_back, load, depth));
     }
     return best;

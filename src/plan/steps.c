@@ -188,7 +188,7 @@ static weir_status add_transfers(const weir_graph *graph, const uint64_t *alignm
 /* The base steps that need each tensor, counted, then listed. `cursors` has room for all tensors. */
 static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__reads_of(s, weir_plan__base_step(s, i));
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.first[needs.items[k] + 1]++;
     }
@@ -197,7 +197,7 @@ static void list_needs(weir_plan__steps *s, uint32_t *cursors) {
         cursors[t] = s->needs.first[t];
     }
     for (uint32_t i = 0; i < s->step_count; i++) {
-        weir_plan__list needs = weir_plan__made_step_at(s, i).needs;
+        weir_plan__list needs = weir_plan__reads_of(s, weir_plan__base_step(s, i));
         for (uint32_t k = 0; k < needs.count; k++)
             s->needs.items[cursors[needs.items[k]]++] = i;
     }
@@ -232,19 +232,4 @@ weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan
         WEIR__TRY(add_transfers(graph, alignments, s, error));
     list_needs(s, marks);
     return WEIR_OK;
-}
-
-weir_plan__made_step weir_plan__run_of(const weir_plan__steps *s, uint32_t node) {
-    return (weir_plan__made_step){.needs = weir_plan__list_at(&s->inputs, node),
-                                  .makes = weir_plan__list_at(&s->outputs, node),
-                                  .node = node,
-                                  .kills = s->kills[node]};
-}
-
-weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *s, uint32_t index) {
-    if (index < s->node_count)
-        return weir_plan__run_of(s, s->order[index]);
-    uint32_t node = s->order[2 * s->node_count - 1 - index];
-    return (weir_plan__made_step){
-        .needs = weir_plan__list_at(&s->saved, node), .node = node, .kills = WEIR__NO_NAME, .is_back = true};
 }

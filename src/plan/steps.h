@@ -80,14 +80,6 @@ typedef struct weir_plan__steps {
     weir__arena memory; /* of all arrays */
 } weir_plan__steps;
 
-typedef struct weir_plan__made_step {
-    weir_plan__list needs;
-    weir_plan__list makes;
-    uint32_t node;
-    uint32_t kills;
-    bool is_back;
-} weir_plan__made_step;
-
 /* Steps of a graph whose base lives are in the plan's rows. If places are shared, an alias has no bytes, and
  * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. `alignments` has
  * one for each of the graph's arenas, and one for the host. */
@@ -96,9 +88,6 @@ WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const we
                                                const uint64_t *alignments, weir_plan__link link,
                                                weir_plan__steps *steps, weir_error *error);
 void weir_plan__steps_release(weir_plan__steps *steps);
-
-weir_plan__made_step weir_plan__made_step_at(const weir_plan__steps *steps, uint32_t index);
-weir_plan__made_step weir_plan__run_of(const weir_plan__steps *steps, uint32_t node);
 
 static inline uint32_t weir_plan__out_of(const weir_plan__steps *steps, uint32_t tensor) {
     return steps->node_count + tensor;
@@ -129,9 +118,25 @@ typedef struct weir_plan__execution {
     bool is_base; /* a base step; else the node runs again */
 } weir_plan__execution;
 
+static inline weir_plan__execution weir_plan__base_step(const weir_plan__steps *steps, uint32_t index) {
+    bool is_back = index >= steps->node_count;
+    return (weir_plan__execution){steps->order[is_back ? 2 * steps->node_count - 1 - index : index], is_back,
+                                  true};
+}
+
 static inline weir_plan__list weir_plan__reads_of(const weir_plan__steps *steps,
                                                   weir_plan__execution execution) {
     return weir_plan__list_at(execution.is_back ? &steps->saved : &steps->inputs, execution.node);
+}
+
+static inline weir_plan__list weir_plan__makes_of(const weir_plan__steps *steps,
+                                                  weir_plan__execution execution) {
+    return execution.is_back ? (weir_plan__list){0} : weir_plan__list_at(&steps->outputs, execution.node);
+}
+
+/* What it overwrites, or WEIR__NO_NAME. */
+static inline uint32_t weir_plan__kills_of(const weir_plan__steps *steps, weir_plan__execution execution) {
+    return execution.is_back ? WEIR__NO_NAME : steps->kills[execution.node];
 }
 
 typedef struct weir_plan__schedule {
