@@ -379,23 +379,22 @@ static bool search(solving *s) {
 
 /* The base steps as a schedule, their peaks, and their loads, which the caller releases. False: no memory. */
 static bool weigh_base(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                       weir_plan__schedule *schedule, uint64_t *peaks, uint64_t **loads, bool *is_valid) {
+                       weir_plan__schedule *schedule, uint64_t *peaks, uint64_t **loads) {
     size_t positions = weir_plan__positions(steps->step_count);
     *loads = weir__allocate(steps->env, budgets->count * positions + 1, sizeof **loads);
-    return *loads && weir_plan__schedule_base(steps, schedule) &&
-           weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets, peaks, *loads,
-                                     is_valid);
+    weir_plan__schedule_base(steps, schedule);
+    return *loads && !schedule->is_short &&
+           weir_plan__schedule_peaks(steps, schedule->items, schedule->count, budgets, peaks, *loads);
 }
 
 bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets, uint32_t effort,
                             weir_plan__schedule *schedule, weir_plan__remat_result *result) {
     solving s = {.steps = steps, .budgets = budgets, .effort = effort, .best = schedule, .result = result};
-    bool is_valid = false;
     bool is_possible = true;
     uint64_t *loads;
     *result = (weir_plan__remat_result){0};
-    bool has_memory = weigh_base(steps, budgets, schedule, result->base, &loads, &is_valid);
-    if (has_memory && is_valid && weir_plan__within(budgets, result->base)) {
+    bool has_memory = weigh_base(steps, budgets, schedule, result->base, &loads);
+    if (has_memory && weir_plan__within(budgets, result->base)) {
         result->is_found = result->is_optimal = true;
     } else if (has_memory) {
         has_memory = find_bound(steps, budgets, loads, &result->lower_bound, result->least, &is_possible);
@@ -413,11 +412,10 @@ bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budg
                             uint64_t *bound) {
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
     uint64_t least[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     bool is_possible;
     uint64_t *loads;
     weir_plan__schedule base = {0};
-    bool has_memory = weigh_base(steps, budgets, &base, peaks, &loads, &is_valid) &&
+    bool has_memory = weigh_base(steps, budgets, &base, peaks, &loads) &&
                       find_bound(steps, budgets, loads, bound, least, &is_possible);
     weir__release(steps->env, loads);
     weir_plan__schedule_release(steps->env, &base);

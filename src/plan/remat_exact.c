@@ -353,7 +353,7 @@ static void expand(exact *e, uint32_t index) {
 
 /* ---- The search --------------------------------------------------------------------------------- */
 
-static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
+static void write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) {
     const weir_plan__steps *s = e->steps;
     uint32_t after = 0;
     schedule->count = 0;
@@ -364,21 +364,18 @@ static bool write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
     }
     for (uint32_t at = after; at > 0; at = e->states[at].before) {
         const state *to = &e->states[at];
-        for (uint64_t saved = to->saved; saved; saved &= saved - 1) { /* first what goes out */
-            uint32_t out = weir_plan__out_of(s, e->tensors[__builtin_ctzll(saved)]);
-            if (!weir_plan__schedule_add(s->env, schedule, (weir_plan__execution){out, false, false}))
-                return false;
-        }
         weir_plan__execution execution = {0};
+        for (uint64_t saved = to->saved; saved; saved &= saved - 1) { /* first what goes out */
+            execution.node = weir_plan__out_of(s, e->tensors[__builtin_ctzll(saved)]);
+            weir_plan__schedule_add(s->env, schedule, execution);
+        }
         if (to->ran == 0)
             execution = weir_plan__base_step(s, to->step - 1u);
         else
             execution.node =
                 to->ran < RAN_IN ? to->ran - 1u : weir_plan__in_of(s, e->tensors[to->ran - RAN_IN]);
-        if (!weir_plan__schedule_add(s->env, schedule, execution))
-            return false;
+        weir_plan__schedule_add(s->env, schedule, execution);
     }
-    return true;
 }
 
 /* Whether what is there before the first step keeps the budgets. */
@@ -425,13 +422,11 @@ bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budg
             expand(e, index);
             continue;
         }
-        *is_found = write_path(e, index, schedule);
-        e->is_short_of_memory |= !*is_found;
-        if (!*is_found)
-            break;
+        write_path(e, index, schedule);
+        *is_found = true;
     }
     *is_ended = e->table && !e->is_full;
-    bool has_memory = !e->is_short_of_memory;
+    bool has_memory = !e->is_short_of_memory && !schedule->is_short;
     weir__release(env, e->states);
     weir__release(env, e->heap);
     weir__release(env, e->table);

@@ -288,16 +288,13 @@ weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, cons
                                   weir_error *error) {
     weir_plan__schedule schedule = {0};
     uint32_t nodes = weir_plan__node_count(graph);
-    uint32_t count = plan->mode == WEIR_PLAN__BACKWARD ? 2 * nodes : nodes;
-    weir_status status = WEIR_OK;
-    for (uint32_t i = 0; status == WEIR_OK && i < count; i++) {
-        bool is_back = i >= nodes;
-        weir_plan__execution item = {order[is_back ? count - 1 - i : i], is_back, true};
-        if (!weir_plan__schedule_add(plan->env, &schedule, item))
-            status = weir__out_of_memory(error, REMAT_OPERATOR, count * sizeof item);
-    }
-    if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, NULL, &schedule, error);
+    for (uint32_t i = 0; i < nodes; i++)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], false, true});
+    for (uint32_t i = nodes; plan->mode == WEIR_PLAN__BACKWARD && i-- > 0;)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], true, true});
+    weir_status status = schedule.is_short
+                             ? weir__out_of_memory(error, REMAT_OPERATOR, nodes * sizeof *schedule.items)
+                             : weir_plan__keep_schedule(plan, graph, NULL, &schedule, error);
     weir_plan__schedule_release(plan->env, &schedule);
     return status;
 }

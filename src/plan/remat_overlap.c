@@ -63,7 +63,6 @@ static bool open_hiding(hiding *h) {
     size_t places = h->from->count + 3;
     size_t tensors = (size_t)s->all_tensors + 1;
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     weir__arena_init(&h->memory, s->env);
     h->positions = weir_plan__positions(h->from->count);
     h->time = weir__allocate_zero(s->env, places, 2 * sizeof *h->time);
@@ -74,7 +73,7 @@ static bool open_hiding(hiding *h) {
     h->issues = weir__arena_take(&h->memory, 2 * places * sizeof *h->issues);
     h->waits = weir__arena_take(&h->memory, 2 * places * sizeof *h->waits);
     if (!h->time || h->memory.is_short ||
-        !weir_plan__schedule_peaks(s, h->from->items, h->from->count, h->budgets, peaks, h->loads, &is_valid))
+        !weir_plan__schedule_peaks(s, h->from->items, h->from->count, h->budgets, peaks, h->loads))
         return false;
     h->latest = h->time + places;
     for (size_t i = 0; i < h->from->count; i++) {
@@ -174,27 +173,24 @@ static void hide(hiding *h) {
     }
 }
 
-static bool write_hidden(hiding *h, weir_plan__schedule *to) {
+static void write_hidden(hiding *h, weir_plan__schedule *to) {
     const weir_plan__steps *s = h->steps;
     const weir_plan__execution *items = h->from->items;
     size_t issue = 0;
     size_t wait = 0;
-    bool has_memory = true;
     weir__sort_records(h->issues, h->issues + h->count, h->count, NULL, NULL);
     weir__sort_records(h->waits, h->waits + h->count, h->count, NULL, NULL);
-    to->count = 0;
     for (uint32_t p = 0; p <= h->from->count; p++) {
         if (p > 0 && !weir_plan__is_transfer(s, items[p - 1]))
-            has_memory &= weir_plan__schedule_add(s->env, to, items[p - 1]);
+            weir_plan__schedule_add(s->env, to, items[p - 1]);
         for (; wait < h->count && h->waits[wait].key == p; wait++) {
             uint32_t tensor = weir_plan__moved_by(s, items[h->waits[wait].index - 1].node);
-            weir_plan__execution item = {weir_plan__wait_of(s, tensor), false, false};
-            has_memory &= weir_plan__schedule_add(s->env, to, item);
+            weir_plan__schedule_add(s->env, to,
+                                    (weir_plan__execution){.node = weir_plan__wait_of(s, tensor)});
         }
         for (; issue < h->count && h->issues[issue].key == p; issue++)
-            has_memory &= weir_plan__schedule_add(s->env, to, items[h->issues[issue].index - 1]);
+            weir_plan__schedule_add(s->env, to, items[h->issues[issue].index - 1]);
     }
-    return has_memory;
 }
 
 bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
@@ -211,11 +207,11 @@ bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__bu
     if (has_memory) {
         find_limits(&h);
         hide(&h);
-        has_memory = write_hidden(&h, hidden);
+        write_hidden(&h, hidden);
     }
     weir__release(steps->env, h.time);
     weir__arena_release(&h.memory);
-    if (!has_memory || !weir_plan__schedule_waits(steps, hidden, &waited))
+    if (!has_memory || hidden->is_short || !weir_plan__schedule_waits(steps, hidden, &waited))
         return false;
     uint64_t other = weir_plan__add_capped(runs, waited);
     if (other < *cost)

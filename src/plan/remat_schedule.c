@@ -11,20 +11,18 @@ void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *sched
     *schedule = (weir_plan__schedule){0};
 }
 
-bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
-    if (schedule->count == schedule->capacity &&
-        !weir__grow(env, (void **)&schedule->items, &schedule->capacity, schedule->count + 1, sizeof item))
-        return false;
-    schedule->items[schedule->count++] = item;
-    return true;
+void weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item) {
+    if (schedule->count < schedule->capacity ||
+        weir__grow(env, (void **)&schedule->items, &schedule->capacity, schedule->count + 1, sizeof item))
+        schedule->items[schedule->count++] = item;
+    else
+        schedule->is_short = true;
 }
 
-bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
+void weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule) {
     schedule->count = 0;
     for (uint32_t s = 0; s < steps->step_count; s++)
-        if (!weir_plan__schedule_add(steps->env, schedule, weir_plan__base_step(steps, s)))
-            return false;
-    return true;
+        weir_plan__schedule_add(steps->env, schedule, weir_plan__base_step(steps, s));
 }
 
 uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
@@ -181,12 +179,12 @@ static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets 
     return false;
 }
 
-/* False if a step reads what is nowhere. */
-static bool weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
+static void weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
     load_sums *l = &s->loads;
     memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
+    memset(peaks, 0xFF, l->budgets->count * sizeof *peaks);
     if (!weir_plan__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
-        return false;
+        return;
     unsigned gradients = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
     for (uint32_t i = 0; gradients != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
         const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
@@ -203,16 +201,14 @@ static bool weigh(scales *s, const weir_plan__execution *items, size_t count, ui
             peaks[b] = live > peaks[b] ? live : peaks[b];
         }
     }
-    return true;
 }
 
 bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
-                               const weir_plan__budgets *budgets, uint64_t *peaks, uint64_t *loads,
-                               bool *is_valid) {
+                               const weir_plan__budgets *budgets, uint64_t *peaks, uint64_t *loads) {
     scales s;
     if (!open_scales(steps, budgets, count, &s))
         return false;
-    *is_valid = weigh(&s, items, count, peaks);
+    weigh(&s, items, count, peaks);
     if (loads)
         memcpy(loads, s.loads.changes, budgets->count * s.loads.positions * sizeof *loads);
     close_scales(&s);
@@ -284,7 +280,8 @@ static void leave_out(pruning *p) {
         size_t count = weir_plan__keep_useful(p->steps, p->wanted, p->now, p->count, at, p->next);
         for (size_t i = 0; i < count; i++)
             p->bare[i] = p->next[i].execution;
-        if (!weigh(&p->scales, p->bare, count, peaks) || !weir_plan__within(p->scales.loads.budgets, peaks))
+        weigh(&p->scales, p->bare, count, peaks);
+        if (!weir_plan__within(p->scales.loads.budgets, peaks))
             continue;
         marked *worse = p->now;
         p->now = p->next;

@@ -81,11 +81,9 @@ static size_t replace(swapping *s, size_t at) {
         for (uint32_t k = 0; k < outputs.count; k++) {
             uint32_t t = outputs.items[k];
             if (i == at && s->is_read[t])
-                s->scratch[count++] =
-                    (weir_plan__marked){{weir_plan__in_of(steps, t), false, false}, UINT32_MAX};
+                s->scratch[count++] = (weir_plan__marked){{.node = weir_plan__in_of(steps, t)}, UINT32_MAX};
             if (s->last[t] == i + 1)
-                s->scratch[count++] =
-                    (weir_plan__marked){{weir_plan__out_of(steps, t), false, false}, UINT32_MAX};
+                s->scratch[count++] = (weir_plan__marked){{.node = weir_plan__out_of(steps, t)}, UINT32_MAX};
         }
     }
     return weir_plan__keep_useful(steps, s->wanted, s->scratch, count, SIZE_MAX, s->next);
@@ -94,16 +92,15 @@ static size_t replace(swapping *s, size_t at) {
 /* What the first items of `next` cost, or 2^64-1 if they do not fit. False: no memory. */
 static bool price(swapping *s, size_t count, uint64_t *cost) {
     uint64_t peaks[WEIR_PLAN__BUDGETS_MAX];
-    bool is_valid;
     *cost = UINT64_MAX;
     s->bare.count = 0;
     for (size_t i = 0; i < count; i++)
-        if (!weir_plan__schedule_add(s->steps->env, &s->bare, s->next[i].execution))
-            return false;
-    if (!weir_plan__schedule_peaks(s->steps, s->bare.items, count, s->budgets, peaks, NULL, &is_valid))
+        weir_plan__schedule_add(s->steps->env, &s->bare, s->next[i].execution);
+    if (s->bare.is_short ||
+        !weir_plan__schedule_peaks(s->steps, s->bare.items, count, s->budgets, peaks, NULL))
         return false;
-    is_valid = is_valid && weir_plan__within(s->budgets, peaks);
-    return !is_valid || weir_plan__schedule_hide(s->steps, s->budgets, &s->bare, &s->hidden, cost);
+    return !weir_plan__within(s->budgets, peaks) ||
+           weir_plan__schedule_hide(s->steps, s->budgets, &s->bare, &s->hidden, cost);
 }
 
 static uint64_t made_bytes(const weir_plan__steps *steps, uint32_t node) {
@@ -183,9 +180,9 @@ bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__bu
     bool has_memory = open_swapping(&s, schedule) && swap_runs(&s, cost);
     schedule->count = has_memory ? 0 : schedule->count;
     for (size_t i = 0; has_memory && i < s.count; i++)
-        has_memory = weir_plan__schedule_add(steps->env, schedule, s.now[i].execution);
+        weir_plan__schedule_add(steps->env, schedule, s.now[i].execution);
     weir__arena_release(&s.memory);
     weir_plan__schedule_release(steps->env, &s.bare);
     weir_plan__schedule_release(steps->env, &s.hidden);
-    return has_memory;
+    return has_memory && !schedule->is_short;
 }

@@ -50,7 +50,6 @@ typedef struct walk {
     uint32_t depth;
     uint32_t step;
     bool has_failed;
-    bool is_short_of_memory;
 } walk;
 
 /* ---- Getting ready ------------------------------------------------------------------------------ */
@@ -204,8 +203,8 @@ static bool precedes(const candidate *a, const candidate *b) {
 }
 
 static void add_execution(walk *w, weir_plan__execution execution) {
-    w->is_short_of_memory |= !weir_plan__schedule_add(w->steps->env, w->schedule, execution);
-    w->has_failed |= w->is_short_of_memory;
+    weir_plan__schedule_add(w->steps->env, w->schedule, execution);
+    w->has_failed |= w->schedule->is_short;
 }
 
 /* Drops the tensor of the budget's arena that costs least to have back, per byte, and keeps a copy on the
@@ -353,5 +352,5 @@ bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budge
     }
     *is_found = has_memory && !w.has_failed;
     weir__arena_release(&w.memory);
-    return has_memory && !w.is_short_of_memory;
+    return has_memory && !schedule->is_short;
 }

@@ -352,13 +352,13 @@ bool weir_plan__order_candidate(const weir_plan__steps *s, unsigned number, uint
 
 bool weir_plan__order_peak(const weir_plan__steps *s, uint64_t *peak) {
     weir_plan__schedule base = {0};
-    bool is_valid;
-    bool has_memory = weir_plan__schedule_base(s, &base);
+    weir_plan__schedule_base(s, &base);
+    bool has_memory = !base.is_short;
     *peak = 0;
     for (uint32_t arena = 0; has_memory && arena < s->arena_count; arena++) {
         weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
         uint64_t own = 0;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &own, NULL, &is_valid);
+        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &own, NULL);
         *peak += own;
     }
     weir_plan__schedule_release(s->env, &base);

@@ -216,13 +216,13 @@ bool weir_plan__order_bound(const weir_plan__steps *s, uint64_t *bound) {
     weir_plan__schedule base = {0};
     uint64_t *loads = weir__allocate(s->env, weir_plan__positions(s->step_count), sizeof *loads);
     weir__record *records = weir__allocate(s->env, 2 * (size_t)s->step_count + 1, sizeof *records);
-    bool has_memory = loads && records && weir_plan__schedule_base(s, &base);
+    weir_plan__schedule_base(s, &base);
+    bool has_memory = loads && records && !base.is_short;
     *bound = 0;
     for (c.arena = 0; has_memory && c.arena < s->arena_count; c.arena++) {
         weir_plan__budgets one = {.items = {{.arena = c.arena}}, .count = 1};
         uint64_t peak = 0;
-        bool is_valid;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &peak, loads, &is_valid);
+        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &peak, loads);
         if (has_memory)
             *bound += s->node_count > 0 ? bound_arena(&c, loads, records) : peak;
         has_memory = has_memory && !c.flow.is_short_of_memory;

@@ -143,12 +143,12 @@ typedef struct weir_plan__schedule {
     weir_plan__execution *items;
     size_t count;
     size_t capacity;
+    bool is_short; /* some item had no room: one question for all of them */
 } weir_plan__schedule;
 
 void weir_plan__schedule_release(const weir_env *env, weir_plan__schedule *schedule);
-WEIR_CHECKED bool weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule,
-                                          weir_plan__execution item);
-WEIR_CHECKED bool weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
+void weir_plan__schedule_add(const weir_env *env, weir_plan__schedule *schedule, weir_plan__execution item);
+void weir_plan__schedule_base(const weir_plan__steps *steps, weir_plan__schedule *schedule);
 
 /* The costs of the runs beyond the base steps, and of transfers; 2^64-1 beyond that. */
 uint64_t weir_plan__schedule_cost(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
@@ -210,15 +210,16 @@ static inline bool weir_plan__within(const weir_plan__budgets *budgets, const ui
     return true;
 }
 
-/* The largest live bytes of each budget's arena; *is_valid as weir_plan__schedule_lives. `loads` may be NULL;
- * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
- * memory. */
 static inline size_t weir_plan__positions(size_t count) {
     return count + 3;
 }
+
+/* The largest live bytes of each budget's arena; 2^64-1 if a step reads what is nowhere. `loads` may be NULL;
+ * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
+ * memory. */
 WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items,
                                             size_t count, const weir_plan__budgets *budgets, uint64_t *peaks,
-                                            uint64_t *loads, bool *is_valid);
+                                            uint64_t *loads);
 
 /* Leaves out runs that nobody reads, and with `is_thorough` those without which the rest fits. */
 WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
