@@ -20,7 +20,6 @@ typedef struct state {
 
 typedef struct exact {
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     uint64_t below;
     uint64_t state_limit;
     uint64_t looks; /* at successors of states, with a link: at most LOOKS for each state of the limit */
@@ -49,9 +48,9 @@ typedef struct exact {
     bool is_short_of_memory;
 } exact;
 
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets) {
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps) {
     uint32_t free_ones = 0;
-    if (steps->link.bytes && weir_plan__budget_of(budgets, steps->host) != WEIR_PLAN__BUDGETS_MAX)
+    if (steps->link.bytes && weir_plan__budget_of(steps, steps->host) != WEIR_PLAN__BUDGETS_MAX)
         return false;
     for (uint32_t t = 0; t < steps->tensor_count; t++)
         free_ones += !steps->permanent[t];
@@ -89,7 +88,7 @@ static bool stands(const exact *e, uint32_t tensor, uint32_t step) {
 
 static void find_always(exact *e, unsigned budget, uint32_t step) {
     const weir_plan__steps *s = e->steps;
-    uint32_t arena = e->budgets->items[budget].arena;
+    uint32_t arena = e->steps->budgets.items[budget].arena;
     uint64_t before = 0;
     uint64_t at = 0;
     for (uint32_t t = 0; t < s->tensor_count; t++)
@@ -112,7 +111,7 @@ static void find_masks(exact *e) {
         if (!s->permanent[t])
             e->tensors[e->bits++] = t;
     for (unsigned i = 0; i < e->bits; i++) {
-        unsigned budget = weir_plan__budget_of(e->budgets, s->arena[e->tensors[i]]);
+        unsigned budget = weir_plan__budget_of(s, s->arena[e->tensors[i]]);
         uint64_t bit = (uint64_t)1 << i;
         if (budget != WEIR_PLAN__BUDGETS_MAX && s->sizes[e->tensors[i]] > 0)
             e->arena_bits[budget] |= bit;
@@ -133,7 +132,7 @@ static void find_masks(exact *e) {
         for (uint32_t p = step < s->node_count ? step : s->node_count; p-- > 0;)
             if (e->makes[s->order[p]] & e->useful[step])
                 e->useful[step] |= e->reads[s->order[p]];
-        for (unsigned b = 0; b < e->budgets->count && step < s->step_count; b++)
+        for (unsigned b = 0; b < e->steps->budgets.count && step < s->step_count; b++)
             find_always(e, b, step);
     }
 }
@@ -277,7 +276,7 @@ static void choose(exact *e, const move *m, unsigned budget, uint64_t rest, uint
 }
 
 static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) {
-    if (budget < e->budgets->count) {
+    if (budget < e->steps->budgets.count) {
         choose(e, m, budget, m->droppable & e->arena_bits[budget], dropped, 0, UINT64_MAX);
         return;
     }
@@ -300,10 +299,10 @@ static void drop_in(exact *e, const move *m, unsigned budget, uint64_t dropped) 
 
 static void try_move(exact *e, move *m, uint64_t pins, uint32_t step, bool is_base) {
     m->droppable = m->live & ~pins & ~m->made;
-    for (unsigned b = 0; b < e->budgets->count; b++) {
+    for (unsigned b = 0; b < e->steps->budgets.count; b++) {
         uint64_t always = is_base ? e->always_at[b][step] : e->always_before[b][step];
         uint64_t load = always + bytes_of(e, (m->live | m->made) & ~m->killed & e->arena_bits[b]);
-        uint64_t limit = e->budgets->items[b].bytes;
+        uint64_t limit = e->steps->budgets.items[b].bytes;
         m->excess[b] = load > limit ? load - limit : 0;
     }
     drop_in(e, m, 0, 0);
@@ -381,28 +380,26 @@ static void write_path(exact *e, uint32_t index, weir_plan__schedule *schedule) 
 /* Whether what is there before the first step keeps the budgets. */
 static bool start_fits(const exact *e) {
     const weir_plan__steps *s = e->steps;
-    for (unsigned b = 0; b < e->budgets->count; b++) {
+    for (unsigned b = 0; b < e->steps->budgets.count; b++) {
         uint64_t load = bytes_of(e, e->given & e->arena_bits[b]);
         for (uint32_t t = 0; t < s->tensor_count; t++)
             if (s->permanent[t] && s->producer[t] == WEIR__NO_NAME &&
-                s->arena[t] == e->budgets->items[b].arena)
+                s->arena[t] == e->steps->budgets.items[b].arena)
                 load += s->sizes[t];
-        if (load > e->budgets->items[b].bytes)
+        if (load > e->steps->budgets.items[b].bytes)
             return false;
     }
     return true;
 }
 
-bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                            uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
-                            bool *is_found, bool *is_ended) {
+bool weir_plan__remat_exact(const weir_plan__steps *steps, uint64_t state_limit, uint64_t below,
+                            weir_plan__schedule *schedule, bool *is_found, bool *is_ended) {
     const weir_env *env = steps->env;
     exact *e = weir__allocate_zero(env, 1, sizeof *e);
     *is_found = *is_ended = false;
     if (!e)
         return false;
     e->steps = steps;
-    e->budgets = budgets;
     e->below = below;
     e->state_limit = state_limit;
     e->table_size = state_limit;

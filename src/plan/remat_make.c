@@ -75,22 +75,22 @@ typedef struct recomputing {
     const weir_graph *graph;
     weir_plan *plan;
     const weir_plan__limits *limits;
-    weir_plan__budgets budgets;
     weir_plan__steps steps;
     weir_plan__schedule schedule;
     weir_plan__remat_result result;
 } recomputing;
 
 static weir_status report_nothing(const recomputing *r, weir_error *error) {
+    const weir_plan__budgets *budgets = &r->steps.budgets;
     unsigned at = 0;
-    for (unsigned b = r->budgets.count; b-- > 0;)
-        if (r->result.base[b] > r->budgets.items[b].bytes)
+    for (unsigned b = budgets->count; b-- > 0;)
+        if (r->result.base[b] > budgets->items[b].bytes)
             at = b;
-    for (unsigned b = r->budgets.count; b-- > 0;)
-        if (r->result.least[b] > r->budgets.items[b].bytes)
+    for (unsigned b = budgets->count; b-- > 0;)
+        if (r->result.least[b] > budgets->items[b].bytes)
             at = b;
-    weir_text arena = name_of(r->graph, r->budgets.items[at].arena);
-    uint64_t capacity = r->budgets.items[at].bytes;
+    weir_text arena = name_of(r->graph, budgets->items[at].arena);
+    uint64_t capacity = budgets->items[at].bytes;
     weir_status status = weir__fail(
         error, WEIR_ARENA_TOO_SMALL, REMAT_OPERATOR,
         "arena '%.*s' needs %llu bytes and may have %llu, and recomputing %s not help enough: "
@@ -144,13 +144,12 @@ static bool count_executions(recomputing *r) {
 
 static weir_status solve(recomputing *r, weir_plan__liveness *liveness, weir_error *error) {
     weir_plan *plan = r->plan;
-    bool has_memory =
-        weir_plan__remat_solve(&r->steps, &r->budgets, r->limits->effort, &r->schedule, &r->result);
+    bool has_memory = weir_plan__remat_solve(&r->steps, r->limits->effort, &r->schedule, &r->result);
     if (has_memory && weir_plan__has_slack(r->limits)) {
         /* The bound is that of the capacities, whatever the packing took from the budgets. */
-        weir_plan__budgets capacities;
-        WEIR__TRY(find_budgets(r->graph, r->limits, false, &capacities, error));
-        has_memory = weir_plan__remat_bound(&r->steps, &capacities, &r->result.lower_bound);
+        weir_plan__steps whole = r->steps;
+        WEIR__TRY(find_budgets(r->graph, r->limits, false, &whole.budgets, error));
+        has_memory = weir_plan__remat_bound(&whole, &r->result.lower_bound);
         r->result.is_optimal = r->result.lower_bound == r->result.added_cost;
     }
     if (!has_memory)
@@ -177,10 +176,12 @@ weir_status weir_plan__recompute(const weir_graph *graph, weir_plan *plan, weir_
                           "%s: it has an arena 'host', which is where tensors are paged to; rename it, or "
                           "plan without a link",
                           graph->source);
-    weir_status status = find_budgets(graph, limits, true, &r.budgets, error);
-    if (status != WEIR_OK || r.budgets.count == 0)
+    weir_plan__budgets budgets;
+    weir_status status = find_budgets(graph, limits, true, &budgets, error);
+    if (status != WEIR_OK || budgets.count == 0)
         return status;
     status = make_steps(graph, plan, liveness, limits, &r.steps, error);
+    r.steps.budgets = budgets;
     if (status == WEIR_OK)
         status = solve(&r, liveness, error);
     weir_plan__steps_release(&r.steps);

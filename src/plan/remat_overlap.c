@@ -43,7 +43,6 @@ bool weir_plan__schedule_waits(const weir_plan__steps *steps, const weir_plan__s
 typedef struct hiding {
     weir__arena memory; /* of all arrays but `time` */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     const weir_plan__schedule *from;
     size_t positions;
     uint64_t *loads; /* of each budget at each position, with what lives longer than in `from` */
@@ -66,14 +65,13 @@ static bool open_hiding(hiding *h) {
     weir__arena_init(&h->memory, s->env);
     h->positions = weir_plan__positions(h->from->count);
     h->time = weir__allocate_zero(s->env, places, 2 * sizeof *h->time);
-    h->loads = weir__arena_take(&h->memory, (h->budgets->count * h->positions + 1) * sizeof *h->loads);
+    h->loads = weir__arena_take(&h->memory, (s->budgets.count * h->positions + 1) * sizeof *h->loads);
     h->until = weir__arena_take_zero(&h->memory, places, sizeof *h->until);
     h->made = weir__arena_take_zero(&h->memory, tensors, sizeof *h->made);
     h->touched = weir__arena_take_zero(&h->memory, tensors, sizeof *h->touched);
     h->issues = weir__arena_take(&h->memory, 2 * places * sizeof *h->issues);
     h->waits = weir__arena_take(&h->memory, 2 * places * sizeof *h->waits);
-    if (!h->time || h->memory.is_short ||
-        !weir_plan__schedule_peaks(s, h->from->items, h->from->count, h->budgets, peaks, h->loads))
+    if (!h->time || h->memory.is_short || !weir_plan__schedule_peaks(s, h->from, peaks, h->loads))
         return false;
     h->latest = h->time + places;
     for (size_t i = 0; i < h->from->count; i++) {
@@ -113,11 +111,11 @@ static void find_limits(hiding *h) {
 
 /* Whether a tensor can be at one more position; if so it is counted there. */
 static bool takes(hiding *h, uint32_t tensor, uint32_t position) {
-    unsigned b = weir_plan__budget_of(h->budgets, h->steps->arena[tensor]);
+    unsigned b = weir_plan__budget_of(h->steps, h->steps->arena[tensor]);
     if (b == WEIR_PLAN__BUDGETS_MAX)
         return true;
     uint64_t *load = &h->loads[b * h->positions + position];
-    if (*load + h->steps->sizes[tensor] > h->budgets->items[b].bytes)
+    if (*load + h->steps->sizes[tensor] > h->steps->budgets.items[b].bytes)
         return false;
     *load += h->steps->sizes[tensor];
     return true;
@@ -193,10 +191,9 @@ static void write_hidden(hiding *h, weir_plan__schedule *to) {
     }
 }
 
-bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                              const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
-                              uint64_t *cost) {
-    hiding h = {.steps = steps, .budgets = budgets, .from = schedule};
+bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                              weir_plan__schedule *hidden, uint64_t *cost) {
+    hiding h = {.steps = steps, .from = schedule};
     uint64_t waited;
     uint64_t runs = weir_plan__schedule_cost(steps, schedule, false);
     *cost = weir_plan__schedule_cost(steps, schedule, true);

@@ -142,14 +142,13 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
 
 typedef struct load_sums {
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     uint64_t *changes; /* for each budget, at each position: what is born less what dies; then what is live */
     size_t positions;
 } load_sums;
 
 static void note_life(void *context, const weir_plan__life *life) {
     load_sums *l = context;
-    unsigned budget = weir_plan__budget_of(l->budgets, l->steps->arena[life->tensor]);
+    unsigned budget = weir_plan__budget_of(l->steps, l->steps->arena[life->tensor]);
     if (budget == WEIR_PLAN__BUDGETS_MAX)
         return;
     l->changes[budget * l->positions + life->birth] += l->steps->sizes[life->tensor];
@@ -167,11 +166,10 @@ static void close_scales(scales *s) {
     weir__release(s->loads.steps->env, s->loads.changes);
 }
 
-static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets *budgets, size_t count,
-                        scales *s) {
-    *s = (scales){.loads = {.steps = steps, .budgets = budgets, .positions = weir_plan__positions(count)}};
+static bool open_scales(const weir_plan__steps *steps, size_t count, scales *s) {
+    *s = (scales){.loads = {.steps = steps, .positions = weir_plan__positions(count)}};
     s->loads.changes =
-        weir__allocate(steps->env, (budgets->count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
+        weir__allocate(steps->env, (steps->budgets.count + (size_t)1) * s->loads.positions, sizeof(uint64_t));
     bool has_lives = weir_plan__lives_open(steps, &s->lives);
     if (s->loads.changes && has_lives)
         return true;
@@ -181,18 +179,18 @@ static bool open_scales(const weir_plan__steps *steps, const weir_plan__budgets 
 
 static void weigh(scales *s, const weir_plan__execution *items, size_t count, uint64_t *peaks) {
     load_sums *l = &s->loads;
-    memset(l->changes, 0, l->budgets->count * l->positions * sizeof *l->changes);
-    memset(peaks, 0xFF, l->budgets->count * sizeof *peaks);
+    memset(l->changes, 0, l->steps->budgets.count * l->positions * sizeof *l->changes);
+    memset(peaks, 0xFF, l->steps->budgets.count * sizeof *peaks);
     if (!weir_plan__schedule_lives(l->steps, items, count, &s->lives, note_life, l))
         return;
-    unsigned gradients = weir_plan__budget_of(l->budgets, WEIR_PLAN__ARENA_GRADIENTS);
+    unsigned gradients = weir_plan__budget_of(l->steps, WEIR_PLAN__ARENA_GRADIENTS);
     for (uint32_t i = 0; gradients != WEIR_PLAN__BUDGETS_MAX && i < l->steps->gradient_count; i++) {
         const weir_plan__gradient_life *gradient = &l->steps->gradients[i];
         uint64_t *changes = l->changes + gradients * l->positions;
         changes[s->lives.step_places[gradient->first]] += gradient->size;
         changes[s->lives.step_places[gradient->last] + 1] -= gradient->size;
     }
-    for (unsigned b = 0; b < l->budgets->count; b++) {
+    for (unsigned b = 0; b < l->steps->budgets.count; b++) {
         uint64_t live = 0;
         peaks[b] = 0;
         for (size_t p = 0; p < l->positions; p++) {
@@ -203,14 +201,14 @@ static void weigh(scales *s, const weir_plan__execution *items, size_t count, ui
     }
 }
 
-bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items, size_t count,
-                               const weir_plan__budgets *budgets, uint64_t *peaks, uint64_t *loads) {
+bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                               uint64_t *peaks, uint64_t *loads) {
     scales s;
-    if (!open_scales(steps, budgets, count, &s))
+    if (!open_scales(steps, schedule->count, &s))
         return false;
-    weigh(&s, items, count, peaks);
+    weigh(&s, schedule->items, schedule->count, peaks);
     if (loads)
-        memcpy(loads, s.loads.changes, budgets->count * s.loads.positions * sizeof *loads);
+        memcpy(loads, s.loads.changes, steps->budgets.count * s.loads.positions * sizeof *loads);
     close_scales(&s);
     return true;
 }
@@ -281,7 +279,7 @@ static void leave_out(pruning *p) {
         for (size_t i = 0; i < count; i++)
             p->bare[i] = p->next[i].execution;
         weigh(&p->scales, p->bare, count, peaks);
-        if (!weir_plan__within(p->scales.loads.budgets, peaks))
+        if (!weir_plan__within(p->steps, peaks))
             continue;
         marked *worse = p->now;
         p->now = p->next;
@@ -290,11 +288,11 @@ static void leave_out(pruning *p) {
     }
 }
 
-bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                               bool is_thorough, weir_plan__schedule *schedule) {
+bool weir_plan__schedule_prune(const weir_plan__steps *steps, bool is_thorough,
+                               weir_plan__schedule *schedule) {
     pruning p = {.steps = steps};
     size_t most = schedule->count + 1;
-    if (!open_scales(steps, budgets, schedule->count, &p.scales))
+    if (!open_scales(steps, schedule->count, &p.scales))
         return false;
     weir__arena_init(&p.memory, steps->env);
     p.wanted = weir__arena_take(&p.memory, ((size_t)steps->all_tensors + 1) * sizeof *p.wanted);

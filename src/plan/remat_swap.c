@@ -13,7 +13,6 @@ enum { SWAPPING_WORK_LOG2 = 24 };
 typedef struct swapping {
     weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     weir_plan__marked *now; /* and where an execution stood at first, so that it can be found again */
     size_t count;
     weir_plan__marked *next;
@@ -96,11 +95,10 @@ static bool price(swapping *s, size_t count, uint64_t *cost) {
     s->bare.count = 0;
     for (size_t i = 0; i < count; i++)
         weir_plan__schedule_add(s->steps->env, &s->bare, s->next[i].execution);
-    if (s->bare.is_short ||
-        !weir_plan__schedule_peaks(s->steps, s->bare.items, count, s->budgets, peaks, NULL))
+    if (s->bare.is_short || !weir_plan__schedule_peaks(s->steps, &s->bare, peaks, NULL))
         return false;
-    return !weir_plan__within(s->budgets, peaks) ||
-           weir_plan__schedule_hide(s->steps, s->budgets, &s->bare, &s->hidden, cost);
+    return !weir_plan__within(s->steps, peaks) ||
+           weir_plan__schedule_hide(s->steps, &s->bare, &s->hidden, cost);
 }
 
 static uint64_t made_bytes(const weir_plan__steps *steps, uint32_t node) {
@@ -174,9 +172,8 @@ static bool open_swapping(swapping *s, const weir_plan__schedule *schedule) {
     return true;
 }
 
-bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                              weir_plan__schedule *schedule, uint64_t *cost) {
-    swapping s = {.steps = steps, .budgets = budgets};
+bool weir_plan__schedule_swap(const weir_plan__steps *steps, weir_plan__schedule *schedule, uint64_t *cost) {
+    swapping s = {.steps = steps};
     bool has_memory = open_swapping(&s, schedule) && swap_runs(&s, cost);
     schedule->count = has_memory ? 0 : schedule->count;
     for (size_t i = 0; has_memory && i < s.count; i++)

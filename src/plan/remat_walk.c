@@ -8,6 +8,8 @@
 
 typedef unsigned __int128 wide;
 
+#define WALK_WORK_MAX ((uint64_t)1 << 31)
+
 enum { CROSSING_WEIGHT = 64 };
 
 /* What is being gathered: the tensors of a list, for the base step or for a node that runs again. */
@@ -27,11 +29,9 @@ typedef struct candidate {
 typedef struct walk {
     weir__arena memory; /* of all arrays */
     const weir_plan__steps *steps;
-    const weir_plan__budgets *budgets;
     const weir_plan__strategy *strategy;
     weir_plan__schedule *schedule;
     uint64_t *work;
-    uint64_t work_limit;
     uint64_t work_of_eviction;
     uint64_t load[WEIR_PLAN__BUDGETS_MAX];
     uint64_t copied; /* bytes of all copies on the host */
@@ -77,7 +77,7 @@ static void begin(walk *w) {
     uint32_t segments = w->strategy->segments;
     uint32_t length = segments > 0 ? (s->node_count + segments - 1) / segments : 0;
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        unsigned budget = weir_plan__budget_of(w->budgets, s->arena[t]);
+        unsigned budget = weir_plan__budget_of(s, s->arena[t]);
         w->resident[t] = s->producer[t] == WEIR__NO_NAME;
         w->cursor[t] = s->needs.first[t];
         if (w->resident[t] && budget != WEIR_PLAN__BUDGETS_MAX)
@@ -89,8 +89,8 @@ static void begin(walk *w) {
         for (uint32_t i = 0; i < needs.count && needs.items[i] < s->node_count; i++)
             w->crosses[t] |= needs.items[i] / length != made;
     }
-    w->has_failed = !weir_plan__within(w->budgets, w->load);
-    w->host = s->link.bytes ? weir_plan__budget_of(w->budgets, s->host) : WEIR_PLAN__BUDGETS_MAX;
+    w->has_failed = !weir_plan__within(s, w->load);
+    w->host = s->link.bytes ? weir_plan__budget_of(s, s->host) : WEIR_PLAN__BUDGETS_MAX;
     w->work_of_eviction = s->tensor_count + (uint64_t)s->inputs.first[s->node_count];
     for (uint32_t i = 0; i < s->gradient_count && s->node_count > 0; i++) {
         const weir_plan__gradient_life *g = &s->gradients[i];
@@ -171,7 +171,7 @@ static bool is_better_paged(const walk *w, uint32_t t) {
         return false;
     return 2 * weir_plan__move_of(s, t) < w->price[t] &&
            (w->host == WEIR_PLAN__BUDGETS_MAX ||
-            w->copied + s->sizes[s->tensor_count + t] <= w->budgets->items[w->host].bytes);
+            w->copied + s->sizes[s->tensor_count + t] <= s->budgets.items[w->host].bytes);
 }
 
 /* What having a tensor back costs, if it is wanted, as the strategy sees it. WEIR_PLAN__COST_NEVER: it cannot
@@ -213,14 +213,14 @@ static void evict(walk *w, unsigned budget) {
     const weir_plan__steps *s = w->steps;
     candidate best = {.tensor = WEIR__NO_NAME};
     *w->work += w->work_of_eviction;
-    if (*w->work > w->work_limit) {
+    if (*w->work > WALK_WORK_MAX) {
         w->has_failed = true;
         return;
     }
     find_prices(w);
     find_wanted(w);
     for (uint32_t t = 0; t < s->tensor_count; t++) {
-        if (!w->resident[t] || s->arena[t] != w->budgets->items[budget].arena || s->sizes[t] == 0 ||
+        if (!w->resident[t] || s->arena[t] != s->budgets.items[budget].arena || s->sizes[t] == 0 ||
             s->permanent[t] || w->pins[t] > 0 || w->spared[t])
             continue;
         uint64_t need = next_need(w, t);
@@ -250,8 +250,8 @@ static void make_room(walk *w, weir_plan__execution execution) {
     const weir_plan__steps *s = w->steps;
     weir_plan__list makes = weir_plan__makes_of(s, execution);
     uint32_t killed = weir_plan__kills_of(s, execution);
-    for (unsigned b = 0; b < w->budgets->count && !w->has_failed; b++) {
-        const weir_plan__budget *budget = &w->budgets->items[b];
+    for (unsigned b = 0; b < s->budgets.count && !w->has_failed; b++) {
+        const weir_plan__budget *budget = &s->budgets.items[b];
         uint64_t more = 0; /* less than nothing if the step overwrites: then it wraps, as it should */
         uint64_t fixed = 0;
         if (b == w->host)
@@ -334,15 +334,9 @@ static void run_step(walk *w, uint32_t index) {
     }
 }
 
-bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                           const weir_plan__strategy *strategy, uint64_t *work, uint64_t work_limit,
+bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__strategy *strategy, uint64_t *work,
                            weir_plan__schedule *schedule, bool *is_found) {
-    walk w = {.steps = steps,
-              .budgets = budgets,
-              .strategy = strategy,
-              .schedule = schedule,
-              .work = work,
-              .work_limit = work_limit};
+    walk w = {.steps = steps, .strategy = strategy, .schedule = schedule, .work = work};
     bool has_memory = open_walk(&w);
     schedule->count = 0;
     if (has_memory) {

@@ -356,9 +356,10 @@ bool weir_plan__order_peak(const weir_plan__steps *s, uint64_t *peak) {
     bool has_memory = !base.is_short;
     *peak = 0;
     for (uint32_t arena = 0; has_memory && arena < s->arena_count; arena++) {
-        weir_plan__budgets one = {.items = {{.arena = arena}}, .count = 1};
+        weir_plan__steps one = *s;
         uint64_t own = 0;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &own, NULL);
+        one.budgets = (weir_plan__budgets){.items = {{.arena = arena}}, .count = 1};
+        has_memory = weir_plan__schedule_peaks(&one, &base, &own, NULL);
         *peak += own;
     }
     weir_plan__schedule_release(s->env, &base);

@@ -220,9 +220,10 @@ bool weir_plan__order_bound(const weir_plan__steps *s, uint64_t *bound) {
     bool has_memory = loads && records && !base.is_short;
     *bound = 0;
     for (c.arena = 0; has_memory && c.arena < s->arena_count; c.arena++) {
-        weir_plan__budgets one = {.items = {{.arena = c.arena}}, .count = 1};
+        weir_plan__steps one = *s;
         uint64_t peak = 0;
-        has_memory = weir_plan__schedule_peaks(s, base.items, base.count, &one, &peak, loads);
+        one.budgets = (weir_plan__budgets){.items = {{.arena = c.arena}}, .count = 1};
+        has_memory = weir_plan__schedule_peaks(&one, &base, &peak, loads);
         if (has_memory)
             *bound += s->node_count > 0 ? bound_arena(&c, loads, records) : peak;
         has_memory = has_memory && !c.flow.is_short_of_memory;

@@ -42,6 +42,19 @@ typedef struct weir_plan__gradient_life {
     uint32_t last;
 } weir_plan__gradient_life;
 
+enum { WEIR_PLAN__BUDGETS_MAX = 16 };
+
+/* Bytes that an arena may take, in bytewise order of the arenas' names. */
+typedef struct weir_plan__budget {
+    uint32_t arena;
+    uint64_t bytes;
+} weir_plan__budget;
+
+typedef struct weir_plan__budgets {
+    weir_plan__budget items[WEIR_PLAN__BUDGETS_MAX];
+    unsigned count;
+} weir_plan__budgets;
+
 typedef struct weir_plan__steps {
     const weir_env *env;
     weir_plan__graph_mode mode;
@@ -76,6 +89,8 @@ typedef struct weir_plan__steps {
     uint32_t all_tensors;
     uint32_t all_nodes;
     uint32_t host; /* the copies' arena: beyond the graph's */
+
+    weir_plan__budgets budgets; /* that schedules must keep; the caller's */
 
     weir__arena memory; /* of all arrays */
 } weir_plan__steps;
@@ -180,32 +195,19 @@ bool weir_plan__schedule_lives(const weir_plan__steps *steps, const weir_plan__e
                                weir_plan__lives_scratch *scratch,
                                void (*emit)(void *context, const weir_plan__life *life), void *context);
 
-/* ---- Budgets ----------------------------------------------------------------------------------- */
-
-enum { WEIR_PLAN__BUDGETS_MAX = 16 };
-
-/* Bytes that an arena may take, in bytewise order of the arenas' names. */
-typedef struct weir_plan__budget {
-    uint32_t arena;
-    uint64_t bytes;
-} weir_plan__budget;
-
-typedef struct weir_plan__budgets {
-    weir_plan__budget items[WEIR_PLAN__BUDGETS_MAX];
-    unsigned count;
-} weir_plan__budgets;
+/* ---- Loads ------------------------------------------------------------------------------------- */
 
 /* The budget of an arena, or WEIR_PLAN__BUDGETS_MAX. */
-static inline unsigned weir_plan__budget_of(const weir_plan__budgets *budgets, uint32_t arena) {
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (budgets->items[b].arena == arena)
+static inline unsigned weir_plan__budget_of(const weir_plan__steps *steps, uint32_t arena) {
+    for (unsigned b = 0; b < steps->budgets.count; b++)
+        if (steps->budgets.items[b].arena == arena)
             return b;
     return WEIR_PLAN__BUDGETS_MAX;
 }
 
-static inline bool weir_plan__within(const weir_plan__budgets *budgets, const uint64_t *peaks) {
-    for (unsigned b = 0; b < budgets->count; b++)
-        if (peaks[b] > budgets->items[b].bytes)
+static inline bool weir_plan__within(const weir_plan__steps *steps, const uint64_t *peaks) {
+    for (unsigned b = 0; b < steps->budgets.count; b++)
+        if (peaks[b] > steps->budgets.items[b].bytes)
             return false;
     return true;
 }
@@ -217,13 +219,13 @@ static inline size_t weir_plan__positions(size_t count) {
 /* The largest live bytes of each budget's arena; 2^64-1 if a step reads what is nowhere. `loads` may be NULL;
  * else the live bytes of budget b at position p go to loads[b * weir_plan__positions(count) + p]. False: no
  * memory. */
-WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps, const weir_plan__execution *items,
-                                            size_t count, const weir_plan__budgets *budgets, uint64_t *peaks,
+WEIR_CHECKED bool weir_plan__schedule_peaks(const weir_plan__steps *steps,
+                                            const weir_plan__schedule *schedule, uint64_t *peaks,
                                             uint64_t *loads);
 
 /* Leaves out runs that nobody reads, and with `is_thorough` those without which the rest fits. */
-WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                            bool is_thorough, weir_plan__schedule *schedule);
+WEIR_CHECKED bool weir_plan__schedule_prune(const weir_plan__steps *steps, bool is_thorough,
+                                            weir_plan__schedule *schedule);
 
 /* An execution and where it stood in the first schedule, so that it can be found again. */
 typedef struct weir_plan__marked {
@@ -264,13 +266,12 @@ WEIR_CHECKED bool weir_plan__schedule_waits(const weir_plan__steps *steps,
 
 /* What a schedule without waits adds, and in `hidden` the schedule with its transfers beside the computation,
  * if they may be and that costs less; else `hidden` is empty. False: no memory. */
-WEIR_CHECKED bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                           const weir_plan__schedule *schedule, weir_plan__schedule *hidden,
-                                           uint64_t *cost);
+WEIR_CHECKED bool weir_plan__schedule_hide(const weir_plan__steps *steps, const weir_plan__schedule *schedule,
+                                           weir_plan__schedule *hidden, uint64_t *cost);
 
 /* Pages instead of running again where that lowers the cost, which is that of weir_plan__schedule_hide. */
-WEIR_CHECKED bool weir_plan__schedule_swap(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                           weir_plan__schedule *schedule, uint64_t *cost);
+WEIR_CHECKED bool weir_plan__schedule_swap(const weir_plan__steps *steps, weir_plan__schedule *schedule,
+                                           uint64_t *cost);
 
 /* ---- Searching (remat.c, remat_walk.c, remat_exact.c) ------------------------------------------ */
 
@@ -292,24 +293,20 @@ typedef struct weir_plan__remat_result {
 } weir_plan__remat_result;
 
 /* One walk with evictions. *is_found: it came to its end; else the schedule is unusable. */
-WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                        const weir_plan__strategy *strategy, uint64_t *work,
-                                        uint64_t work_limit, weir_plan__schedule *schedule, bool *is_found);
+WEIR_CHECKED bool weir_plan__remat_walk(const weir_plan__steps *steps, const weir_plan__strategy *strategy,
+                                        uint64_t *work, weir_plan__schedule *schedule, bool *is_found);
 
 /* The exact search for a schedule that costs less than `below`. *is_ended: no state was left unseen. */
-WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint64_t state_limit, uint64_t below, weir_plan__schedule *schedule,
-                                         bool *is_found, bool *is_ended);
-bool weir_plan__remat_exact_applies(const weir_plan__steps *steps, const weir_plan__budgets *budgets);
+WEIR_CHECKED bool weir_plan__remat_exact(const weir_plan__steps *steps, uint64_t state_limit, uint64_t below,
+                                         weir_plan__schedule *schedule, bool *is_found, bool *is_ended);
+bool weir_plan__remat_exact_applies(const weir_plan__steps *steps);
 
 /* The cheapest schedule within the budgets that the effort finds. False: no memory. */
-WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint32_t effort, weir_plan__schedule *schedule,
-                                         weir_plan__remat_result *result);
+WEIR_CHECKED bool weir_plan__remat_solve(const weir_plan__steps *steps, uint32_t effort,
+                                         weir_plan__schedule *schedule, weir_plan__remat_result *result);
 
 /* The bound alone. */
-WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, const weir_plan__budgets *budgets,
-                                         uint64_t *bound);
+WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, uint64_t *bound);
 
 /* ---- From a schedule to a plan (remat_plan.c, remat_make.c) ------------------------------------ */
 
