@@ -5,11 +5,8 @@
  * that the order of declaration changes nothing. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "plan/pack.h"
 #include "plan/planning.h"
-
-#define LAYOUT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
 
 typedef struct layout {
     weir_plan *plan;
@@ -25,7 +22,7 @@ typedef struct layout {
 
 weir_status weir_plan__report_too_small(weir_text arena, uint64_t required, uint64_t capacity,
                                         uint64_t lower_bound, bool is_proven, weir_error *error) {
-    weir_status status = weir__fail(error, WEIR_ARENA_TOO_SMALL, LAYOUT_OPERATOR,
+    weir_status status = weir__fail(error, WEIR_ARENA_TOO_SMALL, WEIR_PLAN__PREPARE_OPERATOR,
                                     "arena '%.*s' needs %llu bytes and has %llu (lower bound %llu); %s",
                                     WEIR_PLAN__SHOW(arena), (unsigned long long)required,
                                     (unsigned long long)capacity, (unsigned long long)lower_bound,
@@ -147,7 +144,7 @@ weir_status weir_plan__lay_out(weir_plan *plan, const weir_plan__liveness *liven
     l.slot_offsets = weir__arena_take(&memory, most * sizeof *l.slot_offsets);
     l.buffer_of = weir__arena_take(&memory, plan->count * sizeof *l.buffer_of);
     if (memory.is_short)
-        status = weir__out_of_memory(error, LAYOUT_OPERATOR, plan->count * sizeof *l.buffers);
+        status = weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, plan->count * sizeof *l.buffers);
     for (uint32_t a = 0; status == WEIR_OK && a < plan->arena_count; a++)
         status = lay_out_arena(&l, &plan->arenas[a], error);
     for (uint32_t i = 0; i < plan->count; i++)

@@ -238,7 +238,7 @@ static inline uint32_t weir_plan__owner_of(const weir_graph *graph, const weir_p
 WEIR_CHECKED weir_status weir_plan__analyze_liveness(const weir_graph *graph, weir_plan *plan,
                                                      weir_plan__liveness *liveness, weir_error *error);
 
-/* ---- Running operators again, and in another order (remat_make.c, remat_plan.c) ---------------- */
+/* ---- Running operators again, and in another order (remat_make.c, remat_plan.c, reorder.c) ------ */
 
 /* Finds what to run again, and with a link what to page, so that arenas keep their capacities, less the
  * settings' slack, and fills the plan accordingly; nothing changes where they are kept anyway.

@@ -5,8 +5,6 @@
 
 #include "plan/steps.h"
 
-#define REMAT_OPERATOR "UML_OS.TMMU.PrepareMemory_v2"
-
 enum { SUFFIX_MAX = 6 + 10 }; /* ".again" and a number */
 
 typedef struct applying {
@@ -190,7 +188,7 @@ static weir_status name_rows(applying *a, weir_error *error) {
             plan->id_ends[plan->count++] = begin + id.size + size;
             weir_text again = weir_plan__id(plan, plan->count - 1);
             if (weir__names_find(&a->graph->tensor_ids, again.data, again.size) != WEIR__NO_NAME)
-                return weir__fail(error, WEIR_INVALID_IR, REMAT_OPERATOR,
+                return weir__fail(error, WEIR_INVALID_IR, WEIR_PLAN__PREPARE_OPERATOR,
                                   "%s: tensor '%.*s' is %s as '%.*s', but the graph has a tensor of "
                                   "that id; rename it",
                                   a->graph->source, WEIR_PLAN__SHOW(id),
@@ -208,21 +206,23 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
         weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, count_instance, a);
     assert(is_valid && "a schedule that was chosen reads only what is there");
     if (!place_aliases(a, schedule, false))
-        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   a->steps->tensor_count * sizeof(uint32_t));
     size_t total;
     if (!make_rows(a, &total))
-        return weir__out_of_memory(error, REMAT_OPERATOR, total * sizeof *plan->rows);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, total * sizeof *plan->rows);
     if (liveness->overwritten) {
         a->overwritten = weir__arena_take(&liveness->memory, total * sizeof *a->overwritten);
         if (!a->overwritten)
-            return weir__out_of_memory(error, REMAT_OPERATOR, total * sizeof *a->overwritten);
+            return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, total * sizeof *a->overwritten);
         memset(a->overwritten, 0xFF, total * sizeof *a->overwritten);
         liveness->overwritten = a->overwritten;
     }
     WEIR__TRY(name_rows(a, error));
     weir_plan__schedule_lives(a->steps, schedule->items, schedule->count, scratch, fill_instance, a);
     if (!place_aliases(a, schedule, true))
-        return weir__out_of_memory(error, REMAT_OPERATOR, a->steps->tensor_count * sizeof(uint32_t));
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   a->steps->tensor_count * sizeof(uint32_t));
     for (uint32_t i = 0; i < a->steps->gradient_count; i++) {
         weir_plan__row *row = &plan->rows[a->steps->tensor_count + i];
         row->birth = scratch->step_places[a->steps->gradients[i].first];
@@ -238,15 +238,16 @@ static weir_status fill_plan(applying *a, const weir_plan__schedule *schedule, w
 
 /* ---- The schedule in the plan ------------------------------------------------------------------- */
 
-weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
-                                     const weir_plan__schedule *schedule, weir_error *error) {
+static weir_status keep_schedule(weir_plan *plan, const weir_graph *graph, const weir_plan__steps *steps,
+                                 const weir_plan__schedule *schedule, weir_error *error) {
     const weir__names *ids = &graph->node_ids;
     size_t text = ids->count ? (size_t)ids->ends[ids->count - 1] : 0;
     plan->schedule = weir__arena_take(&plan->memory, (schedule->count + 1) * sizeof *plan->schedule);
     plan->nodes.text = weir__allocate(plan->env, text, 1);
     plan->nodes.ends = weir__allocate(plan->env, ids->count, sizeof *ids->ends);
     if (!plan->schedule || !plan->nodes.text || !plan->nodes.ends)
-        return weir__out_of_memory(error, REMAT_OPERATOR, schedule->count * sizeof *plan->schedule);
+        return weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                   schedule->count * sizeof *plan->schedule);
     for (size_t i = 0; i < schedule->count; i++) {
         weir_plan__execution e = schedule->items[i];
         plan->schedule[i] = (weir_plan__kept_step){e.node, e.is_back ? WEIR_STEP_BACK : WEIR_STEP_RUN,
@@ -265,21 +266,36 @@ weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph, c
     return WEIR_OK;
 }
 
+weir_status weir_plan__keep_order(weir_plan *plan, const weir_graph *graph, const uint32_t *order,
+                                  weir_error *error) {
+    weir_plan__schedule schedule = {0};
+    uint32_t nodes = weir_plan__node_count(graph);
+    for (uint32_t i = 0; i < nodes; i++)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], false, true});
+    for (uint32_t i = nodes; plan->mode == WEIR_PLAN__BACKWARD && i-- > 0;)
+        weir_plan__schedule_add(plan->env, &schedule, (weir_plan__execution){order[i], true, true});
+    weir_status status = schedule.is_short ? weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR,
+                                                                 nodes * sizeof *schedule.items)
+                                           : keep_schedule(plan, graph, NULL, &schedule, error);
+    weir_plan__schedule_release(plan->env, &schedule);
+    return status;
+}
+
 weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan, weir_plan__liveness *liveness,
                                    const weir_plan__steps *steps, const weir_plan__schedule *schedule,
                                    weir_error *error) {
     applying a = {.graph = graph, .plan = plan, .steps = steps, .shares_places = liveness->shares_places};
     weir_plan__lives_scratch scratch;
     if (schedule->count >= UINT32_MAX - 4)
-        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, REMAT_OPERATOR,
+        return weir__fail(error, WEIR_ALLOCATION_OVERFLOW, WEIR_PLAN__PREPARE_OPERATOR,
                           "%s: the schedule has more than 2^32 steps", graph->source);
     bool has_memory = weir_plan__lives_open(steps, &scratch);
     a.again_first = weir__allocate_zero(plan->env, (size_t)steps->all_tensors + 1, sizeof *a.again_first);
     weir_status status = has_memory && a.again_first
                              ? fill_plan(&a, schedule, liveness, &scratch, error)
-                             : weir__out_of_memory(error, REMAT_OPERATOR, steps->tensor_count);
+                             : weir__out_of_memory(error, WEIR_PLAN__PREPARE_OPERATOR, steps->tensor_count);
     if (status == WEIR_OK)
-        status = weir_plan__keep_schedule(plan, graph, steps, schedule, error);
+        status = keep_schedule(plan, graph, steps, schedule, error);
     weir_plan__lives_close(plan->env, &scratch);
     weir__release(plan->env, a.again_first);
     return status;

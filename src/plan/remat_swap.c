@@ -3,7 +3,6 @@
  * the links move. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;

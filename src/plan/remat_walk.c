@@ -3,7 +3,6 @@
  * goes to the host and comes back, if that is cheaper (docs/spec/03j-paging.md). The
  * idea is known from runtimes that rematerialise on the fly; here the future is known, so what nobody will
  * want goes first, and next needs settle ties. Remaking nests as deep as the graph: the stack is a list. */
-#include "base/arena.h"
 #include "plan/steps.h"
 
 typedef unsigned __int128 wide;

@@ -5,7 +5,6 @@
 #ifndef WEIR_PLAN_STEPS_H
 #define WEIR_PLAN_STEPS_H
 
-#include "base/arena.h"
 #include "plan/planning.h"
 
 #define WEIR_PLAN__COST_NEVER ((uint64_t)1 << 60) /* a price that cannot be paid; also "no such step" */
@@ -96,13 +95,15 @@ typedef struct weir_plan__steps {
 } weir_plan__steps;
 
 /* Steps of a graph whose base lives are in the plan's rows. If places are shared, an alias has no bytes, and
- * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. `alignments` has
- * one for each of the graph's arenas, and one for the host. */
+ * who reads it reads its owner too. ALLOCATION_OVERFLOW, OUT_OF_MEMORY; release in any case. */
 WEIR_CHECKED weir_status weir_plan__steps_make(const weir_graph *graph, const weir_plan *plan,
                                                const weir_plan__liveness *liveness,
-                                               const uint64_t *alignments, weir_plan__link link,
-                                               weir_plan__steps *steps, weir_error *error);
+                                               const weir_plan__limits *limits, weir_plan__steps *steps,
+                                               weir_error *error);
 void weir_plan__steps_release(weir_plan__steps *steps);
+
+/* The arena that a setting is for: the graph's, the host's after them, or WEIR__NO_NAME. */
+uint32_t weir_plan__arena_of_setting(const weir_graph *graph, const weir_plan__arena_setting *setting);
 
 static inline uint32_t weir_plan__out_of(const weir_plan__steps *steps, uint32_t tensor) {
     return steps->node_count + tensor;
@@ -314,22 +315,10 @@ WEIR_CHECKED bool weir_plan__remat_bound(const weir_plan__steps *steps, uint64_t
 WEIR_CHECKED weir_status weir_plan__remat_apply(const weir_graph *graph, weir_plan *plan,
                                                 weir_plan__liveness *liveness, const weir_plan__steps *steps,
                                                 const weir_plan__schedule *schedule, weir_error *error);
-WEIR_CHECKED weir_status weir_plan__keep_schedule(weir_plan *plan, const weir_graph *graph,
-                                                  const weir_plan__steps *steps,
-                                                  const weir_plan__schedule *schedule, weir_error *error);
 
 /* ---- Another order (reorder.c, reorder_bound.c) ------------------------------------------------ */
 
-/* The sum over arenas of the largest live bytes of the base steps. False: no memory. */
-WEIR_CHECKED bool weir_plan__order_peak(const weir_plan__steps *steps, uint64_t *peak);
-
-/* What no order's peak can be below. False: no memory. */
+/* What no order's peak can be below: the sum over arenas of the largest live bytes. False: no memory. */
 WEIR_CHECKED bool weir_plan__order_bound(const weir_plan__steps *steps, uint64_t *bound);
-
-/* Candidates for a better order: 0, 1, 2 (docs/spec/03d-remat.md); *has_one is false if the effort has no
- * such candidate. `order` has room for all nodes. False: no memory. */
-enum { WEIR_PLAN__ORDER_CANDIDATES = 3 };
-WEIR_CHECKED bool weir_plan__order_candidate(const weir_plan__steps *steps, unsigned number, uint32_t effort,
-                                             uint32_t *order, bool *has_one);
 
 #endif
