@@ -13,13 +13,40 @@
 #include "base/fields.h"
 #include "base/file.h"
 #include "base/stream.h"
-#include "plan/document.h"
 #include "plan/graph.h"
 #include "weir_tool/plan_tools.h"
 
 #define GRAPH_FORMAT "weir-graph/1"
 
 enum { GRAPH_SIZE_MAX_LOG2 = 36 };
+
+/* ---- Two notations ----------------------------------------------------------------------------- */
+
+/* A canonical CBOR map or array begins with a byte of 0x80 or above, which no JSON text does. */
+weir_status weir_plan__document_load(const weir_env *env, const void *data, size_t size, const char *name,
+                                     weir_plan__document *document, weir_error *error) {
+    const uint8_t *bytes = data;
+    weir_cbor_writer_memory(&document->converted, env);
+    if (size > 0 && bytes[0] >= 0x80) {
+        weir_status status = weir_cbor_check(data, size, NULL, error);
+        if (status == WEIR_OK)
+            document->root = weir_cbor_view(data);
+        return status;
+    }
+    weir_status status = weir_json_read(data, size, name, WEIR_INVALID_IR, &document->converted, error);
+    if (status == WEIR_OK)
+        status = weir_cbor_finish(&document->converted, error);
+    if (status != WEIR_OK) {
+        weir_cbor_release(&document->converted);
+        return status;
+    }
+    document->root = weir_cbor_view(document->converted.data);
+    return WEIR_OK;
+}
+
+void weir_plan__document_release(weir_plan__document *document) {
+    weir_cbor_release(&document->converted);
+}
 
 /* ---- The document ------------------------------------------------------------------------------ */
 
@@ -263,7 +290,7 @@ static weir_status declare_nodes(reader *r, weir_graph *graph) {
         WEIR__TRY(copy_ids(r, &node.outputs, node.info.input_count));
         node.info.inputs = r->texts;
         node.info.outputs = r->texts + node.info.input_count;
-        WEIR__TRY(weir_plan__graph_declare_node(graph, &node.info, r->error));
+        WEIR__TRY(weir_graph_add_node(graph, &node.info, r->error));
     }
     return WEIR_OK;
 }
@@ -307,11 +334,10 @@ static weir_status fill_graph(reader *r, weir_graph *graph) {
     WEIR__TRY(declare_tensors(r, graph));
     WEIR__TRY(declare_nodes(r, graph));
     WEIR__TRY(copy_ids(r, &given->outputs, 0));
-    WEIR__TRY(
-        weir_plan__graph_declare_outputs(graph, r->texts, (size_t)given->outputs.given.number, r->error));
+    WEIR__TRY(weir_graph_set_outputs(graph, r->texts, (size_t)given->outputs.given.number, r->error));
     if (given->has_order) {
         WEIR__TRY(copy_ids(r, &given->order, 0));
-        WEIR__TRY(weir_plan__graph_keep_order(graph, r->texts, (size_t)given->order.given.number, r->error));
+        WEIR__TRY(weir_graph_set_order(graph, r->texts, (size_t)given->order.given.number, r->error));
     }
     WEIR__TRY(set_shapes(r, graph));
     for (uint32_t i = 0; i < weir_plan__graph_tensor_count(graph); i++)

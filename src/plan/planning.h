@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/fields.h"
-#include "plan/document.h"
 #include "plan/graph.h"
 
 typedef enum weir_plan__graph_mode {
