@@ -135,8 +135,9 @@ static uint64_t block(flow *f, uint32_t source, uint32_t sink) {
     }
 }
 
-/* The largest flow from the source to the sink. The capacities of a least cut must stay below FOREVER. */
-static uint64_t largest_flow(flow *f, uint32_t source, uint32_t sink) {
+/* The largest flow from the source to the sink. The capacities of a least cut must stay below FOREVER.
+ * By itself, so that its loops have all registers. */
+static __attribute__((noinline)) uint64_t largest_flow(flow *f, uint32_t source, uint32_t sink) {
     uint64_t total = 0;
     while (!f->is_short_of_memory && find_levels(f, source, sink))
         total += block(f, source, sink);
