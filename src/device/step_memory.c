@@ -263,35 +263,15 @@ static weir_status make_plan(weir_step_memory *m, weir_error *error) {
 
 /* Where a span would stand among the occupied ones; false if it overlaps one. */
 static bool find_gap(const weir_step_memory *m, uint64_t offset, uint64_t end, size_t *at) {
-    size_t low = 0, high = m->occupied_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->occupied[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *at = low;
-    return (low == 0 || m->occupied[low - 1].end <= offset) &&
-           (low == m->occupied_count || m->occupied[low].offset >= end);
-}
-
-static size_class *class_of(const weir_step_memory *m, uint64_t size) {
-    size_t low = 0, high = m->class_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->classes[middle].size < size)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->class_count && m->classes[low].size == size ? &m->classes[low] : NULL;
+    *at = weir__count_below(m->occupied, m->occupied_count, sizeof *m->occupied, offset);
+    return (*at == 0 || m->occupied[*at - 1].end <= offset) &&
+           (*at == m->occupied_count || m->occupied[*at].offset >= end);
 }
 
 /* NULL: the request falls through. */
 static void *serve(weir_step_memory *m, uint64_t size, weir_stream stream) {
-    size_class *c = class_of(m, size);
-    if (!c || stream != m->stream)
+    size_class *c = m->classes + weir__count_below(m->classes, m->class_count, sizeof *c, size);
+    if (c == m->classes + m->class_count || c->size != size || stream != m->stream)
         return NULL;
     if (c->step != m->info.steps + 1) {
         c->step = m->info.steps + 1;

@@ -256,18 +256,10 @@ weir_status weir_arenas_tensor_at(const weir_arenas *arenas, const char *id, siz
 }
 
 static bool find_slot(const weir_plan__mapped *arena, uint64_t address, uint32_t *slot) {
-    uint32_t low = 0;
-    uint32_t high = arena->slot_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (arena->addresses[middle].key < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == arena->slot_count || arena->addresses[low].key != address)
+    size_t at = weir__count_below(arena->addresses, arena->slot_count, sizeof *arena->addresses, address);
+    if (at == arena->slot_count || arena->addresses[at].key != address)
         return false;
-    *slot = arena->addresses[low].index;
+    *slot = arena->addresses[at].index;
     return true;
 }
 
